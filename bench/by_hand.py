@@ -3,9 +3,9 @@
     python -m bench.by_hand upsert ROOT JAR…
     python -m bench.by_hand append ROOT SERVERS PER_BATCH JAR…
 
-`upsert` merges ROOT/flights into a merge-on-read table, one file a batch; `append` appends the topic of the flights, so
-many records a batch, to a table that is there. Both end with the last record. bench/upsert_programs.py and
-bench/peers.py run them.
+`upsert` merges ROOT/flights into a merge-on-read table, one file a batch; `append`
+appends the topic of the flights, so many records a batch, to a table that is there.
+Both end with the last record. bench/upsert_programs.py and bench/peers.py run them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ def main(arguments: Sequence[str]) -> int:
             upsert(Path(root), jars)
         case ["append", root, servers, per_batch, *jars]:
             database = f"{root}/catalog.db"  # lakesql's own
-            Hand(open_session(database, f"{root}/warehouse", jars), Path(root), servers, int(per_batch)).append()
+            Hand(
+                open_session(database, f"{root}/warehouse", jars),
+                Path(root),
+                servers,
+                int(per_batch),
+            ).append()
         case _:
             print(__doc__, file=sys.stderr)
             return 2
@@ -38,8 +43,15 @@ def upsert(root: Path, jars: Sequence[str]) -> None:
     spark = open_session(f"{root}/by_hand.db", f"{root}/by_hand", jars)
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {BY_HAND.rpartition('.')[0]}")
     properties = "'format-version'='2', 'write.merge.mode'='merge-on-read'"
-    spark.sql(f"CREATE TABLE {BY_HAND} ({DDL}) USING iceberg TBLPROPERTIES ({properties})")
-    upsert_by_hand(spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).json(str(root / "flights")), root)
+    spark.sql(
+        f"CREATE TABLE {BY_HAND} ({DDL}) USING iceberg TBLPROPERTIES ({properties})"
+    )
+    upsert_by_hand(
+        spark.readStream.schema(DDL)
+        .option("maxFilesPerTrigger", 1)
+        .json(str(root / "flights")),
+        root,
+    )
 
 
 def open_session(database: str, warehouse: str, jars: Sequence[str]) -> SparkSession:

@@ -1,6 +1,8 @@
-"""How long the command line takes on a project of 1,000 models: `python bench/cli.py [--smoke]`.
+"""How long the command line takes on a project of 1,000 models: `python bench/cli.py
+[--smoke]`.
 
-Each figure is the median of several runs, in a process of its own. CPU time is what this machine's load disturbs least.
+Each figure is the median of several runs, in a process of its own. CPU time is what
+this machine's load disturbs least.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class Edit:
 
 @dataclass(frozen=True)
 class Figure:
-    """A command to measure: with nothing kept from before (`cold`) or with nothing changed, and what it may take.
+    """A command to measure: with nothing kept from before (`cold`) or with nothing
+    changed, and what it may take.
 
     With an `edit` the project is another one than that which is committed.
     """
@@ -69,7 +72,13 @@ def figures(models: int) -> tuple[Figure, ...]:
         Figure("lint, nothing changed", ("lint",), False, 0.7),
         Figure("plan, cold", ("plan",), True, 6.0),
         Figure("plan, nothing changed", ("plan",), False, 1.5),
-        Figure("plan, a macro of most models", ("plan",), False, 12.0, Edit("macros/text.sql", "trim", "ltrim")),
+        Figure(
+            "plan, a macro of most models",
+            ("plan",),
+            False,
+            12.0,
+            Edit("macros/text.sql", "trim", "ltrim"),
+        ),
     )
 
 
@@ -80,7 +89,8 @@ def measure(figure: Figure, project: Path, runs: int) -> Taken:
         file = project / edit.path
         committed = file.read_text()
         file.write_text(committed.replace(edit.before, edit.after))
-    run(figure.arguments, project)  # which leaves what a warm run finds, and the bytecode of lakesql's modules
+    # which leaves what a warm run finds, and the bytecode of lakesql's modules
+    run(figure.arguments, project)
     for _ in range(runs):
         if figure.cold:
             shutil.rmtree(project / "target", ignore_errors=True)
@@ -95,11 +105,18 @@ def measure(figure: Figure, project: Path, runs: int) -> Taken:
 
 
 def commit(project: Path) -> None:
-    """Make the project a git repository, whose one commit is what a plan compares with."""
+    """Make the project a git repository, whose one commit is what a plan compares
+    with."""
     (project / ".gitignore").write_text("target/\nlogs/\n")
     who = ("-c", "user.name=bench", "-c", "user.email=bench@example.invalid")
-    for arguments in (("init", "-b", "main"), ("add", "--all"), (*who, "commit", "--message", "a project")):
-        subprocess.run(["git", *arguments], cwd=project, check=True, stdout=subprocess.DEVNULL)
+    for arguments in (
+        ("init", "-b", "main"),
+        ("add", "--all"),
+        (*who, "commit", "--message", "a project"),
+    ):
+        subprocess.run(
+            ["git", *arguments], cwd=project, check=True, stdout=subprocess.DEVNULL
+        )
 
 
 def run(arguments: tuple[str, ...], project: Path) -> Taken:
@@ -107,11 +124,16 @@ def run(arguments: tuple[str, ...], project: Path) -> Taken:
 
     Its modules are compiled once, as those of an installed package are.
     """
-    kept = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(project.parent / f"{project.name}-bytecode")}
+    kept = {
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": str(project.parent / f"{project.name}-bytecode"),
+    }
     environ = {**os.environ, **kept, "PYTHONPATH": str(ROOT)}
     line = [sys.executable, "-m", "lakesql", *arguments]
     started = time.perf_counter()
-    process = subprocess.Popen(line, cwd=project, env=environ, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        line, cwd=project, env=environ, stdout=subprocess.DEVNULL
+    )
     _, status, used = os.wait4(process.pid, 0)
     wall = time.perf_counter() - started
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -125,7 +147,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=int, default=1000)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--smoke", action="store_true", help="prove that it runs: a small project, each command once")
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help="prove that it runs: a small project, each command once",
+    )
     options = parser.parse_args()
     models, runs = (20, 1) if options.smoke else (options.models, options.runs)
     with tempfile.TemporaryDirectory(prefix="lakesql-bench-") as name:
@@ -133,7 +159,9 @@ def main() -> None:
         project.mkdir()
         generate_project(project, models)
         commit(project)
-        print(f"{models} models, median of {runs} runs, Python {sys.version.split()[0]}, {os.cpu_count()} cores")
+        print(
+            f"{models} models, median of {runs} runs, Python {sys.version.split()[0]}, {os.cpu_count()} cores"
+        )
         print(f"{'':32} {'CPU s':>7} {'wall s':>7} {'limit s':>7} {'MiB':>5}")
         for figure in figures(models):
             taken = measure(figure, project, runs)

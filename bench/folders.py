@@ -1,8 +1,10 @@
-"""How long it takes to find 1,000 new files among a million known ones: `PYTHONPATH=. python bench/folders.py`.
+"""How long it takes to find 1,000 new files among a million known ones: `PYTHONPATH=.
+python bench/folders.py`.
 
-The files lie in 1,000 folders of this machine, a day each. Measured are what finds the new ones by their names
-(`ordered_by: name`), what looks 1,000 names of events up among those that are known (`notifications`), the listing of
-all files that is made now and then, and what Spark does where it lists these folders. Beside each stands by how much
+The files lie in 1,000 folders of this machine, a day each. Measured are what finds the
+new ones by their names (`ordered_by: name`), what looks 1,000 names of events up among
+those that are known (`notifications`), the listing of all files that is made now and
+then, and what Spark does where it lists these folders. Beside each stands by how much
 the pages that Python holds have grown at most. With `--smoke` 20,000 files are known.
 
 Fails where 1,000 new files among a million take more than 5 s, or 64 MiB.
@@ -47,25 +49,38 @@ MIB = 2**20
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--smoke", action="store_true", help="20,000 known files")
     is_smoke = parser.parse_args(arguments).smoke
     known = 20_000 if is_smoke else 1_000_000
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        files = {"models/m.sql": MODEL, "streams/s.yml": STREAM.format(every="1000 days")}
-        manifest = write_project(root, files, connections=f"{{landing: {{type: files, path: '{root}'}}}}")
+        files = {
+            "models/m.sql": MODEL,
+            "streams/s.yml": STREAM.format(every="1000 days"),
+        }
+        manifest = write_project(
+            root, files, connections=f"{{landing: {{type: files, path: '{root}'}}}}"
+        )
         taken = make_known(root, known)
         for number in range(NEW):
             make_file(root, known + number)
         with open_project(manifest, "m") as context:
-            names = [name_of(number) for number in range(known - NEW // 2, known + NEW // 2)]
+            names = [
+                name_of(number) for number in range(known - NEW // 2, known + NEW // 2)
+            ]
             seconds, grown = measure(root, context.session, taken, names, manifest)
     return 0 if seconds <= PLANS_WITHIN_S and grown <= PLANS_WITHIN_MIB else 1
 
 
 def measure(
-    root: Path, session: SparkSession, taken: TakenNames, names: Sequence[str], manifest: object
+    root: Path,
+    session: SparkSession,
+    taken: TakenNames,
+    names: Sequence[str],
+    manifest: object,
 ) -> tuple[float, float]:
     """Print how long each way takes; the seconds and the MiB of the one by names."""
     from lakesql.graph.manifest import Manifest
@@ -75,7 +90,11 @@ def measure(
     files = CheckpointFiles(session, str(root / "checkpoint"))
     index = Index(folded=0, listed_ms=time.time_ns() // 1_000_000)
     KnownFiles(files, index).begin()
-    batches = planned_batches(session, [binding], Planning("m", files, print, partial(CheckpointFiles, session)))
+    batches = planned_batches(
+        session,
+        [binding],
+        Planning("m", files, print, partial(CheckpointFiles, session)),
+    )
     assert batches is not None
 
     def plan() -> None:
@@ -84,7 +103,10 @@ def measure(
 
     found = timed(f"{NEW:,} new files by their names", plan)
     known = KnownFiles(files, index)
-    timed("lists made of the names that were read", lambda: [*known.unknown((), taken.files)])
+    timed(
+        "lists made of the names that were read",
+        lambda: [*known.unknown((), taken.files)],
+    )
 
     def look_up() -> None:
         told = (FoundFile(name, 0, 0) for name in names)
@@ -93,13 +115,20 @@ def measure(
 
     timed(f"{NEW:,} names of events among those that are known", look_up)
     order = batches._files.there  # type: ignore[attr-defined]
-    timed("a listing of all files", lambda: known.compare(order.files("", taken.last), taken.files, Nobody()))
-    timed("Spark's listing of the folders", lambda: session.read.text(str(root / "in" / "*")))
+    timed(
+        "a listing of all files",
+        lambda: known.compare(order.files("", taken.last), taken.files, Nobody()),
+    )
+    timed(
+        "Spark's listing of the folders",
+        lambda: session.read.text(str(root / "in" / "*")),
+    )
     return found
 
 
 def find_all(batches: PlannedBatches, taken: TakenNames) -> int:
-    """How many new files are planned from where a query stands until all that are there now are."""
+    """How many new files are planned from where a query stands until all that are there
+    now are."""
     position, until, files = taken.position, batches.find_last(taken.position), 0
     while (end := batches.find_end(position, until)) is not None:
         files += end["files"] - position["files"]
@@ -126,7 +155,9 @@ def make_known(root: Path, known: int) -> TakenNames:
     batches.mkdir(parents=True)
     for first in range(0, known, BATCH):
         found = [make_file(root, number) for number in range(first, first + BATCH)]
-        KnownFiles(LocalLists(root / "checkpoint"), Index()).plan_batch(taken.files, taken.files + BATCH, found)
+        KnownFiles(LocalLists(root / "checkpoint"), Index()).plan_batch(
+            taken.files, taken.files + BATCH, found
+        )
         taken = taken.plus(found)
     return taken
 
@@ -175,7 +206,8 @@ def timed(what: str, do: Callable[[], object]) -> tuple[float, float]:
 
 @contextmanager
 def watched() -> Iterator[list[float]]:
-    """By how much the pages of this process have grown at most, in MiB, looked at every 10 ms."""
+    """By how much the pages of this process have grown at most, in MiB, looked at every
+    10 ms."""
     grown, is_over, before = [0.0], threading.Event(), resident()
 
     def watch() -> None:

@@ -1,11 +1,23 @@
-"""Writes a project of many models, such as a company has after some years: `python bench/generate.py DIR 1000`."""
+"""Writes a project of many models, such as a company has after some years: `python
+bench/generate.py DIR 1000`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-AREAS = ("billing", "crm", "finance", "logistics", "marketing", "orders", "payments", "search", "stock", "web")
+AREAS = (
+    "billing",
+    "crm",
+    "finance",
+    "logistics",
+    "marketing",
+    "orders",
+    "payments",
+    "search",
+    "stock",
+    "web",
+)
 PER_STREAM = 20
 """Models to a stream."""
 
@@ -128,7 +140,8 @@ PROPERTIES = """\
 
 
 def generate_project(directory: Path, models: int) -> None:
-    """Write a project of so many models into `directory`; the same files for the same number."""
+    """Write a project of so many models into `directory`; the same files for the same
+    number."""
     properties: dict[str, list[str]] = {area: [] for area in AREAS}
     for number in range(models):
         area = AREAS[number % len(AREAS)]
@@ -142,8 +155,13 @@ def generate_project(directory: Path, models: int) -> None:
         _write(directory / "models" / area / f"{name}.sql", text)
         properties[area].append(PROPERTIES.format(name=name, number=number, area=area))
     for area, entries in properties.items():
-        _write(directory / "models" / area / f"{area}.yml", "models:\n" + "".join(entries) if entries else "")
-    streams = "".join(STREAM.format(number=number) for number in range(-(-models // PER_STREAM)))
+        _write(
+            directory / "models" / area / f"{area}.yml",
+            "models:\n" + "".join(entries) if entries else "",
+        )
+    streams = "".join(
+        STREAM.format(number=number) for number in range(-(-models // PER_STREAM))
+    )
     _write(directory / "streams" / "events.yml", "streams:\n" + streams)
     _write(directory / "macros" / "text.sql", MACROS)
     _write(directory / "profiles.yml", PROFILES)
@@ -156,11 +174,24 @@ def model_name(number: int) -> str:
 
 
 def _template(number: int) -> str:
-    """Of ten models four are upserts, three appends that join the model before, one a window, two read it as a stream.
+    """Of ten models four are upserts, three appends that join the model before, one a
+    window, two read it as a stream.
 
-    The model before an append is an upsert, and the one before a reader of its stream is an append.
+    The model before an append is an upsert, and the one before a reader of its stream
+    is an append.
     """
-    return (UPSERT, APPEND, CHAINED, UPSERT, APPEND, CHAINED, UPSERT, APPEND, UPSERT, WINDOW)[number % 10]
+    return (
+        UPSERT,
+        APPEND,
+        CHAINED,
+        UPSERT,
+        APPEND,
+        CHAINED,
+        UPSERT,
+        APPEND,
+        UPSERT,
+        WINDOW,
+    )[number % 10]
 
 
 def _write(path: Path, text: str) -> None:

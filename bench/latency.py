@@ -1,11 +1,14 @@
-"""Latency: from a record's arrival in a topic to the commit that shows it, `lakesql run --continuous` against Spark.
+"""Latency: from a record's arrival in a topic to the commit that shows it, `lakesql run
+--continuous` against Spark.
 
     python bench/latency.py [--bursts 20] [--smoke]
 
-Thirty records at a time are sent to a topic of three partitions, a burst every two seconds, while a query reads the
-topic as fast as it can: first a hand-written one, `from_json` and `toTable` with the options that Spark and Kafka have
-by themselves, then lakesql's. Prints the seconds from the moment when the broker has a burst to the moment when the
-commit that holds it became the table's current one, as Iceberg's history of the table says.
+Thirty records at a time are sent to a topic of three partitions, a burst every two
+seconds, while a query reads the topic as fast as it can: first a hand-written one,
+`from_json` and `toTable` with the options that Spark and Kafka have by themselves, then
+lakesql's. Prints the seconds from the moment when the broker has a burst to the moment
+when the commit that holds it became the table's current one, as Iceberg's history of
+the table says.
 """
 
 from __future__ import annotations
@@ -42,9 +45,15 @@ OURS = "lake.bench.flights"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bursts", type=int, default=20, help="that count, after three that warm up")
-    parser.add_argument("--smoke", action="store_true", help="one burst, to see that it works")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--bursts", type=int, default=20, help="that count, after three that warm up"
+    )
+    parser.add_argument(
+        "--smoke", action="store_true", help="one burst, to see that it works"
+    )
     options = parser.parse_args(arguments)
     warm_up, bursts = (0, 1) if options.smoke else (WARM_UP, options.bursts)
     with tempfile.TemporaryDirectory() as directory:
@@ -53,7 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         burst = list(messages(root / "flights"))
         with (
             open_broker(root) as broker,
-            open_project(write_topic_project(root, broker.servers, PER_BATCH), "flights") as around,
+            open_project(
+                write_topic_project(root, broker.servers, PER_BATCH), "flights"
+            ) as around,
         ):
             around.session.sql("CREATE NAMESPACE lake.bench")
             sides = {BY_HAND: by_hand(around, broker), OURS: by_lakesql(around)}
@@ -63,14 +74,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     sent_at = send(broker, burst, warm_up + bursts)
                     seen_at = wait_for_all(around.session, table, len(sent_at))
                 broker.delete_topic("flights")
-                report(table, [seen - sent for sent, seen in zip(sent_at, seen_at, strict=True)][warm_up:])
+                report(
+                    table,
+                    [seen - sent for sent, seen in zip(sent_at, seen_at, strict=True)][
+                        warm_up:
+                    ],
+                )
     return 0
 
 
 @contextmanager
 def by_hand(around: RunContext, broker: Broker) -> Iterator[None]:
     create_by_hand(around, "PARTITIONED BY (days(time_hour))", same_table=False)()
-    query = Hand(around.session, around.manifest.directory, broker.servers, PER_BATCH).start(processingTime="0 seconds")
+    query = Hand(
+        around.session, around.manifest.directory, broker.servers, PER_BATCH
+    ).start(processingTime="0 seconds")
     try:
         yield
     finally:
@@ -81,7 +99,10 @@ def by_hand(around: RunContext, broker: Broker) -> Iterator[None]:
 def by_lakesql(around: RunContext) -> Iterator[None]:
     interrupt = Interrupt()
     selects = bound(around.manifest, "flights")
-    runner = threading.Thread(target=run_selects, args=(around, selects, RunOptions(continuous=True), interrupt))
+    runner = threading.Thread(
+        target=run_selects,
+        args=(around, selects, RunOptions(continuous=True), interrupt),
+    )
     runner.start()
     try:
         yield
@@ -112,13 +133,19 @@ def wait_for_all(spark: SparkSession, table: str, bursts: int) -> list[float]:
             """
         ).collect()
         if commits and commits[-1].rows == bursts * BURST:
-            return [next(c.at for c in commits if c.rows >= (number + 1) * BURST) for number in range(bursts)]
+            return [
+                next(c.at for c in commits if c.rows >= (number + 1) * BURST)
+                for number in range(bursts)
+            ]
     raise SystemExit(f"{table} has not got its {bursts * BURST} rows")
 
 
 def report(table: str, seconds: list[float]) -> None:
     side = "by hand" if table == BY_HAND else "lakesql"
-    print(f"{side:>8} median {statistics.median(seconds):.2f} s, {min(seconds):.2f} to {max(seconds):.2f}", flush=True)
+    print(
+        f"{side:>8} median {statistics.median(seconds):.2f} s, {min(seconds):.2f} to {max(seconds):.2f}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

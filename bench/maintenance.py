@@ -1,16 +1,21 @@
-"""A table after so many commits, with lakesql's maintenance and without: is it still as fast as a new one?
+"""A table after so many commits, with lakesql's maintenance and without: is it still as
+fast as a new one?
 
-    python bench/maintenance.py [--commits 2000] [--until COMMITS] [--rows 504] [--models append_kept …]
+    python bench/maintenance.py [--commits 2000] [--until COMMITS] [--rows 504]
+    [--models append_kept …]
         [--looks FILE.json] [--picture FILE.svg] [--smoke]
 
-Two tables in mode `append` and two in mode `upsert`, each with maintenance and without, are written by `lakesql run
---continuous`, one after the other: a batch is a file of `--rows` flights in any order, each of which comes three times
-at 2,000 commits. At 5, 25, 50 and 100 % of the commits the model stops, and its table is read in full and by one key,
-in ratio to a new table of the same rows. Beside that: data and delete files, snapshots, bytes of metadata,
-milliseconds of a batch in the median of the last quarter, and the share of the time that procedures took. No
-snapshot is old enough to expire meanwhile. With `--until` it ends before all of these commits, as a table that is left
+Two tables in mode `append` and two in mode `upsert`, each with maintenance and without,
+are written by `lakesql run --continuous`, one after the other: a batch is a file of
+`--rows` flights in any order, each of which comes three times at 2,000 commits. At 5,
+25, 50 and 100 % of the commits the model stops, and its table is read in full and by
+one key, in ratio to a new table of the same rows. Beside that: data and delete files,
+snapshots, bytes of metadata, milliseconds of a batch in the median of the last quarter,
+and the share of the time that procedures took. No snapshot is old enough to expire
+meanwhile. With `--until` it ends before all of these commits, as a table that is left
 alone takes hours.
-`--looks` keeps the figures in a file, with those of earlier runs, and `--picture` draws them all (needs matplotlib).
+`--looks` keeps the figures in a file, with those of earlier runs, and `--picture` draws
+them all (needs matplotlib).
 """
 
 from __future__ import annotations
@@ -54,7 +59,8 @@ POINT_READS = 5
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A table after so many commits. Reads are in ratio to a new table of the same rows, times in milliseconds."""
+    """A table after so many commits. Reads are in ratio to a new table of the same
+    rows, times in milliseconds."""
 
     model: str
     commits: int
@@ -69,29 +75,51 @@ class Look:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--commits", type=int, default=2000)
-    parser.add_argument("--until", type=int, metavar="COMMITS", help="where to end, if not at the last one")
+    parser.add_argument(
+        "--until",
+        type=int,
+        metavar="COMMITS",
+        help="where to end, if not at the last one",
+    )
     parser.add_argument("--rows", type=int, default=504, help="of a commit")
     models = [f"{mode}_{name}" for name in KEPT for mode in MODES]
     parser.add_argument("--models", nargs="+", default=models, choices=models)
     parser.add_argument(
-        "--looks", type=Path, metavar="FILE.json", help="figures of earlier runs; those of this are added"
+        "--looks",
+        type=Path,
+        metavar="FILE.json",
+        help="figures of earlier runs; those of this are added",
     )
     parser.add_argument("--picture", type=picture_file, metavar="FILE.svg")
-    parser.add_argument("--smoke", action="store_true", help="20 commits, to see that it works")
+    parser.add_argument(
+        "--smoke", action="store_true", help="20 commits, to see that it works"
+    )
     options = parser.parse_args(arguments)
     commits = 20 if options.smoke else options.commits
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         copies = -(-commits * options.rows // FLIGHTS)
-        written = write_flights(root / "flights", copies, commits * options.rows // copies, commits, shuffled=True)
+        written = write_flights(
+            root / "flights",
+            copies,
+            commits * options.rows // copies,
+            commits,
+            shuffled=True,
+        )
         if written != commits * options.rows:
-            parser.error(f"{commits} commits of {options.rows} rows are no {copies} times the same flights")
+            parser.error(
+                f"{commits} commits of {options.rows} rows are no {copies} times the same flights"
+            )
         manifest = write_models(root, options.rows)
         with open_project(manifest, "append_kept") as around:
             looks = [
-                look for model in options.models for look in follow(around, model, commits, options.until or commits)
+                look
+                for model in options.models
+                for look in follow(around, model, commits, options.until or commits)
             ]
     if options.looks:
         looks = keep_looks(options.looks, looks)
@@ -112,14 +140,25 @@ def write_models(root: Path, rows: int) -> Manifest:
 
 
 def follow(around: RunContext, model: str, commits: int, most: int) -> list[Look]:
-    """Run a model for `most` of so many commits, and look at its table after parts of all of them."""
+    """Run a model for `most` of so many commits, and look at its table after parts of
+    all of them."""
     looks: list[Look] = []
-    print(f"{model}\n{'commits':>8} {'full':>6} {'point':>6} {'files':>6} {'deletes':>8} ", end="")
-    print(f"{'snapshots':>9} {'metadata':>9} {'batch ms':>9} {'maintenance':>11}", flush=True)
-    for until in (until for part in PARTS if (until := max(1, round(part * commits))) <= most):
+    print(
+        f"{model}\n{'commits':>8} {'full':>6} {'point':>6} {'files':>6} {'deletes':>8} ",
+        end="",
+    )
+    print(
+        f"{'snapshots':>9} {'metadata':>9} {'batch ms':>9} {'maintenance':>11}",
+        flush=True,
+    )
+    for until in (
+        until for part in PARTS if (until := max(1, round(part * commits))) <= most
+    ):
         done = looks[-1].commits if looks else 0
         batches, share = run_until(around, model, until)
-        looks.append(look(around, model, until, batches[-max(1, (until - done) // 4) :], share))
+        looks.append(
+            look(around, model, until, batches[-max(1, (until - done) // 4) :], share)
+        )
         found = looks[-1]
         print(
             f"{found.commits:>8} {found.full_read:>6.2f} {found.point_read:>6.2f} {found.data_files:>6} "
@@ -131,7 +170,8 @@ def follow(around: RunContext, model: str, commits: int, most: int) -> list[Look
 
 
 def run_until(around: RunContext, model: str, commits: int) -> tuple[list[int], float]:
-    """Run a model until its table has so many commits: the milliseconds of each batch, and maintenance's share."""
+    """Run a model until its table has so many commits: the milliseconds of each batch,
+    and maintenance's share."""
     interrupt, batches, maintained = Interrupt(), list[int](), 0
     began = time.monotonic()
 
@@ -147,19 +187,27 @@ def run_until(around: RunContext, model: str, commits: int) -> tuple[list[int], 
                 maintained += event.duration_ms
 
     assert run_selects(
-        replace(around, emit=hear), bound(around.manifest, model), RunOptions(continuous=True), interrupt
+        replace(around, emit=hear),
+        bound(around.manifest, model),
+        RunOptions(continuous=True),
+        interrupt,
     )
     return batches, maintained / 1000 / (time.monotonic() - began)
 
 
-def look(around: RunContext, model: str, commits: int, batches: Sequence[int], share: float) -> Look:
+def look(
+    around: RunContext, model: str, commits: int, batches: Sequence[int], share: float
+) -> Look:
     spark, name = around.session, around.manifest.models[model].table
     facts = read_facts(around.catalog, name)
     assert facts is not None
     figures = measure(facts, round(time.time() * 1000))
     table, fresh = str(name), "lake.bench.fresh"
     spark.sql(f"CREATE TABLE {fresh} USING iceberg AS SELECT * FROM {table}")
-    full, point = compare_reads(spark, table, fresh), compare_points(spark, table, fresh)
+    full, point = (
+        compare_reads(spark, table, fresh),
+        compare_points(spark, table, fresh),
+    )
     spark.sql(f"DROP TABLE {fresh} PURGE")
     return Look(
         model,
@@ -176,19 +224,25 @@ def look(around: RunContext, model: str, commits: int, batches: Sequence[int], s
 
 
 def compare_points(spark: SparkSession, table: str, other: str) -> float:
-    """How much longer it takes to find the rows of one key in the one than in the other."""
+    """How much longer it takes to find the rows of one key in the one than in the
+    other."""
     seconds: dict[str, list[float]] = {table: [], other: []}
     for number in range(POINT_READS):
         for name in (table, other):
             started = time.perf_counter()
-            spark.sql(f"SELECT * FROM {name} WHERE flight = {1000 + number} AND day = 7").collect()
+            spark.sql(
+                f"SELECT * FROM {name} WHERE flight = {1000 + number} AND day = 7"
+            ).collect()
             seconds[name].append(time.perf_counter() - started)
     return statistics.median(seconds[table]) / statistics.median(seconds[other])
 
 
 def keep_looks(file: Path, looks: Sequence[Look]) -> list[Look]:
-    """Add figures to those in a file, instead of earlier ones of the same models; all that it has now."""
-    earlier = [Look(**each) for each in json.loads(file.read_text())] if file.exists() else []
+    """Add figures to those in a file, instead of earlier ones of the same models; all
+    that it has now."""
+    earlier = (
+        [Look(**each) for each in json.loads(file.read_text())] if file.exists() else []
+    )
     models = {each.model for each in looks}
     found = [*(each for each in earlier if each.model not in models), *looks]
     file.write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n")
@@ -196,19 +250,31 @@ def keep_looks(file: Path, looks: Sequence[Look]) -> list[Look]:
 
 
 def draw(looks: Sequence[Look], file: Path) -> None:
-    """How many times as long a full read takes as that of a new table, by commits: a panel for each mode."""
+    """How many times as long a full read takes as that of a new table, by commits: a
+    panel for each mode."""
     panels = [
         Lines(
             f"mode {mode}",
             {
                 label: points
                 for name, label in (("kept", "with maintenance"), ("left", "without"))
-                if (points := [(each.commits, each.full_read) for each in looks if each.model == f"{mode}_{name}"])
+                if (
+                    points := [
+                        (each.commits, each.full_read)
+                        for each in looks
+                        if each.model == f"{mode}_{name}"
+                    ]
+                )
             },
         )
         for mode in MODES
     ]
-    draw_lines("A full read after many commits", panels, ("commits", "times a new table's"), file)
+    draw_lines(
+        "A full read after many commits",
+        panels,
+        ("commits", "times a new table's"),
+        file,
+    )
 
 
 if __name__ == "__main__":

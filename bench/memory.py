@@ -1,11 +1,13 @@
-"""Memory over 500 batches: what Java and Python hold while `lakesql run --continuous` goes on, batch after batch.
+"""Memory over 500 batches: what Java and Python hold while `lakesql run --continuous`
+goes on, batch after batch.
 
     python bench/memory.py [--batches 500] [--mode append|upsert] [--smoke]
 
-Each batch is a file of three records, whose keys come again after 20 batches. Ten times in a run (five with --smoke)
-Java's memory is collected in full, and what is left is printed: objects in the heap, classes and compiled code outside
-of it, and the pages that Python holds. Fails if from the second line on the heap or Python grow by more than 4 MiB: in
-500 batches by a leak of 10 kB a batch, in the 100 of --smoke by one of 70 kB.
+Each batch is a file of three records, whose keys come again after 20 batches. Ten times
+in a run (five with --smoke) Java's memory is collected in full, and what is left is
+printed: objects in the heap, classes and compiled code outside of it, and the pages
+that Python holds. Fails if from the second line on the heap or Python grow by more than
+4 MiB: in 500 batches by a leak of 10 kB a batch, in the 100 of --smoke by one of 70 kB.
 """
 
 from __future__ import annotations
@@ -35,11 +37,15 @@ from lakesql.run.start.context import RunContext
 ALLOWED_MIB = 4
 RECORDS = 3
 KEY_GROUPS = 20
-CONFIGS = {"append": "mode='append'", "upsert": "mode='upsert', keys=['id'], sequence_by='version'"}
+CONFIGS = {
+    "append": "mode='append'",
+    "upsert": "mode='upsert', keys=['id'], sequence_by='version'",
+}
 MIB = 2**20
 COLLECTIONS = 3
 PAUSE_S = 0.5
-"""Before each collection: Spark gives back what belonged to objects that the one before has found dead."""
+"""Before each collection: Spark gives back what belonged to objects that the one before
+has found dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,9 @@ class Held:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--batches", type=int, default=500)
     parser.add_argument("--mode", choices=CONFIGS, default="append")
     parser.add_argument("--smoke", action="store_true", help="100 batches")
@@ -61,19 +69,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     batches, lines = (100, 5) if options.smoke else (options.batches, 10)
     with (
         tempfile.TemporaryDirectory() as directory,
-        open_project(write_batches(Path(directory), options.mode, batches), "events") as around,
+        open_project(
+            write_batches(Path(directory), options.mode, batches), "events"
+        ) as around,
     ):
         held = run(around, batches, batches // lines)
     warm, last = held[1], held[-1]
-    heap, outside, python = last.heap - warm.heap, last.outside - warm.outside, last.python - warm.python
-    print(f"batches {warm.batch} to {last.batch}: {heap:+.1f}, {outside:+.1f}, {python:+.1f} MiB")
+    heap, outside, python = (
+        last.heap - warm.heap,
+        last.outside - warm.outside,
+        last.python - warm.python,
+    )
+    print(
+        f"batches {warm.batch} to {last.batch}: {heap:+.1f}, {outside:+.1f}, {python:+.1f} MiB"
+    )
     if max(heap, python) > ALLOWED_MIB:
         raise SystemExit("memory is not given back")
     return 0
 
 
 def run(around: RunContext, batches: int, every: int) -> list[Held]:
-    """Run the model for so many batches; what was held after each `every` of them, printed as it is found."""
+    """Run the model for so many batches; what was held after each `every` of them,
+    printed as it is found."""
     held: list[Held] = []
     interrupt = Interrupt()
     since = time.monotonic()
@@ -87,14 +104,24 @@ def run(around: RunContext, batches: int, every: int) -> list[Held]:
             if done % every == 0:
                 seconds = (time.monotonic() - since) / every
                 held.append(look(around.session, done))
-                print("{:>7} {:8.1f} {:8.1f} {:8.1f} {:8.2f}".format(*astuple(held[-1]), seconds), flush=True)
+                print(
+                    "{:>7} {:8.1f} {:8.1f} {:8.1f} {:8.2f}".format(
+                        *astuple(held[-1]), seconds
+                    ),
+                    flush=True,
+                )
                 since = time.monotonic()
             if done == batches:
                 interrupt.set()
 
-    print(f"{'batch':>7} {'heap':>8} {'outside':>8} {'Python':>8}   MiB, and seconds a batch", flush=True)
+    print(
+        f"{'batch':>7} {'heap':>8} {'outside':>8} {'Python':>8}   MiB, and seconds a batch",
+        flush=True,
+    )
     selects = bound(around.manifest, "events")
-    assert run_selects(replace(around, emit=hear), selects, RunOptions(continuous=True), interrupt)
+    assert run_selects(
+        replace(around, emit=hear), selects, RunOptions(continuous=True), interrupt
+    )
     return held
 
 
@@ -106,10 +133,17 @@ def look(spark: SparkSession, batch: int) -> Held:
     for _ in range(COLLECTIONS):
         time.sleep(PAUSE_S)
         jvm.java.lang.System.gc()
-    # What a collection has left, and not what is there now: other threads have gone on. Only the heap is collected.
-    left = [usage.getUsed() for pool in java.getMemoryPoolMXBeans() if (usage := pool.getCollectionUsage())]
+    # What a collection has left, and not what is there now: other threads have gone on.
+    # Only the heap is collected.
+    left = [
+        usage.getUsed()
+        for pool in java.getMemoryPoolMXBeans()
+        if (usage := pool.getCollectionUsage())
+    ]
     outside = java.getMemoryMXBean().getNonHeapMemoryUsage().getUsed()
-    python = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    python = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf(
+        "SC_PAGE_SIZE"
+    )
     return Held(batch, sum(left) / MIB, outside / MIB, python / MIB)
 
 
@@ -124,7 +158,10 @@ def write_batches(root: Path, mode: str, batches: int) -> Manifest:
     }
     for batch in range(batches):
         first = 100 + RECORDS * (batch % KEY_GROUPS)
-        lines = [json.dumps({"id": first + i, "version": 10_000 + batch}) for i in range(RECORDS)]
+        lines = [
+            json.dumps({"id": first + i, "version": 10_000 + batch})
+            for i in range(RECORDS)
+        ]
         files[f"arrived/{batch:05}.jsonl"] = "".join(f"{line}\n" for line in lines)
     return write_project(root, files)
 

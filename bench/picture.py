@@ -1,4 +1,5 @@
-"""The pictures of the benchmarks, as SVG. Needs matplotlib, which no benchmark needs without its picture."""
+"""The pictures of the benchmarks, as SVG. Needs matplotlib, which no benchmark needs
+without its picture."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """A diagram of a line for each side: points of what is varied, to the right, and of what was measured, upwards."""
+    """A diagram of a line for each side: points of what is varied, to the right, and of
+    what was measured, upwards."""
 
     title: str
     lines: Mapping[str, Sequence[tuple[float, float]]]
@@ -36,7 +38,9 @@ def draw_bars(title: str, panels: Sequence[Bars], file: Path) -> None:
     figure, axes = _figure((1, len(panels)), (2.6 * len(panels), 2.4), title)
     for panel, axis in zip(panels, axes, strict=True):
         names = list(panel.values)
-        bars = axis.barh(names, list(panel.values.values()), color=[COLOURS[name] for name in names])
+        bars = axis.barh(
+            names, list(panel.values.values()), color=[COLOURS[name] for name in names]
+        )
         axis.bar_label(bars, fmt="{:,.0f}", padding=3)
         axis.set_title(panel.label, fontsize=10)
         axis.invert_yaxis()
@@ -47,22 +51,31 @@ def draw_bars(title: str, panels: Sequence[Bars], file: Path) -> None:
 
 
 def picture_file(text: str) -> Path:
-    """The file of `--picture`. Raises `ArgumentTypeError` before anything is measured if it could not be drawn."""
+    """The file of `--picture`. Raises `ArgumentTypeError` before anything is measured
+    if it could not be drawn."""
     if find_spec("matplotlib") is None:
         raise ArgumentTypeError("a picture needs matplotlib: pip install matplotlib")
     return Path(text)
 
 
 def draw_lines(
-    title: str, panels: Sequence[Lines], labels: tuple[str, str], file: Path, *, logarithmic: bool = False
+    title: str,
+    panels: Sequence[Lines],
+    labels: tuple[str, str],
+    file: Path,
+    *,
+    logarithmic: bool = False,
 ) -> None:
-    """Two panels a row, all with one scale. `labels` are those of what is varied and of what was measured."""
+    """Two panels a row, all with one scale. `labels` are those of what is varied and of
+    what was measured."""
     from matplotlib.ticker import EngFormatter  # type: ignore[import-not-found]
 
     rows = -(-len(panels) // 2)
     figure, axes = _figure((rows, 2), (8, 3.2 * rows), title, sharex=True, sharey=True)
     for panel, axis in zip(panels, axes, strict=True):
-        for (name, points), colour in zip(panel.lines.items(), ("#1d4ed8", "#b45309"), strict=False):
+        for (name, points), colour in zip(
+            panel.lines.items(), ("#1d4ed8", "#b45309"), strict=False
+        ):
             axis.plot(*zip(*points, strict=True), marker="o", label=name, color=colour)
         axis.set_title(panel.title, fontsize=10)
         axis.grid(axis="y", color="#e5e7eb")
@@ -70,7 +83,9 @@ def draw_lines(
         if logarithmic:
             axis.set_xscale("log", base=2)
             axis.set_yscale("log", base=2)
-            axis.set_xticks(sorted({x for points in panel.lines.values() for x, _ in points}))
+            axis.set_xticks(
+                sorted({x for points in panel.lines.values() for x, _ in points})
+            )
             axis.xaxis.set_major_formatter(EngFormatter(sep=" "))
             axis.yaxis.set_major_formatter("{x:g}")
     if not logarithmic:
@@ -89,7 +104,9 @@ def _figure(
     pyplot.rcParams["svg.hashsalt"] = "lakesql"  # the same figures make the same file
     pyplot.rcParams["svg.fonttype"] = "none"  # letters as text, not as curves
     pyplot.rcParams["font.sans-serif"] = ["Helvetica", "Arial", "DejaVu Sans"]
-    figure, axes = pyplot.subplots(*shape, figsize=size, squeeze=False, layout="constrained", **options)
+    figure, axes = pyplot.subplots(
+        *shape, figsize=size, squeeze=False, layout="constrained", **options
+    )
     figure.suptitle(title, fontsize=11, fontweight="bold")
     return figure, list(axes.flat)
 

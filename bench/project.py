@@ -24,21 +24,30 @@ SETTINGS = '[tool.lakesql]\nname = "bench"\n'
 CATALOG = "{name: lake, type: sql, uri: 'sqlite:///catalog.db', warehouse: warehouse}"
 
 
-def write_project(root: Path, files: Mapping[str, str], connections: str = "{}") -> Manifest:
-    """A project of these files, its tables in `root`/warehouse and its progress in `root`/checkpoints.
+def write_project(
+    root: Path, files: Mapping[str, str], connections: str = "{}"
+) -> Manifest:
+    """A project of these files, its tables in `root`/warehouse and its progress in
+    `root`/checkpoints.
 
     `connections` is the profile's, as YAML. What stands there is written over.
     """
     target = f"catalog: {CATALOG}, connections: {connections}, checkpoints: checkpoints, spark: {{master: 'local[2]'}}"
     profiles = f"bench: {{outputs: {{dev: {{{target}}}}}}}\n"
-    for path, text in {"pyproject.toml": SETTINGS, "profiles.yml": profiles, **files}.items():
+    for path, text in {
+        "pyproject.toml": SETTINGS,
+        "profiles.yml": profiles,
+        **files,
+    }.items():
         (root / path).parent.mkdir(exist_ok=True)
         (root / path).write_text(text)
     return read_manifest(root)
 
 
 def read_manifest(root: Path) -> Manifest:
-    return load_manifest(read_project(root), load_target("bench", None, [root], os.environ), {})
+    return load_manifest(
+        read_project(root), load_target("bench", None, [root], os.environ), {}
+    )
 
 
 def bound(manifest: Manifest, model: str) -> dict[str, BoundSelect]:
@@ -48,15 +57,16 @@ def bound(manifest: Manifest, model: str) -> dict[str, BoundSelect]:
 
 @contextmanager
 def open_project(manifest: Manifest, model: str) -> Iterator[RunContext]:
-    """What the model runs in, Spark among it, which ends with this. A model that fails raises what it failed of."""
+    """What the model runs in, Spark among it, which ends with this. A model that fails
+    raises what it failed of."""
     settings = session_settings(manifest, bound(manifest, model)[model].bindings, print)
     with open_spark(settings) as (spark, catalog):
         yield RunContext(manifest, spark, catalog, report_failure)
 
 
 def cpu_seconds() -> float:
-    """The CPU time of this process, of its Java and of the Python that this has started, until now: what others on the
-    machine do counts little in it."""
+    """The CPU time of this process, of its Java and of the Python that this has
+    started, until now: what others on the machine do counts little in it."""
     java = java_class("java.lang.ProcessHandle").current().pid()
     for pid in family(java):
         _ticks[pid] = max(_ticks.get(pid, 0), ticks_of(pid))
@@ -64,7 +74,8 @@ def cpu_seconds() -> float:
 
 
 _ticks: dict[int, int] = {}
-"""The CPU time of each process that was seen: those of them that have ended since have used it too."""
+"""The CPU time of each process that was seen: those of them that have ended since have
+used it too."""
 
 
 def ticks_of(pid: int) -> int:

@@ -1,11 +1,14 @@
-"""How many records a second are read of Kinesis, Pulsar and MQTT, each of 300 bytes, into an append table.
+"""How many records a second are read of Kinesis, Pulsar and MQTT, each of 300 bytes,
+into an append table.
 
     python bench/queues.py [--records 300000] [--smoke]
 
-Pulsar and Mosquitto run on this machine, beside lakesql. The stand-ins of Kinesis give some 5,000 records a second
-themselves, so lakesql's own part is measured with a client that answers with pages that were recorded: four shards, of
-which each answer has up to 10,000 records. MQTT is measured in two parts: from the broker to the log, by one client,
-and from the log to the table. The first run of a model warms up, the second one is measured.
+Pulsar and Mosquitto run on this machine, beside lakesql. The stand-ins of Kinesis give
+some 5,000 records a second themselves, so lakesql's own part is measured with a client
+that answers with pages that were recorded: four shards, of which each answer has up to
+10,000 records. MQTT is measured in two parts: from the broker to the log, by one
+client, and from the log to the table. The first run of a model warms up, the second one
+is measured.
 """
 
 from __future__ import annotations
@@ -49,15 +52,23 @@ MODEL = "{{{{ config(mode='append') }}}}\nSELECT id, device, metric, value, pad 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--records", type=int, default=300_000)
-    parser.add_argument("--smoke", action="store_true", help="a few records without Pulsar, to see that it works")
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help="a few records without Pulsar, to see that it works",
+    )
     options = parser.parse_args(arguments)
     count = 5_000 if options.smoke else options.records
     with tempfile.TemporaryDirectory() as directory, ExitStack() as servers:
         root = Path(directory)
         broker = servers.enter_context(running(Mosquitto(root / "mosquitto")))
-        connections = {"mqtt": {"type": "mqtt", "url": broker.url, "log": str(root / "log")}}
+        connections = {
+            "mqtt": {"type": "mqtt", "url": broker.url, "log": str(root / "log")}
+        }
         connections["kinesis"] = {"type": "kinesis", "region": "us-east-1"}
         send: dict[str, Callable[[int, int], None]] = {"kinesis": send_pages}
         if not options.smoke:
@@ -89,7 +100,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def value(number: int) -> bytes:
     """A record of 300 bytes."""
-    found = {"id": number, "device": f"d{number % 1000}", "metric": "temperature", "value": number / 7}
+    found = {
+        "id": number,
+        "device": f"d{number % 1000}",
+        "metric": "temperature",
+        "value": number / 7,
+    }
     text = json.dumps({**found, "pad": ""})
     return json.dumps({**found, "pad": "x" * (SIZE - len(text))}).encode()
 
@@ -98,12 +114,19 @@ def sender_of_pulsar(server: PulsarServer) -> Callable[[int, int], None]:
     """What sends records to a topic of some partitions."""
 
     def send(first: int, count: int) -> None:
-        client = pulsar.Client(server.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        client = pulsar.Client(
+            server.url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        )
         producer = client.create_producer(
-            "pulsar", batching_enabled=True, batching_max_publish_delay_ms=5, block_if_queue_full=True
+            "pulsar",
+            batching_enabled=True,
+            batching_max_publish_delay_ms=5,
+            block_if_queue_full=True,
         )
         for number in range(first, first + count):
-            producer.send_async(value(number), lambda *_: None, partition_key=f"k{number % 1009}")
+            producer.send_async(
+                value(number), lambda *_: None, partition_key=f"k{number % 1009}"
+            )
         producer.flush()
         client.close()
 
@@ -111,7 +134,8 @@ def sender_of_pulsar(server: PulsarServer) -> Callable[[int, int], None]:
 
 
 def filler(source: Mqtt, broker: Mosquitto) -> Callable[[int, int], None]:
-    """What sends messages to a broker while a client takes them to the log, and says how many a second that were."""
+    """What sends messages to a broker while a client takes them to the log, and says
+    how many a second that were."""
 
     def fill(first: int, count: int) -> None:
         taker = Taker(source, "mqtt")
@@ -135,7 +159,10 @@ def filler(source: Mqtt, broker: Mosquitto) -> Callable[[int, int], None]:
             time.sleep(0.05)
         took = time.perf_counter() - started
         taker.stop()
-        print(f"{'':>8} {'mqtt':>8} {count / took:9,.0f} messages/s from the broker to the log", flush=True)
+        print(
+            f"{'':>8} {'mqtt':>8} {count / took:9,.0f} messages/s from the broker to the log",
+            flush=True,
+        )
 
     return fill
 
@@ -149,7 +176,11 @@ def send_pages(first: int, count: int) -> None:
     """Record so many records more."""
     at = datetime.now(UTC)
     for number in range(first, first + count):
-        found = {"SequenceNumber": str(10**55 + number), "ApproximateArrivalTimestamp": at, "Data": value(number)}
+        found = {
+            "SequenceNumber": str(10**55 + number),
+            "ApproximateArrivalTimestamp": at,
+            "Data": value(number),
+        }
         _PAGES[number % SHARDS].append({**found, "PartitionKey": f"k{number % 1009}"})
 
 
@@ -158,11 +189,20 @@ class Pages:
 
     def describe_stream_summary(self, **_: Any) -> Mapping[str, Any]:
         created = datetime(2026, 1, 1, tzinfo=UTC)
-        found = {"StreamARN": "arn:records", "StreamCreationTimestamp": created, "RetentionPeriodHours": 24}
+        found = {
+            "StreamARN": "arn:records",
+            "StreamCreationTimestamp": created,
+            "RetentionPeriodHours": 24,
+        }
         return {"StreamDescriptionSummary": found}
 
     def list_shards(self, **_: Any) -> Mapping[str, Any]:
-        return {"Shards": [{"ShardId": f"shardId-{shard:012}", "SequenceNumberRange": {}} for shard in range(SHARDS)]}
+        return {
+            "Shards": [
+                {"ShardId": f"shardId-{shard:012}", "SequenceNumberRange": {}}
+                for shard in range(SHARDS)
+            ]
+        }
 
     def get_shard_iterator(self, **words: Any) -> Mapping[str, Any]:
         shard, after = int(words["ShardId"][-12:]), words.get("StartingSequenceNumber")

@@ -1,11 +1,15 @@
-"""TPC-H's queries as views: what a refresh costs after its refresh functions, beside making all rows anew.
+"""TPC-H's queries as views: what a refresh costs after its refresh functions, beside
+making all rows anew.
 
-    python bench/tpch_views.py [--scale 0.1] [--rounds 3] [--share 0.001] [--views q1,q13]
+    python bench/tpch_views.py [--scale 0.1] [--rounds 3] [--share 0.001] [--views
+    q1,q13]
 
-The tables of a scale stand in Iceberg. In each round the refresh functions insert and delete a share of the orders,
-with their lines; then each view is refreshed by what has changed, and made anew as a whole, which leaves the same rows.
-Costs are in seconds of CPU, Python's and Java's together, the median of the rounds. At the end each view is compared
-with DuckDB's own answer. Of a query with a LIMIT the view has all rows; those that read no orders are left out.
+The tables of a scale stand in Iceberg. In each round the refresh functions insert and
+delete a share of the orders, with their lines; then each view is refreshed by what has
+changed, and made anew as a whole, which leaves the same rows. Costs are in seconds of
+CPU, Python's and Java's together, the median of the rounds. At the end each view is
+compared with DuckDB's own answer. Of a query with a LIMIT the view has all rows; those
+that read no orders are left out.
 """
 
 from __future__ import annotations
@@ -51,12 +55,27 @@ VIEWS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=0.1, help="1 has six million lines of orders")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--scale", type=float, default=0.1, help="1 has six million lines of orders"
+    )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--share", type=float, default=0.001, help="of the orders, so many are inserted and deleted")
-    parser.add_argument("--views", default=",".join(VIEWS), help="those that are measured")
-    parser.add_argument("--smoke", action="store_true", help="one round of a few views, to see that it works")
+    parser.add_argument(
+        "--share",
+        type=float,
+        default=0.001,
+        help="of the orders, so many are inserted and deleted",
+    )
+    parser.add_argument(
+        "--views", default=",".join(VIEWS), help="those that are measured"
+    )
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help="one round of a few views, to see that it works",
+    )
     options = parser.parse_args(arguments)
     scale, rounds = (0.001, 1) if options.smoke else (options.scale, options.rounds)
     names = ["q1", "q13"] if options.smoke else options.views.split(",")
@@ -66,15 +85,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, (way, refreshed, anew) in costs.items():
         print(f"{name:10}{way:>24}{refreshed:10.2f}{anew:10.2f}{anew / refreshed:8.1f}")
     totals = [sum(cost[at] for cost in costs.values()) for at in (1, 2)]
-    print(f"{'together':34}{totals[0]:10.2f}{totals[1]:10.2f}{totals[1] / totals[0]:8.1f}")
+    print(
+        f"{'together':34}{totals[0]:10.2f}{totals[1]:10.2f}{totals[1] / totals[0]:8.1f}"
+    )
     return 0
 
 
 def measure(
     root: Path, scale: float, rounds: int, share: float, names: Sequence[str]
 ) -> dict[str, tuple[str, float, float]]:
-    """How each view was refreshed, and the medians of what that and making it anew cost."""
-    manifest = write_project(root, {**files_of_tables(), **{f"models/{name}.sql": model_of(name) for name in names}})
+    """How each view was refreshed, and the medians of what that and making it anew
+    cost."""
+    manifest = write_project(
+        root,
+        {
+            **files_of_tables(),
+            **{f"models/{name}.sql": model_of(name) for name in names},
+        },
+    )
     tpch, dice = open_tpch(scale), Random(1)
     with open_project(manifest, names[0]) as context:
         make_tables(context.session, tpch, root)
@@ -90,21 +118,40 @@ def measure(
             for name, refresh in refreshes.items():
                 said.clear()
                 refreshed[name].append(cost_of(refresh, new_session(context.session)))
-                ways[name] = next(one.refreshed for one in said if isinstance(one, BatchCommitted)).split(",")[0]
-                anew[name].append(cost_of(refresh, new_session(context.session), is_forced=True))
+                ways[name] = next(
+                    one.refreshed for one in said if isinstance(one, BatchCommitted)
+                ).split(",")[0]
+                anew[name].append(
+                    cost_of(refresh, new_session(context.session), is_forced=True)
+                )
         for name in names:
             check(context.session, tpch, name)
-    return {name: (ways[name], statistics.median(refreshed[name]), statistics.median(anew[name])) for name in names}
+    return {
+        name: (
+            ways[name],
+            statistics.median(refreshed[name]),
+            statistics.median(anew[name]),
+        )
+        for name in names
+    }
 
 
 def files_of_tables() -> dict[str, str]:
-    """The models of the tables, by which a view knows the types of their columns; the rows are written by hand."""
+    """The models of the tables, by which a view knows the types of their columns; the
+    rows are written by hand."""
     files: dict[str, str] = {}
     streams: list[dict[str, object]] = []
     for one in inputs():
         (table,) = one.table
         columns = dict(zip(one.columns or (), one.types, strict=True))
-        streams.append({"name": f"{table}_rows", "path": f"landing/{table}", "format": "json", "columns": columns})
+        streams.append(
+            {
+                "name": f"{table}_rows",
+                "path": f"landing/{table}",
+                "format": "json",
+                "columns": columns,
+            }
+        )
         files[f"models/{table}.sql"] = (
             f"{{{{ config(mode='append') }}}}\nSELECT * FROM {{{{ stream('{table}_rows') }}}}\n"
         )
@@ -117,28 +164,40 @@ def model_of(name: str) -> str:
     return f"{{{{ config(mode='materialized_view'{keys}) }}}}\n{select}\n"
 
 
-def refresh_of(context: RunContext, name: str, emit: Callable[[Event], None]) -> Refresh:
+def refresh_of(
+    context: RunContext, name: str, emit: Callable[[Event], None]
+) -> Refresh:
     select = bound(context.manifest, name)[name].select
     return Refresh(select, hash_of(select), context.catalog, emit)
 
 
-def cost_of(refresh: Refresh, session: SparkSession, *, is_forced: bool = False) -> float:
+def cost_of(
+    refresh: Refresh, session: SparkSession, *, is_forced: bool = False
+) -> float:
     started = cpu_seconds()
     refresh_table(refresh, session, is_forced=is_forced)
     return cpu_seconds() - started
 
 
-def make_tables(spark: SparkSession, tpch: duckdb.DuckDBPyConnection, root: Path) -> None:
+def make_tables(
+    spark: SparkSession, tpch: duckdb.DuckDBPyConnection, root: Path
+) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
     for table in TABLES:
         tpch.execute(f"COPY {table} TO '{root}/{table}.parquet' (FORMAT parquet)")
-        spark.read.parquet(f"{root}/{table}.parquet").writeTo(f"lake.bench.{table}").using("iceberg").tableProperty(
-            "write.delete.mode", "merge-on-read"
-        ).create()
+        spark.read.parquet(f"{root}/{table}.parquet").writeTo(
+            f"lake.bench.{table}"
+        ).using("iceberg").tableProperty("write.delete.mode", "merge-on-read").create()
     remember(tpch, range(len(TABLES)))
 
 
-def change_tables(spark: SparkSession, tpch: duckdb.DuckDBPyConnection, dice: Random, share: float, root: Path) -> None:
+def change_tables(
+    spark: SparkSession,
+    tpch: duckdb.DuckDBPyConnection,
+    dice: Random,
+    share: float,
+    root: Path,
+) -> None:
     """The refresh functions, on DuckDB's tables and on those in Iceberg."""
     (orders,) = tpch.execute("SELECT count(*) FROM orders").fetchone() or (0,)
     for change in (insert_orders, delete_orders):
@@ -147,18 +206,31 @@ def change_tables(spark: SparkSession, tpch: duckdb.DuckDBPyConnection, dice: Ra
     root.mkdir()
     for number in changed:
         table = TABLES[number]
-        tpch.execute(f"COPY _lakesql_come_{number} TO '{root}/{table}.parquet' (FORMAT parquet)")
-        spark.read.parquet(f"{root}/{table}.parquet").writeTo(f"lake.bench.{table}").append()
+        tpch.execute(
+            f"COPY _lakesql_come_{number} TO '{root}/{table}.parquet' (FORMAT parquet)"
+        )
+        spark.read.parquet(f"{root}/{table}.parquet").writeTo(
+            f"lake.bench.{table}"
+        ).append()
         key = ORDER_KEYS[table]
-        keys = [str(one) for (one,) in tpch.execute(f"SELECT DISTINCT {key} FROM _lakesql_gone_{number}").fetchall()]
+        keys = [
+            str(one)
+            for (one,) in tpch.execute(
+                f"SELECT DISTINCT {key} FROM _lakesql_gone_{number}"
+            ).fetchall()
+        ]
         spark.sql(f"DELETE FROM lake.bench.{table} WHERE {key} IN ({', '.join(keys)})")
     remember(tpch, changed)
 
 
 def check(spark: SparkSession, tpch: duckdb.DuckDBPyConnection, name: str) -> None:
     table = spark.table(f"lake.bench.{name}")
-    shown = table.select(*(column for column in table.columns if not column.startswith("_lakesql_")))
-    differ = differing([tuple(row) for row in shown.collect()], tpch.execute(VIEWS[name]).fetchall())
+    shown = table.select(
+        *(column for column in table.columns if not column.startswith("_lakesql_"))
+    )
+    differ = differing(
+        [tuple(row) for row in shown.collect()], tpch.execute(VIEWS[name]).fetchall()
+    )
     if differ:
         raise AssertionError(f"{name} is not what DuckDB says: {differ[:3]}")
 

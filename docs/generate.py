@@ -1,8 +1,10 @@
-"""Writes the pictures, and what stands in docs/*.md between `<!-- generated: name -->` and `<!-- end -->`.
+"""Writes the pictures, and what stands in docs/*.md between `<!-- generated: name -->`
+and `<!-- end -->`.
 
 The JSON Schemas of a project's files are written too (`schemas.py`).
 
-`python docs/generate.py` rewrites them; with `--check` it changes nothing and fails when one of them is stale.
+`python docs/generate.py` rewrites them; with `--check` it changes nothing and fails
+when one of them is stale.
 """
 
 from __future__ import annotations
@@ -35,11 +37,25 @@ from lakesql.lint.all_rules import MODULES, load_rule
 from lakesql.lint.lint_settings import LintSettings
 from lakesql.lsp.config_options import default_of as written_default
 from lakesql.model.config import PartitionField, SortField, TableConfig, Trigger
-from lakesql.model.data_tests import TEST_KINDS, Condition, EntryOptions, TestOptions, Threshold
+from lakesql.model.data_tests import (
+    TEST_KINDS,
+    Condition,
+    EntryOptions,
+    TestOptions,
+    Threshold,
+)
 from lakesql.model.expectations import EXPECTATION_KINDS
 from lakesql.model.group import GroupConfig, Tables
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
-from lakesql.model.unit_tests import Expect, GivenRef, GivenStream, GivenTable, Overrides, Rows, UnitTest
+from lakesql.model.unit_tests import (
+    Expect,
+    GivenRef,
+    GivenStream,
+    GivenTable,
+    Overrides,
+    Rows,
+    UnitTest,
+)
 from lakesql.modes.all_modes import MAINTENANCE, all_modes, namesakes
 from lakesql.modes.append import PARTITIONED_APPEND_PROPERTIES
 from lakesql.modes.changing import PARTITIONED_MERGE_PROPERTIES
@@ -62,7 +78,13 @@ from lakesql.source.kinds import CONNECTIONS
 from lakesql.source.notifications import Notifications
 from lakesql.stream.shown_sample import SENSITIVE_WORDS
 from lakesql.stream.source_table import _SourceTableOptions
-from lakesql.stream.stream import RECORD_FIELDS, Column, Watermark, _ColumnOptions, _StreamOptions
+from lakesql.stream.stream import (
+    RECORD_FIELDS,
+    Column,
+    Watermark,
+    _ColumnOptions,
+    _StreamOptions,
+)
 from lakesql.template.library import FILTERS, TESTS
 from lakesql.template.library import METHODS as VALUE_METHODS
 from lakesql.template.reader import SEVEN
@@ -79,7 +101,11 @@ def main(arguments: Sequence[str]) -> int:
     """Rewrite the pages, or say which ones are stale; the exit code."""
     fresh = {page: render_page(page) for page in sorted(DOCS.glob("*.md"))}
     fresh |= {DOCS / name: draw() for name, draw in PICTURES.items()}
-    stale = [(path, text) for path, text in fresh.items() if not path.exists() or text != path.read_text()]
+    stale = [
+        (path, text)
+        for path, text in fresh.items()
+        if not path.exists() or text != path.read_text()
+    ]
     stale += stale_schemas().items()
     if "--check" in arguments:
         for page, _ in stale:
@@ -94,22 +120,33 @@ def main(arguments: Sequence[str]) -> int:
 
 def render_page(page: Path) -> str:
     """The text of a page with its generated parts fresh."""
-    return MARKED.sub(lambda found: f"{found[1]}{SECTIONS[found[2]]()}\n{found[3]}", page.read_text())
+    return MARKED.sub(
+        lambda found: f"{found[1]}{SECTIONS[found[2]]()}\n{found[3]}", page.read_text()
+    )
 
 
 # --- tables of options
 
 
 def config_sections() -> str:
-    """What `config(...)` takes: the options of every mode that writes a table, then each mode's own."""
+    """What `config(...)` takes: the options of every mode that writes a table, then
+    each mode's own."""
     common = fields_of(TableConfig)
     shared = {field.name for field in common}
     parts = [f"### Every mode\n\n{option_table(common)}"]
     for kind in all_modes():
         word = kind.mode if issubclass(kind, TableConfig) else MAINTENANCE
-        own = [field for field in fields_of(kind) if not issubclass(kind, TableConfig) or field.name not in shared]
+        own = [
+            field
+            for field in fields_of(kind)
+            if not issubclass(kind, TableConfig) or field.name not in shared
+        ]
         table = option_table(own) if own else "It has no options of its own."
-        where = f" over {kind.reads}" if issubclass(kind, TableConfig) and len(namesakes(word)) > 1 else ""
+        where = (
+            f" over {kind.reads}"
+            if issubclass(kind, TableConfig) and len(namesakes(word)) > 1
+            else ""
+        )
         parts.append(f"### `mode='{word}'`{where}\n\n{option_doc(kind)}\n\n{table}")
     return "\n\n".join(parts)
 
@@ -129,7 +166,9 @@ def lineage_sections() -> str:
     for name, kind in LINEAGE_TARGETS.items():
         shared = {field.name for field in fields_of(LineageTarget)}
         fields = sorted(fields_of(kind), key=lambda field: field.name in shared)
-        parts.append(f"### `type: {name}`\n\n{option_doc(kind)}\n\n{option_table(fields)}")
+        parts.append(
+            f"### `type: {name}`\n\n{option_doc(kind)}\n\n{option_table(fields)}"
+        )
     return "\n\n".join(parts)
 
 
@@ -140,7 +179,9 @@ def maintenance_sections() -> str:
     for name, kind in PROCEDURES.items():
         takes = [f"`{key}` ({takes})" for key, takes in ICEBERG_OPTIONS[name].items()]
         others = f"Under `options`, of Iceberg {ICEBERG}: {', '.join(takes)}."
-        parts.append(f"### {name}\n\n{option_doc(kind)}\n\n{option_table(fields_of(kind))}\n\n{others}")
+        parts.append(
+            f"### {name}\n\n{option_doc(kind)}\n\n{option_table(fields_of(kind))}\n\n{others}"
+        )
     return "\n\n".join(parts)
 
 
@@ -151,7 +192,9 @@ def target_table() -> str:
 
 def properties_table() -> str:
     """The keys of a model's entry in a properties file."""
-    return option_table(field for field in fields_of(ModelProperties) if field.name != "place")
+    return option_table(
+        field for field in fields_of(ModelProperties) if field.name != "place"
+    )
 
 
 def unit_test_sections() -> str:
@@ -175,9 +218,14 @@ def data_test_sections() -> str:
     parts = []
     for word, kind in TEST_KINDS:
         keys = list(fields_of(kind))
-        parts.append(f"### `{word}`\n\n{option_doc(kind)}" + (f"\n\n{option_table(keys)}" if keys else ""))
+        parts.append(
+            f"### `{word}`\n\n{option_doc(kind)}"
+            + (f"\n\n{option_table(keys)}" if keys else "")
+        )
     parts.append(f"### Options of every test\n\n{option_table(fields_of(TestOptions))}")
-    parts.append(f"In properties files also:\n\n{option_table(fields_of(EntryOptions))}")
+    parts.append(
+        f"In properties files also:\n\n{option_table(fields_of(EntryOptions))}"
+    )
     return "\n\n".join(parts)
 
 
@@ -197,12 +245,16 @@ def _keys_of(kind: type) -> str:
 
 def option_table(fields: Iterable[Field]) -> str:
     """One row a key: name, what it takes, default, meaning."""
-    rows = [(f"`{field.name}`", kind_text(field.kind), default_text(field), field.doc) for field in fields]
+    rows = [
+        (f"`{field.name}`", kind_text(field.kind), default_text(field), field.doc)
+        for field in fields
+    ]
     return table(("Key", "Takes", "Default", "Meaning"), rows)
 
 
 def option_doc(kind: type) -> str:
-    """The docstring of an options type as a sentence or more; a leading `mode='x': ` falls away."""
+    """The docstring of an options type as a sentence or more; a leading `mode='x': `
+    falls away."""
     text = sentence(re.sub(r"^`[^`]+`: ", "", " ".join((kind.__doc__ or "").split())))
     return text[:1].upper() + text[1:]
 
@@ -250,7 +302,11 @@ def default_text(field: Field) -> str:
     """A default as one writes it in the file."""
     if field.required:
         return "**required**"
-    shown = str(field.default) if isinstance(field.default, Threshold) else written_default(field)
+    shown = (
+        str(field.default)
+        if isinstance(field.default, Threshold)
+        else written_default(field)
+    )
     return f"`{shown}`" if shown else ""
 
 
@@ -260,7 +316,15 @@ def default_text(field: Field) -> str:
 def lint_rules() -> str:
     """Every rule of the linter in a table, then each with its texts."""
     rules = [load_rule(code) for code in MODULES]
-    rows = [(f"[{it.code}](#{it.code.lower()}-{it.name})", f"`{it.name}`", it.finds, yes(bool(it.fix))) for it in rules]
+    rows = [
+        (
+            f"[{it.code}](#{it.code.lower()}-{it.name})",
+            f"`{it.name}`",
+            it.finds,
+            yes(bool(it.fix)),
+        )
+        for it in rules
+    ]
     parts = [table(("Code", "Name", "Finds", "`--fix`"), rows)]
     for it in rules:
         parts.append(f"### {it.code} {it.name}\n\n{it.finds} {it.why}")
@@ -276,11 +340,16 @@ def yes(flag: bool) -> str:
 
 
 def code_blocks(files: Mapping[str, str]) -> str:
-    """Files, each in a fence of its language; where there are several, each behind its path."""
+    """Files, each in a fence of its language; where there are several, each behind its
+    path."""
     blocks = []
     for path, text in files.items():
         fence = f"```{LANGUAGES[Path(path).suffix]}\n{text.rstrip()}\n```"
-        blocks.append(f"In {path}:\n\n{fence}" if len(files) > 1 or not path.startswith("models/") else fence)
+        blocks.append(
+            f"In {path}:\n\n{fence}"
+            if len(files) > 1 or not path.startswith("models/")
+            else fence
+        )
     return "\n\n".join(blocks)
 
 
@@ -289,19 +358,29 @@ LANGUAGES = {".sql": "sql", ".yml": "yaml", ".toml": "toml"}
 
 def lint_streams() -> str:
     """The streams that the examples of rules read."""
-    text = (PACKAGE.parent / "tests" / "lint" / "project" / "streams" / "sample.yml").read_text()
+    text = (
+        PACKAGE.parent / "tests" / "lint" / "project" / "streams" / "sample.yml"
+    ).read_text()
     return f"```yaml\n{text.rstrip()}\n```"
 
 
 def condition_list() -> str:
     """Every condition: its name, what it means, what to do."""
-    return "\n\n".join(f"### {name}\n\n{entry.meaning} {entry.do}" for name, entry in sorted(CONDITIONS.items()))
+    return "\n\n".join(
+        f"### {name}\n\n{entry.meaning} {entry.do}"
+        for name, entry in sorted(CONDITIONS.items())
+    )
 
 
 def command_sections() -> str:
     """Every command as its `--help` has it, then the options that all of them share."""
     context = click.Context(cli, info_name="lakesql")
-    parts = [command_section(name, typing.cast("click.Command", cli.get_command(context, name))) for name in COMMANDS]
+    parts = [
+        command_section(
+            name, typing.cast("click.Command", cli.get_command(context, name))
+        )
+        for name in COMMANDS
+    ]
     shared = table(
         ("Option", "Variable", "Meaning"),
         [
@@ -316,14 +395,20 @@ def command_sections() -> str:
 def command_section(name: str, command: click.Command) -> str:
     """One command: how it is called, what it does, its own options."""
     shared = {option.name for option in common_options()}
-    context = click.Context(command, info_name=name, parent=click.Context(cli, info_name="lakesql"))
+    context = click.Context(
+        command, info_name=name, parent=click.Context(cli, info_name="lakesql")
+    )
     usage = " ".join([name, *command.collect_usage_pieces(context)])
     rows = [
         (option_names(option), default_of(option), sentence(option.help or ""))
         for option in command.params
         if isinstance(option, click.Option) and option.name not in shared
     ]
-    parts = [f"## {name}", f"`lakesql {usage}`", "\n\n".join(paragraphs(command.help or ""))]
+    parts = [
+        f"## {name}",
+        f"`lakesql {usage}`",
+        "\n\n".join(paragraphs(command.help or "")),
+    ]
     if rows:
         parts.append(table(("Option", "Default", "Meaning"), rows))
     return "\n\n".join(parts)
@@ -350,8 +435,16 @@ def selector_methods() -> str:
 
 def template_names() -> str:
     """The names that templates see, and what they can do with values."""
-    lists = {"Names": SEVEN, "Filters": FILTERS, "Tests": TESTS, "Methods of texts, lists and mappings": method_names()}
-    return "\n".join(f"- {title}: {', '.join(f'`{name}`' for name in sorted(names))}" for title, names in lists.items())
+    lists = {
+        "Names": SEVEN,
+        "Filters": FILTERS,
+        "Tests": TESTS,
+        "Methods of texts, lists and mappings": method_names(),
+    }
+    return "\n".join(
+        f"- {title}: {', '.join(f'`{name}`' for name in sorted(names))}"
+        for title, names in lists.items()
+    )
 
 
 def method_names() -> set[str]:
@@ -361,17 +454,26 @@ def method_names() -> set[str]:
 
 def setting_table(settings: Mapping[str, str]) -> str:
     """Settings and their values."""
-    return table(("Setting", "Value"), [(f"`{name}`", f"`{value}`") for name, value in settings.items()])
+    return table(
+        ("Setting", "Value"),
+        [(f"`{name}`", f"`{value}`") for name, value in settings.items()],
+    )
 
 
 def record_table() -> str:
     """The fields of `_record`."""
-    return table(("Field", "Type"), [(f"`{name}`", f"`{kind}`") for name, kind in RECORD_FIELDS.items()])
+    return table(
+        ("Field", "Type"),
+        [(f"`{name}`", f"`{kind}`") for name, kind in RECORD_FIELDS.items()],
+    )
 
 
 def dead_letter_table() -> str:
     """The columns of a dead-letter table."""
-    rows = [(f"`{column.name}`", f"`{str(column.type).lower()}`", column.comment) for column in DEAD_LETTER_COLUMNS]
+    rows = [
+        (f"`{column.name}`", f"`{str(column.type).lower()}`", column.comment)
+        for column in DEAD_LETTER_COLUMNS
+    ]
     return table(("Column", "Type", "Meaning"), rows)
 
 
@@ -397,7 +499,10 @@ def bound_text(figure: str, value: float) -> str:
 
 def metric_table(metrics: Iterable[Metric]) -> str:
     """Metrics by their names."""
-    return table(("Metric", "Type", "Meaning"), [(f"`{each.name}`", each.kind, each.doc) for each in metrics])
+    return table(
+        ("Metric", "Type", "Meaning"),
+        [(f"`{each.name}`", each.kind, each.doc) for each in metrics],
+    )
 
 
 def event_table() -> str:
@@ -406,7 +511,9 @@ def event_table() -> str:
     for kind in typing.get_args(Event):
         meaning, *more = paragraphs(kind.__doc__ or "")
         names = [f"`{field.name}`" for field in fields(kind) if field.name != "at_ms"]
-        rows.append((f"`{event_name(kind)}`", " ".join((meaning, *more)), ", ".join(names)))
+        rows.append(
+            (f"`{event_name(kind)}`", " ".join((meaning, *more)), ", ".join(names))
+        )
     return table(("Event", "Meaning", "Fields"), rows)
 
 
@@ -416,7 +523,10 @@ def event_table() -> str:
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table; a bar in a cell is written so that it stays in it."""
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+    return "\n".join(
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |"
+        for line in lines
+    )
 
 
 def paragraphs(text: str) -> list[str]:
@@ -436,7 +546,12 @@ def spell(kind: Kind, word: str) -> str:
     if kind == "function":
         return f"{word.upper()}()"
     if kind in ("statement", "clause"):
-        return word.upper().replace("_", " ").replace("MATCH ", "MATCH_").replace("SYSTEM ", "SYSTEM_")
+        return (
+            word.upper()
+            .replace("_", " ")
+            .replace("MATCH ", "MATCH_")
+            .replace("SYSTEM ", "SYSTEM_")
+        )
     return word.replace("_", "-") if kind == "command" else word
 
 
@@ -462,12 +577,15 @@ WORD_TITLES: Mapping[Kind, str] = {
 
 
 def word_sections() -> str:
-    """The words of other tools by where they stand, those with one answer in one row."""
+    """The words of other tools by where they stand, those with one answer in one
+    row."""
     parts = []
     for kind, title in WORD_TITLES.items():
         asked: dict[str, list[str]] = {}
         for word, said in read_words()[kind].items():
-            asked.setdefault(said.replace("<", "&lt;"), []).append(f"`{spell(kind, word)}`")
+            asked.setdefault(said.replace("<", "&lt;"), []).append(
+                f"`{spell(kind, word)}`"
+            )
         parts.append(
             f"## {title}\n\n{table(('Word', 'In lakesql'), [(', '.join(w), said) for said, w in asked.items()])}"
         )
@@ -476,16 +594,22 @@ def word_sections() -> str:
 
 def verdict_table() -> str:
     """The verdicts of a plan."""
-    return table(("Verdict", "Means"), [(f"`{name}`", MEANINGS[name]) for name in VERDICTS])
+    return table(
+        ("Verdict", "Means"), [(f"`{name}`", MEANINGS[name]) for name in VERDICTS]
+    )
 
 
 def cause_table() -> str:
     """The causes of a plan's reasons that are conditions of no error."""
-    return table(("Condition", "Means"), [(f"`{name}`", meaning) for name, meaning in sorted(CAUSES.items())])
+    return table(
+        ("Condition", "Means"),
+        [(f"`{name}`", meaning) for name, meaning in sorted(CAUSES.items())],
+    )
 
 
 def module_sections() -> str:
-    """The packages, each with a table of its modules and what each decides: the first sentence of its docstring."""
+    """The packages, each with a table of its modules and what each decides: the first
+    sentence of its docstring."""
     folders = sorted({path.parent for path in PACKAGE.rglob("*.py")})
     return "\n\n".join(_modules_of(folder) for folder in folders)
 
@@ -527,12 +651,18 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "column-properties": lambda: option_table(fields_of(ColumnProperties)),
     "freshness": lambda: option_table(fields_of(Freshness)),
     "thresholds": threshold_table,
-    "table-metrics": lambda: metric_table([*TABLE_STATES, *(metric for metric, _ in TABLE_METRICS)]),
+    "table-metrics": lambda: metric_table(
+        [*TABLE_STATES, *(metric for metric, _ in TABLE_METRICS)]
+    ),
     "run-metrics": lambda: metric_table(RUN_METRICS),
     "template": template_names,
     "table-properties": lambda: setting_table(DEFAULT_PROPERTIES),
-    "partitioned-append-properties": lambda: setting_table(PARTITIONED_APPEND_PROPERTIES),
-    "partitioned-upsert-properties": lambda: setting_table(PARTITIONED_MERGE_PROPERTIES),
+    "partitioned-append-properties": lambda: setting_table(
+        PARTITIONED_APPEND_PROPERTIES
+    ),
+    "partitioned-upsert-properties": lambda: setting_table(
+        PARTITIONED_MERGE_PROPERTIES
+    ),
     "settings": lambda: option_table(fields_of(Settings)),
     "paths": lambda: option_table(fields_of(Paths)),
     "seed": lambda: option_table(fields_of(SeedOptions)),
@@ -544,15 +674,23 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "source-table": lambda: option_table(fields_of(_SourceTableOptions)),
     "column": lambda: option_table(fields_of(_ColumnOptions)),
     "watermark": lambda: option_table(fields_of(Watermark)),
-    "sensitive-words": lambda: ", ".join(f"`{word}`" for word in sorted(SENSITIVE_WORDS)) + ".",
+    "sensitive-words": lambda: (
+        ", ".join(f"`{word}`" for word in sorted(SENSITIVE_WORDS)) + "."
+    ),
     "notifications": lambda: option_table(fields_of(Notifications)),
     "csv": lambda: option_table(fields_of(Csv)),
     "record": record_table,
     "dead-letters": dead_letter_table,
     "target": target_table,
-    "spark": lambda: option_table(field for field in fields_of(Spark) if field.name != "places"),
+    "spark": lambda: option_table(
+        field for field in fields_of(Spark) if field.name != "places"
+    ),
     "retries": lambda: option_table(fields_of(Retries)),
-    "catalog": lambda: option_table(field for field in fields_of(Catalog) if field.name not in ("properties", "place")),
+    "catalog": lambda: option_table(
+        field
+        for field in fields_of(Catalog)
+        if field.name not in ("properties", "place")
+    ),
     "connections": connection_sections,
     "lineage": lineage_sections,
     "session": lambda: setting_table(DEFAULTS),

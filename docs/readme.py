@@ -1,4 +1,5 @@
-"""The commands of README.md, for those who run them: `python docs/readme.py 2` prints the second one."""
+"""The commands of README.md, for those who run them: `python docs/readme.py 2` prints
+the second one."""
 
 from __future__ import annotations
 
@@ -11,7 +12,11 @@ README = Path(__file__).parents[1] / "README.md"
 
 def fenced(language: str) -> list[str]:
     """The contents of the README's fenced blocks of a language, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return re.findall(
+        rf"^```{language}\n(.*?)^```$",
+        README.read_text("utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Writes `lakesql/schemas/*.json`: JSON Schemas of a project's YAML files and of `[tool.lakesql]`, for editors.
+"""Writes `lakesql/schemas/*.json`: JSON Schemas of a project's YAML files and of
+`[tool.lakesql]`, for editors.
 
-They are made of the dataclasses that the files are decoded into. What a reader of its own decides about a value, and no
-schema says, stands in `READ_AS`; a value that is neither there nor plain is let through.
+They are made of the dataclasses that the files are decoded into. What a reader of its
+own decides about a value, and no schema says, stands in `READ_AS`; a value that is
+neither there nor plain is let through.
 """
 
 from __future__ import annotations
@@ -45,13 +47,20 @@ def render_schemas() -> dict[str, str]:
         "selectors.json": selectors_schema(),
         "pyproject.json": pyproject_schema(),
     }
-    return {name: json.dumps({"$schema": DRAFT, **schema}, indent=1) + "\n" for name, schema in made.items()}
+    return {
+        name: json.dumps({"$schema": DRAFT, **schema}, indent=1) + "\n"
+        for name, schema in made.items()
+    }
 
 
 def stale_schemas() -> dict[Path, str]:
     """The files whose text is not that of the schema, with what it is to be."""
     paths = {FOLDER_OF_SCHEMAS / name: text for name, text in render_schemas().items()}
-    return {path: text for path, text in paths.items() if not path.exists() or path.read_text() != text}
+    return {
+        path: text
+        for path, text in paths.items()
+        if not path.exists() or path.read_text() != text
+    }
 
 
 # Files
@@ -66,30 +75,51 @@ def properties_schema() -> Schema:
         "seeds": object_of(seed_contract.SeedOptions, leaves=("place",)),
         "source_tables": object_of(source_table._SourceTableOptions),
     }
-    found = _object({name: {"type": ["array", "null"], "items": of} for name, of in sections.items()})
-    return {"title": "lakesql: models, streams, seeds and their tests", **found, "definitions": _definitions()}
+    found = _object(
+        {
+            name: {"type": ["array", "null"], "items": of}
+            for name, of in sections.items()
+        }
+    )
+    return {
+        "title": "lakesql: models, streams, seeds and their tests",
+        **found,
+        "definitions": _definitions(),
+    }
 
 
 def profiles_schema() -> Schema:
     """profiles.yml, whose texts may be templates of `env_var`."""
     target = object_of(profiles.Target, leaves=("name", "registries"))
     outputs = {"type": "object", "additionalProperties": target}
-    profile = _object({"target": {"type": "string"}, "outputs": outputs}, required=["outputs"])
-    return {"title": "lakesql: targets", "type": "object", "additionalProperties": with_templates(profile)}
+    profile = _object(
+        {"target": {"type": "string"}, "outputs": outputs}, required=["outputs"]
+    )
+    return {
+        "title": "lakesql: targets",
+        "type": "object",
+        "additionalProperties": with_templates(profile),
+    }
 
 
 def selectors_schema() -> Schema:
     """selectors.yml."""
     entry = object_of(named_selectors._Definition, leaves=("place",))
-    return {"title": "lakesql: selectors", **_object({"selectors": _array(entry)}, required=["selectors"])}
+    return {
+        "title": "lakesql: selectors",
+        **_object({"selectors": _array(entry)}, required=["selectors"]),
+    }
 
 
 def pyproject_schema() -> Schema:
-    """pyproject.toml, of which `[tool.lakesql]` is described and all else let through."""
+    """pyproject.toml, of which `[tool.lakesql]` is described and all else let
+    through."""
     lakesql = object_of(settings.Settings)
     lakesql["properties"]["models"] = {
         "type": "object",
-        "description": _text("Defaults of models: options, and folders or models with options of their own."),
+        "description": _text(
+            "Defaults of models: options, and folders or models with options of their own."
+        ),
         "properties": model_defaults(),
     }
     lint = object_of(LintSettings)
@@ -102,7 +132,8 @@ def pyproject_schema() -> Schema:
 
 
 def model_defaults() -> Schema:
-    """The options of all modes. A folder may be called as one, so no value is refused."""
+    """The options of all modes. A folder may be called as one, so no value is
+    refused."""
     found: Schema = {"mode": {"description": f"One of {', '.join(mode_words())}."}}
     for kind in all_modes():
         for field in fields_of(kind):
@@ -114,11 +145,14 @@ def model_defaults() -> Schema:
 
 
 def object_of(kind: type, *, leaves: Collection[str] = ()) -> Schema:
-    """The mapping that is decoded into a dataclass, but for the fields that it `leaves` to others."""
+    """The mapping that is decoded into a dataclass, but for the fields that it `leaves`
+    to others."""
     made: Schema = {}
     required = []
     for field in fields_of(kind):
-        if field.name in leaves or (not field.doc and field.name not in _own_readers(kind)):
+        if field.name in leaves or (
+            not field.doc and field.name not in _own_readers(kind)
+        ):
             continue
         made[field.name] = {**value_of(kind, field), "description": _text(field.doc)}
         required += [field.name] if field.required else []
@@ -137,10 +171,18 @@ def value_of(kind: type, field: Field) -> Schema:
 
 
 def _own_readers(kind: type) -> Mapping[str, Callable[..., Any] | None]:
-    return {each.name.removesuffix("_"): each.metadata.get("read") for each in dataclasses.fields(kind)}
+    return {
+        each.name.removesuffix("_"): each.metadata.get("read")
+        for each in dataclasses.fields(kind)
+    }
 
 
-SCALARS: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+SCALARS: Mapping[Any, str] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+}
 
 
 def typed(kind: Any) -> Schema:
@@ -152,7 +194,11 @@ def typed(kind: Any) -> Schema:
         return {"enum": list(arguments)}
     if origin in (typing.Union, types.UnionType):
         inner = next(each for each in arguments if each is not type(None))
-        return {"anyOf": [typed(inner), {"type": "null"}]} if type(None) in arguments else typed(inner)
+        return (
+            {"anyOf": [typed(inner), {"type": "null"}]}
+            if type(None) in arguments
+            else typed(inner)
+        )
     if origin is tuple:
         return _one_or_more(typed(arguments[0]))
     if origin in (dict, Mapping, typing.get_origin(Mapping[str, str])):
@@ -186,12 +232,16 @@ def _text(doc: str) -> str:
 
 
 def with_templates(schema: Any) -> Any:
-    """The schema in which a template may stand for whatever is no mapping and no list."""
+    """The schema in which a template may stand for whatever is no mapping and no
+    list."""
     if isinstance(schema, list):
         return [with_templates(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {key: with_templates(value) if key != "enum" else value for key, value in schema.items()}
+    found = {
+        key: with_templates(value) if key != "enum" else value
+        for key, value in schema.items()
+    }
     is_leaf = "enum" in found or found.get("type") in ("integer", "number", "boolean")
     if not is_leaf:
         return found
@@ -231,21 +281,43 @@ def _tests() -> Schema:
 
 def _definitions() -> Schema:
     """What several sections have."""
-    beside = _object(_fields(data_tests.TestOptions) | _fields(data_tests.EntryOptions))["properties"]
+    beside = _object(
+        _fields(data_tests.TestOptions) | _fields(data_tests.EntryOptions)
+    )["properties"]
     beside |= {"arguments": {"type": "object"}, "config": {"type": "object"}}
     words: Schema = {}
     for word, kind in data_tests.TEST_KINDS:
         own = _object({**_fields(kind), **beside})
-        shortened = [] if word not in data_tests._SHORT else [{"type": ["string", "array", "number", "boolean"]}]
-        words[word] = {"anyOf": [own, {"type": "null"}, *shortened], "description": _text(kind.__doc__ or "")}
+        shortened = (
+            []
+            if word not in data_tests._SHORT
+            else [{"type": ["string", "array", "number", "boolean"]}]
+        )
+        words[word] = {
+            "anyOf": [own, {"type": "null"}, *shortened],
+            "description": _text(" ".join((kind.__doc__ or "").split())),
+        }
     named = [word for word, _ in data_tests.TEST_KINDS]
-    test = {"anyOf": [{"enum": named}, {**_object({**words, **_beside_word(beside)}), "minProperties": 1}]}
+    test = {
+        "anyOf": [
+            {"enum": named},
+            {**_object({**words, **_beside_word(beside)}), "minProperties": 1},
+        ]
+    }
     return {"test": test, "column": object_of(properties.ColumnProperties)}
 
 
 def _beside_word(beside: Schema) -> Schema:
-    """What may stand beside the word of a test: its options, and as in dbt what it takes."""
-    return {**{name: field for _, kind in data_tests.TEST_KINDS for name, field in _fields(kind).items()}, **beside}
+    """What may stand beside the word of a test: its options, and as in dbt what it
+    takes."""
+    return {
+        **{
+            name: field
+            for _, kind in data_tests.TEST_KINDS
+            for name, field in _fields(kind).items()
+        },
+        **beside,
+    }
 
 
 def _fields(kind: type) -> Schema:
@@ -262,8 +334,13 @@ def _expected_of_column() -> Schema:
     accepted = object_of(expectations.ExpectAcceptedValues, leaves=("place",))
     kinds = [
         {"const": "not_null"},
-        _object({"not_null": {"anyOf": [not_null, {"type": "null"}]}}, required=["not_null"]),
-        _object({"accepted_values": {"anyOf": [accepted, {"type": "array"}]}}, required=["accepted_values"]),
+        _object(
+            {"not_null": {"anyOf": [not_null, {"type": "null"}]}}, required=["not_null"]
+        ),
+        _object(
+            {"accepted_values": {"anyOf": [accepted, {"type": "array"}]}},
+            required=["accepted_values"],
+        ),
         object_of(expectations.ExpectThat, leaves=("place",)),
     ]
     return _one_or_more({"anyOf": kinds})
@@ -279,9 +356,15 @@ def _rows() -> Schema:
 
 
 def _maintenance() -> Schema:
-    made = {name: value for name, value in _fields(Maintenance).items() if name not in PROCEDURES}
+    made = {
+        name: value
+        for name, value in _fields(Maintenance).items()
+        if name not in PROCEDURES
+    }
     for name, kind in PROCEDURES.items():
-        of_procedure = _object({field.name: {"description": _text(field.doc)} for field in fields_of(kind)})
+        of_procedure = _object(
+            {field.name: {"description": _text(field.doc)} for field in fields_of(kind)}
+        )
         made[name] = {"anyOf": [{"const": False}, of_procedure]}
     return {"anyOf": [{"const": False}, _object(made)]}
 
@@ -298,7 +381,11 @@ def _connections() -> Schema:
         made["properties"] = {"type": {"const": word}, **made["properties"]}
         made["required"] = sorted({*made.get("required", ()), "type"})
         kinds.append(made)
-    own = {"type": "object", "properties": {"type": {"type": "string", "pattern": f"^{FOLDER}"}}, "required": ["type"]}
+    own = {
+        "type": "object",
+        "properties": {"type": {"type": "string", "pattern": f"^{FOLDER}"}},
+        "required": ["type"],
+    }
     return {"type": "object", "additionalProperties": {"anyOf": [*kinds, own]}}
 
 
@@ -311,9 +398,13 @@ READ_AS: Mapping[tuple[str, str], Callable[[], Schema]] = {
     ("ModelProperties", "freshness"): lambda: object_of(properties.Freshness),
     ("ModelProperties", "watermark"): lambda: object_of(stream.Watermark),
     ("StreamOptions", "columns"): _columns_of_stream,
-    ("StreamOptions", "max_per_batch"): lambda: {"anyOf": [{"type": "integer", "minimum": 1}, {"const": "unlimited"}]},
+    ("StreamOptions", "max_per_batch"): lambda: {
+        "anyOf": [{"type": "integer", "minimum": 1}, {"const": "unlimited"}]
+    },
     ("SourceTableOptions", "columns"): _columns_of_stream,
-    ("SourceTableOptions", "fields"): lambda: _array(object_of(source_table._FieldOptions)),
+    ("SourceTableOptions", "fields"): lambda: _array(
+        object_of(source_table._FieldOptions)
+    ),
     ("SeedOptions", "columns"): _columns_of_seed,
     ("UnitTest", "given"): _given,
     ("UnitTest", "expect"): lambda: object_of(unit_tests.Expect, leaves=("place",)),
@@ -332,15 +423,32 @@ READ_AS: Mapping[tuple[str, str], Callable[[], Schema]] = {
     ("Settings", "vars"): lambda: {"type": "object"},
     ("LintSettings", "select"): _codes,
     ("LintSettings", "ignore"): _codes,
-    ("LintSettings", "ignore_in"): lambda: {"type": "object", "additionalProperties": _codes()},
+    ("LintSettings", "ignore_in"): lambda: {
+        "type": "object",
+        "additionalProperties": _codes(),
+    },
     ("Definition", "definition"): lambda: {"type": ["string", "object"]},
 }
 """The values that a reader of their own reads, by the dataclass and the field."""
 
 BY_READER: Mapping[str, Callable[[], Schema]] = {
-    **dict.fromkeys(("check_name", "check_model_name", "read_filled", "read_folder", "_read_folder"), _text_value),
-    **dict.fromkeys(("parse_duration", "_read_interval", "_read_line", "_read_that", "_read_to"), _text_value),
-    **dict.fromkeys(("_read_condition", "_read_threshold", "_read_name", "_read_url"), _text_value),
+    **dict.fromkeys(
+        (
+            "check_name",
+            "check_model_name",
+            "read_filled",
+            "read_folder",
+            "_read_folder",
+        ),
+        _text_value,
+    ),
+    **dict.fromkeys(
+        ("parse_duration", "_read_interval", "_read_line", "_read_that", "_read_to"),
+        _text_value,
+    ),
+    **dict.fromkeys(
+        ("_read_condition", "_read_threshold", "_read_name", "_read_url"), _text_value
+    ),
     **dict.fromkeys(("read_option_texts", "read_client_options"), _options),
     "read_positive": lambda: {"type": "integer", "minimum": 1},
     "read_tests": _tests,

@@ -1,4 +1,5 @@
-"""The names of all conditions, what each means and what to do: the source of `docs/errors.md`.
+"""The names of all conditions, what each means and what to do: the source of
+`docs/errors.md`.
 
 Kept apart from `errors.py` because it is a table, and grows; sorted by name.
 """

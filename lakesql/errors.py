@@ -1,8 +1,8 @@
 """Every condition a user can meet: a name, a place, what is wrong, why, and what to do.
 
-A `Problem` is a value; the exceptions below carry one or more of them, and their type says who must act.
-`CONDITIONS` is the one list of names: `docs/errors.md` is generated from it, and a `Problem` with another name
-cannot be made.
+A `Problem` is a value; the exceptions below carry one or more of them, and their type
+says who must act. `CONDITIONS` is the one list of names: `docs/errors.md` is generated
+from it, and a `Problem` with another name cannot be made.
 """
 
 from __future__ import annotations
@@ -23,19 +23,25 @@ MAX_LISTED = 20
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands: a file of the project, and the line and column in it, both counted from 1."""
+    """Where something stands: a file of the project, and the line and column in it,
+    both counted from 1."""
 
     path: str
     line: int | None = None
     column: int | None = None
 
     def __str__(self) -> str:
-        return ":".join(str(part) for part in (self.path, self.line, self.column) if part is not None)
+        return ":".join(
+            str(part)
+            for part in (self.path, self.line, self.column)
+            if part is not None
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that somebody must act on: the condition's name, what is wrong, why, what to do, and where.
+    """One thing that somebody must act on: the condition's name, what is wrong, why,
+    what to do, and where.
 
     Without a `fix` of its own it has the one of its condition.
     """
@@ -48,7 +54,10 @@ class Problem:
 
     def __post_init__(self) -> None:
         if self.condition not in CONDITIONS:
-            raise InternalError.of("internal", f"'{self.condition}' is not a condition of lakesql/conditions.py")
+            raise InternalError.of(
+                "internal",
+                f"'{self.condition}' is not a condition of lakesql/conditions.py",
+            )
         if not self.fix:
             object.__setattr__(self, "fix", CONDITIONS[self.condition].do)
 
@@ -64,18 +73,33 @@ class LakesqlError(Exception):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(f"{problem.condition}: {problem.what}" for problem in self.problems))
+        super().__init__(
+            "\n".join(
+                f"{problem.condition}: {problem.what}" for problem in self.problems
+            )
+        )
 
     @property
     def exit_code(self) -> int:
-        """What the command exits with: the code of the error's type; 1 where all that is wrong may answer at the next
-        try, as schedulers give up at 2."""
-        may_pass = self.problems and UNREACHABLE.issuperset(problem.condition for problem in self.problems)
+        """What the command exits with: the code of the error's type; 1 where all that
+        is wrong may answer at the next try, as schedulers give up at 2."""
+        may_pass = self.problems and UNREACHABLE.issuperset(
+            problem.condition for problem in self.problems
+        )
         return 1 if may_pass else self.own_code
 
     @classmethod
-    def of(cls, condition: str, what: str, *, why: str = "", fix: str = "", place: Place | None = None) -> Self:
-        """The error of one problem. Subclasses inherit this: `ProjectError.of(…)` is a `ProjectError`."""
+    def of(
+        cls,
+        condition: str,
+        what: str,
+        *,
+        why: str = "",
+        fix: str = "",
+        place: Place | None = None,
+    ) -> Self:
+        """The error of one problem. Subclasses inherit this: `ProjectError.of(…)` is a
+        `ProjectError`."""
         return cls([Problem(condition, what, why, fix, place)])
 
 
@@ -114,29 +138,47 @@ class InternalError(LakesqlError):
     own_code: ClassVar[int] = 1
 
     @classmethod
-    def of_defect(cls, error: BaseException, about: str = "", place: Place | None = None) -> Self:
-        """The error that an exception stands for which nobody has foreseen. `about` says what it was met in."""
+    def of_defect(
+        cls, error: BaseException, about: str = "", place: Place | None = None
+    ) -> Self:
+        """The error that an exception stands for which nobody has foreseen. `about`
+        says what it was met in."""
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if _PACKAGE in Path(frame.filename).parents] or frames
-        raised = f"Raised in {Path(own[-1].filename).name}:{own[-1].lineno}, {own[-1].name}." if own else ""
+        own = [
+            frame for frame in frames if _PACKAGE in Path(frame.filename).parents
+        ] or frames
+        raised = (
+            f"Raised in {Path(own[-1].filename).name}:{own[-1].lineno}, {own[-1].name}."
+            if own
+            else ""
+        )
         what = f"{type(error).__name__}: {without_object(str(error))}".rstrip(": ")
-        return cls.of("internal", f"{about}: {what}" if about else what, why=raised, place=place)
+        return cls.of(
+            "internal", f"{about}: {what}" if about else what, why=raised, place=place
+        )
 
 
 def without_object(text: str) -> str:
-    """What an exception says, without Java's stack, and without the number of the object that Java was asked by."""
+    """What an exception says, without Java's stack, and without the number of the
+    object that Java was asked by."""
     if not _ASKS_JAVA.search(text):
         return text
     lines = _ASKS_JAVA.sub("", text).splitlines()
-    return " ".join(line.strip(" :") for line in lines if not line.startswith("\t")).strip()
+    return " ".join(
+        line.strip(" :") for line in lines if not line.startswith("\t")
+    ).strip()
 
 
 _ASKS_JAVA = re.compile(r"An error occurred while calling (?:o\d+|z:)[\w.:$]*|:o\d+\b")
-"""What py4j says of the object behind a call, such as `o109108.select`: nobody else knows its number."""
+"""What py4j says of the object behind a call, such as `o109108.select`: nobody else
+knows its number."""
 
 
 EXTRAS = {
-    **dict.fromkeys(("pyspark", "py4j", "pyiceberg", "pyarrow", "sqlalchemy", "prometheus_client"), "spark"),
+    **dict.fromkeys(
+        ("pyspark", "py4j", "pyiceberg", "pyarrow", "sqlalchemy", "prometheus_client"),
+        "spark",
+    ),
     "duckdb": "unit",
     **dict.fromkeys(("pygls", "lsprotocol"), "lsp"),
     "psycopg": "postgres",
@@ -146,7 +188,10 @@ EXTRAS = {
     "openlineage": "openlineage",
     "paho": "mqtt",
     "confluent_kafka": "kafka",
-    **dict.fromkeys(("authlib", "httpx", "httpx2", "attrs", "attr", "cachetools", "fastavro"), "registry"),
+    **dict.fromkeys(
+        ("authlib", "httpx", "httpx2", "attrs", "attr", "cachetools", "fastavro"),
+        "registry",
+    ),
     **dict.fromkeys(("thrift", "thrift_sasl"), "hive"),
     **dict.fromkeys(("ptars", "google"), "protobuf"),
     **dict.fromkeys(("mcp", "mcp_types", "anyio"), "mcp"),
@@ -157,7 +202,8 @@ _PACKAGE = Path(__file__).parent
 
 
 def explain_missing(error: BaseException) -> ProfileError | None:
-    """The error of an extra that is not installed, where the exception comes of that."""
+    """The error of an extra that is not installed, where the exception comes of
+    that."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return None
     extra = EXTRAS.get(error.name.partition(".")[0])
@@ -181,7 +227,8 @@ def first_line(error: BaseException) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence that suggests the known name nearest to `name`, or lists the known names when none is near."""
+    """A sentence that suggests the known name nearest to `name`, or lists the known
+    names when none is near."""
     names = sorted(set(known))
     in_small_letters = {known_name.lower(): known_name for known_name in names}
     close = difflib.get_close_matches(name.lower(), in_small_letters, n=1, cutoff=0.6)
@@ -197,21 +244,36 @@ def quoted(names: Iterable[str]) -> str:
 
 
 def misspelt(name: str, known: Iterable[str]) -> str:
-    """The known name that `name` is meant to be, by one or two letters; '' where it is one itself, or near none.
+    """The known name that `name` is meant to be, by one or two letters; '' where it is
+    one itself, or near none.
 
     For names that nobody knows all of: others than the known ones may be right.
     """
     names = frozenset(known)
-    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=max(0.8, 1 - 2 / len(name))) if name else []
-    return close[0] if close and name not in names and abs(len(close[0]) - len(name)) <= 1 else ""
+    close = (
+        difflib.get_close_matches(
+            name.lower(), names, n=1, cutoff=max(0.8, 1 - 2 / len(name))
+        )
+        if name
+        else []
+    )
+    return (
+        close[0]
+        if close and name not in names and abs(len(close[0]) - len(name)) <= 1
+        else ""
+    )
 
 
 def render_problem(problem: Problem, source: str | None = None) -> str:
-    """The text that a person reads: condition and place, the line with a caret, what, why, what to do.
+    """The text that a person reads: condition and place, the line with a caret, what,
+    why, what to do.
 
-    `source` is the text of the line at the problem's place, where the caller could read it.
+    `source` is the text of the line at the problem's place, where the caller could read
+    it.
     """
-    lines = [f"error[{problem.condition}]" + (f" {problem.place}" if problem.place else "")]
+    lines = [
+        f"error[{problem.condition}]" + (f" {problem.place}" if problem.place else "")
+    ]
     if source is not None and problem.place and problem.place.line:
         lines += render_line(problem.place, source, _hide_values(problem, source))
     lines.append(f"  {problem.what}")
@@ -242,7 +304,8 @@ _LOGIN_IN_URL = re.compile(r"(://[^\s/:@]*:)\S*@")
 
 
 def _hide_values(problem: Problem, line: str) -> str:
-    """The line without what may be a secret in it: a client's option, a login of a URL, the value of a telling key."""
+    """The line without what may be a secret in it: a client's option, a login of a URL,
+    the value of a telling key."""
     if problem.condition in ("client-option", "kafka-option"):
         at = (problem.place.column or 1) - 1 if problem.place else 0
         line = line[:at] + re.sub(r"([:=]\s*).+", r"\1…", line[at:], count=1)
@@ -252,5 +315,6 @@ def _hide_values(problem: Problem, line: str) -> str:
 
 
 def hide_secrets(line: str) -> str:
-    """A line of settings without what may be a secret in it: a login of a URL, the value of a telling key."""
+    """A line of settings without what may be a secret in it: a login of a URL, the
+    value of a telling key."""
     return _LOGIN_IN_URL.sub(r"\1…@", _SECRET_KEY.sub(r"\1…", line))

@@ -1,6 +1,8 @@
-"""What happened, as values: the one list of events that the console, the JSON lines and the metrics read.
+"""What happened, as values: the one list of events that the console, the JSON lines and
+the metrics read.
 
-Counts are of rows or records, durations and times in milliseconds; `at_ms` is the time since the epoch.
+Counts are of rows or records, durations and times in milliseconds; `at_ms` is the time
+since the epoch.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ Word = Literal["well", "watch", "ill"]
 class RunStarted:
     """A run begins: these models, in this order, on this target.
 
-    In a continuous run, those that are `ending` take what is there, and are not kept fresh. `seeds` are filled first.
+    In a continuous run, those that are `ending` take what is there, and are not kept
+    fresh. `seeds` are filled first.
     """
 
     target: str
@@ -43,7 +46,8 @@ class SessionStarted:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Something that a person should know and need not act on: jars are fetched, a table is adopted."""
+    """Something that a person should know and need not act on: jars are fetched, a
+    table is adopted."""
 
     text: str
     at_ms: int
@@ -52,7 +56,8 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class StreamEmpty:
-    """A stream of a model has nothing to read, and `why`: no file or topic matches, or there is no record.
+    """A stream of a model has nothing to read, and `why`: no file or topic matches, or
+    there is no record.
 
     `others_have`: another stream of the model has something.
     """
@@ -66,8 +71,8 @@ class StreamEmpty:
 
 @dataclass(frozen=True, slots=True)
 class FilesLeftOut:
-    """Files that the path of a stream means are not read, and `why`: they are hidden, or have changed once they had
-    been read."""
+    """Files that the path of a stream means are not read, and `why`: they are hidden,
+    or have changed once they had been read."""
 
     model: str
     stream: str
@@ -77,8 +82,9 @@ class FilesLeftOut:
 
 @dataclass(frozen=True, slots=True)
 class FilesLate:
-    """A listing of all files of a stream has found `files` that were not read when their turn was: they came late, or
-    what told of them was lost. They are read now; `why` names some."""
+    """A listing of all files of a stream has found `files` that were not read when
+    their turn was: they came late, or what told of them was lost. They are read now;
+    `why` names some."""
 
     model: str
     stream: str
@@ -89,8 +95,9 @@ class FilesLate:
 
 @dataclass(frozen=True, slots=True)
 class RowsWaiting:
-    """A query has ended, and its state has what is in no table yet: `groups` whose rows wait until the `watermark` has
-    passed them, and records that a join of streams keeps for those that they may meet (`joined`)."""
+    """A query has ended, and its state has what is in no table yet: `groups` whose rows
+    wait until the `watermark` has passed them, and records that a join of streams keeps
+    for those that they may meet (`joined`)."""
 
     model: str
     groups: int
@@ -101,8 +108,9 @@ class RowsWaiting:
 
 @dataclass(frozen=True, slots=True)
 class ColumnsAbsent:
-    """Changes of a feed do not have columns that its stream has, and NULL stands there. `undeclared` are columns
-    that they have and the stream does not: a column that was renamed is another one."""
+    """Changes of a feed do not have columns that its stream has, and NULL stands there.
+    `undeclared` are columns that they have and the stream does not: a column that was
+    renamed is another one."""
 
     model: str
     stream: str
@@ -115,17 +123,25 @@ class ColumnsAbsent:
     @property
     def text(self) -> str:
         """What is absent, in words that are the same for each batch."""
-        have = f"; they have {', '.join(self.undeclared)}, which it does not" if self.undeclared else ""
+        have = (
+            f"; they have {', '.join(self.undeclared)}, which it does not"
+            if self.undeclared
+            else ""
+        )
         spelled = {name.lower(): name for name in self.undeclared}
-        same = tuple((name, spelled[name.lower()]) for name in self.absent if name.lower() in spelled)
+        same = tuple(
+            (name, spelled[name.lower()])
+            for name in self.absent
+            if name.lower() in spelled
+        )
         way_on = f". {_read_by_from(same)}" if same else ""
         return f"changes lack {', '.join(self.absent)}, which the stream has, and NULL stands there{have}{way_on}"
 
 
 @dataclass(frozen=True, slots=True)
 class SpelledOtherwise:
-    """Columns that are NULL in the first records of a run, which spell them in other capitals: pairs of the column and
-    of the field's name."""
+    """Columns that are NULL in the first records of a run, which spell them in other
+    capitals: pairs of the column and of the field's name."""
 
     model: str
     stream: str
@@ -148,7 +164,8 @@ def _read_by_from(columns: Iterable[tuple[str, str]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StepApplied:
-    """A step of the plan was applied, such as a table created or a column added. `text` says it in one line."""
+    """A step of the plan was applied, such as a table created or a column added. `text`
+    says it in one line."""
 
     model: str
     text: str
@@ -165,8 +182,8 @@ class QueryStarted:
 
 @dataclass(frozen=True, slots=True)
 class QueryPaused:
-    """A model's query has ended between two batches, as a rebuild has asked for its lease. It is started again once the
-    rebuild has swapped in its rows."""
+    """A model's query has ended between two batches, as a rebuild has asked for its
+    lease. It is started again once the rebuild has swapped in its rows."""
 
     model: str
     at_ms: int
@@ -174,10 +191,11 @@ class QueryPaused:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """A model's query has failed by something transient: `problems`. It is started again in `wait_ms`.
+    """A model's query has failed by something transient: `problems`. It is started
+    again in `wait_ms`.
 
-    `attempt` counts the retries since its last batch, and since it last waited for something new. Of these there are
-    `attempts` at most.
+    `attempt` counts the retries since its last batch, and since it last waited for
+    something new. Of these there are `attempts` at most.
     """
 
     model: str
@@ -190,10 +208,12 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True)
 class ReadRange:
-    """What a batch takes in: a stream from one position to the next, as JSON, or a table from one snapshot to another.
+    """What a batch takes in: a stream from one position to the next, as JSON, or a
+    table from one snapshot to another.
 
-    Empty where one is not known: before the first batch, or of a stream that was begun at a time. `location` is where
-    a table's files are, '' of what is no table of the catalog.
+    Empty where one is not known: before the first batch, or of a stream that was begun
+    at a time. `location` is where a table's files are, '' of what is no table of the
+    catalog.
     """
 
     name: str
@@ -204,12 +224,13 @@ class ReadRange:
 
 @dataclass(frozen=True, slots=True)
 class BatchStarted:
-    """A batch that the table does not have begins: Spark has planned what it reads, or a refresh has found what it is
-    made of.
+    """A batch that the table does not have begins: Spark has planned what it reads, or
+    a refresh has found what it is made of.
 
-    `checkpoint` is the id of Spark's checkpoint, '' of a refresh. `table` is written to, whose files are at `location`,
-    '' where there is no table yet. `is_repeated`: Spark had planned it before this query began, so that an earlier try
-    at it was broken off or has failed.
+    `checkpoint` is the id of Spark's checkpoint, '' of a refresh. `table` is written
+    to, whose files are at `location`, '' where there is no table yet. `is_repeated`:
+    Spark had planned it before this query began, so that an earlier try at it was
+    broken off or has failed.
     """
 
     model: str
@@ -224,7 +245,8 @@ class BatchStarted:
 
 @dataclass(frozen=True, slots=True)
 class TableTotals:
-    """What a table holds, as the summary of its current snapshot says; None where it does not.
+    """What a table holds, as the summary of its current snapshot says; None where it
+    does not.
 
     `rows` are those in data files, of which delete files delete `deletes`.
     """
@@ -239,18 +261,23 @@ class TableTotals:
 class BatchCommitted:
     """A batch is in the table.
 
-    `records` arrived, `rows` were written (inserted or updated), `rejected` are dead letters (none where an earlier
-    try at the batch wrote them), `late` those that a watermark has dropped, `ignored` the messages and tombstones of a
-    change feed. `remembered` are the deletes, and what else made no row, that were put into the tombstones.
-    `older` are rows that were left out, as the table has newer ones of their keys.
-    `event_time` is the newest event, ISO 8601 in UTC, or empty. `table` is what the table holds now, and
-    `removed_delete_files` are those that this commit has replaced or removed. `small_files` are the data files of the
-    commit, of `small_bytes` together, if they are small (`lakesql status`): in each of the `partitions` that it has
-    written to, on average. None of a table without partitions. `violations` count the rows that fail an expectation, by
-    its name. `furthest` is the event that has moved a watermark furthest, if there is one: its time, stream and record.
-    `replaced` are the values with bytes that are no UTF-8, for which U+FFFD stands, `replaced_keys` those of keys.
-    `refreshed` says how a table that is made of others was made right, `in full` for example; '' of a batch of records.
-    `location` is where the table's files are.
+    `records` arrived, `rows` were written (inserted or updated), `rejected` are dead
+    letters (none where an earlier try at the batch wrote them), `late` those that a
+    watermark has dropped, `ignored` the messages and tombstones of a change feed.
+    `remembered` are the deletes, and what else made no row, that were put into the
+    tombstones. `older` are rows that were left out, as the table has newer ones of
+    their keys.
+    `event_time` is the newest event, ISO 8601 in UTC, or empty. `table` is what the
+    table holds now, and `removed_delete_files` are those that this commit has replaced
+    or removed. `small_files` are the data files of the commit, of `small_bytes`
+    together, if they are small (`lakesql status`): in each of the `partitions` that it
+    has written to, on average. None of a table without partitions. `violations` count
+    the rows that fail an expectation, by its name. `furthest` is the event that has
+    moved a watermark furthest, if there is one: its time, stream and record. `replaced`
+    are the values with bytes that are no UTF-8, for which U+FFFD stands,
+    `replaced_keys` those of keys. `refreshed` says how a table that is made of others
+    was made right, `in full` for example; '' of a batch of records. `location` is where
+    the table's files are.
     """
 
     model: str
@@ -283,7 +310,8 @@ class BatchCommitted:
 class BatchSkipped:
     """A batch was in the table already, as the ledger says: nothing was written.
 
-    `checkpoint`, `reads`, `table` and `location` are as in `BatchStarted`; `snapshot` is the one that has brought it.
+    `checkpoint`, `reads`, `table` and `location` are as in `BatchStarted`; `snapshot`
+    is the one that has brought it.
     """
 
     model: str
@@ -298,13 +326,15 @@ class BatchSkipped:
 
 @dataclass(frozen=True, slots=True)
 class BatchEmpty:
-    """A batch had no row to write: no commit was made. Its `rejected` records are dead letters all the same.
+    """A batch had no row to write: no commit was made. Its `rejected` records are dead
+    letters all the same.
 
-    `late` ones have been dropped by a watermark, and `ignored` are messages and tombstones of a change feed.
-    `violations` count the rows that fail an expectation, by its name. `furthest` is the event that has moved a
-    watermark furthest, if there is one. `replaced` are the values with bytes that are no UTF-8, `replaced_keys` those
-    of keys. `unusable` says what is wrong with the first of its records where all of them are dead letters, and the
-    table has no row.
+    `late` ones have been dropped by a watermark, and `ignored` are messages and
+    tombstones of a change feed. `violations` count the rows that fail an expectation,
+    by its name. `furthest` is the event that has moved a watermark furthest, if there
+    is one. `replaced` are the values with bytes that are no UTF-8, `replaced_keys`
+    those of keys. `unusable` says what is wrong with the first of its records where all
+    of them are dead letters, and the table has no row.
     """
 
     model: str
@@ -323,8 +353,8 @@ class BatchEmpty:
 
 @dataclass(frozen=True, slots=True)
 class RecordsRejected:
-    """Records of a batch were written to the dead-letter table, whose files are at `location`. `reasons` counts them by
-    condition."""
+    """Records of a batch were written to the dead-letter table, whose files are at
+    `location`. `reasons` counts them by condition."""
 
     model: str
     batch: int
@@ -337,7 +367,8 @@ class RecordsRejected:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """The backlog of a partition in offsets: records, and what else has an offset in Kafka."""
+    """The backlog of a partition in offsets: records, and what else has an offset in
+    Kafka."""
 
     topic: str
     partition: int
@@ -346,7 +377,8 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class RescuedFields:
-    """So many records of a stream have fields that its contract does not know; the most frequent `fields` are named."""
+    """So many records of a stream have fields that its contract does not know; the most
+    frequent `fields` are named."""
 
     stream: str
     records: int
@@ -359,7 +391,8 @@ class RescuedFields:
 
     @property
     def text(self) -> str:
-        """Such as `3 records of stream orders have fields that its contract does not know: x, n.q`."""
+        """Such as `3 records of stream orders have fields that its contract does not
+        know: x, n.q`."""
         verb = "has" if self.records == 1 else "have"
         said = f"{count(self.records, 'record')} of stream {self.stream} {verb} fields that its contract does not know"
         return f"{said}: {', '.join(self.fields)}" if self.fields else said
@@ -380,7 +413,8 @@ def add_rescued(*counts: Iterable[RescuedFields]) -> tuple[RescuedFields, ...]:
 
 @dataclass(frozen=True, slots=True)
 class FieldsRescued:
-    """Records of a batch have fields that their contract does not know: `_rescued` has these."""
+    """Records of a batch have fields that their contract does not know: `_rescued` has
+    these."""
 
     model: str
     batch: int
@@ -390,12 +424,13 @@ class FieldsRescued:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How a running query stands: its speed, and its backlog, `left` (records of topics, or files; of Kinesis and
-    Pulsar the milliseconds, `ms`, by which what was read is older than the newest there is).
+    """How a running query stands: its speed, and its backlog, `left` (records of
+    topics, or files; of Kinesis and Pulsar the milliseconds, `ms`, by which what was
+    read is older than the newest there is).
 
-    `lag` is the backlog of each partition of its topics, for a query that reads Kafka. `is_busy` while it asks its
-    sources for the first time, and from a batch's begin until its table is maintained; a query that ends by itself is
-    so until then.
+    `lag` is the backlog of each partition of its topics, for a query that reads Kafka.
+    `is_busy` while it asks its sources for the first time, and from a batch's begin
+    until its table is maintained; a query that ends by itself is so until then.
     """
 
     model: str
@@ -409,9 +444,11 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class HealthReason:
-    """Why a table is not well: a figure of it, what that is, and the limit that it exceeds. `text` says so in words.
+    """Why a table is not well: a figure of it, what that is, and the limit that it
+    exceeds. `text` says so in words.
 
-    Times are in milliseconds, sizes in bytes: the findings of `lakesql status --output json`.
+    Times are in milliseconds, sizes in bytes: the findings of `lakesql status --output
+    json`.
     """
 
     figure: str
@@ -423,10 +460,12 @@ class HealthReason:
 
 @dataclass(frozen=True, slots=True)
 class HealthJudged:
-    """How well the table of a running model is, by what the run knows of its commits: `well`, `watch` or `ill`.
+    """How well the table of a running model is, by what the run knows of its commits:
+    `well`, `watch` or `ill`.
 
-    `findings` are the figures that are not well, the worst first: each with its `figure`, `word`, `value`, `limit` and
-    `text`. Told where `health`, which `was` another before, or a finding changes, and each minute while it is not well.
+    `findings` are the figures that are not well, the worst first: each with its
+    `figure`, `word`, `value`, `limit` and `text`. Told where `health`, which `was`
+    another before, or a finding changes, and each minute while it is not well.
     """
 
     model: str
@@ -438,7 +477,8 @@ class HealthJudged:
 
 @dataclass(frozen=True, slots=True)
 class TableMaintained:
-    """A procedure was run on a table of a model. `counts` are what it says of itself, by its own names."""
+    """A procedure was run on a table of a model. `counts` are what it says of itself,
+    by its own names."""
 
     model: str
     task: str
@@ -450,7 +490,8 @@ class TableMaintained:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceFailed:
-    """A procedure has failed. The table is as it was, and the model goes on; it is tried again later."""
+    """A procedure has failed. The table is as it was, and the model goes on; it is
+    tried again later."""
 
     model: str
     task: str
@@ -462,13 +503,15 @@ class MaintenanceFailed:
 
 @dataclass(frozen=True, slots=True)
 class ModelFinished:
-    """A model is done: with `success`, with `error` (its problems say why), or `skipped` for what `because` says:
-    it has not begun, or the run was ended before it had read all that was there.
+    """A model is done: with `success`, with `error` (its problems say why), or
+    `skipped` for what `because` says: it has not begun, or the run was ended before it
+    had read all that was there.
 
-    `warnings` are of its streams that had nothing to read. `maintained` are the procedures that were run on its tables.
-    `violations` count the rows that failed an expectation, by its name. `replaced` are the values with bytes that are
-    no UTF-8, for which U+FFFD stands, and `replaced_keys` those of them that are of keys. `rescued` are the records
-    that had fields which their contract does not know.
+    `warnings` are of its streams that had nothing to read. `maintained` are the
+    procedures that were run on its tables. `violations` count the rows that failed an
+    expectation, by its name. `replaced` are the values with bytes that are no UTF-8,
+    for which U+FFFD stands, and `replaced_keys` those of them that are of keys.
+    `rescued` are the records that had fields which their contract does not know.
     """
 
     model: str
@@ -500,11 +543,12 @@ SeedDone = Literal["filled", "unchanged"]
 
 @dataclass(frozen=True, slots=True)
 class SeedFinished:
-    """A seed is done: its table has been `filled` with its rows in one commit, or was `unchanged`; or with `error`, of
-    which its problems say why.
+    """A seed is done: its table has been `filled` with its rows in one commit, or was
+    `unchanged`; or with `error`, of which its problems say why.
 
-    `because` is why it was filled, or when that was, and `written` are the rows of the commit. Its table has `rows`
-    now; None where that is not known. `location` is where its files are.
+    `because` is why it was filled, or when that was, and `written` are the rows of the
+    commit. Its table has `rows` now; None where that is not known. `location` is where
+    its files are.
     """
 
     seed: str
@@ -526,7 +570,8 @@ class SeedFinished:
 
 @dataclass(frozen=True, slots=True)
 class LineageLost:
-    """So many more events of the run's lineage were not delivered to `target`, and `why` the last of them was not."""
+    """So many more events of the run's lineage were not delivered to `target`, and
+    `why` the last of them was not."""
 
     target: str
     events: int

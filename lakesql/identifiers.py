@@ -18,12 +18,14 @@ _WORDS = frozenset(
         """,
     )
 )
-"""Words that are no plain name for Spark 4.1 or Iceberg in one of our statements, or for sqlglot after FROM."""
+"""Words that are no plain name for Spark 4.1 or Iceberg in one of our statements, or
+for sqlglot after FROM."""
 
 
 @lru_cache(4096)
 def identifier(name: str) -> str:
-    """The name of a column, a view or a part of a table's name, in backticks where it needs them."""
+    """The name of a column, a view or a part of a table's name, in backticks where it
+    needs them."""
     if _PLAIN.match(name) and name.lower() not in _WORDS:
         return name
     return "`" + name.replace("`", "``") + "`"

@@ -9,15 +9,19 @@ from typing import Any
 
 
 def plain(value: Any, zone: str = "") -> Any:
-    """A value as JSON has it; what it has not, as text: decimals, so that no digit is lost, and times.
+    """A value as JSON has it; what it has not, as text: decimals, so that no digit is
+    lost, and times.
 
-    `zone` is written behind a time with a date that has no zone of its own. Bytes that are not UTF-8 are in base64.
+    `zone` is written behind a time with a date that has no zone of its own. Bytes that
+    are not UTF-8 are in base64.
     """
     match value:
         case None | bool() | int() | str():
             return value
         case float():
-            return value if value == value and abs(value) != float("inf") else str(value)
+            return (
+                value if value == value and abs(value) != float("inf") else str(value)
+            )
         case datetime(tzinfo=None):
             return f"{value.isoformat()}{zone}"
         case datetime() | date() | time():

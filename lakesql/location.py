@@ -14,7 +14,8 @@ def is_url(place: str) -> bool:
 
 
 def local_folder(place: str) -> Path | None:
-    """The folder of this machine that a place is, given by its path or by a URL; None for a place elsewhere."""
+    """The folder of this machine that a place is, given by its path or by a URL; None
+    for a place elsewhere."""
     scheme, colon, rest = place.partition(":") if is_url(place) else ("file", "", place)
     if scheme.lower() != "file":
         return None
@@ -23,4 +24,8 @@ def local_folder(place: str) -> Path | None:
 
 def absolute(path: str, directory: Path) -> str:
     """A path on this machine as an absolute one; a URL, and nothing, as they are."""
-    return path if not path or is_url(path) else str((directory / Path(path).expanduser()).resolve())
+    return (
+        path
+        if not path or is_url(path)
+        else str((directory / Path(path).expanduser()).resolve())
+    )

@@ -1,4 +1,5 @@
-"""Keep the values of variables named LAKESQL_SECRET_… out of everything that lakesql shows and writes."""
+"""Keep the values of variables named LAKESQL_SECRET_… out of everything that lakesql
+shows and writes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ MASK = "***"
 """What stands where a secret was."""
 
 SHORTEST = 4
-"""Fewer characters are found everywhere, so masking them would only spoil what is shown."""
+"""Fewer characters are found everywhere, so masking them would only spoil what is
+shown."""
 
 T = TypeVar("T")
 
@@ -43,7 +45,8 @@ class Secrets:
         return bool(self.forms) and _pattern(self.forms).search(text) is not None
 
     def redact_fields(self, value: T) -> T:
-        """A dataclass with every text in it redacted, however deep in tuples and dataclasses; itself where none is."""
+        """A dataclass with every text in it redacted, however deep in tuples and
+        dataclasses; itself where none is."""
         return _redact_value(value, self) if self.forms else value
 
 
@@ -51,16 +54,26 @@ NO_SECRETS = Secrets(())
 
 
 def find_secrets(environ: Mapping[str, str]) -> Secrets:
-    """The secrets of an environment, plain and in the encodings that libraries put them into."""
+    """The secrets of an environment, plain and in the encodings that libraries put them
+    into."""
     values = [value for name, value in environ.items() if name.startswith(PREFIX)]
-    wholes = {part for value in values for part in (value, *_parts(value)) if len(part) >= SHORTEST}
-    forms = {form for whole in wholes for form in _encodings(whole) if len(form) >= SHORTEST}
+    wholes = {
+        part
+        for value in values
+        for part in (value, *_parts(value))
+        if len(part) >= SHORTEST
+    }
+    forms = {
+        form for whole in wholes for form in _encodings(whole) if len(form) >= SHORTEST
+    }
     return Secrets(tuple(sorted(forms, key=lambda form: (-len(form), form))))
 
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     """An environment for a process that needs none of them."""
-    return {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
+    return {
+        name: value for name, value in environ.items() if not name.startswith(PREFIX)
+    }
 
 
 def guard(stream: TextIOWrapper, secrets: Secrets) -> TextIOWrapper:
@@ -88,10 +101,14 @@ class _Guarded(TextIOWrapper):
 
 
 def _parts(value: str) -> Iterator[str]:
-    """What a library may take out of a value and show alone: the lines of a key file, the password of a login."""
+    """What a library may take out of a value and show alone: the lines of a key file,
+    the password of a login."""
     yield from (line.strip() for line in value.splitlines())
     yield unquote(value)  # as it stands in a URI
-    for _, quoted in re.findall(r"""password\s*=\s*(["'])((?:\\.|(?!\1)[^\\\n])*)\1""", value):  # a JAAS configuration
+    # a JAAS configuration
+    for _, quoted in re.findall(
+        r"""password\s*=\s*(["'])((?:\\.|(?!\1)[^\\\n])*)\1""", value
+    ):
         yield from (quoted, re.sub(r"\\(.)", r"\1", quoted))
     in_uri = re.match(r"[\w+.:-]+://[^:@/]*:(.*)@", value)
     if in_uri:
@@ -103,7 +120,10 @@ def _parts(value: str) -> Iterator[str]:
 def _encodings(value: str) -> Iterator[str]:
     plain = {
         value,
-        *(json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)),
+        *(
+            json.dumps(value, ensure_ascii=ascii_only)[1:-1]
+            for ascii_only in (True, False)
+        ),
         repr(value)[1:-1],
         value.replace("'", "''"),
         value.translate(_HTML),
@@ -112,8 +132,16 @@ def _encodings(value: str) -> Iterator[str]:
     yield from plain
     yield from (json.dumps(form)[1:-1] for form in plain)  # JSON within JSON
     escape = "surrogateescape"  # bytes of the environment that are no UTF-8
-    in_forms = [quote_plus(value, errors=escape), quote_plus(value, "*", errors=escape).replace("~", "%7E")]  # Java's
-    for encoded in (quote(value, "", errors=escape), quote(value, errors=escape), *in_forms):
+    # Java's
+    in_forms = [
+        quote_plus(value, errors=escape),
+        quote_plus(value, "*", errors=escape).replace("~", "%7E"),
+    ]
+    for encoded in (
+        quote(value, "", errors=escape),
+        quote(value, errors=escape),
+        *in_forms,
+    ):
         yield encoded
         yield re.sub("%..", lambda found: found[0].lower(), encoded)
     yield from _base64_cores(value.encode(errors=escape))
@@ -122,7 +150,8 @@ def _encodings(value: str) -> Iterator[str]:
 
 
 def _base64_cores(value: bytes) -> Iterator[str]:
-    """What Base64 makes of the value wherever it stands in what is encoded: less the ends, which neighbours change."""
+    """What Base64 makes of the value wherever it stands in what is encoded: less the
+    ends, which neighbours change."""
     for before in range(3):
         length = before + len(value)
         text = base64.b64encode(bytes(before) + value).decode()
@@ -143,7 +172,8 @@ def _pattern(forms: tuple[str, ...]) -> re.Pattern[str]:
 
 
 _OWN_WORDS = ("condition", "status")
-"""Fields that hold one of a few words, which mean something even where a secret is the same word."""
+"""Fields that hold one of a few words, which mean something even where a secret is the
+same word."""
 
 
 def _redact_value(value: T, secrets: Secrets) -> T:
@@ -154,9 +184,15 @@ def _redact_value(value: T, secrets: Secrets) -> T:
         case tuple():
             changed = tuple(_redact_value(item, secrets) for item in value)
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            names = [field.name for field in dataclasses.fields(value) if field.name not in _OWN_WORDS]
+            names = [
+                field.name
+                for field in dataclasses.fields(value)
+                if field.name not in _OWN_WORDS
+            ]
             fields = {name: getattr(value, name) for name in names}
-            found = {name: _redact_value(item, secrets) for name, item in fields.items()}
+            found = {
+                name: _redact_value(item, secrets) for name, item in fields.items()
+            }
             if found != fields:
                 changed = dataclasses.replace(value, **found)
     return changed  # type: ignore[return-value]  # the same shape, with other texts

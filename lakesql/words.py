@@ -1,4 +1,5 @@
-"""Words of other tools that people type, and what lakesql has in their place: words.toml has them."""
+"""Words of other tools that people type, and what lakesql has in their place:
+words.toml has them."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ Kind = Literal[
 
 @cache
 def read_words() -> Mapping[Kind, Mapping[str, str]]:
-    """The answer to each word, by where it stands. Read when the first unknown word is met."""
+    """The answer to each word, by where it stands. Read when the first unknown word is
+    met."""
     import tomllib  # only here: most commands meet no such word
 
     said = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
@@ -47,10 +49,13 @@ def read_words() -> Mapping[Kind, Mapping[str, str]]:
 
 
 def suggest(kind: Kind, name: str, known: Iterable[str]) -> str:
-    """What lakesql has in place of a word of another tool; for any other word the nearest of those that are known."""
+    """What lakesql has in place of a word of another tool; for any other word the
+    nearest of those that are known."""
     return answer(kind, name) or did_you_mean(name, known)
 
 
 def answer(kind: Kind, name: str) -> str:
     """What lakesql has in place of a word of another tool, '' for any other word."""
-    return read_words()[kind].get(name.lower().lstrip("-").replace("-", "_").replace(" ", "_"), "")
+    return read_words()[kind].get(
+        name.lower().lstrip("-").replace("-", "_").replace(" ", "_"), ""
+    )

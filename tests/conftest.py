@@ -1,4 +1,5 @@
-"""Which tests a plain `pytest` runs; one Spark session for all tests that need one, and projects that run on it."""
+"""Which tests a plain `pytest` runs; one Spark session for all tests that need one, and
+projects that run on it."""
 
 from __future__ import annotations
 
@@ -28,12 +29,14 @@ VIEWS = 20
 """So many random SELECTs are one test."""
 
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
-"""The first compiler alone: most of a test's code runs a few times only. With room for all of it: alone it gets 48 MB,
-and when those are full Java continues without compiling."""
+"""The first compiler alone: most of a test's code runs a few times only. With room for
+all of it: alone it gets 48 MB, and when those are full Java continues without
+compiling."""
 
 
 TIERS = ("checks", "long", "services", "crash")
-"""The markers of the tests that a plain `pytest` leaves out. A test has one of them, or none."""
+"""The markers of the tests that a plain `pytest` leaves out. A test has one of them, or
+none."""
 
 PLAIN = f"not ({' or '.join(TIERS)})"
 """What a plain `pytest` runs."""
@@ -72,65 +75,172 @@ settings.load_profile("quick")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--crash-rounds", type=int, default=1, help="How often tests/crash tries each case.")
-    parser.addoption("--day-commits", type=int, default=60, help="How many batches the day of tests/crash has.")
-    # Of the environment, as each worker of pytest-xdist comes here too, a second later perhaps.
+    parser.addoption(
+        "--crash-rounds",
+        type=int,
+        default=1,
+        help="How often tests/crash tries each case.",
+    )
+    parser.addoption(
+        "--day-commits",
+        type=int,
+        default=60,
+        help="How many batches the day of tests/crash has.",
+    )
+    # Of the environment, as each worker of pytest-xdist comes here too, a second later
+    # perhaps.
     seed = int(os.environ.setdefault("LAKESQL_TESTS_SEED", str(int(time.time()))))
     parser.addoption(
-        "--seed", type=int, default=seed, help="Chooses the share, and what is left to chance in tests/crash."
+        "--seed",
+        type=int,
+        default=seed,
+        help="Chooses the share, and what is left to chance in tests/crash.",
     )
-    parser.addoption("--share", default="1/1", help="How many of the tests of each folder of a tier are taken.")
-    parser.addoption("--feed-seeds", type=int, default=200, help="How many random feeds tests/feeds takes.")
-    parser.addoption("--feed-seed", type=int, help="The one random feed that tests/feeds takes.")
-    parser.addoption("--changed-selects", type=int, default=200, help="How many changed SELECTs Spark is asked about.")
-    parser.addoption("--mirror-seeds", type=int, default=1, help="How many random feeds a test of tests/spark takes.")
-    parser.addoption("--table-seeds", type=int, default=3, help="How many random tables are compared as they change.")
-    parser.addoption("--view-seeds", type=int, default=200, help="How many random SELECTs tests/views keeps.")
-    parser.addoption("--log-seeds", type=int, default=6, help="How many random logs each test of tests/unit reads.")
-    parser.addoption("--lake-seeds", type=int, default=4, help="How many random lakes have views that are refreshed.")
+    parser.addoption(
+        "--share",
+        default="1/1",
+        help="How many of the tests of each folder of a tier are taken.",
+    )
+    parser.addoption(
+        "--feed-seeds",
+        type=int,
+        default=200,
+        help="How many random feeds tests/feeds takes.",
+    )
+    parser.addoption(
+        "--feed-seed", type=int, help="The one random feed that tests/feeds takes."
+    )
+    parser.addoption(
+        "--changed-selects",
+        type=int,
+        default=200,
+        help="How many changed SELECTs Spark is asked about.",
+    )
+    parser.addoption(
+        "--mirror-seeds",
+        type=int,
+        default=1,
+        help="How many random feeds a test of tests/spark takes.",
+    )
+    parser.addoption(
+        "--table-seeds",
+        type=int,
+        default=3,
+        help="How many random tables are compared as they change.",
+    )
+    parser.addoption(
+        "--view-seeds",
+        type=int,
+        default=200,
+        help="How many random SELECTs tests/views keeps.",
+    )
+    parser.addoption(
+        "--log-seeds",
+        type=int,
+        default=6,
+        help="How many random logs each test of tests/unit reads.",
+    )
+    parser.addoption(
+        "--lake-seeds",
+        type=int,
+        default=4,
+        help="How many random lakes have views that are refreshed.",
+    )
     parser.addoption("--lake-seed", type=int, help="The one random lake of these.")
-    parser.addoption("--database-seed", type=int, default=3, help="Which random database tests/cdc mirrors.")
-    parser.addoption("--database-tables", type=int, default=3, help="How many tables it has at first.")
-    parser.addoption("--database-rounds", type=int, default=1, help="How often its rows and its shapes change.")
-    parser.addoption("--database-kills", type=int, default=3, help="After how many of these something is killed.")
-    parser.addoption("--all-flights", action="store_true", help="Send all flights through brokers, and not 30,000.")
-    parser.addoption("--update-golden", action="store_true", help="Write what is found into tests/golden/**/*.case.")
+    parser.addoption(
+        "--database-seed",
+        type=int,
+        default=3,
+        help="Which random database tests/cdc mirrors.",
+    )
+    parser.addoption(
+        "--database-tables",
+        type=int,
+        default=3,
+        help="How many tables it has at first.",
+    )
+    parser.addoption(
+        "--database-rounds",
+        type=int,
+        default=1,
+        help="How often its rows and its shapes change.",
+    )
+    parser.addoption(
+        "--database-kills",
+        type=int,
+        default=3,
+        help="After how many of these something is killed.",
+    )
+    parser.addoption(
+        "--all-flights",
+        action="store_true",
+        help="Send all flights through brokers, and not 30,000.",
+    )
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="Write what is found into tests/golden/**/*.case.",
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The seeds of random feeds: one by one, and by the groups that are read together."""
+    """The seeds of random feeds: one by one, and by the groups that are read
+    together."""
     if "feed_seed" in metafunc.fixturenames:
-        metafunc.parametrize("feed_seed", range(metafunc.config.getoption("--mirror-seeds")))
+        metafunc.parametrize(
+            "feed_seed", range(metafunc.config.getoption("--mirror-seeds"))
+        )
     if "table_seed" in metafunc.fixturenames:
-        metafunc.parametrize("table_seed", range(metafunc.config.getoption("--table-seeds")))
+        metafunc.parametrize(
+            "table_seed", range(metafunc.config.getoption("--table-seeds"))
+        )
     if "log_seed" in metafunc.fixturenames:
-        metafunc.parametrize("log_seed", range(metafunc.config.getoption("--log-seeds")))
+        metafunc.parametrize(
+            "log_seed", range(metafunc.config.getoption("--log-seeds"))
+        )
     if "lake_seed" in metafunc.fixturenames:
-        only, count = metafunc.config.getoption("--lake-seed"), metafunc.config.getoption("--lake-seeds")
+        only, count = (
+            metafunc.config.getoption("--lake-seed"),
+            metafunc.config.getoption("--lake-seeds"),
+        )
         metafunc.parametrize("lake_seed", range(count) if only is None else [only])
     if "view_seeds" in metafunc.fixturenames:
         count = metafunc.config.getoption("--view-seeds")
         groups = [range(count)[at : at + VIEWS] for at in range(0, count, VIEWS)]
-        metafunc.parametrize("view_seeds", groups, ids=[f"{group[0]}-{group[-1]}" for group in groups])
+        metafunc.parametrize(
+            "view_seeds", groups, ids=[f"{group[0]}-{group[-1]}" for group in groups]
+        )
     if "feed_seeds" in metafunc.fixturenames:
         from tests.feeds.source import GROUP
 
-        only, count = metafunc.config.getoption("--feed-seed"), metafunc.config.getoption("--feed-seeds")
+        only, count = (
+            metafunc.config.getoption("--feed-seed"),
+            metafunc.config.getoption("--feed-seeds"),
+        )
         seeds = range(count) if only is None else range(only, only + 1)
         groups = [seeds[at : at + GROUP] for at in range(0, len(seeds), GROUP)]
-        metafunc.parametrize("feed_seeds", groups, ids=[f"{group[0]}-{group[-1]}" for group in groups])
+        metafunc.parametrize(
+            "feed_seeds", groups, ids=[f"{group[0]}-{group[-1]}" for group in groups]
+        )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Without a folder, a file or `-m`, leave out what has a tier of its own."""
-    if config.args_source is not pytest.Config.ArgsSource.ARGS and not config.option.markexpr:
+    if (
+        config.args_source is not pytest.Config.ArgsSource.ARGS
+        and not config.option.markexpr
+    ):
         config.option.markexpr = PLAIN
     gc.disable()  # hardly anything that is made while tests are collected is garbage
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """A file without a test of what is asked for is not even read: to import all takes longer than most tests."""
-    if config.args_source is pytest.Config.ArgsSource.ARGS or collection_path.suffix != ".py":
+    """A file without a test of what is asked for is not even read: to import all takes
+    longer than most tests."""
+    if (
+        config.args_source is pytest.Config.ArgsSource.ARGS
+        or collection_path.suffix != ".py"
+    ):
         return None
     asked = config.option.markexpr
     folder = collection_path.relative_to(Path(__file__).parent).parts[0]
@@ -145,17 +255,25 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
     for item in items:
         markers = _markers_of_file(item.path)
         if not markers:
             continue
-        if shows_promise(item) or any(item.get_closest_marker(tier) for tier in PROMISING):
+        if shows_promise(item) or any(
+            item.get_closest_marker(tier) for tier in PROMISING
+        ):
             markers = tuple(marker for marker in markers if marker not in PROMISING)
         for marker in markers:
             item.add_marker(marker)
-    left_out = find_left_out(items, config.getoption("--share"), config.getoption("--seed"))
-    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+    left_out = find_left_out(
+        items, config.getoption("--share"), config.getoption("--seed")
+    )
+    config.hook.pytest_deselected(
+        items=[item for item in items if item.nodeid in left_out]
+    )
     items[:] = [item for item in items if item.nodeid not in left_out]
 
 
@@ -166,7 +284,8 @@ def _markers_of_file(path: Path) -> tuple[str, ...]:
 
 
 def pytest_collection_finish() -> None:
-    """What was collected stays until the end: the search for garbage need not walk through it again and again."""
+    """What was collected stays until the end: the search for garbage need not walk
+    through it again and again."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -174,7 +293,8 @@ def pytest_collection_finish() -> None:
 
 
 def find_left_out(items: list[pytest.Item], share: str, seed: int) -> frozenset[str]:
-    """The tests of tiers that are not of the share: of each folder so many are taken, and those that are `whole`."""
+    """The tests of tiers that are not of the share: of each folder so many are taken,
+    and those that are `whole`."""
     if share == "1/1":
         return frozenset()
     folders: dict[tuple[str, Path], list[str]] = {}
@@ -196,11 +316,14 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 
 def shows_promise(item: pytest.Item) -> bool:
-    """Whether a plain `pytest` runs a test whatever its folder is: one that is marked `promise`, or one of its ids."""
+    """Whether a plain `pytest` runs a test whatever its folder is: one that is marked
+    `promise`, or one of its ids."""
     marker = item.get_closest_marker("promise")
     if marker is None:
         return False
-    return not marker.args or any(item.name.endswith(f"[{name}]") for name in marker.args)
+    return not marker.args or any(
+        item.name.endswith(f"[{name}]") for name in marker.args
+    )
 
 
 @pytest.fixture
@@ -218,7 +341,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
 
 @pytest.fixture(scope="session")
 def parsed_shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A shop whose files have been read and compiled, to be copied: a command reads again what a test changes."""
+    """A shop whose files have been read and compiled, to be copied: a command reads
+    again what a test changes."""
     from lakesql.cli.init import write_project
     from lakesql.cli.options import Options
     from lakesql.cli.project import load_project
@@ -232,7 +356,9 @@ def parsed_shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def lake(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Lake]:
+def lake(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Lake]:
     """An open session on a warehouse and a catalog of its own."""
     from lakesql.catalog.connect import open_catalog
     from lakesql.engine.spark.jars import JARS, ensure_jars, user_cache
@@ -243,11 +369,17 @@ def lake(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
 
     directory = tmp_path_factory.mktemp("lake")
     java, home = find_java(os.environ), user_cache(os.environ)
-    catalog = Catalog("lake", "sql", f"sqlite:///{directory}/catalog.db", f"{directory}/warehouse")
+    catalog = Catalog(
+        "lake", "sql", f"sqlite:///{directory}/catalog.db", f"{directory}/warehouse"
+    )
     settings = SessionSettings(
         app_name="lakesql tests",
         master="local[2]",
-        conf={"spark.driver.extraJavaOptions": JAVA_OPTIONS, "spark.driver.memory": "4g"},  # CI has two at once
+        # CI has two at once
+        conf={
+            "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+            "spark.driver.memory": "4g",
+        },
         catalog=catalog,
         jars=ensure_jars(frozenset(JARS), home, print),
         log_file=directory / "logs" / "spark.log",
@@ -258,9 +390,11 @@ def lake(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
     opened = open_catalog(catalog)
     session = open_session(settings)
     with pytest.MonkeyPatch.context() as patch:
-        # The tables of tests are small: no view of them would be kept by what has changed.
+        # The tables of tests are small: no view of them would be kept by what has
+        # changed.
         patch.setattr("lakesql.engine.refresh.refresh_table.FEW_ROWS", 0)
-        # Nor would any of their batches go the way of large ones: so all do, every other time.
+        # Nor would any of their batches go the way of large ones: so all do, every
+        # other time.
         if request.config.getoption("--seed") % 2:
             patch.setattr("lakesql.engine.batch.gather.FEW_RECORDS", -1)
             patch.setattr("lakesql.engine.together.shared_topics.FEW_RECORDS", -1)
@@ -281,7 +415,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def plain_py4j(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exceptions of a small Java as they are: where Spark has run here, PySpark asks Spark's Java what they are."""
+    """Exceptions of a small Java as they are: where Spark has run here, PySpark asks
+    Spark's Java what they are."""
     from py4j.protocol import get_return_value
 
     monkeypatch.setattr("py4j.java_gateway.get_return_value", get_return_value)
@@ -292,7 +427,11 @@ def flights(pytestconfig: pytest.Config) -> tuple[Flight, ...]:
     """Those that go through a broker."""
     from tests.flights import source
 
-    return source.flights() if pytestconfig.getoption("--all-flights") else source.flights()[source.SOME]
+    return (
+        source.flights()
+        if pytestconfig.getoption("--all-flights")
+        else source.flights()[source.SOME]
+    )
 
 
 @pytest.fixture
@@ -323,13 +462,18 @@ def project(new_project: Callable[[], Project]) -> Project:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """In CI a test that is skipped has failed: what it needs is missing there, and nobody would notice."""
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI a test that is skipped has failed: what it needs is missing there, and
+    nobody would notice."""
     return fail_if_skipped((yield))
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+def pytest_make_collect_report() -> Generator[
+    None, pytest.CollectReport, pytest.CollectReport
+]:
     return fail_if_skipped((yield))
 
 
@@ -337,7 +481,11 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
 def fail_if_skipped(report: Report) -> Report:
-    if os.environ.get("CI") == "true" and report.skipped and not hasattr(report, "wasxfail"):
+    if (
+        os.environ.get("CI") == "true"
+        and report.skipped
+        and not hasattr(report, "wasxfail")
+    ):
         report.outcome = "failed"
         report.longrepr = f"skipped, which CI takes for a failure: {report.longrepr}"
     return report

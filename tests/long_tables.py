@@ -1,6 +1,8 @@
-"""Tables with a long past, made at once: real manifests and metadata of commits that nobody has to make one by one.
+"""Tables with a long past, made at once: real manifests and metadata of commits that
+nobody has to make one by one.
 
-The data files that the manifests list do not exist: what reads metadata alone does not miss them.
+The data files that the manifests list do not exist: what reads metadata alone does not
+miss them.
 """
 
 from __future__ import annotations
@@ -34,9 +36,11 @@ FIRST_ID = 10**18
 
 @dataclass(frozen=True)
 class Past:
-    """A commit: the sizes of the data files and of the delete files that it has added, each with `rows` rows.
+    """A commit: the sizes of the data files and of the delete files that it has added,
+    each with `rows` rows.
 
-    `drops` is whether it has removed all files that were there before. `partition` is theirs.
+    `drops` is whether it has removed all files that were there before. `partition` is
+    theirs.
     """
 
     at_ms: int
@@ -58,11 +62,18 @@ class _Entry(NamedTuple):
 
 
 def make_past(
-    opened: OpenCatalog, name: tuple[str, str], schema: Schema, past: Sequence[Past], **options: Any
+    opened: OpenCatalog,
+    name: tuple[str, str],
+    schema: Schema,
+    past: Sequence[Past],
+    **options: Any,
 ) -> Table:
-    """A table with these commits, the oldest first; a manifest holds the files of a hundred of them."""
+    """A table with these commits, the oldest first; a manifest holds the files of a
+    hundred of them."""
     opened.iceberg.create_namespace_if_not_exists(name[0])
-    return rewrite_past(opened, opened.iceberg.create_table(name, schema, **options), past)
+    return rewrite_past(
+        opened, opened.iceberg.create_table(name, schema, **options), past
+    )
 
 
 def rewrite_past(opened: OpenCatalog, table: Table, past: Sequence[Past]) -> Table:
@@ -77,9 +88,11 @@ def rewrite_past(opened: OpenCatalog, table: Table, past: Sequence[Past]) -> Tab
             *((DataFileContent.DATA, size) for size in commit.data),
             *((DataFileContent.POSITION_DELETES, size) for size in commit.deletes),
         ]
-        rows_of = number if commit.operation == "replace" else number + 1  # what is rewritten is older than its file
+        # what is rewritten is older than its file
+        rows_of = number if commit.operation == "replace" else number + 1
         entries += [
-            _Entry(number, rows_of, _file(folder, number, index, *each, commit)) for index, each in enumerate(added)
+            _Entry(number, rows_of, _file(folder, number, index, *each, commit))
+            for index, each in enumerate(added)
         ]
         total["data-files"] += len(commit.data)
         total["delete-files"] += len(commit.deletes)
@@ -93,14 +106,27 @@ def rewrite_past(opened: OpenCatalog, table: Table, past: Sequence[Past]) -> Tab
     metadata |= {"snapshots": snapshots, "last-sequence-number": len(past)}
     if past:
         head = snapshots[-1]["snapshot-id"]
-        metadata |= {"current-snapshot-id": head, "refs": {"main": {"snapshot-id": head, "type": "branch"}}}
-        log = [{"snapshot-id": each["snapshot-id"], "timestamp-ms": each["timestamp-ms"]} for each in snapshots]
+        metadata |= {
+            "current-snapshot-id": head,
+            "refs": {"main": {"snapshot-id": head, "type": "branch"}},
+        }
+        log = [
+            {"snapshot-id": each["snapshot-id"], "timestamp-ms": each["timestamp-ms"]}
+            for each in snapshots
+        ]
         metadata |= {"snapshot-log": log, "last-updated-ms": past[-1].at_ms}
     place.write_text(json.dumps(metadata))
     return opened.iceberg.load_table(table.name())
 
 
-def _file(folder: Path, number: int, index: int, content: DataFileContent, size: int, commit: Past) -> DataFile:
+def _file(
+    folder: Path,
+    number: int,
+    index: int,
+    content: DataFileContent,
+    size: int,
+    commit: Past,
+) -> DataFile:
     columns = range(1, 21)
     file = DataFile.from_args(
         content=content,
@@ -124,8 +150,17 @@ def _file(folder: Path, number: int, index: int, content: DataFileContent, size:
     return file
 
 
-def _snapshot(folder: Path, number: int, commit: Past, total: Counter[str]) -> dict[str, Any]:
-    kinds = ("data-files", "delete-files", "records", "position-deletes", "equality-deletes", "files-size")
+def _snapshot(
+    folder: Path, number: int, commit: Past, total: Counter[str]
+) -> dict[str, Any]:
+    kinds = (
+        "data-files",
+        "delete-files",
+        "records",
+        "position-deletes",
+        "equality-deletes",
+        "files-size",
+    )
     summary = {
         "operation": commit.operation,
         "added-data-files": len(commit.data),
@@ -142,31 +177,48 @@ def _snapshot(folder: Path, number: int, commit: Past, total: Counter[str]) -> d
         "sequence-number": number + 1,
         "timestamp-ms": commit.at_ms,
         "manifest-list": f"file://{folder}/snap-{number}.avro",
-        "summary": {**{key: str(value) for key, value in summary.items()}, **commit.summary},
+        "summary": {
+            **{key: str(value) for key, value in summary.items()},
+            **commit.summary,
+        },
         "schema-id": 0,
     }
 
 
-def _write_manifests(table: Table, folder: Path, entries: Sequence[_Entry], commits: int) -> None:
+def _write_manifests(
+    table: Table, folder: Path, entries: Sequence[_Entry], commits: int
+) -> None:
     manifests: list[ManifestFile] = []
     for content in (ManifestContent.DATA, ManifestContent.DELETES):
         of_content = [
-            entry for entry in entries if (entry.file.content == DataFileContent.DATA) == (content.value == 0)
+            entry
+            for entry in entries
+            if (entry.file.content == DataFileContent.DATA) == (content.value == 0)
         ]
         for first in range(0, commits, 100):
-            some = [entry for entry in of_content if first <= entry.number < first + 100]
+            some = [
+                entry for entry in of_content if first <= entry.number < first + 100
+            ]
             if some:
                 manifests.append(_write_manifest(table, folder, content, some))
     head = f"file://{folder}/snap-{commits - 1}.avro"
     output = table.io.new_output(head)
-    with write_manifest_list(2, output, FIRST_ID + commits - 1, None, commits, "deflate") as lists:
+    with write_manifest_list(
+        2, output, FIRST_ID + commits - 1, None, commits, "deflate"
+    ) as lists:
         lists.add_manifests(manifests)
 
 
-def _write_manifest(table: Table, folder: Path, content: ManifestContent, entries: Sequence[_Entry]) -> ManifestFile:
+def _write_manifest(
+    table: Table, folder: Path, content: ManifestContent, entries: Sequence[_Entry]
+) -> ManifestFile:
     first, last = entries[0].number, entries[-1].number
-    output = table.io.new_output(f"file://{folder}/{content.name.lower()}-{first}-{last}.avro")
-    with write_manifest(2, table.spec(), table.schema(), output, FIRST_ID + last, "deflate") as writer:
+    output = table.io.new_output(
+        f"file://{folder}/{content.name.lower()}-{first}-{last}.avro"
+    )
+    with write_manifest(
+        2, table.spec(), table.schema(), output, FIRST_ID + last, "deflate"
+    ) as writer:
         for number, rows_of, file in entries:
             writer.add_entry(
                 ManifestEntry.from_args(

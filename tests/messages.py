@@ -21,6 +21,7 @@ def message_of(text: str, name: str = "shop.Order") -> Any:
 
 
 def framed(id_: int, message: Any, before: bytes = b"\0", size: int = 4) -> bytes:
-    """A record: an id of so many bytes, what names the message, and the message or its bytes."""
+    """A record: an id of so many bytes, what names the message, and the message or its
+    bytes."""
     body = message if isinstance(message, bytes) else message.SerializeToString()
     return b"\0" + id_.to_bytes(size, "big") + before + body

@@ -12,8 +12,9 @@ T = TypeVar("T")
 
 
 def a_few(cases: Collection[Any], count: int) -> list[Any]:
-    """The cases of one rule: so many, evenly spread over them, for a plain `pytest`, and the others for the tier
-    `checks`. A case of several arguments is a tuple of them."""
+    """The cases of one rule: so many, evenly spread over them, for a plain `pytest`,
+    and the others for the tier `checks`. A case of several arguments is a tuple of
+    them."""
     plain = {number * len(cases) // count for number in range(count)}
     return [
         pytest.param(

@@ -87,7 +87,8 @@ RUN = (
     ("samples", "manifest", "seeds"),
     ("streams", "tell"),
 )
-"""The rooms of `run`, in the same order. '' are the files at its top, which run jobs: no room imports one of them."""
+"""The rooms of `run`, in the same order. '' are the files at its top, which run jobs:
+no room imports one of them."""
 
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 """Imports upwards that are meant, each with its reason."""
@@ -115,7 +116,11 @@ PLACES = {
     "pulsar": ("source/pulsar.py",),
     "paho": ("source/mqtt_taker.py",),
     "confluent_kafka": ("source/kafka_client.py", "registry/registry_client.py"),
-    "google": ("registry/proto_schema.py", "registry/proto_compiler.py", "engine/records/"),
+    "google": (
+        "registry/proto_schema.py",
+        "registry/proto_compiler.py",
+        "engine/records/",
+    ),
     "pygls": ("lsp/",),
     "lsprotocol": ("lsp/",),
     "ptars": ("engine/records/",),
@@ -139,13 +144,19 @@ def imports(path: Path, types_too: bool) -> tuple[str, ...]:
 
     def walk(node: ast.AST) -> Iterator[str]:
         for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test) and not types_too:
+            if (
+                isinstance(child, ast.If)
+                and "TYPE_CHECKING" in ast.unparse(child.test)
+                and not types_too
+            ):
                 for other in child.orelse:
                     yield from walk(other)
             elif isinstance(child, ast.Import):
                 yield from (alias.name for alias in child.names)
             elif isinstance(child, ast.ImportFrom):
-                assert child.module is not None and child.level == 0, f"{path} has a relative import"
+                assert child.module is not None and child.level == 0, (
+                    f"{path} has a relative import"
+                )
                 yield from (f"{child.module}.{alias.name}" for alias in child.names)
             else:
                 yield from walk(child)
@@ -154,8 +165,8 @@ def imports(path: Path, types_too: bool) -> tuple[str, ...]:
 
 
 def layer_name(module: str) -> str:
-    """The package of a module. The second half of each mode is made of SELECTs and makes statements: it is of
-    `compile`, though it stands beside the first."""
+    """The package of a module. The second half of each mode is made of SELECTs and
+    makes statements: it is of `compile`, though it stands beside the first."""
     parts = module.split(".")
     if parts[1:3] == ["modes", "batches"]:
         return "compile"
@@ -171,47 +182,71 @@ def test_every_module_has_a_layer() -> None:
     assert names - {"__init__", "__main__"} == set(LAYER_OF)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@pytest.mark.parametrize(
+    "path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE))
+)
 def test_imports_go_down(path: Path) -> None:
     own = layer_name(module_of(path))
     if own in ("__init__", "__main__"):
         return
     for module in imports(path, types_too=True):
         target = layer_name(module)
-        if module.startswith("lakesql.") and target in LAYER_OF and (own, target) not in EXCEPTIONS:
+        if (
+            module.startswith("lakesql.")
+            and target in LAYER_OF
+            and (own, target) not in EXCEPTIONS
+        ):
             assert LAYER_OF[target] >= LAYER_OF[own], f"lakesql/{own} imports {module}"
 
 
 def test_no_packages_and_no_files_import_each_other_in_a_circle() -> None:
-    files = {f"lakesql.{path.relative_to(PACKAGE).with_suffix('').as_posix().replace('/', '.')}" for path in MODULES}
+    files = {
+        f"lakesql.{path.relative_to(PACKAGE).with_suffix('').as_posix().replace('/', '.')}"
+        for path in MODULES
+    }
     of_files: dict[str, set[str]] = {}
     of_packages: dict[str, set[str]] = {}
     for path in MODULES:
         own = f"lakesql.{path.relative_to(PACKAGE).with_suffix('').as_posix().replace('/', '.')}"
         for module in imports(path, types_too=False):
-            found = next((name for name in (module, module.rpartition(".")[0]) if name in files), own)
+            found = next(
+                (name for name in (module, module.rpartition(".")[0]) if name in files),
+                own,
+            )
             if found != own:
                 of_files.setdefault(own, set()).add(found)
         for module in imports(path, types_too=True):
-            found = next((name for name in (module, module.rpartition(".")[0]) if name in files), own)
+            found = next(
+                (name for name in (module, module.rpartition(".")[0]) if name in files),
+                own,
+            )
             if layer_name(found) != layer_name(own):
                 of_packages.setdefault(layer_name(own), set()).add(layer_name(found))
     assert [*TopologicalSorter(of_files).static_order()], "CycleError names the files"
-    assert [*TopologicalSorter(of_packages).static_order()], "CycleError names the packages"
+    assert [*TopologicalSorter(of_packages).static_order()], (
+        "CycleError names the packages"
+    )
 
 
 def room_of(package: str, module: str) -> str:
-    """The room of a package that a module is in, or a name of one: '' of the files beside the rooms."""
+    """The room of a package that a module is in, or a name of one: '' of the files
+    beside the rooms."""
     (_, _, name, *_) = module.split(".")
     return name if (PACKAGE / package / name).is_dir() else ""
 
 
 @pytest.mark.parametrize("package", ROOMS_OF)
 def test_every_room_has_its_place_in_the_order(package: str) -> None:
-    folders = {path.name for path in (PACKAGE / package).iterdir() if path.is_dir() and path.name != "__pycache__"}
+    folders = {
+        path.name
+        for path in (PACKAGE / package).iterdir()
+        if path.is_dir() and path.name != "__pycache__"
+    }
     assert folders == {room for rooms in ROOMS_OF[package] for room in rooms if room}
     for room in folders:
-        assert ast.get_docstring(tree_of(PACKAGE / package / room / "__init__.py")), f"{room} says what it is for"
+        assert ast.get_docstring(tree_of(PACKAGE / package / room / "__init__.py")), (
+            f"{room} says what it is for"
+        )
 
 
 def test_every_module_of_the_engine_has_a_room() -> None:
@@ -221,7 +256,9 @@ def test_every_module_of_the_engine_has_a_room() -> None:
 @pytest.mark.parametrize("package", ROOMS_OF)
 def test_imports_of_rooms_go_down(package: str) -> None:
     """A room imports those below it, and none of those beside it."""
-    depth_of = {room: depth for depth, rooms in enumerate(ROOMS_OF[package]) for room in rooms}
+    depth_of = {
+        room: depth for depth, rooms in enumerate(ROOMS_OF[package]) for room in rooms
+    }
     upwards = []
     for path in (PACKAGE / package).rglob("*.py"):
         own = room_of(package, module_of(path))
@@ -235,26 +272,42 @@ def test_imports_of_rooms_go_down(package: str) -> None:
 
 
 def test_no_module_is_taken_for_one_of_tests() -> None:
-    assert [str(path.relative_to(PACKAGE)) for path in MODULES if path.name.startswith("test_")] == []
+    assert [
+        str(path.relative_to(PACKAGE))
+        for path in MODULES
+        if path.name.startswith("test_")
+    ] == []
 
 
 def test_no_name_of_a_class_stands_twice() -> None:
-    """A private one may not have the name of another one either: a reader who looks for it finds one."""
+    """A private one may not have the name of another one either: a reader who looks for
+    it finds one."""
     named: dict[str, list[str]] = {}
     for path in MODULES:
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef):
-                named.setdefault(node.name.lstrip("_"), []).append(path.relative_to(PACKAGE).as_posix())
+                named.setdefault(node.name.lstrip("_"), []).append(
+                    path.relative_to(PACKAGE).as_posix()
+                )
     assert {name: places for name, places in named.items() if len(places) > 1} == {}
 
 
 def test_no_name_of_a_module_stands_twice() -> None:
-    """But for commands: `x.py` below `run` does what `cli/x.py` is the command of; and kinds: `engine/sources/x.py`
-    reads with Spark what `source/x.py` says all else of."""
+    """But for commands: `x.py` below `run` does what `cli/x.py` is the command of; and
+    kinds: `engine/sources/x.py` reads with Spark what `source/x.py` says all else
+    of."""
     stems = {*SOURCES, *SPARK_SOURCES}
-    kinds = {PACKAGE / folder / f"{stem}.py" for folder in KINDS_STAND_IN for stem in stems}
-    named = [path for path in MODULES if path not in kinds and path.parent.name != "cli"]
-    named = [path for path in named if path.parent.parent != PACKAGE / "records" and path.name != "__init__.py"]
+    kinds = {
+        PACKAGE / folder / f"{stem}.py" for folder in KINDS_STAND_IN for stem in stems
+    }
+    named = [
+        path for path in MODULES if path not in kinds and path.parent.name != "cli"
+    ]
+    named = [
+        path
+        for path in named
+        if path.parent.parent != PACKAGE / "records" and path.name != "__init__.py"
+    ]
     run = [path for path in named if (PACKAGE / "run") in path.parents]
     commands = [path for path in run if (PACKAGE / "cli" / path.name).is_file()]
     assert twice(run) == set()
@@ -266,7 +319,9 @@ def twice(paths: list[Path]) -> set[str]:
     return {name for name, count in names.items() if count > 1}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@pytest.mark.parametrize(
+    "path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE))
+)
 def test_libraries_are_imported_where_they_belong(path: Path) -> None:
     place = path.relative_to(PACKAGE).as_posix()
     for module in imports(path, types_too=False):
@@ -275,7 +330,8 @@ def test_libraries_are_imported_where_they_belong(path: Path) -> None:
 
 
 KINDS_STAND_IN = ("source", "engine/sources")
-"""Where the kinds of sources are, a file each: what is asked without Spark, and what with it."""
+"""Where the kinds of sources are, a file each: what is asked without Spark, and what
+with it."""
 
 SOURCE_CLASSES = {kind.__name__ for kind in (*SOURCES.values(), *ORIGINS)}
 
@@ -284,11 +340,13 @@ ASK_A_CLUSTER = {
     "run/samples/newest_records.py": "`record` reads the newest records of a cluster's topics",
     "run/streams/found_columns.py": "a stream that declares no columns has those of a cluster's newest records",
 }
-"""Files that name a kind of source all the same, each with its reason: `Source.cluster` gives it to them."""
+"""Files that name a kind of source all the same, each with its reason: `Source.cluster`
+gives it to them."""
 
 
 def kinds_named(tree: ast.Module) -> set[str]:
-    """The kinds of sources, and of origins, that a module imports or compares the word for a kind with."""
+    """The kinds of sources, and of origins, that a module imports or compares the word
+    for a kind with."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
@@ -296,11 +354,16 @@ def kinds_named(tree: ast.Module) -> set[str]:
         ):
             found |= {alias.name for alias in node.names} & SOURCE_CLASSES
         elif isinstance(node, ast.Compare) and is_kind(node.left):
-            words = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
+            words = (
+                part.value for part in ast.walk(node) if isinstance(part, ast.Constant)
+            )
             found |= {word for word in words if isinstance(word, str)} & SOURCES.keys()
         elif isinstance(node, ast.Match) and is_kind(node.subject):
             words = (
-                part.value for case in node.cases for part in ast.walk(case.pattern) if isinstance(part, ast.Constant)
+                part.value
+                for case in node.cases
+                for part in ast.walk(case.pattern)
+                if isinstance(part, ast.Constant)
             )
             found |= {word for word in words if isinstance(word, str)} & SOURCES.keys()
         elif isinstance(node, ast.Dict):
@@ -311,17 +374,23 @@ def kinds_named(tree: ast.Module) -> set[str]:
 
 
 def is_kind(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute | ast.Name) and ast.unparse(node).rpartition(".")[2] == "kind"
+    return (
+        isinstance(node, ast.Attribute | ast.Name)
+        and ast.unparse(node).rpartition(".")[2] == "kind"
+    )
 
 
 def test_which_kind_a_source_is_nobody_asks() -> None:
-    """A kind answers what is asked of it: so a new one is two files, and a line in either list of kinds."""
+    """A kind answers what is asked of it: so a new one is two files, and a line in
+    either list of kinds."""
     named: dict[str, set[str]] = {}
     for path in MODULES:
         place = path.relative_to(PACKAGE).as_posix()
         if not place.startswith(tuple(f"{folder}/" for folder in KINDS_STAND_IN)):
             named[place] = kinds_named(tree_of(path))
-    assert {place for place, found in named.items() if found} == ASK_A_CLUSTER.keys(), named
+    assert {place for place, found in named.items() if found} == ASK_A_CLUSTER.keys(), (
+        named
+    )
 
 
 @pytest.mark.parametrize(
@@ -339,20 +408,34 @@ def test_a_kind_is_seen_however_it_is_asked_for(text: str) -> None:
     assert kinds_named(ast.parse(text))
 
 
-READ_RECORDS = ("engine/records/", "engine/sources/files.py", "engine/sources/binding.py")
+READ_RECORDS = (
+    "engine/records/",
+    "engine/sources/files.py",
+    "engine/sources/binding.py",
+)
 """Where records are read, by their format and their envelope."""
 
 
 def test_which_format_or_envelope_records_have_nobody_asks_but_who_reads_them() -> None:
-    """A format, and an envelope, answers what is asked of it (`records/kinds_of_records.py`)."""
+    """A format, and an envelope, answers what is asked of it
+    (`records/kinds_of_records.py`)."""
     asked = set()
     for path in MODULES:
         place = path.relative_to(PACKAGE).as_posix()
         for node in ast.walk(tree_of(path)):
-            subject = node.left if isinstance(node, ast.Compare) else getattr(node, "subject", None)
-            if not isinstance(subject, ast.Attribute) or subject.attr not in ("format", "envelope"):
+            subject = (
+                node.left
+                if isinstance(node, ast.Compare)
+                else getattr(node, "subject", None)
+            )
+            if not isinstance(subject, ast.Attribute) or subject.attr not in (
+                "format",
+                "envelope",
+            ):
                 continue
-            words = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
+            words = {
+                part.value for part in ast.walk(node) if isinstance(part, ast.Constant)
+            }
             if words & (FORMATS.keys() | ENVELOPES.keys()):
                 asked.add(place)
     assert {place for place in asked if not place.startswith(READ_RECORDS)} == set()
@@ -360,7 +443,10 @@ def test_which_format_or_envelope_records_have_nobody_asks_but_who_reads_them() 
 
 
 def test_each_word_of_a_stream_for_its_records_is_a_file() -> None:
-    assert set(get_args(Format)) == FORMATS.keys() and set(get_args(Envelope)) == ENVELOPES.keys()
+    assert (
+        set(get_args(Format)) == FORMATS.keys()
+        and set(get_args(Envelope)) == ENVELOPES.keys()
+    )
     for name, kind in {**FORMATS, **ENVELOPES}.items():
         folder = "formats" if name in FORMATS else "envelopes"
         assert type(kind).__module__ == f"lakesql.records.{folder}.{name}"
@@ -368,12 +454,17 @@ def test_each_word_of_a_stream_for_its_records_is_a_file() -> None:
 
 def test_each_kind_of_source_is_two_files() -> None:
     """But one that tells of files alone, of which nothing is read with Spark."""
-    read = {kind: source for kind, source in SOURCES.items() if source.events_in != "queue"}
+    read = {
+        kind: source for kind, source in SOURCES.items() if source.events_in != "queue"
+    }
     readers = {kind: source.reader or kind for kind, source in read.items()}
     assert {*readers.values()} == SPARK_SOURCES.keys()
     for kind, source in read.items():
         modules = (source.__module__, type(SPARK_SOURCES[readers[kind]]).__module__)
-        assert modules == (f"lakesql.source.{kind}", f"lakesql.engine.sources.{readers[kind]}")
+        assert modules == (
+            f"lakesql.source.{kind}",
+            f"lakesql.engine.sources.{readers[kind]}",
+        )
 
 
 ASKS_OF_MODES: dict[str, str] = {
@@ -385,26 +476,44 @@ ASKS_OF_MODES: dict[str, str] = {
     "run/streams/bind.py": "tells the parser whether a row is found by the key of its record",
     "unit/run.py": "does in DuckDB what the engine does with positions, and refuses what only Spark has",
 }
-"""Files outside of `modes/` that ask which mode a model has, or something that only one mode or two have; and why."""
+"""Files outside of `modes/` that ask which mode a model has, or something that only one
+mode or two have; and why."""
 
 
 def mode_answers() -> tuple[set[str], set[str]]:
     """The names of what modes answer by yes or no, and by one of some words."""
-    kinds = [Writing, *MODES.values(), FeedViews, *(value for value in BATCHES.values() if isinstance(value, type))]
+    kinds = [
+        Writing,
+        *MODES.values(),
+        FeedViews,
+        *(value for value in BATCHES.values() if isinstance(value, type)),
+    ]
     flags, words = {"feed"}, {"mode"}
     for kind in kinds:
         hints = {it.name: str(it.type) for it in fields(kind)}
-        members = {name: value for name, value in vars(kind).items() if isinstance(value, property)}
-        hints |= {name: str(value.fget.__annotations__["return"]) for name, value in members.items()}
+        members = {
+            name: value
+            for name, value in vars(kind).items()
+            if isinstance(value, property)
+        }
+        hints |= {
+            name: str(value.fget.__annotations__["return"])
+            for name, value in members.items()
+        }
         own = set(hints) - {it.name for it in fields(TableConfig)}
-        flags |= {name for name in own if hints[name] == "bool" and not name.startswith("_")}
+        flags |= {
+            name for name in own if hints[name] == "bool" and not name.startswith("_")
+        }
         if kind is Writing:
-            words |= {name for name in own if hints[name].startswith(("Literal", "Deletes"))}
+            words |= {
+                name for name in own if hints[name].startswith(("Literal", "Deletes"))
+            }
     return flags, words
 
 
 def asks_mode(node: ast.AST, flags: set[str], words: set[str]) -> bool:
-    """Whether an expression asks something that only some modes have: a flag, a word, or whether there is a feed."""
+    """Whether an expression asks something that only some modes have: a flag, a word,
+    or whether there is a feed."""
     if isinstance(node, ast.Attribute) and node.attr in flags - {"feed"}:
         return True
     if not isinstance(node, ast.Compare) or not isinstance(node.left, ast.Attribute):
@@ -412,12 +521,16 @@ def asks_mode(node: ast.AST, flags: set[str], words: set[str]) -> bool:
     (other, *_) = node.comparators
     if node.left.attr == "feed":
         return isinstance(other, ast.Constant)
-    return node.left.attr in words and isinstance(other, ast.Constant) and isinstance(other.value, str)
+    return (
+        node.left.attr in words
+        and isinstance(other, ast.Constant)
+        and isinstance(other.value, str)
+    )
 
 
 def test_which_mode_a_model_has_is_asked_in_its_room() -> None:
-    """Everything else asks `batches_of`, or the configuration, what a mode answers for itself; so a new mode is two
-    files of its own (`tests/types/test_new_mode.py`)."""
+    """Everything else asks `batches_of`, or the configuration, what a mode answers for
+    itself; so a new mode is two files of its own (`tests/types/test_new_mode.py`)."""
     flags, words = mode_answers()
     assert {"is_positioned", "marks"} <= flags and {"given", "deletes"} <= words
     classes = {f"{kind.__module__}.{kind.__name__}" for kind in MODES.values()}
@@ -426,8 +539,11 @@ def test_which_mode_a_model_has_is_asked_in_its_room() -> None:
         place = path.relative_to(PACKAGE).as_posix()
         if place.startswith("modes/"):
             continue
-        asks = [node for node in ast.walk(tree_of(path)) if asks_mode(node, flags, words)]
-        # `waiting.py` and `streaming_query.py` hand Spark its own word, the output mode.
+        asks = [
+            node for node in ast.walk(tree_of(path)) if asks_mode(node, flags, words)
+        ]
+        # `waiting.py` and `streaming_query.py` hand Spark its own word, the output
+        # mode.
         asks = [node for node in asks if "output_mode" not in ast.unparse(node)]
         if asks or classes & set(imports(path, types_too=True)):
             asking.add(place)
@@ -441,7 +557,10 @@ def test_every_mode_has_both_halves() -> None:
 
 
 def test_statements_of_a_batch_come_from_its_mode_alone() -> None:
-    makers = {f"lakesql.modes.batches.{name}" for name in ("insert", "merge", "mirror", "history", "moves")}
+    makers = {
+        f"lakesql.modes.batches.{name}"
+        for name in ("insert", "merge", "mirror", "history", "moves")
+    }
     users = {
         path.relative_to(PACKAGE).as_posix()
         for path in MODULES
@@ -455,7 +574,9 @@ def test_statements_of_a_batch_come_from_its_mode_alone() -> None:
 @pytest.mark.promise
 def test_compiling_loads_neither_spark_nor_iceberg(tmp_path: Path) -> None:
     for name in ("models", "streams", "macros"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("recorded"))
+        shutil.copytree(
+            ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("recorded")
+        )
     for name in ("profiles.yml", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     program = (
@@ -486,7 +607,13 @@ def test_a_run_needs_no_other_extra_than_spark() -> None:
         "import lakesql.cli.run, lakesql.run.models, lakesql.run.maintain, lakesql.run.rebuild\n"
         "import lakesql.run.start.nothing_new\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -496,4 +623,6 @@ def test_imports_are_seen_wherever_they_stand() -> None:
     inside = set(imports(PACKAGE / "catalog" / "tables.py", types_too=False))
     assert any(module.startswith("pyiceberg") for module in inside)
     prepare = PACKAGE / "run" / "start" / "prepare_model.py"
-    assert "pyspark.sql.SparkSession" in set(imports(prepare, types_too=True)) - set(imports(prepare, types_too=False))
+    assert "pyspark.sql.SparkSession" in set(imports(prepare, types_too=True)) - set(
+        imports(prepare, types_too=False)
+    )

@@ -1,4 +1,5 @@
-"""The unit tests of docs/pictures/project as values: what arrives, and what each model's table has then."""
+"""The unit tests of docs/pictures/project as values: what arrives, and what each
+model's table has then."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def load_records(batch: str | list[Row]) -> list[Row]:
     """The records of a batch, which stand in the test or in a file."""
     if not isinstance(batch, str):
         return batch
-    return [json.loads(line) for line in (PROJECT / batch).read_text("utf-8").splitlines()]
+    return [
+        json.loads(line) for line in (PROJECT / batch).read_text("utf-8").splitlines()
+    ]
 
 
 def clock(time: str | datetime | None) -> str:

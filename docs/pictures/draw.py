@@ -1,4 +1,5 @@
-"""The elements of a picture as SVG, with colours that are readable on a light page and on a dark one."""
+"""The elements of a picture as SVG, with colours that are readable on a light page and
+on a dark one."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ TIP = """<marker id="tip" markerWidth="9" markerHeight="8" refX="8" refY="4" ori
 
 
 def svg(width: int, height: int, title: str, parts: Iterable[str]) -> str:
-    """A picture: the page's ground, then its parts. The title is for those who hear it."""
+    """A picture: the page's ground, then its parts. The title is for those who hear
+    it."""
     body = "\n".join(["", *parts])
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
@@ -58,9 +60,13 @@ def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") 
     return f'<text x="{x:g}" y="{y:g}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
-def lines(x: float, y: float, words: Sequence[str], kind: str = "", anchor: str = "start") -> str:
+def lines(
+    x: float, y: float, words: Sequence[str], kind: str = "", anchor: str = "start"
+) -> str:
     """Words in several lines, the first at y."""
-    return "\n".join(text(x, y + 17 * at, line, kind, anchor) for at, line in enumerate(words))
+    return "\n".join(
+        text(x, y + 17 * at, line, kind, anchor) for at, line in enumerate(words)
+    )
 
 
 def box(x: float, y: float, width: float, height: float, kind: str) -> str:
@@ -70,7 +76,9 @@ def box(x: float, y: float, width: float, height: float, kind: str) -> str:
 
 def chip(x: float, y: float, width: float, words: str, kind: str) -> str:
     """A word of code in a box, 24 high."""
-    return box(x, y, width, 24, kind) + text(x + width / 2, y + 16, words, "code", "middle")
+    return box(x, y, width, 24, kind) + text(
+        x + width / 2, y + 16, words, "code", "middle"
+    )
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str = "line") -> str:
@@ -84,13 +92,23 @@ def arrow(*points: tuple[float, float]) -> str:
     return f'<path class="line" d="M{way}" marker-end="url(#tip)"/>'
 
 
-def table(x: float, y: float, widths: Sequence[int], head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(
+    x: float,
+    y: float,
+    widths: Sequence[int],
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+) -> str:
     """A table of small cells, 19 a row, below its head at y."""
     parts = []
     for at, cells in enumerate([head, *rows]):
         left = x
         for width, cell in zip(widths, cells, strict=True):
-            parts.append(text(left, y + 19 * at, cell, "small dim" if at == 0 else "code"))
+            parts.append(
+                text(left, y + 19 * at, cell, "small dim" if at == 0 else "code")
+            )
             left += width
-        parts.append(line(x, y + 19 * at + 5, x + sum(widths) - 6, y + 19 * at + 5, "grid"))
+        parts.append(
+            line(x, y + 19 * at + 5, x + sum(widths) - 6, y + 19 * at + 5, "grid")
+        )
     return "\n".join(parts)

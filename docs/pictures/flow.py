@@ -6,24 +6,43 @@ from docs.pictures.draw import arrow, box, lines, svg, text
 
 
 def draw_flow() -> str:
-    """The topic, the batch, what becomes of its records, and the snapshot that has rows and progress in one commit."""
-    parts = [text(24, 32, "a topic", "head"), text(24, 50, "records, by their offsets", "small dim")]
+    """The topic, the batch, what becomes of its records, and the snapshot that has rows
+    and progress in one commit."""
+    parts = [
+        text(24, 32, "a topic", "head"),
+        text(24, 50, "records, by their offsets", "small dim"),
+    ]
     for offset in range(10):
         is_bad, is_read = offset == 6, 4 <= offset <= 7
         kind = "red" if is_bad else "blue" if is_read else "plain"
         x = 24 + 34 * offset
-        parts += [box(x, 62, 30, 30, kind), text(x + 15, 82, str(offset), "code", "middle")]
+        parts += [
+            box(x, 62, 30, 30, kind),
+            text(x + 15, 82, str(offset), "code", "middle"),
+        ]
     parts += [
         text(392, 82, "…"),
         text(24, 116, "read before", "small dim"),
         text(228, 116, "batch 7", "small", "middle"),
         arrow((228, 124), (228, 154)),
         box(130, 158, 196, 58, "blue"),
-        lines(228, 182, ["parse each record once,", "by the stream's contract"], "small", "middle"),
+        lines(
+            228,
+            182,
+            ["parse each record once,", "by the stream's contract"],
+            "small",
+            "middle",
+        ),
         arrow((326, 187), (398, 187)),
         text(362, 178, "4 5 7", "code", "middle"),
         box(402, 158, 190, 58, "blue"),
-        lines(497, 182, ["the model's SELECT,", "then what its mode does"], "small", "middle"),
+        lines(
+            497,
+            182,
+            ["the model's SELECT,", "then what its mode does"],
+            "small",
+            "middle",
+        ),
         arrow((497, 216), (497, 258)),
         text(507, 242, "INSERT or MERGE, staged", "small dim"),
         arrow((170, 216), (170, 258)),
@@ -47,4 +66,6 @@ def draw_flow() -> str:
         text(60, 356, "readers see all of a batch,", "small dim"),
         text(60, 373, "or nothing of it", "small dim"),
     ]
-    return svg(880, 412, "From a stream through a batch to a table and its ledger", parts)
+    return svg(
+        880, 412, "From a stream through a batch to a table and its ledger", parts
+    )

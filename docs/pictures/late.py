@@ -1,4 +1,5 @@
-"""Where each record of a late stream goes, by the unit test of an aggregate with a watermark."""
+"""Where each record of a late stream goes, by the unit test of an aggregate with a
+watermark."""
 
 from __future__ import annotations
 
@@ -12,24 +13,49 @@ from docs.pictures.draw import box, line, svg, table, text
 DELAY = timedelta(minutes=10)
 HOUR = timedelta(hours=1)
 LEFT, RIGHT, TOP, STEP = 110, 720, 92, 62
-COLOURS = {"in time": "green", "its window is open": "amber", "late": "red", "ahead-of-time": "red", "waits": "plain"}
+COLOURS = {
+    "in time": "green",
+    "its window is open": "amber",
+    "late": "red",
+    "ahead-of-time": "red",
+    "waits": "plain",
+}
 
 
 def draw_late() -> str:
-    """A line for each batch, from left to right by event time, with the watermark that Spark has as it reads it."""
+    """A line for each batch, from left to right by event time, with the watermark that
+    Spark has as it reads it."""
     case = load_cases()["clicks_per_hour"]
     batches = load_batches(case)
     fates = fates_of(case, batches)
     parts = [
-        text(24, 30, "clicks by the hour, with a watermark of 10 minutes and late='dead_letter'", "head"),
+        text(
+            24,
+            30,
+            "clicks by the hour, with a watermark of 10 minutes and late='dead_letter'",
+            "head",
+        ),
         *(_hour(hour) for hour in range(10, 13)),
     ]
-    for at, (batch, watermark) in enumerate(zip(batches, watermarks(batches), strict=True)):
+    for at, (batch, watermark) in enumerate(
+        zip(batches, watermarks(batches), strict=True)
+    ):
         y = TOP + STEP * at
-        parts += [text(24, y + 5, f"batch {at + 1}"), line(LEFT, y, RIGHT + 110, y, "grid")]
+        parts += [
+            text(24, y + 5, f"batch {at + 1}"),
+            line(LEFT, y, RIGHT + 110, y, "grid"),
+        ]
         if watermark:
             parts.append(line(_x(watermark), y - 26, _x(watermark), y + 22, "mark"))
-            parts.append(text(_x(watermark) - 5, y + 32, f"watermark {clock(watermark)}", "small dim", "middle"))
+            parts.append(
+                text(
+                    _x(watermark) - 5,
+                    y + 32,
+                    f"watermark {clock(watermark)}",
+                    "small dim",
+                    "middle",
+                )
+            )
         parts += [_click(record, fates[record["click"]], y) for record in batch]
     return svg(
         860,
@@ -39,8 +65,11 @@ def draw_late() -> str:
     )
 
 
-def fates_of(case: Mapping[str, Any], batches: Sequence[Sequence[Row]]) -> dict[str, str]:
-    """What becomes of each click: it is in a row of the table, or it was late, too far ahead, or waits."""
+def fates_of(
+    case: Mapping[str, Any], batches: Sequence[Sequence[Row]]
+) -> dict[str, str]:
+    """What becomes of each click: it is in a row of the table, or it was late, too far
+    ahead, or waits."""
     written = {click for row in case["expect"]["batches"][-1] for click in row["which"]}
     fates = {}
     for batch, watermark in zip(batches, watermarks(batches), strict=True):
@@ -58,7 +87,8 @@ def fates_of(case: Mapping[str, Any], batches: Sequence[Sequence[Row]]) -> dict[
 
 
 def watermarks(batches: Sequence[Sequence[Row]]) -> list[datetime | None]:
-    """The watermark with which each batch is read: of the newest click before it that is not too far ahead."""
+    """The watermark with which each batch is read: of the newest click before it that
+    is not too far ahead."""
     newest: datetime | None = None
     found = []
     for batch in batches:
@@ -74,13 +104,17 @@ def _window(moment: datetime) -> datetime:
 
 def _x(moment: datetime) -> float:
     """The place of a time on the line, from 10:00 to 12:30."""
-    minutes = (moment - moment.replace(hour=10, minute=0, second=0)).total_seconds() / 60
+    minutes = (
+        moment - moment.replace(hour=10, minute=0, second=0)
+    ).total_seconds() / 60
     return LEFT + (RIGHT - LEFT) * minutes / 150
 
 
 def _hour(hour: int) -> str:
     x = LEFT + (RIGHT - LEFT) * (hour - 10) / 2.5
-    return line(x, 50, x, TOP + STEP * 3 + 24, "grid") + text(x + 5, 60, f"{hour}:00", "small dim")
+    return line(x, 50, x, TOP + STEP * 3 + 24, "grid") + text(
+        x + 5, 60, f"{hour}:00", "small dim"
+    )
 
 
 def _click(record: Row, fate: str, y: float) -> str:
@@ -88,19 +122,36 @@ def _click(record: Row, fate: str, y: float) -> str:
     x = RIGHT + 60 if is_ahead else _x(record["at"])
     label = "2099" if is_ahead else clock(record["at"])
     circle = f'<circle class="{COLOURS[fate]}" cx="{x:g}" cy="{y}" r="11"/>'
-    return circle + text(x, y + 4, record["click"], "code", "middle") + text(x, y - 16, label, "small dim", "middle")
+    return (
+        circle
+        + text(x, y + 4, record["click"], "code", "middle")
+        + text(x, y - 16, label, "small dim", "middle")
+    )
 
 
 def _below(case: Mapping[str, Any], fates: Mapping[str, str]) -> list[str]:
     """The table, the dead letters, and what the colours mean."""
-    rows = [[clock(row["hour"]), str(row["clicks"]), " ".join(row["which"])] for row in case["expect"]["batches"][-1]]
-    dead = [[click, fate] for click, fate in fates.items() if fate in ("late", "ahead-of-time")]
+    rows = [
+        [clock(row["hour"]), str(row["clicks"]), " ".join(row["which"])]
+        for row in case["expect"]["batches"][-1]
+    ]
+    dead = [
+        [click, fate]
+        for click, fate in fates.items()
+        if fate in ("late", "ahead-of-time")
+    ]
     (waiting,) = [click for click, fate in fates.items() if fate == "waits"]
     meanings = (
         ("green", "in time: not older than the watermark"),
         ("amber", "older than the watermark, but its window is open: it is counted"),
-        ("red", "its window was finished, or it is a day ahead of the clock: a dead letter"),
-        ("plain", f"{waiting} waits in Spark's state: its window is written when the watermark has passed 13:00"),
+        (
+            "red",
+            "its window was finished, or it is a day ahead of the clock: a dead letter",
+        ),
+        (
+            "plain",
+            f"{waiting} waits in Spark's state: its window is written when the watermark has passed 13:00",
+        ),
     )
     parts = [
         text(24, 352, "the table", "head"),
@@ -109,5 +160,8 @@ def _below(case: Mapping[str, Any], fates: Mapping[str, str]) -> list[str]:
         table(280, 376, [60, 130], ["click", "reason"], dead),
     ]
     for at, (kind, words) in enumerate(meanings):
-        parts.append(box(24, 438 + 20 * at, 12, 12, kind) + text(44, 448 + 20 * at, words, "small"))
+        parts.append(
+            box(24, 438 + 20 * at, 12, 12, kind)
+            + text(44, 448 + 20 * at, words, "small")
+        )
     return parts

@@ -1,4 +1,5 @@
-"""What a plan says: its verdicts from harmless to hard, each with an edit that has it."""
+"""What a plan says: its verdicts from harmless to hard, each with an edit that has
+it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from docs.pictures.draw import arrow, box, chip, svg, text
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """An edit of docs/pictures/project: of a file one text for another, or the whole; what it is, and its verdict."""
+    """An edit of docs/pictures/project: of a file one text for another, or the whole;
+    what it is, and its verdict."""
 
     verdict: str
     words: str
@@ -20,8 +22,22 @@ class Edit:
 
 
 EDITS = (
-    Edit("none", "a comment in a SELECT", "models/log.sql", "SELECT", "-- a log\nSELECT", "nothing happens"),
-    Edit("docs", "a tag", "models/log.sql", "mode='append'", "mode='append', tags='x'", "nothing happens"),
+    Edit(
+        "none",
+        "a comment in a SELECT",
+        "models/log.sql",
+        "SELECT",
+        "-- a log\nSELECT",
+        "nothing happens",
+    ),
+    Edit(
+        "docs",
+        "a tag",
+        "models/log.sql",
+        "mode='append'",
+        "mode='append', tags='x'",
+        "nothing happens",
+    ),
     Edit(
         "added",
         "a new model",
@@ -30,7 +46,14 @@ EDITS = (
         "{{ config(mode='append') }}\nSELECT click FROM {{ stream('clicks') }}\n",
         "its table is made and filled",
     ),
-    Edit("renamed", "a model's file has another name", "models/log.sql", "", "", "it begins anew; the old table stays"),
+    Edit(
+        "renamed",
+        "a model's file has another name",
+        "models/log.sql",
+        "",
+        "",
+        "it begins anew; the old table stays",
+    ),
     Edit(
         "next-batch",
         "upper(status), in mode append",
@@ -39,7 +62,14 @@ EDITS = (
         "upper(status) AS status,",
         "new rows have it, old rows stay",
     ),
-    Edit("alter", "a new column", "models/log.sql", "op,", "op, 1 AS version,", "ALTER TABLE; old rows have NULL"),
+    Edit(
+        "alter",
+        "a new column",
+        "models/log.sql",
+        "op,",
+        "op, 1 AS version,",
+        "ALTER TABLE; old rows have NULL",
+    ),
     Edit(
         "rebuild",
         "upper(status), in mode cdc",
@@ -48,7 +78,14 @@ EDITS = (
         "upper(status) AS status,",
         "old rows are wrong until lakesql rebuild",
     ),
-    Edit("removed", "a model's file is deleted", "models/newest.sql", "", "", "its table stays, and is not kept"),
+    Edit(
+        "removed",
+        "a model's file is deleted",
+        "models/newest.sql",
+        "",
+        "",
+        "its table stays, and is not kept",
+    ),
     Edit(
         "breaks",
         "another catalog in profiles.yml",
@@ -57,7 +94,14 @@ EDITS = (
         "name: other",
         "no table is where the checkpoint stands",
     ),
-    Edit("refused", "a column that is not there", "models/log.sql", "status,", "state,", "it does not run"),
+    Edit(
+        "refused",
+        "a column that is not there",
+        "models/log.sql",
+        "status,",
+        "state,",
+        "it does not run",
+    ),
 )
 GROUPS = (
     (0, 2, "plain", "no effect"),
@@ -85,4 +129,9 @@ def draw_verdicts() -> str:
                 chip(408, middle - 12, 116, edit.verdict, kind),
                 text(556, middle + 4, edit.meaning, "small dim"),
             ]
-    return svg(860, 404, "The verdicts of a plan from harmless to hard, each with an edit that has it", parts)
+    return svg(
+        860,
+        404,
+        "The verdicts of a plan from harmless to hard, each with an edit that has it",
+        parts,
+    )

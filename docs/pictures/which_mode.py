@@ -8,17 +8,37 @@ STREAMS = (
     ("A record is an event, and never changes", "append", "every record is a row"),
     ("… and may be sent twice", "append", "with keys: a known key is left out"),
     ("A record is a newer state of a key", "upsert", "the newest row of each key"),
-    ("A record is a change of a database's row", "cdc", "the rows that the database has now"),
+    (
+        "A record is a change of a database's row",
+        "cdc",
+        "the rows that the database has now",
+    ),
     ("What a row was at each time is asked", "scd2", "each version, with from and to"),
-    ("Windows of events, each once finished", "append", "a row when the watermark has passed"),
+    (
+        "Windows of events, each once finished",
+        "append",
+        "a row when the watermark has passed",
+    ),
     ("… and while they grow", "upsert", "a row with each batch, by the window's keys"),
 )
 TABLES = (
-    ("Figures, joins, the first N of what is there", "materialized_view", "kept by what has changed"),
+    (
+        "Figures, joins, the first N of what is there",
+        "materialized_view",
+        "kept by what has changed",
+    ),
     ("A small whole, or ORDER BY … LIMIT", "table", "made anew on each change"),
     ("Nothing is to be stored", "view", "made when somebody reads it"),
-    ("What a row of a table was at each time", "scd2", "each version, compared by each refresh"),
-    ("The table of a model is maintained by hand", "maintenance", "CALL statements of Iceberg"),
+    (
+        "What a row of a table was at each time",
+        "scd2",
+        "each version, compared by each refresh",
+    ),
+    (
+        "The table of a model is maintained by hand",
+        "maintenance",
+        "CALL statements of Iceberg",
+    ),
 )
 
 
@@ -26,9 +46,15 @@ def draw_which_mode() -> str:
     """What the SELECT reads, then what is asked of it."""
     parts = [text(24, 34, "What does the SELECT read?", "head")]
     y = 52
-    for title, kind, rows in (("streams", "blue", STREAMS), ("tables", "green", TABLES)):
+    for title, kind, rows in (
+        ("streams", "blue", STREAMS),
+        ("tables", "green", TABLES),
+    ):
         height = 38 * len(rows) + 4
-        parts += [box(24, y, 84, height, kind), text(66, y + height / 2 + 4, title, "head", "middle")]
+        parts += [
+            box(24, y, 84, height, kind),
+            text(66, y + height / 2 + 4, title, "head", "middle"),
+        ]
         for at, (question, mode, meaning) in enumerate(rows):
             middle = y + 20 + 38 * at
             parts += [
@@ -38,4 +64,9 @@ def draw_which_mode() -> str:
                 text(594, middle + 4, meaning, "small dim"),
             ]
         y += height + 18
-    return svg(900, y + 4, "Which mode is for what: questions of streams and of tables, and the mode of each", parts)
+    return svg(
+        900,
+        y + 4,
+        "Which mode is for what: questions of streams and of tables, and the mode of each",
+        parts,
+    )

@@ -1,4 +1,5 @@
-"""The files of checkpoints without Spark: those of this machine, and those in a bucket of S3. No JVM."""
+"""The files of checkpoints without Spark: those of this machine, and those in a bucket
+of S3. No JVM."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from lakesql.source.seen_files import StoredFiles
 
 
 def open_stored(catalog: Catalog, folder: str) -> StoredFiles | None:
-    """The files of a checkpoint; None where Spark alone reaches them. S3 is reached as the catalog's tables are.
+    """The files of a checkpoint; None where Spark alone reaches them. S3 is reached as
+    the catalog's tables are.
 
     What reads them raises `OSError` where they cannot be read.
     """
@@ -42,8 +44,14 @@ class _S3Files:
             return None
 
     def names(self, name: str = "") -> list[str]:
-        """The names in a folder of the checkpoint, or in the checkpoint itself; none if it is not there."""
+        """The names in a folder of the checkpoint, or in the checkpoint itself; none if
+        it is not there."""
         from pyarrow.fs import FileSelector
 
         within = f"{self.folder}/{name}" if name else self.folder
-        return [found.base_name for found in self.storage.get_file_info(FileSelector(within, allow_not_found=True))]
+        return [
+            found.base_name
+            for found in self.storage.get_file_info(
+                FileSelector(within, allow_not_found=True)
+            )
+        ]

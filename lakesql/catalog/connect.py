@@ -1,6 +1,8 @@
-"""Reach a target's catalog and its storage by pyiceberg, in bounded time, and say what is wrong when that fails.
+"""Reach a target's catalog and its storage by pyiceberg, in bounded time, and say what
+is wrong when that fails.
 
-Importing pyiceberg takes half a second, so it happens inside the functions, and only the catalog's own module of it.
+Importing pyiceberg takes half a second, so it happens inside the functions, and only
+the catalog's own module of it.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ ANSWERS_WITHIN_S = 60
 """How long a REST catalog may take for a request."""
 
 BUSY_TIMEOUT_S = 30
-"""How long to wait for Spark's commit to let go of the SQLite file; Spark waits as long for ours."""
+"""How long to wait for Spark's commit to let go of the SQLite file; Spark waits as long
+for ours."""
 
 T = TypeVar("T")
 
@@ -57,24 +60,29 @@ class OpenCatalog:
 
 
 def open_catalog(catalog: Catalog) -> OpenCatalog:
-    """The profile's catalog, opened. One of type `sql` gets its two tables, on SQLite its folder and its file too.
+    """The profile's catalog, opened. One of type `sql` gets its two tables, on SQLite
+    its folder and its file too.
 
-    What pyiceberg finds in its own settings file or in PYICEBERG_CATALOG__… is left out: the profile alone says where
-    tables are. Raises `ProfileError`: `missing-option`, `catalog-unreachable`, `catalog-refused`, `catalog-not-found`,
+    What pyiceberg finds in its own settings file or in PYICEBERG_CATALOG__… is left
+    out: the profile alone says where tables are. Raises `ProfileError`:
+    `missing-option`, `catalog-unreachable`, `catalog-refused`, `catalog-not-found`,
     `not-a-catalog`, `catalog-uri`, `unknown-catalog-type`.
     """
     check_block(catalog)
     with reaching(catalog):
-        return OpenCatalog(catalog, _within(OPENS_WITHIN_S, _module(catalog), lambda: _open(catalog)))
+        return OpenCatalog(
+            catalog, _within(OPENS_WITHIN_S, _module(catalog), lambda: _open(catalog))
+        )
 
 
 def check_warehouse(catalog: Catalog) -> None:
-    """Raise `ProfileError` (`missing-option`, `storage-refused`, `storage-unreachable`) where no table can lie at the
-    `warehouse`.
+    """Raise `ProfileError` (`missing-option`, `storage-refused`, `storage-unreachable`)
+    where no table can lie at the `warehouse`.
 
-    And (`warehouse-elsewhere`) where the tables of a catalog in a local file lie outside of it: it was copied or moved.
-    Writes nothing. A REST catalog's warehouse is the catalog's own affair, and only Spark knows what is behind other
-    URLs than those of S3.
+    And (`warehouse-elsewhere`) where the tables of a catalog in a local file lie
+    outside of it: it was copied or moved. Writes nothing. A REST catalog's warehouse is
+    the catalog's own affair, and only Spark knows what is behind other URLs than those
+    of S3.
     """
     check_block(catalog)
     place = catalog.warehouse
@@ -84,26 +92,40 @@ def check_warehouse(catalog: Catalog) -> None:
         with _storing(catalog, place, "storage-refused"):
             _within(OPENS_WITHIN_S, _S3_MODULE, lambda: _find_bucket(catalog, place))
     elif (folder := local_folder(place)) is not None and not _is_writable(folder):
-        raise _unwritable("storage-refused", place, "It is not a folder, or not one of yours.")
+        raise _unwritable(
+            "storage-refused", place, "It is not a folder, or not one of yours."
+        )
     elif folder is not None:
         _check_places(catalog, folder)
 
 
 def _check_places(catalog: Catalog, warehouse: Path) -> None:
-    """Whether any table of an embedded catalog lies in its warehouse, if there is one: the catalog has their whole
-    paths, and a run would write to the original's tables."""
+    """Whether any table of an embedded catalog lies in its warehouse, if there is one:
+    the catalog has their whole paths, and a run would write to the original's
+    tables."""
     file = sqlite_file(catalog)
     if file is None or not file.exists():
         return
-    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)) as opened:
+    with closing(
+        sqlite3.connect(
+            f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S
+        )
+    ) as opened:
         try:
             rows = opened.execute(
-                "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = ?", (catalog.name,)
+                "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = ?",
+                (catalog.name,),
             ).fetchall()
         except sqlite3.Error:  # no catalog yet, or none: who opens it says so
             return
-    places = [folder for (place,) in rows if place and (folder := local_folder(place)) is not None]
-    if not places or any(place.resolve().is_relative_to(warehouse.resolve()) for place in places):
+    places = [
+        folder
+        for (place,) in rows
+        if place and (folder := local_folder(place)) is not None
+    ]
+    if not places or any(
+        place.resolve().is_relative_to(warehouse.resolve()) for place in places
+    ):
         return
     there = places[0].parent.parent.parent.parent
     raise ProfileError.of(
@@ -118,8 +140,9 @@ def _check_places(catalog: Catalog, warehouse: Path) -> None:
 
 
 def check_checkpoints(place: str, catalog: Catalog) -> str:
-    """A line on where the checkpoints are to lie. Raises `ProfileError` (`checkpoints-unwritable`, and
-    `storage-unreachable` where a bucket of S3 does not answer).
+    """A line on where the checkpoints are to lie. Raises `ProfileError`
+    (`checkpoints-unwritable`, and `storage-unreachable` where a bucket of S3 does not
+    answer).
 
     A bucket of S3 gets a file for a moment. Spark alone can tell of other URLs.
     """
@@ -136,8 +159,10 @@ def check_checkpoints(place: str, catalog: Catalog) -> str:
 
 @contextmanager
 def reaching(catalog: Catalog) -> Iterator[None]:
-    """Whatever comes out of a catalog in here as a `ProfileError` that says what was tried."""
-    # pyiceberg's exceptions share no base, and the libraries beneath it raise their own.
+    """Whatever comes out of a catalog in here as a `ProfileError` that says what was
+    tried."""
+    # pyiceberg's exceptions share no base, and the libraries beneath it raise their
+    # own.
     try:
         yield
     except (LakesqlError, ModuleNotFoundError):
@@ -156,29 +181,46 @@ _POSTGRES_DATABASE = re.compile(r'FATAL:\s+(database ".*" does not exist)')
 
 
 def _judge(catalog: Catalog, error: Exception) -> tuple[str, str]:
-    """The condition that an exception of a catalog stands for, and what to say of it."""
+    """The condition that an exception of a catalog stands for, and what to say of
+    it."""
     from pyiceberg import exceptions
 
     name, said = f"catalog '{catalog.name}'", _reason(error)
-    if isinstance(error, exceptions.OAuthError | exceptions.UnauthorizedError | exceptions.ForbiddenError):
+    if isinstance(
+        error,
+        exceptions.OAuthError
+        | exceptions.UnauthorizedError
+        | exceptions.ForbiddenError,
+    ):
         return "catalog-refused", f"The {name} refuses the login: {said}"
     if isinstance(error, exceptions.NoSuchNamespaceError):
         return "catalog-not-found", f"The {name} is not known to its server: {said}"
-    if isinstance(error, exceptions.RESTError | ValueError) and not isinstance(error, OSError):
+    if isinstance(error, exceptions.RESTError | ValueError) and not isinstance(
+        error, OSError
+    ):
         return _judge_answer(catalog, error)
     if refused := _POSTGRES_REFUSES.search(str(error)):
-        return "catalog-refused", f"The {name} refuses the login: {next(filter(None, refused.groups()))}"
+        return (
+            "catalog-refused",
+            f"The {name} refuses the login: {next(filter(None, refused.groups()))}",
+        )
     if missing := _POSTGRES_DATABASE.search(str(error)):
-        return "catalog-not-found", f"The {name} is not known to its server: {missing[1]}"
+        return (
+            "catalog-not-found",
+            f"The {name} is not known to its server: {missing[1]}",
+        )
     return "catalog-unreachable", f"The {name} does not answer: {said}"
 
 
-_POOL = re.compile(r"HTTPS?ConnectionPool\(host='(?P<host>[^']*)', port=(?P<port>\d+)\): (?P<said>.*)")
+_POOL = re.compile(
+    r"HTTPS?ConnectionPool\(host='(?P<host>[^']*)', port=(?P<port>\d+)\): (?P<said>.*)"
+)
 """How the library of HTTP begins whatever it raises."""
 
 
 def _reason(error: BaseException) -> str:
-    """What an exception says, in one line; where a connection failed, its address and what the system says of it."""
+    """What an exception says, in one line; where a connection failed, its address and
+    what the system says of it."""
     found = _POOL.match(first_line(error))
     if found is None:
         return first_line(error)
@@ -190,18 +232,37 @@ def _reason(error: BaseException) -> str:
 
 
 def _judge_answer(catalog: Catalog, error: Exception) -> tuple[str, str]:
-    """The condition of an answer that is an error, or none of an Iceberg catalog: a page, for instance."""
+    """The condition of an answer that is an error, or none of an Iceberg catalog: a
+    page, for instance."""
     from pyiceberg import exceptions
 
     # Redacted before it is cut: of a secret that is cut, the rest would not be known.
-    name, said = f"catalog '{catalog.name}'", find_secrets(os.environ).redact(first_line(error))
-    busy = exceptions.ServerError | exceptions.ServiceUnavailableError | exceptions.TooManyRequestsError
+    name, said = (
+        f"catalog '{catalog.name}'",
+        find_secrets(os.environ).redact(first_line(error)),
+    )
+    busy = (
+        exceptions.ServerError
+        | exceptions.ServiceUnavailableError
+        | exceptions.TooManyRequestsError
+    )
     if isinstance(error, busy | exceptions.AuthorizationExpiredError):
         if "unexpected JSON" not in said and "decode json" not in said:
-            return "catalog-unreachable", f"The {name} answers with an error of its own: {said}"
-    elif isinstance(error, exceptions.RESTError) and "JSON" not in said and "json" not in said and catalog.warehouse:
+            return (
+                "catalog-unreachable",
+                f"The {name} answers with an error of its own: {said}",
+            )
+    elif (
+        isinstance(error, exceptions.RESTError)
+        and "JSON" not in said
+        and "json" not in said
+        and catalog.warehouse
+    ):
         return "catalog-not-found", f"The {name} is not known to its server: {said}"
-    return "not-a-catalog", f"What answers for the {name} is no Iceberg catalog: {said[:300]}"
+    return (
+        "not-a-catalog",
+        f"What answers for the {name} is no Iceberg catalog: {said[:300]}",
+    )
 
 
 _S3_MODULE = "pyiceberg.io.pyarrow"
@@ -225,8 +286,12 @@ def _open(catalog: Catalog) -> IcebergCatalog:
     known = {kind.value: kind for kind in CatalogType}
     if catalog.type not in known:
         what = f"'{catalog.type}' is not a type of catalog."
-        raise ProfileError.of("unknown-catalog-type", what, fix=did_you_mean(catalog.type, known))
-    return AVAILABLE_CATALOGS[known[catalog.type]](catalog.name, python_properties(catalog))
+        raise ProfileError.of(
+            "unknown-catalog-type", what, fix=did_you_mean(catalog.type, known)
+        )
+    return AVAILABLE_CATALOGS[known[catalog.type]](
+        catalog.name, python_properties(catalog)
+    )
 
 
 def _open_sql(catalog: Catalog) -> IcebergCatalog:
@@ -243,7 +308,8 @@ def _open_sql(catalog: Catalog) -> IcebergCatalog:
     try:
         return SqlCatalog(catalog.name, **properties)
     except DBAPIError:
-        # Two processes that meet an empty database both make the tables; the one that comes second finds them now.
+        # Two processes that meet an empty database both make the tables; the one that
+        # comes second finds them now.
         return SqlCatalog(catalog.name, **properties)
 
 
@@ -259,15 +325,21 @@ def _open_rest(catalog: Catalog) -> IcebergCatalog:
 def _open_hive(catalog: Catalog) -> IcebergCatalog:
     from lakesql.catalog.hive import ThreadedHiveCatalog
 
-    return ThreadedHiveCatalog(catalog.name, ANSWERS_WITHIN_S, **python_properties(catalog))
+    return ThreadedHiveCatalog(
+        catalog.name, ANSWERS_WITHIN_S, **python_properties(catalog)
+    )
 
 
 def _bound(adapter: BaseAdapter) -> None:
-    """Have the adapter wait for answers as long as every question does: pyiceberg itself waits for ever."""
+    """Have the adapter wait for answers as long as every question does: pyiceberg
+    itself waits for ever."""
     send = adapter.send
 
     def send_bounded(request: Any, *args: Any, **kwargs: Any) -> Any:
-        kwargs["timeout"] = kwargs.get("timeout") or (CONNECT_TIMEOUT_S, ANSWERS_WITHIN_S)
+        kwargs["timeout"] = kwargs.get("timeout") or (
+            CONNECT_TIMEOUT_S,
+            ANSWERS_WITHIN_S,
+        )
         return send(request, *args, **kwargs)
 
     adapter.send = send_bounded  # type: ignore[method-assign]
@@ -298,31 +370,48 @@ def open_s3(catalog: Catalog, bucket: str) -> Any:
     return PyArrowFileIO(python_s3_properties(catalog)).fs_by_scheme("s3", bucket)
 
 
-_STORAGE_REFUSES = re.compile(r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE|NO_SUCH_BUCKET|\b40[0134]\b")
-"""What pyarrow says where a storage answers, and does not have what it was asked for, or gives nobody leave."""
+_STORAGE_REFUSES = re.compile(
+    r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE|NO_SUCH_BUCKET|\b40[0134]\b"
+)
+"""What pyarrow says where a storage answers, and does not have what it was asked for,
+or gives nobody leave."""
 
 
 @contextmanager
 def _storing(catalog: Catalog, place: str, refused: str) -> Iterator[None]:
-    """Raise `ProfileError`, of the condition `refused` where the profile is wrong, `storage-unreachable` elsewhere."""
+    """Raise `ProfileError`, of the condition `refused` where the profile is wrong,
+    `storage-unreachable` elsewhere."""
     try:
         yield
     except (LakesqlError, ModuleNotFoundError):
         raise
     except Exception as error:
         endpoint = catalog.properties.get("s3.endpoint", "AWS's own endpoint")
-        is_refused = isinstance(error, FileNotFoundError) or _STORAGE_REFUSES.search(str(error))
+        is_refused = isinstance(error, FileNotFoundError) or _STORAGE_REFUSES.search(
+            str(error)
+        )
         told = f"{first_line(error)} (by {endpoint})"
         if is_refused:
             raise _unwritable(refused, place, told) from error
-        raise ProfileError.of("storage-unreachable", f"The storage of {place} does not answer.", why=told) from error
+        raise ProfileError.of(
+            "storage-unreachable", f"The storage of {place} does not answer.", why=told
+        ) from error
 
 
 def _unwritable(condition: str, place: str, why: str) -> ProfileError:
-    key, done = ("warehouse", "used") if condition == "storage-refused" else ("checkpoints", "written")
+    key, done = (
+        ("warehouse", "used")
+        if condition == "storage-refused"
+        else ("checkpoints", "written")
+    )
     what = f"{place} cannot be {done}."
     other = "the `s3.` keys of its catalog" if is_s3(place) else "the permissions"
-    return ProfileError.of(condition, what, why=why, fix=f"Correct the target's `{key}` in profiles.yml, or {other}.")
+    return ProfileError.of(
+        condition,
+        what,
+        why=why,
+        fix=f"Correct the target's `{key}` in profiles.yml, or {other}.",
+    )
 
 
 def _is_writable(folder: Path) -> bool:
@@ -332,9 +421,11 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _within(seconds: float, module: str, work: Callable[[], T]) -> T:
-    """What `work` gives or raises; `TimeoutError` when it takes longer: then its thread is left to itself.
+    """What `work` gives or raises; `TimeoutError` when it takes longer: then its thread
+    is left to itself.
 
-    The module that it works by is imported before: on a machine that is busy, that takes longer than a server's answer.
+    The module that it works by is imported before: on a machine that is busy, that
+    takes longer than a server's answer.
     """
     import_module(module)
     done: Future[T] = Future()

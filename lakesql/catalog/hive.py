@@ -1,7 +1,7 @@
 """pyiceberg's catalog of a Hive metastore, for several threads.
 
-Its own has one client, which is one socket: where two threads ask at once, each may read the other's answer, or wait
-for ever for one that was read.
+Its own has one client, which is one socket: where two threads ask at once, each may
+read the other's answer, or wait for ever for one that was read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from pyiceberg.catalog.hive import HiveCatalog, _HiveClient
 
 
 class ThreadedHiveCatalog(HiveCatalog):
-    """A client for each use. Whoever uses one opens its connection first, and closes it afterwards, in any case."""
+    """A client for each use. Whoever uses one opens its connection first, and closes it
+    afterwards, in any case."""
 
     def __init__(self, name: str, answers_within_s: float, **properties: str) -> None:
         self._options, self._answers_within_s = properties, answers_within_s

@@ -1,5 +1,5 @@
-"""What a table's newest metadata says, in Iceberg's JSON. No JVM; and for an embedded catalog no pyiceberg, which takes
-longer to import than all that is asked here."""
+"""What a table's newest metadata says, in Iceberg's JSON. No JVM; and for an embedded
+catalog no pyiceberg, which takes longer to import than all that is asked here."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ ReadMetadata = Callable[[TableName], str | None]
 def open_metadata(catalog: Catalog) -> ReadMetadata:
     """What reads the metadata of the catalog's tables.
 
-    It raises what `open_catalog` and `load_table` raise; where an embedded catalog is no such thing, `sqlite3.Error`,
-    and `OSError` where a file is not there that it names.
+    It raises what `open_catalog` and `load_table` raise; where an embedded catalog is
+    no such thing, `sqlite3.Error`, and `OSError` where a file is not there that it
+    names.
     """
     file = sqlite_file(catalog)
     if file is not None:
@@ -50,8 +51,8 @@ def read_opened(opened: OpenCatalog, table: TableName) -> str | None:
 
 
 def open_views(catalog: Catalog) -> ReadMetadata:
-    """What reads the metadata of the catalog's views, as Iceberg's specification of views has it: of an embedded
-    catalog's alone, None of any other.
+    """What reads the metadata of the catalog's views, as Iceberg's specification of
+    views has it: of an embedded catalog's alone, None of any other.
 
     It raises what `open_metadata` says.
     """
@@ -61,9 +62,16 @@ def open_views(catalog: Catalog) -> ReadMetadata:
     return lambda view: _read_embedded(file, view, "VIEW") if file.exists() else None
 
 
-def _read_embedded(file: Path, table: TableName, kind: Literal["TABLE", "VIEW"] = "TABLE") -> str | None:
-    """By the row of the table, or the view, in the catalog's SQLite file, which names the metadata's."""
-    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)) as opened:
+def _read_embedded(
+    file: Path, table: TableName, kind: Literal["TABLE", "VIEW"] = "TABLE"
+) -> str | None:
+    """By the row of the table, or the view, in the catalog's SQLite file, which names
+    the metadata's."""
+    with closing(
+        sqlite3.connect(
+            f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S
+        )
+    ) as opened:
         opened.row_factory = sqlite3.Row
         found = opened.execute(
             "SELECT * FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?",
@@ -76,7 +84,10 @@ def _read_embedded(file: Path, table: TableName, kind: Literal["TABLE", "VIEW"] 
         return None
     place = local_folder(str(row["metadata_location"]))
     if place is None:
-        raise FileNotFoundError(f"{row['metadata_location']} is no file of this machine")
+        raise FileNotFoundError(
+            f"{row['metadata_location']} is no file of this machine"
+        )
     written = place.read_bytes()
-    is_compressed = place.name.endswith((".gz.metadata.json", ".metadata.json.gz"))  # as Iceberg's are named
+    # as Iceberg's are named
+    is_compressed = place.name.endswith((".gz.metadata.json", ".metadata.json.gz"))
     return (gzip.decompress(written) if is_compressed else written).decode("utf-8")

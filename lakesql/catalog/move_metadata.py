@@ -1,4 +1,5 @@
-"""Several tables of a catalog in a database, given new metadata in one transaction of it."""
+"""Several tables of a catalog in a database, given new metadata in one transaction of
+it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MetadataMove:
-    """A table whose newest metadata are in the file `location` from now on, if they were in `former`."""
+    """A table whose newest metadata are in the file `location` from now on, if they
+    were in `former`."""
 
     table: TableName
     former: str
@@ -23,11 +25,13 @@ class MetadataMove:
 
 
 def move_metadata(catalog: OpenCatalog, moves: Iterable[MetadataMove]) -> bool:
-    """Give all tables their new metadata, or none where one of them has others than it should by now; whether so.
+    """Give all tables their new metadata, or none where one of them has others than it
+    should by now; whether so.
 
-    As Iceberg's own catalog does for one table: by its row, if that still says what was read. The rows are changed in
-    the order of the names, so that two who do this wait for one another and not in a circle. Raises `TransientError`
-    (`catalog-unreachable`) where the database does not answer, and it is not known what it has done.
+    As Iceberg's own catalog does for one table: by its row, if that still says what was
+    read. The rows are changed in the order of the names, so that two who do this wait
+    for one another and not in a circle. Raises `TransientError` (`catalog-unreachable`)
+    where the database does not answer, and it is not known what it has done.
     """
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
     from sqlalchemy import update

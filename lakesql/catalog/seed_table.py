@@ -1,4 +1,5 @@
-"""The table of a seed: what its newest metadata says of it, and how its rows are exchanged in one commit. No JVM."""
+"""The table of a seed: what its newest metadata says of it, and how its rows are
+exchanged in one commit. No JVM."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ PROPERTIES = {
 """What a seed's table has from lakesql beside the mark whose it is."""
 
 ROWS_AT_ONCE = 20_000
-"""So many rows are Python's values at a time; the others are in Arrow's columns already, or not read yet."""
+"""So many rows are Python's values at a time; the others are in Arrow's columns
+already, or not read yet."""
 
 ATTEMPTS = 5
 """How often a fill begins anew, where another one has committed meanwhile."""
@@ -47,9 +49,10 @@ COMPACTION = "replace"
 class SeedTable:
     """A table in the place of a seed's, as its newest metadata says.
 
-    `owner` is whose it is, '' where lakesql has not made it for a seed. `version` is what its rows are made from, ''
-    where others have written rows, or nobody has. `rows` and `filled_at_ms` are of the newest fill, and `location` is
-    where its files are.
+    `owner` is whose it is, '' where lakesql has not made it for a seed. `version` is
+    what its rows are made from, '' where others have written rows, or nobody has.
+    `rows` and `filled_at_ms` are of the newest fill, and `location` is where its files
+    are.
     """
 
     owner: str
@@ -67,20 +70,25 @@ def read_seed_table(opened: OpenCatalog, name: TableName) -> SeedTable | None:
 
 def _read_state(table: Table) -> SeedTable:
     history = [*metadata_of(table).history]
-    newest = next((it for it in history if it.summary.get("operation") != COMPACTION), None)
+    newest = next(
+        (it for it in history if it.summary.get("operation") != COMPACTION), None
+    )
     filled = next((it for it in history if SEED_VERSION in it.summary), None)
     is_whole = newest is not None and newest is filled
     return SeedTable(
         owner=table.properties.get(SEED_PROPERTY, ""),
         version=filled.summary[SEED_VERSION] if is_whole and filled is not None else "",
-        rows=int(filled.summary.get("added-records", 0)) if filled is not None else None,
+        rows=int(filled.summary.get("added-records", 0))
+        if filled is not None
+        else None,
         filled_at_ms=filled.at_ms if filled is not None else None,
         location=table.location(),
     )
 
 
 def check_owner(name: TableName, found: SeedTable, owner: str, seed: str) -> None:
-    """Raise `RunError` (`table-not-of-seed`) where the table is not that of the seed."""
+    """Raise `RunError` (`table-not-of-seed`) where the table is not that of the
+    seed."""
     if found.owner == owner:
         return
     whose = f"seed {found.owner} has made it" if found.owner else "no seed has made it"
@@ -95,15 +103,24 @@ def check_owner(name: TableName, found: SeedTable, owner: str, seed: str) -> Non
 
 
 def fill_seed_table(
-    opened: OpenCatalog, seed: Seed, owner: str, version: str, rows: Iterator[Row], *, is_forced: bool
+    opened: OpenCatalog,
+    seed: Seed,
+    owner: str,
+    version: str,
+    rows: Iterator[Row],
+    *,
+    is_forced: bool,
 ) -> SeedTable:
-    """Give the table of the seed these rows in the place of those that it has, with its columns, in one commit.
+    """Give the table of the seed these rows in the place of those that it has, with its
+    columns, in one commit.
 
-    Readers find the former rows and columns until then, and the new ones from then on; where the commit does not come,
-    files that nobody reads are all that is left. A fill that another one overtakes begins anew, and writes nothing
-    where that one has the same rows, unless it `is_forced`. What the table is then.
+    Readers find the former rows and columns until then, and the new ones from then on;
+    where the commit does not come, files that nobody reads are all that is left. A fill
+    that another one overtakes begins anew, and writes nothing where that one has the
+    same rows, unless it `is_forced`. What the table is then.
 
-    Raises `RunError` (`table-not-of-seed`, `seed-not-filled`, `commit-conflict`), and what reaching the catalog raises.
+    Raises `RunError` (`table-not-of-seed`, `seed-not-filled`, `commit-conflict`), and
+    what reaching the catalog raises.
     """
     content: list[pa.RecordBatch] = []
     for attempt in range(ATTEMPTS):
@@ -119,7 +136,9 @@ def fill_seed_table(
             assert filled is not None, "it was filled just now"
             return filled
     what = f"Others were faster in committing to table {seed.table}, {ATTEMPTS} times."
-    raise RunError.of("commit-conflict", what, fix=f"Fill it again: lakesql seed --select {seed.name}")
+    raise RunError.of(
+        "commit-conflict", what, fix=f"Fill it again: lakesql seed --select {seed.name}"
+    )
 
 
 def drop_seed_table(opened: OpenCatalog, name: TableName) -> None:
@@ -130,7 +149,8 @@ def drop_seed_table(opened: OpenCatalog, name: TableName) -> None:
     with reaching(opened.profile):
         try:
             opened.iceberg.purge_table(identifier)
-        except NotImplementedError:  # Hive's, of which the way of other metastores does the same
+        # Hive's, of which the way of other metastores does the same
+        except NotImplementedError:
             if not isinstance(opened.iceberg, MetastoreCatalog):
                 raise
             MetastoreCatalog.purge_table(opened.iceberg, identifier)
@@ -144,8 +164,14 @@ def _commit(
     version: str,
     content: Sequence[pa.RecordBatch],
 ) -> bool:
-    """Write the rows, and publish them; whether it was done: another commit may have come before."""
-    from pyiceberg.exceptions import CommitFailedException, RESTError, TableAlreadyExistsError, ValidationException
+    """Write the rows, and publish them; whether it was done: another commit may have
+    come before."""
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        RESTError,
+        TableAlreadyExistsError,
+        ValidationException,
+    )
 
     try:
         _make_namespace(opened, seed.table.namespace)
@@ -156,7 +182,8 @@ def _commit(
         except RESTError:
             if table is not None:
                 raise
-            _make_empty(opened, seed, owner)  # Nessie takes no table with its first snapshot
+            # Nessie takes no table with its first snapshot
+            _make_empty(opened, seed, owner)
             return False
     except (CommitFailedException, ValidationException, TableAlreadyExistsError):
         return False
@@ -169,7 +196,8 @@ def _commit(
 
 
 def _make_namespace(opened: OpenCatalog, namespace: str) -> None:
-    """Make the namespace, if it is not there; another command may do so at the same moment."""
+    """Make the namespace, if it is not there; another command may do so at the same
+    moment."""
     with reaching(opened.profile):
         try:
             opened.iceberg.create_namespace_if_not_exists(namespace)
@@ -178,13 +206,18 @@ def _make_namespace(opened: OpenCatalog, namespace: str) -> None:
                 raise
 
 
-def _begin(opened: OpenCatalog, seed: Seed, table: Table | None, owner: str) -> Transaction:
-    """A transaction in which the table has the columns of the seed: of a new one, or of the one that is there."""
+def _begin(
+    opened: OpenCatalog, seed: Seed, table: Table | None, owner: str
+) -> Transaction:
+    """A transaction in which the table has the columns of the seed: of a new one, or of
+    the one that is there."""
     properties = _own_properties(seed, owner)
     name = (seed.table.namespace, seed.table.name)
     if table is None:
         made = {**PROPERTIES, **properties}
-        return opened.iceberg.create_table_transaction(name, _new_schema(seed), properties=made)
+        return opened.iceberg.create_table_transaction(
+            name, _new_schema(seed), properties=made
+        )
     if not table.spec().is_unpartitioned() or not table.sort_order().is_unsorted:
         what = f"Table {seed.table} of seed '{seed.name}' was partitioned or ordered, which seeds are not."
         fix = f"Undo it by ALTER TABLE, or make it anew: lakesql drop {seed.name}, lakesql seed --select {seed.name}"
@@ -197,7 +230,9 @@ def _begin(opened: OpenCatalog, seed: Seed, table: Table | None, owner: str) -> 
 
 
 def _own_properties(seed: Seed, owner: str) -> dict[str, str]:
-    comment = {"comment": seed.properties.description} if seed.properties.description else {}
+    comment = (
+        {"comment": seed.properties.description} if seed.properties.description else {}
+    )
     return {SEED_PROPERTY: owner, **comment}
 
 
@@ -209,13 +244,20 @@ def _make_empty(opened: OpenCatalog, seed: Seed, owner: str) -> None:
 
 
 def _change_columns(transaction: Transaction, seed: Seed, stored: Schema) -> None:
-    """Give the table the columns of the seed, in its order. One of another type is another column of the same name:
-    what older snapshots have of it stays readable there."""
-    wanted = [(field.name, field.field_type, field.doc) for field in _new_schema(seed).fields]
+    """Give the table the columns of the seed, in its order. One of another type is
+    another column of the same name: what older snapshots have of it stays readable
+    there."""
+    wanted = [
+        (field.name, field.field_type, field.doc) for field in _new_schema(seed).fields
+    ]
     there = {field.name: field for field in stored.fields}
     if wanted == [(field.name, field.field_type, field.doc) for field in stored.fields]:
         return
-    kept = {name for name, kind, _ in wanted if name in there and there[name].field_type == kind}
+    kept = {
+        name
+        for name, kind, _ in wanted
+        if name in there and there[name].field_type == kind
+    }
     with transaction.update_schema(allow_incompatible_changes=True) as update:
         for name in there:
             if name not in kept:
@@ -234,28 +276,47 @@ def _change_columns(transaction: Transaction, seed: Seed, stored: Schema) -> Non
 
 
 def _exchange(
-    transaction: Transaction, seed: Seed, table: Table | None, version: str, content: Sequence[pa.RecordBatch]
+    transaction: Transaction,
+    seed: Seed,
+    table: Table | None,
+    version: str,
+    content: Sequence[pa.RecordBatch],
 ) -> None:
-    """Put one snapshot into the transaction, which removes all data files and adds that of the new rows."""
+    """Put one snapshot into the transaction, which removes all data files and adds that
+    of the new rows."""
     summary = {SEED_VERSION: version}
-    with transaction.update_snapshot(snapshot_properties=summary).overwrite() as snapshot:
+    with transaction.update_snapshot(
+        snapshot_properties=summary
+    ).overwrite() as snapshot:
         if table is not None and table.current_snapshot() is not None:
             for task in table.scan().plan_files():
                 snapshot.delete_data_file(task.file)
         if content:
             location = transaction.table_metadata
-            for file in _write_files(transaction, location, snapshot.commit_uuid, content):
+            for file in _write_files(
+                transaction, location, snapshot.commit_uuid, content
+            ):
                 snapshot.append_data_file(file)
 
 
 def _write_files(
-    transaction: Transaction, metadata: IcebergMetadata, commit: uuid.UUID, content: Sequence[pa.RecordBatch]
+    transaction: Transaction,
+    metadata: IcebergMetadata,
+    commit: uuid.UUID,
+    content: Sequence[pa.RecordBatch],
 ) -> Iterator[DataFile]:
     from pyiceberg.io.pyarrow import write_file
     from pyiceberg.table import WriteTask
 
-    task = WriteTask(write_uuid=commit, task_id=0, schema=metadata.schema(), record_batches=[*content])
-    return write_file(io=transaction._table.io, table_metadata=metadata, tasks=iter([task]))
+    task = WriteTask(
+        write_uuid=commit,
+        task_id=0,
+        schema=metadata.schema(),
+        record_batches=[*content],
+    )
+    return write_file(
+        io=transaction._table.io, table_metadata=metadata, tasks=iter([task])
+    )
 
 
 def _new_schema(seed: Seed) -> Schema:
@@ -263,7 +324,13 @@ def _new_schema(seed: Seed) -> Schema:
     from pyiceberg.types import NestedField
 
     fields = (
-        NestedField(number, column.name, _iceberg_type(column.type), required=False, doc=column.description or None)
+        NestedField(
+            number,
+            column.name,
+            _iceberg_type(column.type),
+            required=False,
+            doc=column.description or None,
+        )
         for number, column in enumerate(seed.columns, 1)
     )
     return Schema(*fields)
@@ -299,5 +366,8 @@ def _batches(seed: Seed, rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
     schema = schema_to_pyarrow(_new_schema(seed), include_field_ids=False)
     while some := [*islice(rows, ROWS_AT_ONCE)]:
         values = zip(*some, strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(values, schema, strict=True)]
+        arrays = [
+            pa.array(column, field.type)
+            for column, field in zip(values, schema, strict=True)
+        ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,7 +1,9 @@
-"""Which snapshots of a group's tables belong together, where the catalog commits one table at a time.
+"""Which snapshots of a group's tables belong together, where the catalog commits one
+table at a time.
 
-The list is a table of its own, which each round replaces in one commit once all of its tables are committed. Who reads
-each table at the snapshot that the list has sees all of a transaction, or nothing of it.
+The list is a table of its own, which each round replaces in one commit once all of its
+tables are committed. Who reads each table at the snapshot that the list has sees all of
+a transaction, or nothing of it.
 """
 
 from __future__ import annotations
@@ -42,7 +44,12 @@ def list_of(catalog: str, namespace: str, group: str) -> TableName:
 class SnapshotList:
     """Keeps the list of a group. `tables` are those of its models, as they are now."""
 
-    def __init__(self, opened: OpenCatalog, name: TableName, tables: Callable[[], Mapping[str, TableName]]) -> None:
+    def __init__(
+        self,
+        opened: OpenCatalog,
+        name: TableName,
+        tables: Callable[[], Mapping[str, TableName]],
+    ) -> None:
         self._opened, self._name, self._tables = opened, name, tables
 
     def note(self) -> None:
@@ -71,12 +78,18 @@ def write_list(opened: OpenCatalog, name: TableName, heads: Heads) -> None:
         (name.namespace, name.name), rows.schema, properties=_FEW_METADATA_FILES
     )
     table.overwrite(rows)
-    table.maintenance.expire_snapshots().older_than(datetime.now(UTC) - KEPT_FOR).commit()
+    table.maintenance.expire_snapshots().older_than(
+        datetime.now(UTC) - KEPT_FOR
+    ).commit()
 
 
 def read_list(opened: OpenCatalog, name: TableName) -> Heads:
-    """The list as it is now; empty where there is none. Raises what `load_table` raises."""
+    """The list as it is now; empty where there is none. Raises what `load_table`
+    raises."""
     table = load_table(opened, name)
     if table is None:
         return {}
-    return {row["table_name"]: row["snapshot_id"] for row in table.scan().to_arrow().to_pylist()}
+    return {
+        row["table_name"]: row["snapshot_id"]
+        for row in table.scan().to_arrow().to_pylist()
+    }

@@ -1,4 +1,5 @@
-"""Reads how tables are: their metadata, their files, and how many dead letters they have. No row is read. No JVM."""
+"""Reads how tables are: their metadata, their files, and how many dead letters they
+have. No row is read. No JVM."""
 
 from __future__ import annotations
 
@@ -14,7 +15,13 @@ from lakesql.events import TableTotals
 from lakesql.ledger.entry import totals_of
 from lakesql.model.table_name import TableName
 from lakesql.plan.health import TableFacts
-from lakesql.table.commits import brings_rows, read_branch, read_commits, read_letters, summary_with_entry
+from lakesql.table.commits import (
+    brings_rows,
+    read_branch,
+    read_commits,
+    read_letters,
+    summary_with_entry,
+)
 from lakesql.table.live_files import LiveFile, ManifestSize, MetadataSizes
 from lakesql.table.metadata import TableMetadata, read_metadata
 
@@ -23,7 +30,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 SAMPLE = 20
-"""Of so many batches, the newest, it is measured what a snapshot takes in the metadata file."""
+"""Of so many batches, the newest, it is measured what a snapshot takes in the metadata
+file."""
 
 COMPRESSED_METADATA = ".gz.metadata.json"
 """How the name of a compressed metadata file ends."""
@@ -35,9 +43,10 @@ HISTORY_ENTRY_BYTES = 60
 def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
     """The table as its newest metadata says, None if there is no table of that name.
 
-    Read are: its metadata file, with all snapshots that it has; the manifest list and the manifests of the current
-    snapshot; and the metadata file of its table of dead letters: one that cannot be read leaves the rest to be known.
-    Raises `ProfileError` (`catalog-unreachable`) and `RunError` (`table-unreadable`).
+    Read are: its metadata file, with all snapshots that it has; the manifest list and
+    the manifests of the current snapshot; and the metadata file of its table of dead
+    letters: one that cannot be read leaves the rest to be known. Raises `ProfileError`
+    (`catalog-unreachable`) and `RunError` (`table-unreadable`).
     """
     table = load_table(opened, name)
     if table is None:
@@ -55,7 +64,9 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
         metadata=metadata,
         is_ours=is_ours,
         commits=commits,
-        totals=totals_of(summary_with_entry(branch[-1], metadata)) if branch else TableTotals(),
+        totals=totals_of(summary_with_entry(branch[-1], metadata))
+        if branch
+        else TableTotals(),
         files=files,
         sizes=sizes,
         dead_letters=letters,
@@ -63,8 +74,11 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
     )
 
 
-def _read_letters(opened: OpenCatalog, name: TableName) -> tuple[tuple[tuple[int, int], ...], tuple[Problem, ...]]:
-    """When dead letters came, and how many; and why nobody can tell, where their table cannot be read."""
+def _read_letters(
+    opened: OpenCatalog, name: TableName
+) -> tuple[tuple[tuple[int, int], ...], tuple[Problem, ...]]:
+    """When dead letters came, and how many; and why nobody can tell, where their table
+    cannot be read."""
     try:
         letters = load_metadata(opened, name.dead_letter)
     except RunError as error:
@@ -75,11 +89,16 @@ def _read_letters(opened: OpenCatalog, name: TableName) -> tuple[tuple[tuple[int
 def _read_files(
     table: Table, metadata: TableMetadata, found: Mapping[str, Any], text_length: int
 ) -> tuple[MetadataSizes, tuple[LiveFile, ...]]:
-    """What a reader reads before it knows the files of the current snapshot; and these files.
+    """What a reader reads before it knows the files of the current snapshot; and these
+    files.
 
     `found` is the metadata in Iceberg's JSON, whose text is so long.
     """
-    batches = [each for each in found.get("snapshots") or () if brings_rows(each.get("summary") or {})]
+    batches = [
+        each
+        for each in found.get("snapshots") or ()
+        if brings_rows(each.get("summary") or {})
+    ]
     log = found.get("metadata-log") or ()
     file_bytes = len(table.io.new_input(table.metadata_location))
     # A byte of a metadata file's JSON takes less in the file where that is compressed.
@@ -90,7 +109,8 @@ def _read_files(
     list_name = current.manifest_list if current is not None else ""
     sizes = MetadataSizes(
         file_bytes=file_bytes,
-        snapshot_bytes=compression * (_mean_bytes(batches[-SAMPLE:]) + HISTORY_ENTRY_BYTES),
+        snapshot_bytes=compression
+        * (_mean_bytes(batches[-SAMPLE:]) + HISTORY_ENTRY_BYTES),
         log=len(log),
         log_entry_bytes=compression * _mean_bytes(log[-SAMPLE:]),
         list_bytes=len(table.io.new_input(list_name)) if list_name else 0,
@@ -100,11 +120,22 @@ def _read_files(
 
 
 def _mean_bytes(parts: Sequence[Mapping[str, Any]]) -> float:
-    """How many bytes the parts of a metadata file take in its JSON, on average, with the comma after each."""
-    texts = [json.dumps(part, separators=(",", ":"), ensure_ascii=False) for part in parts]
+    """How many bytes the parts of a metadata file take in its JSON, on average, with
+    the comma after each."""
+    texts = [
+        json.dumps(part, separators=(",", ":"), ensure_ascii=False) for part in parts
+    ]
     return sum(len(text) + 1 for text in texts) / len(texts) if texts else 0.0
 
 
 def _manifest(manifest: ManifestFile) -> ManifestSize:
-    counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
-    return ManifestSize(manifest.manifest_length, sum(each or 0 for each in counts), bool(manifest.content))
+    counts = (
+        manifest.added_files_count,
+        manifest.existing_files_count,
+        manifest.deleted_files_count,
+    )
+    return ManifestSize(
+        manifest.manifest_length,
+        sum(each or 0 for each in counts),
+        bool(manifest.content),
+    )

@@ -1,6 +1,8 @@
-"""The rows of a table's files as pyiceberg reads them, in which a NULL array or map of structs stays NULL.
+"""The rows of a table's files as pyiceberg reads them, in which a NULL array or map of
+structs stays NULL.
 
-pyiceberg 0.12 makes an array and a map of structs anew of where its items begin, and so an empty one of NULL.
+pyiceberg 0.12 makes an array and a map of structs anew of where its items begin, and so
+an empty one of NULL.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ Make = Callable[..., Any]
 
 
 def scan_rows(table: Table, schema: Schema, limit: int | None = None) -> ArrowScan:
-    """What reads the rows of a table's files, with these columns, `limit` of them at most."""
+    """What reads the rows of a table's files, with these columns, `limit` of them at
+    most."""
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import ArrowScan
 
@@ -29,11 +32,16 @@ def scan_rows(table: Table, schema: Schema, limit: int | None = None) -> ArrowSc
 
 @cache
 def keep_nulls() -> None:
-    """Have pyiceberg keep what is NULL where it reads rows and where it writes them, in this process."""
+    """Have pyiceberg keep what is NULL where it reads rows and where it writes them, in
+    this process."""
     from pyiceberg.io.pyarrow import ArrowProjectionVisitor
 
     for name in ("list", "map"):
-        setattr(ArrowProjectionVisitor, name, _with_nulls(getattr(ArrowProjectionVisitor, name)))
+        setattr(
+            ArrowProjectionVisitor,
+            name,
+            _with_nulls(getattr(ArrowProjectionVisitor, name)),
+        )
 
 
 def _with_nulls(make: Make) -> Make:
@@ -50,10 +58,14 @@ def _with_nulls(make: Make) -> Make:
 
 
 def _masked(made: Any, nulls: pa.Array) -> Any:
-    """An array of arrays or maps, of the very type that it has, with NULL in these places."""
+    """An array of arrays or maps, of the very type that it has, with NULL in these
+    places."""
     import pyarrow as pa
 
-    offsets = pa.array(made.offsets.to_numpy())  # of a slice of an array, Arrow takes no mask
+    # of a slice of an array, Arrow takes no mask
+    offsets = pa.array(made.offsets.to_numpy())
     if isinstance(made, pa.MapArray):
-        return pa.MapArray.from_arrays(offsets, made.keys, made.items, type=made.type, mask=nulls)
+        return pa.MapArray.from_arrays(
+            offsets, made.keys, made.items, type=made.type, mask=nulls
+        )
     return type(made).from_arrays(offsets, made.values, type=made.type, mask=nulls)

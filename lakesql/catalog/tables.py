@@ -1,4 +1,5 @@
-"""Tables as their catalog has them, read by pyiceberg: state, rows, and whether the catalog is there. No JVM."""
+"""Tables as their catalog has them, read by pyiceberg: state, rows, and whether the
+catalog is there. No JVM."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 
 def check_catalog(catalog: Catalog) -> str:
-    """A line on a catalog that answers, such as `lake (sql): 2 namespaces`; makes nothing.
+    """A line on a catalog that answers, such as `lake (sql): 2 namespaces`; makes
+    nothing.
 
     Raises what `open_catalog` and `check_warehouse` raise.
     """
@@ -34,17 +36,21 @@ def check_catalog(catalog: Catalog) -> str:
     if file is not None and not file.exists():
         return f"{catalog.name} ({catalog.type}): {file} does not exist yet; the first run creates it"
     count = len(list_namespaces(open_catalog(catalog)))
-    return f"{catalog.name} ({catalog.type}): {count} namespace{'' if count == 1 else 's'}"
+    return (
+        f"{catalog.name} ({catalog.type}): {count} namespace{'' if count == 1 else 's'}"
+    )
 
 
 def list_namespaces(opened: OpenCatalog) -> frozenset[str]:
-    """The catalog's namespaces, those within others as `a.b`. Raises `ProfileError` (`catalog-unreachable`)."""
+    """The catalog's namespaces, those within others as `a.b`. Raises `ProfileError`
+    (`catalog-unreachable`)."""
     with reaching(opened.profile):
         return frozenset(".".join(parts) for parts in opened.iceberg.list_namespaces())
 
 
 def list_tables(opened: OpenCatalog, namespace: str) -> tuple[TableName, ...]:
-    """The tables of a namespace in order of their names, none if there is no such namespace."""
+    """The tables of a namespace in order of their names, none if there is no such
+    namespace."""
     from pyiceberg.exceptions import NoSuchNamespaceError
 
     with reaching(opened.profile):
@@ -52,21 +58,24 @@ def list_tables(opened: OpenCatalog, namespace: str) -> tuple[TableName, ...]:
             found = opened.iceberg.list_tables(namespace)
         except NoSuchNamespaceError:
             return ()
-    return tuple(sorted(TableName(opened.profile.name, namespace, name) for *_, name in found))
+    return tuple(
+        sorted(TableName(opened.profile.name, namespace, name) for *_, name in found)
+    )
 
 
 def load_table_state(opened: OpenCatalog, name: TableName) -> TableState | None:
     """The table as its newest metadata says, None if there is no table of that name.
 
-    Raises `ProfileError` (`catalog-unreachable`) and `RunError` (`table-unreadable`: the catalog knows the table, and
-    its metadata cannot be read).
+    Raises `ProfileError` (`catalog-unreachable`) and `RunError` (`table-unreadable`:
+    the catalog knows the table, and its metadata cannot be read).
     """
     metadata = load_metadata(opened, name)
     return None if metadata is None else metadata.state(name)
 
 
 def load_metadata(opened: OpenCatalog, name: TableName) -> TableMetadata | None:
-    """The table's newest metadata, None if there is no table of that name. Raises what `load_table_state` raises."""
+    """The table's newest metadata, None if there is no table of that name. Raises what
+    `load_table_state` raises."""
     table = load_table(opened, name)
     return None if table is None else metadata_of(table)
 
@@ -85,10 +94,11 @@ def metadata_text(table: Table) -> str:
 
 
 def newest_writer(opened: OpenCatalog, name: TableName) -> tuple[str, str] | None:
-    """The model and the checkpoint of the newest batch in any snapshot that the table still has, None if there is none.
+    """The model and the checkpoint of the newest batch in any snapshot that the table
+    still has, None if there is none.
 
-    A batch of dead letters alone counts for the model's query of them; a replay counts for nobody. Raises what
-    `load_table_state` raises.
+    A batch of dead letters alone counts for the model's query of them; a replay counts
+    for nobody. Raises what `load_table_state` raises.
     """
     metadata = load_metadata(opened, name)
     if metadata is None:
@@ -103,13 +113,14 @@ def newest_writer(opened: OpenCatalog, name: TableName) -> tuple[str, str] | Non
 def read_rows(
     opened: OpenCatalog, name: TableName, limit: int, snapshot: int | None = None
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """The names of the columns, and at most `limit` rows of a snapshot, or the newest one, in no order, less deleted
-    ones.
+    """The names of the columns, and at most `limit` rows of a snapshot, or the newest
+    one, in no order, less deleted ones.
 
-    Data files are opened one after another until there are rows enough, each with its own deletes only, so the cost
-    grows with `limit` and the number of manifests, not with the table. Raises `ProfileError` (`catalog-unreachable`)
-    and `RunError` (`table-missing`, `table-unreadable`). A column with a date that Python does not have (its years are
-    1 to 9999) comes as text.
+    Data files are opened one after another until there are rows enough, each with its
+    own deletes only, so the cost grows with `limit` and the number of manifests, not
+    with the table. Raises `ProfileError` (`catalog-unreachable`) and `RunError`
+    (`table-missing`, `table-unreadable`). A column with a date that Python does not
+    have (its years are 1 to 9999) comes as text.
     """
     table = load_table(opened, name)
     if table is None:
@@ -120,18 +131,22 @@ def read_rows(
 
 
 def missing_table(opened: OpenCatalog, name: TableName, fix: str = "") -> RunError:
-    """The error of a table that is not there, with what makes it: without `fix` a run of the model of its name."""
+    """The error of a table that is not there, with what makes it: without `fix` a run
+    of the model of its name."""
     return RunError.of(
         "table-missing",
         f"There is no table {name}.",
-        why=did_you_mean(name.name, [found.name for found in list_tables(opened, name.namespace)]),
+        why=did_you_mean(
+            name.name, [found.name for found in list_tables(opened, name.namespace)]
+        ),
         fix=fix or f"Run the model that writes it: lakesql run --select {name.name}",
     )
 
 
 @contextmanager
 def reading(name: TableName, what: str) -> Iterator[None]:
-    """Raise `RunError` (`table-unreadable`) where a table's files cannot be read: `what` of it they hold."""
+    """Raise `RunError` (`table-unreadable`) where a table's files cannot be read:
+    `what` of it they hold."""
     try:
         yield
     except FileNotFoundError as error:
@@ -139,11 +154,14 @@ def reading(name: TableName, what: str) -> Iterator[None]:
     except Exception as error:
         what = f"The {what} of table {name} cannot be read."
         fix = "Check that its files can be read from here, and that they are complete."
-        raise RunError.of("table-unreadable", what, why=first_line(error), fix=fix) from error
+        raise RunError.of(
+            "table-unreadable", what, why=first_line(error), fix=fix
+        ) from error
 
 
 def look_in(catalog: Catalog) -> Callable[[TableName], bool]:
-    """Says whether a table is in a catalog, which is opened at the first question. Raises what opening it raises.
+    """Says whether a table is in a catalog, which is opened at the first question.
+    Raises what opening it raises.
 
     Asking makes no file: where that of a catalog on SQLite is not there, no table is.
     """
@@ -162,9 +180,14 @@ def look_in(catalog: Catalog) -> Callable[[TableName], bool]:
 
 
 def load_table(opened: OpenCatalog, name: TableName) -> Table | None:
-    """pyiceberg's own table, None if there is none. Raises what `load_table_state` raises."""
+    """pyiceberg's own table, None if there is none. Raises what `load_table_state`
+    raises."""
     from pydantic import ValidationError as InvalidAnswer
-    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
+    from pyiceberg.exceptions import (
+        NoSuchNamespaceError,
+        NoSuchTableError,
+        ValidationError,
+    )
 
     with reaching(opened.profile):
         try:
@@ -176,12 +199,16 @@ def load_table(opened: OpenCatalog, name: TableName) -> Table | None:
         except _BROKEN as error:
             what = f"The catalog knows the table {name}, and its metadata file cannot be read."
             fix = "Check that it can be read from here, and that it is complete."
-            raise RunError.of("table-unreadable", what, why=first_line(error), fix=fix) from error
+            raise RunError.of(
+                "table-unreadable", what, why=first_line(error), fix=fix
+            ) from error
         except (ValidationError, InvalidAnswer) as error:
             if fault := _metadata_fault(error):
                 what = f"The catalog knows the table {name}, and pyiceberg cannot read its metadata."
                 fix = "Alter the table by the engine that made it, or give the model another table."
-                raise RunError.of("table-unreadable", what, why=fault, fix=fix) from error
+                raise RunError.of(
+                    "table-unreadable", what, why=fault, fix=fix
+                ) from error
             raise
 
 
@@ -189,15 +216,20 @@ _BROKEN = (PermissionError, UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib
 """What opening a metadata file, unpacking it, or taking it for text raises."""
 
 
-def _first_rows(table: Table, limit: int, snapshot: int | None) -> list[tuple[Any, ...]]:
+def _first_rows(
+    table: Table, limit: int, snapshot: int | None
+) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
     if limit <= 0 or table.current_snapshot() is None:
         return rows
     scan = table.scan(snapshot_id=snapshot)
     for task in scan.plan_files():
-        # One task at a time: a scan of all of them reads every delete file of the table before the first row.
+        # One task at a time: a scan of all of them reads every delete file of the table
+        # before the first row.
         left = limit - len(rows)
-        for batch in scan_rows(table, scan.projection(), left).to_record_batches([task]):
+        for batch in scan_rows(table, scan.projection(), left).to_record_batches(
+            [task]
+        ):
             rows.extend(python_rows(batch))
         if len(rows) >= limit:
             break
@@ -210,24 +242,31 @@ def python_rows(batch: pa.RecordBatch | pa.Table) -> Iterator[tuple[Any, ...]]:
 
 
 def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The column's values as Python has them, or its dates as texts where one is beyond Python's years."""
+    """The column's values as Python has them, or its dates as texts where one is beyond
+    Python's years."""
     try:
         if _is_of_microseconds(column.type):
             return list(_times(column))
         return list(column.to_pylist(maps_as_pydicts="lossy"))
     except OverflowError:
-        return list(column.cast(_with_texts(column.type)).to_pylist(maps_as_pydicts="lossy"))
+        return list(
+            column.cast(_with_texts(column.type)).to_pylist(maps_as_pydicts="lossy")
+        )
 
 
 def _is_of_microseconds(kind: pa.DataType) -> bool:
-    """Whether values of the type are microseconds, as those of tables and of Spark are."""
+    """Whether values of the type are microseconds, as those of tables and of Spark
+    are."""
     import pyarrow as pa
 
-    return pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC")
+    return (
+        pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC")
+    )
 
 
 def _times(column: pa.Array | pa.ChunkedArray) -> Iterator[datetime | None]:
-    """The values of such a column, of which pyarrow would make the same, and would import pandas first.
+    """The values of such a column, of which pyarrow would make the same, and would
+    import pandas first.
 
     Raises `OverflowError` for one beyond Python's years.
     """
@@ -244,14 +283,20 @@ def _with_texts(kind: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
     if pa.types.is_struct(kind):
-        return pa.struct([_field_with_texts(kind.field(index)) for index in range(kind.num_fields)])
+        return pa.struct(
+            [_field_with_texts(kind.field(index)) for index in range(kind.num_fields)]
+        )
     if pa.types.is_list(kind):
         return pa.list_(_field_with_texts(kind.value_field))
     if pa.types.is_large_list(kind):
         return pa.large_list(_field_with_texts(kind.value_field))
     if pa.types.is_map(kind):
-        return pa.map_(_field_with_texts(kind.key_field), _field_with_texts(kind.item_field))
-    return pa.string() if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else kind
+        return pa.map_(
+            _field_with_texts(kind.key_field), _field_with_texts(kind.item_field)
+        )
+    return (
+        pa.string() if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else kind
+    )
 
 
 def _field_with_texts(field: pa.Field) -> pa.Field:
@@ -259,7 +304,8 @@ def _field_with_texts(field: pa.Field) -> pa.Field:
 
 
 def _metadata_fault(error: Exception) -> str:
-    """What pyiceberg does not understand of a table's metadata; '' where an answer holds none."""
+    """What pyiceberg does not understand of a table's metadata; '' where an answer
+    holds none."""
     from pydantic import ValidationError as InvalidAnswer
     from pyiceberg.exceptions import ValidationError
 
@@ -271,7 +317,9 @@ def _metadata_fault(error: Exception) -> str:
     if found is error and (fault["loc"][:1] != ("metadata",) or len(fault["loc"]) == 1):
         return ""
     place = ".".join(str(part) for part in fault["loc"])
-    return f"{fault['msg'].removeprefix('Value error, ')}{f' ({place})' if place else ''}"
+    return (
+        f"{fault['msg'].removeprefix('Value error, ')}{f' ({place})' if place else ''}"
+    )
 
 
 def missing_files(name: TableName, error: FileNotFoundError) -> RunError:

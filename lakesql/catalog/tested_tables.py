@@ -1,4 +1,5 @@
-"""Rows of tables for data tests, read by pyiceberg, and the tables that failing rows are written to. No JVM."""
+"""Rows of tables for data tests, read by pyiceberg, and the tables that failing rows
+are written to. No JVM."""
 
 from __future__ import annotations
 
@@ -24,13 +25,15 @@ FILES_AT_ONCE = 8
 """So many data files are in the memory at a time, each with its deletes."""
 
 APPENDS = ("append", "replace")
-"""Operations after which each row that was there is there still, as it was: `replace` is what compaction does."""
+"""Operations after which each row that was there is there still, as it was: `replace`
+is what compaction does."""
 
 
 @dataclass(frozen=True, slots=True)
 class TestedTable:
-    """A table at its current snapshot, `snapshot`: None where it has none. `columns` are types by names, as Spark has
-    them, but for `uuid`, which other engines do not have as text. A view has no `table`: Spark alone reads its rows.
+    """A table at its current snapshot, `snapshot`: None where it has none. `columns`
+    are types by names, as Spark has them, but for `uuid`, which other engines do not
+    have as text. A view has no `table`: Spark alone reads its rows.
     """
 
     __test__ = False
@@ -42,10 +45,15 @@ class TestedTable:
     table: Table | None
 
     def identify(self, columns: Collection[str] | None) -> list[str]:
-        """The ids and types of these columns, or of all: with others their rows hold other values at one snapshot."""
+        """The ids and types of these columns, or of all: with others their rows hold
+        other values at one snapshot."""
         if self.table is None:
             return []
-        fields = (each for each in self.table.schema().fields if columns is None or each.name in columns)
+        fields = (
+            each
+            for each in self.table.schema().fields
+            if columns is None or each.name in columns
+        )
         return [f"{each.field_id} {each.name} {each.field_type}" for each in fields]
 
 
@@ -55,9 +63,16 @@ def find_table(opened: OpenCatalog, name: TableName) -> TestedTable | None:
     if table is None:
         return None
     columns = {
-        field.name: "uuid" if str(field.field_type) == "uuid" else _spark_type(field) for field in table.schema().fields
+        field.name: "uuid" if str(field.field_type) == "uuid" else _spark_type(field)
+        for field in table.schema().fields
     }
-    return TestedTable(name, str(table.metadata.table_uuid), table.metadata.current_snapshot_id, columns, table)
+    return TestedTable(
+        name,
+        str(table.metadata.table_uuid),
+        table.metadata.current_snapshot_id,
+        columns,
+        table,
+    )
 
 
 def view_to_test(name: TableName, columns: dict[str, str]) -> TestedTable:
@@ -70,9 +85,11 @@ def _spark_type(field: NestedField) -> str:
 
 
 def appended_since(found: TestedTable, snapshot: int) -> int | None:
-    """How many snapshots have appended rows since `snapshot`, and nothing else has happened to rows.
+    """How many snapshots have appended rows since `snapshot`, and nothing else has
+    happened to rows.
 
-    None where that is not so, or cannot be told: `snapshot` has expired or is no ancestor, or rows were changed.
+    None where that is not so, or cannot be told: `snapshot` has expired or is no
+    ancestor, or rows were changed.
     """
     if found.table is None:
         return None
@@ -87,8 +104,11 @@ def appended_since(found: TestedTable, snapshot: int) -> int | None:
     return None
 
 
-def read_columns_of(found: TestedTable, columns: Sequence[str], since: int | None) -> Iterator[pa.RecordBatch]:
-    """The rows of the snapshot, less those that delete files delete; with `since` those alone that were appended after.
+def read_columns_of(
+    found: TestedTable, columns: Sequence[str], since: int | None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the snapshot, less those that delete files delete; with `since` those
+    alone that were appended after.
 
     Some data files at a time are read. Raises `RunError` (`table-unreadable`).
     """
@@ -102,7 +122,9 @@ def read_columns_of(found: TestedTable, columns: Sequence[str], since: int | Non
             schema, tasks = scan.projection(), scan.plan_files()
         else:
             appends = table.incremental_append_scan(selected_fields=chosen)
-            appends = appends.from_snapshot_id_exclusive(since).to_snapshot_id_inclusive(found.snapshot)
+            appends = appends.from_snapshot_id_exclusive(
+                since
+            ).to_snapshot_id_inclusive(found.snapshot)
             schema, tasks = appends.projection(), appends.plan_files()
         arrow = scan_rows(table, schema)
         left = iter(tasks)
@@ -110,11 +132,14 @@ def read_columns_of(found: TestedTable, columns: Sequence[str], since: int | Non
             yield from arrow.to_record_batches(some)
 
 
-def store_failures(opened: OpenCatalog, name: TableName, rows: pa.Table, test: Place) -> None:
-    """Write the failing rows of the test at this place into the table `name`, in the place of those that are in it.
+def store_failures(
+    opened: OpenCatalog, name: TableName, rows: pa.Table, test: Place
+) -> None:
+    """Write the failing rows of the test at this place into the table `name`, in the
+    place of those that are in it.
 
-    It is created where it is not there, and made anew where its columns or their types are others. Raises `RunError`
-    (`failures-not-stored`).
+    It is created where it is not there, and made anew where its columns or their types
+    are others. Raises `RunError` (`failures-not-stored`).
     """
     identifier = (name.namespace, name.name)
     keep_nulls()
@@ -133,7 +158,9 @@ def store_failures(opened: OpenCatalog, name: TableName, rows: pa.Table, test: P
         raise
     except Exception as error:
         what = f"The failing rows cannot be written into table {name}."
-        raise RunError.of("failures-not-stored", what, why=first_line(error), place=test) from error
+        raise RunError.of(
+            "failures-not-stored", what, why=first_line(error), place=test
+        ) from error
 
 
 def _has_columns_of(table: Table, rows: pa.Table) -> bool:
@@ -145,7 +172,9 @@ def _has_columns_of(table: Table, rows: pa.Table) -> bool:
 
     stored = table.schema()
     try:
-        made = pyarrow_to_schema(rows.schema, stored.name_mapping, format_version=table.format_version)
+        made = pyarrow_to_schema(
+            rows.schema, stored.name_mapping, format_version=table.format_version
+        )
     except ValueError:
         return False  # a column that the table does not have
     return made.fields == stored.fields

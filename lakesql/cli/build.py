@@ -1,4 +1,5 @@
-"""`lakesql build`: run models and test them, in the order in which they read each other."""
+"""`lakesql build`: run models and test them, in the order in which they read each
+other."""
 
 from __future__ import annotations
 
@@ -24,8 +25,16 @@ if TYPE_CHECKING:
 @click.command("build", cls=Command)
 @select_options
 @engine_option
-@click.option("--full-refresh", is_flag=True, help="Fill the tables again, as `lakesql rebuild` does, and test them.")
-@click.option("--fail-fast", is_flag=True, help="End the build with the first model that fails for good.")
+@click.option(
+    "--full-refresh",
+    is_flag=True,
+    help="Fill the tables again, as `lakesql rebuild` does, and test them.",
+)
+@click.option(
+    "--fail-fast",
+    is_flag=True,
+    help="End the build with the first model that fails for good.",
+)
 @click.pass_obj
 def command(
     given: Given,
@@ -35,13 +44,15 @@ def command(
     full_refresh: bool,
     fail_fast: bool,
 ) -> int:
-    """Run models and their tests: unit tests before a model, data tests of its table after it.
+    """Run models and their tests: unit tests before a model, data tests of its table
+    after it.
 
     Before them, seeds are filled whose files or contracts have changed, and tested.
 
-    Unit tests that DuckDB does not answer run on Spark. Each model takes what is there and ends, as in
-    `lakesql run --once`. One whose tests fail has failed: the models that read it are skipped. Warnings stop nothing.
-    Exit code 1: a model, or a test, fails.
+    Unit tests that DuckDB does not answer run on Spark. Each model takes what is there
+    and ends, as in
+    `lakesql run --once`. One whose tests fail has failed: the models that read it are
+    skipped. Warnings stop nothing. Exit code 1: a model, or a test, fails.
     """
     from lakesql.cli import project, selection
     from lakesql.cli.run import run_selected
@@ -52,7 +63,13 @@ def command(
 
     rebuild_from: RebuildFrom | None = "start" if full_refresh else None
     work = selection.load_work(
-        given.options, select, exclude, with_tests=True, with_tasks=not full_refresh, with_seeds=True, asks=True
+        given.options,
+        select,
+        exclude,
+        with_tests=True,
+        with_tasks=not full_refresh,
+        with_seeds=True,
+        asks=True,
     )
     manifest, names = work.manifest, work.names
     project.check_tests(manifest, compiled_files(manifest))
@@ -62,21 +79,30 @@ def command(
         check_seeds(manifest, work.seeds)
     units = [test for test in manifest.unit_tests if test.model in names]
     answers = _answer_units(manifest, names, units, engine, given.options)
-    build = plan_build(manifest, names, work.tests, answers, engine, work.seeds, full_refresh)
+    build = plan_build(
+        manifest, names, work.tests, answers, engine, work.seeds, full_refresh
+    )
     how = RunOptions(fail_fast=fail_fast)
     if work.seeds and not (names or work.tasks):
         return _build_seeds(given.options, work, build, engine, is_forced=full_refresh)
-    code = run_selected(given.options, work, how, rebuild_from=rebuild_from, build=build)
+    code = run_selected(
+        given.options, work, how, rebuild_from=rebuild_from, build=build
+    )
     results = build.all_results()
     if build.loose and not code:
-        results += run_tests_of_data(manifest, build.loose, engine, False, given.options, shows=False)
+        results += run_tests_of_data(
+            manifest, build.loose, engine, False, given.options, shows=False
+        )
     found = [result for name in names for result in build.unit_results.get(name, ())]
     report_tests(manifest, found, results, given.options)
     return code or exit_code(found, results, None)
 
 
-def _build_seeds(options: Options, work: Work, build: Build, engine: Engine, *, is_forced: bool) -> int:
-    """Fill and test seeds where no model is selected, which needs no Java. The exit code."""
+def _build_seeds(
+    options: Options, work: Work, build: Build, engine: Engine, *, is_forced: bool
+) -> int:
+    """Fill and test seeds where no model is selected, which needs no Java. The exit
+    code."""
     import shlex
     import sys
 
@@ -87,22 +113,33 @@ def _build_seeds(options: Options, work: Work, build: Build, engine: Engine, *, 
     manifest = work.manifest
     with (
         told(manifest, {}, continuous=False) as lineage,
-        open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), lineage) as emit,
+        open_emitter(
+            options, manifest.outputs, shlex.join(sys.argv[1:]), lineage
+        ) as emit,
     ):
         succeeded = run_seeds(manifest, work.seeds, emit, is_forced=is_forced)
     if not succeeded:
         report_tests(manifest, [], build.all_results(), options)
         return 1
     tests = [*build.seeds.tests, *build.loose]
-    results = run_tests_of_data(manifest, tests, engine, False, options, shows=False) if tests else []
+    results = (
+        run_tests_of_data(manifest, tests, engine, False, options, shows=False)
+        if tests
+        else []
+    )
     report_tests(manifest, [], results, options)
     return exit_code([], results, None)
 
 
 def _answer_units(
-    manifest: Manifest, names: Sequence[str], tests: Sequence[UnitTest], engine: Engine, options: Options
+    manifest: Manifest,
+    names: Sequence[str],
+    tests: Sequence[UnitTest],
+    engine: Engine,
+    options: Options,
 ) -> list[Result]:
-    """The results of the unit tests, before the run opens its own session of Spark in the same process."""
+    """The results of the unit tests, before the run opens its own session of Spark in
+    the same process."""
     if not tests:
         return []
     from lakesql.cli.test import answer_unit_tests

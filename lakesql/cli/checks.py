@@ -53,23 +53,36 @@ class StreamFindings:
 
 
 def check_everything(options: Options) -> Iterator[CheckResult]:
-    """The results of all checks, each as soon as it is there. What needs the project or its target waits for those."""
+    """The results of all checks, each as soon as it is there. What needs the project or
+    its target waits for those."""
     directory = find_directory(options)
     files = _attempt(partial(read_project, directory, find_outputs(options)))
-    yield _result("project", files, lambda found: f"{found.settings.name} in {directory}")
+    yield _result(
+        "project", files, lambda found: f"{found.settings.name} in {directory}"
+    )
     yield _result("Java", _attempt(_find_java))
     yield _result("pyspark", _attempt(_find_pyspark))
     if isinstance(files, LakesqlError):
         return
     profile, folders = files.settings.profile, profile_folders(options, directory)
-    target = _attempt(partial(load_target, profile, options.target, folders, os.environ))
-    yield _result("target", target, lambda found: f"{found.name} of profile {profile}, runs {found.run}")
+    target = _attempt(
+        partial(load_target, profile, options.target, folders, os.environ)
+    )
+    yield _result(
+        "target",
+        target,
+        lambda found: f"{found.name} of profile {profile}, runs {found.run}",
+    )
     if isinstance(target, LakesqlError):
         return
     target = resolve_paths(target, directory)
     manifest = _attempt(partial(load_files, files, target, read_vars(options.vars)))
     yield _result(
-        "models", manifest, lambda found: f"{count(len(found.models), 'model')}, {count(len(found.streams), 'stream')}"
+        "models",
+        manifest,
+        lambda found: (
+            f"{count(len(found.models), 'model')}, {count(len(found.streams), 'stream')}"
+        ),
     )
     declared: tuple[Stream, ...] = ()
     if not isinstance(manifest, LakesqlError):
@@ -79,14 +92,22 @@ def check_everything(options: Options) -> Iterator[CheckResult]:
     if any(stream.record_format.has_messages for stream in declared):
         yield _result("Protobuf", _attempt(partial(_check_protobuf, target)))
     yield _result("catalog", _attempt(partial(check_catalog, target.catalog)))
-    yield _result("checkpoints", _attempt(partial(check_checkpoints, target.checkpoints, target.catalog)))
+    yield _result(
+        "checkpoints",
+        _attempt(partial(check_checkpoints, target.checkpoints, target.catalog)),
+    )
     for name, connection in target.connections.items():
         streams = [stream for stream in declared if stream.connection == name]
         if connection.events_in == "queue":
             streams = [
-                stream for stream in declared if stream.notifications and stream.notifications.connection == name
+                stream
+                for stream in declared
+                if stream.notifications and stream.notifications.connection == name
             ]
-        yield _result(f"connection {name}", _attempt(partial(check_connection, connection, streams)))
+        yield _result(
+            f"connection {name}",
+            _attempt(partial(check_connection, connection, streams)),
+        )
     for name, registry in target.registries.items():
         yield _result(f"connection {name}", _attempt(partial(check_registry, registry)))
 
@@ -98,7 +119,9 @@ def _attempt(check: Callable[[], T]) -> T | LakesqlError:
         return explain(error)
 
 
-def _result(name: str, found: T | LakesqlError, say: Callable[[T], str] = str) -> CheckResult:
+def _result(
+    name: str, found: T | LakesqlError, say: Callable[[T], str] = str
+) -> CheckResult:
     match found:
         case LakesqlError():
             return CheckResult(name, error=found)
@@ -109,11 +132,16 @@ def _result(name: str, found: T | LakesqlError, say: Callable[[T], str] = str) -
 
 
 def _check_streams(manifest: Manifest) -> StreamFindings:
-    """What there is of the streams that models read, each of which the target must have a connection for."""
+    """What there is of the streams that models read, each of which the target must have
+    a connection for."""
     from lakesql.run.streams.bind import bind_stream
     from lakesql.run.streams.count_files import count_files
 
-    names = {reference.name for model in manifest.models.values() for reference in model.facts.streams}
+    names = {
+        reference.name
+        for model in manifest.models.values()
+        for reference in model.facts.streams
+    }
     problems: list[Problem] = []
     warnings: list[str] = []
     for name in sorted(names & manifest.streams.keys()):
@@ -130,7 +158,8 @@ def _check_streams(manifest: Manifest) -> StreamFindings:
 
 
 def _look_for_files(binding: StreamBinding) -> Iterator[str]:
-    """Warnings of a stream that is read from files of this machine: that there is none, or that some are hidden."""
+    """Warnings of a stream that is read from files of this machine: that there is none,
+    or that some are hidden."""
     from lakesql.source.empty import explain_no_files
     from lakesql.source.left_out import explain_hidden
     from lakesql.source.local_files import local_files, local_hidden
@@ -171,11 +200,14 @@ def _check_jars(target: Target, streams: Sequence[Stream]) -> str:
     for jar in present:
         verify_jar(jar, folder)
     missing = len(wanted) - len(present)
-    return f"{len(present)} in {folder}" + (f", {missing} more will be fetched by the first run" if missing else "")
+    return f"{len(present)} in {folder}" + (
+        f", {missing} more will be fetched by the first run" if missing else ""
+    )
 
 
 def _check_protobuf(target: Target) -> str:
-    """What reads Protobuf here, and what executors need. Raises `ProfileError` (`extra-missing`)."""
+    """What reads Protobuf here, and what executors need. Raises `ProfileError`
+    (`extra-missing`)."""
     from importlib.metadata import PackageNotFoundError, version
 
     from lakesql.registry.proto_compiler import EXTRA, compiler_version
@@ -191,10 +223,14 @@ def _check_protobuf(target: Target) -> str:
     return f"{found}; not looked at: executors need {python} with ptars, protobuf and pyarrow"
 
 
-def check_connection(connection: Source, streams: Sequence[Stream] = ()) -> StreamFindings:
-    """A line on what the connection points to, and whether it has what `streams` read through it.
+def check_connection(
+    connection: Source, streams: Sequence[Stream] = ()
+) -> StreamFindings:
+    """A line on what the connection points to, and whether it has what `streams` read
+    through it.
 
-    Raises `connection-unreachable`, and for a broker what `open_broker` and `find_topics` raise.
+    Raises `connection-unreachable`, and for a broker what `open_broker` and
+    `find_topics` raise.
     """
     if (cluster := connection.cluster) is not None:
         return _check_broker(cluster, streams)
@@ -211,16 +247,26 @@ def _check_broker(connection: Kafka, streams: Sequence[Stream]) -> StreamFinding
     server = reach_broker(connection.bootstrap_servers)
     jars = [user_cache(os.environ) / "jars" / jar.file for jar in JARS["kafka"]]
     if not all(jar.exists() for jar in jars):
-        return StreamFindings(f"{server} accepts connections; more is checked once the first run has fetched the jars")
+        return StreamFindings(
+            f"{server} accepts connections; more is checked once the first run has fetched the jars"
+        )
     problems: list[Problem] = []
     warnings: list[str] = []
     topics: dict[str, int] = {}
-    with open_java(find_java(os.environ), jars) as jvm, open_broker(jvm, connection) as broker:
+    with (
+        open_java(find_java(os.environ), jars) as jvm,
+        open_broker(jvm, connection) as broker,
+    ):
         for stream in streams:
             try:
                 found = broker.find_topics(stream.origin, stream.place)
-                topics |= {topic.name: len(topic.partitions) for topic in found.values()}
-                first, ends = broker.beginning_offsets(found.values()), broker.log_ends(found.values())
+                topics |= {
+                    topic.name: len(topic.partitions) for topic in found.values()
+                }
+                first, ends = (
+                    broker.beginning_offsets(found.values()),
+                    broker.log_ends(found.values()),
+                )
                 if nothing := explain_no_records(stream.origin, first, ends):
                     warnings.append(f"stream {stream.name}: {nothing}")
             except RunError as error:

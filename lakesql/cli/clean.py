@@ -6,16 +6,27 @@ import click
 
 from lakesql.cli.options import Command, Given
 
-WRITTEN = ("compiled", "cache", "site", "manifest.json", "plan.json", "run_results.json", "test_results.json", "*.tmp")
+WRITTEN = (
+    "compiled",
+    "cache",
+    "site",
+    "manifest.json",
+    "plan.json",
+    "run_results.json",
+    "test_results.json",
+    "*.tmp",
+)
 LOGGED = ("lakesql.log*", "spark.log*", "spark.out*", "java-crash-*")
 
 
 @click.command("clean", cls=Command)
 @click.pass_obj
 def command(given: Given) -> None:
-    """Remove lakesql's own files from target/ and logs/. Tables, checkpoints and other files stay.
+    """Remove lakesql's own files from target/ and logs/. Tables, checkpoints and other
+    files stay.
 
-    A Spark that commands have left there for the next one is ended first, if no command uses it.
+    A Spark that commands have left there for the next one is ended first, if no command
+    uses it.
     """
     import shutil
 
@@ -23,7 +34,9 @@ def command(given: Given) -> None:
     from lakesql.cli.report import say
     from lakesql.project.files import read_project
 
-    outputs = read_project(find_directory(given.options), find_outputs(given.options)).outputs
+    outputs = read_project(
+        find_directory(given.options), find_outputs(given.options)
+    ).outputs
     in_use: list[str] = []
     if outputs.warm.is_dir():
         from lakesql.engine.spark.warm import end_keepers
@@ -43,7 +56,10 @@ def command(given: Given) -> None:
             else:
                 path.unlink()
         if any(folder.iterdir()):
-            say(f"Removed lakesql's files from {folder.name}/, which holds other files too", given.options)
+            say(
+                f"Removed lakesql's files from {folder.name}/, which holds other files too",
+                given.options,
+            )
         else:
             folder.rmdir()
             say(f"Removed {folder.name}/", given.options)

@@ -19,12 +19,19 @@ from lakesql.cli.options import Command, Filled, Given, defer_options, select_op
     help="Write the files here too, to commit them, and do not print them. Files of models that are gone are removed.",
 )
 @click.pass_obj
-def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], output_dir: Path | None) -> None:
+def command(
+    given: Given,
+    select: tuple[str, ...],
+    exclude: tuple[str, ...],
+    output_dir: Path | None,
+) -> None:
     """Write and print the SQL that models run.
 
-    Each model's statements go to target/compiled/, under the model's own path, and to stdout, and what is known of the
-    project to target/manifest.json. Of a maintenance task that is selected without its model, the statement is printed.
-    How many files of this machine a stream's path means now is said on stderr. Neither Java nor Spark is needed.
+    Each model's statements go to target/compiled/, under the model's own path, and to
+    stdout, and what is known of the project to target/manifest.json. Of a maintenance
+    task that is selected without its model, the statement is printed. How many files of
+    this machine a stream's path means now is said on stderr. Neither Java nor Spark is
+    needed.
     """
     from lakesql.cli import project, selection
     from lakesql.compile.compiled import compiled_files, write_copies
@@ -37,10 +44,15 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
     compiled = compiled_files(manifest)
     texts = compiled.compile((*names, *tasks))
     project.write_manifest(manifest, compiled)
-    ids = {read for name in names for read in manifest.graph.nodes[node_id("model", name)].depends_on}
+    ids = {
+        read
+        for name in names
+        for read in manifest.graph.nodes[node_id("model", name)].depends_on
+    }
     read = {name for name in manifest.file_streams if node_id("stream", name) in ids}
     if read:
-        from lakesql.run.streams.count_files import count_files  # only here: many projects read none
+        # only here: many projects read none
+        from lakesql.run.streams.count_files import count_files
 
         for said in count_files(manifest, read):
             click.echo(said, err=True)
@@ -52,7 +64,10 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
             from lakesql.compile.statements import task_texts
 
             selects = compiled.selects(tasks)
-            shown += [with_times(task_texts(selects[model], chosen), now()) for model, chosen in tasks.items()]
+            shown += [
+                with_times(task_texts(selects[model], chosen), now())
+                for model, chosen in tasks.items()
+            ]
         click.echo("\n".join(shown), nl=False)
     else:
         write_copies(manifest, {name: texts[name] for name in names}, output_dir)

@@ -1,4 +1,5 @@
-"""How data tests ended, as text for a terminal and as the JSON of `target/test_results.json`."""
+"""How data tests ended, as text for a terminal and as the JSON of
+`target/test_results.json`."""
 
 from __future__ import annotations
 
@@ -18,11 +19,19 @@ from lakesql.plan.data_test_results import STATUSES, ReadOf, TestResult
 WIDTH = 110
 """How wide the table of failing rows is at most."""
 
-_WORDS = {"pass": "pass", "no_rows": "none", "warn": "WARN", "fail": "FAIL", "error": "ERROR", "skipped": "skip"}
+_WORDS = {
+    "pass": "pass",
+    "no_rows": "none",
+    "warn": "WARN",
+    "fail": "FAIL",
+    "error": "ERROR",
+    "skipped": "skip",
+}
 
 
 def result_lines(result: TestResult) -> Iterator[str]:
-    """One line for a test, and where it has not passed what there is to know of it: places, and failing rows."""
+    """One line for a test, and where it has not passed what there is to know of it:
+    places, and failing rows."""
     test, word = result.test, _WORDS[result.status]
     of = test.model or ", ".join(test.depends_on)
     facts = [count(result.failures, "failing row")] if result.failures else []
@@ -41,10 +50,17 @@ def result_lines(result: TestResult) -> Iterator[str]:
     if result.stored:
         yield f"       all of them are in {result.stored}"
     for problem in result.problems:
-        yield from (f"       {text}" for text in (problem.what, problem.why, problem.fix) if text)
+        yield from (
+            f"       {text}"
+            for text in (problem.what, problem.why, problem.fix)
+            if text
+        )
     if result.rows:
         yield ""
-        yield from (f"    {line}" for line in render_rows(result.columns, result.rows, WIDTH).splitlines())
+        yield from (
+            f"    {line}"
+            for line in render_rows(result.columns, result.rows, WIDTH).splitlines()
+        )
         if result.failures > len(result.rows):
             yield f"    and {count(result.failures - len(result.rows), 'row')} more"
         yield ""
@@ -67,11 +83,17 @@ def summary_line(results: Sequence[TestResult]) -> str:
         "error": "could not be run",
         "skipped": "skipped",
     }
-    told = [f"{found[status]} {words[status]}" for status in STATUSES if found[status] or status in ("pass", "fail")]
+    told = [
+        f"{found[status]} {words[status]}"
+        for status in STATUSES
+        if found[status] or status in ("pass", "fail")
+    ]
     return f"Data tests: {', '.join(told)}."
 
 
-def render_results(results: Sequence[TestResult], *, command: str, target: str, at_ms: int) -> str:
+def render_results(
+    results: Sequence[TestResult], *, command: str, target: str, at_ms: int
+) -> str:
     """The text of `target/test_results.json`, in the shape of `run_results.json`."""
     metadata = {
         "lakesql_version": __version__,
@@ -79,7 +101,14 @@ def render_results(results: Sequence[TestResult], *, command: str, target: str, 
         "command": command,
         "target": target,
     }
-    return json.dumps({"metadata": metadata, "results": plain_results(results)}, indent=2, ensure_ascii=False) + "\n"
+    return (
+        json.dumps(
+            {"metadata": metadata, "results": plain_results(results)},
+            indent=2,
+            ensure_ascii=False,
+        )
+        + "\n"
+    )
 
 
 def plain_results(results: Sequence[TestResult]) -> list[dict[str, Any]]:
@@ -99,7 +128,10 @@ def plain_results(results: Sequence[TestResult]) -> list[dict[str, Any]]:
             "engine": result.engine or None,
             "needs_spark": result.why_spark or None,
             "read": [asdict(each) for each in result.reads],
-            "rows": [dict(zip(result.columns, map(plain, row), strict=True)) for row in result.rows],
+            "rows": [
+                dict(zip(result.columns, map(plain, row), strict=True))
+                for row in result.rows
+            ],
             "execution_time_ms": result.duration_ms,
             "compiled_path": result.compiled or None,
             "failures_table": result.stored or None,
@@ -113,6 +145,10 @@ def _read(reads: Sequence[ReadOf]) -> str:
     told = []
     for each in reads:
         of = f" of {each.model}" if len(reads) > 1 else ""
-        since = "" if each.snapshots is None else f" of {count(each.snapshots, 'new snapshot')}"
+        since = (
+            ""
+            if each.snapshots is None
+            else f" of {count(each.snapshots, 'new snapshot')}"
+        )
         told.append(f"{count(each.rows, 'row')}{of}{since}")
     return "read " + ", ".join(told)

@@ -21,8 +21,9 @@ PARSED = ("project", "target", "models")
 def command(given: Given) -> int:
     """Check everything that a run needs.
 
-    Project, Java, pyspark, target, models, streams, jars, catalog, checkpoints and each connection: one line each, with
-    what to do where something is wrong. The exit code is 1 then. A stream that has nothing to read is a warning.
+    Project, Java, pyspark, target, models, streams, jars, catalog, checkpoints and each
+    connection: one line each, with what to do where something is wrong. The exit code
+    is 1 then. A stream that has nothing to read is a warning.
     """
     from lakesql.cli.checks import check_everything
 
@@ -42,8 +43,17 @@ def _show(result: CheckResult, options: Options) -> None:
 
     problems = result.error.problems if result.error else ()
     if options.log_format == "json":
-        fields = {"check": result.name, "ok": not problems, "found": result.found, "warnings": result.warnings}
-        click.echo(json.dumps({**fields, "problems": [asdict(problem) for problem in problems]}))
+        fields = {
+            "check": result.name,
+            "ok": not problems,
+            "found": result.found,
+            "warnings": result.warnings,
+        }
+        click.echo(
+            json.dumps(
+                {**fields, "problems": [asdict(problem) for problem in problems]}
+            )
+        )
         return
     mark = click.style("ok    ", fg="green")
     if problems:
@@ -54,9 +64,15 @@ def _show(result: CheckResult, options: Options) -> None:
     if len(problems) > 1 and result.name in PARSED:
         lines = [f"{len(problems)} problems, shown by `lakesql parse`"]
     elif problems:
-        said = [(f"{each.place or ''} {each.what}".strip(), each.why, each.fix) for each in problems]
+        said = [
+            (f"{each.place or ''} {each.what}".strip(), each.why, each.fix)
+            for each in problems
+        ]
         lines = [text for texts in said for text in texts if text]
     head, *others = map(printable, lines)
-    click.echo(f"{mark} {result.name}: {head}", color=False if os.environ.get("NO_COLOR") else None)
+    click.echo(
+        f"{mark} {result.name}: {head}",
+        color=False if os.environ.get("NO_COLOR") else None,
+    )
     for text in others:
         click.echo(f"         {text}")

@@ -22,16 +22,33 @@ if TYPE_CHECKING:
     type=Filled(click.Path(file_okay=False, path_type=Path)),
     help="Folder of the site; target/site, if it is not said.",
 )
-@click.option("--live", is_flag=True, help="Ask the catalog how the tables are, as `lakesql status` does.")
-@click.option("--serve", is_flag=True, help="Serve the site on this machine too, until it is interrupted.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="Port of --serve; 0: any.")
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Ask the catalog how the tables are, as `lakesql status` does.",
+)
+@click.option(
+    "--serve",
+    is_flag=True,
+    help="Serve the site on this machine too, until it is interrupted.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8765,
+    show_default=True,
+    help="Port of --serve; 0: any.",
+)
 @click.pass_obj
-def command(given: Given, output: Path | None, live: bool, serve: bool, port: int) -> int:
-    """Make a site of the project: what feeds what, down to columns, and a page for each model and stream.
+def command(
+    given: Given, output: Path | None, live: bool, serve: bool, port: int
+) -> int:
+    """Make a site of the project: what feeds what, down to columns, and a page for each
+    model and stream.
 
-    It is one folder of files that a browser opens as they are, without a server or the network. A project with errors
-    gets its site too, with the errors on it; then the exit code is 2. Neither Java nor Spark is needed, nor pyiceberg,
-    but with --live.
+    It is one folder of files that a browser opens as they are, without a server or the
+    network. A project with errors gets its site too, with the errors on it; then the
+    exit code is 2. Neither Java nor Spark is needed, nor pyiceberg, but with --live.
     """
     from lakesql.cli.options import find_directory, find_outputs
     from lakesql.cli.part import load_part
@@ -44,33 +61,46 @@ def command(given: Given, output: Path | None, live: bool, serve: bool, port: in
     from lakesql.run.tell.project_site import read_content, shown_path, write_site
 
     directory = find_directory(given.options)
-    gc.disable()  # the search for garbage would walk through all that is being made again and again
+    # the search for garbage would walk through all that is being made again and again
+    gc.disable()
     try:
         part = load_part(given.options)
     except (LakesqlError, OSError) as error:
         part = ProjectPart(None, explain(error).problems)
-        if any(problem.condition in ("no-project", "usage") for problem in part.problems):
+        if any(
+            problem.condition in ("no-project", "usage") for problem in part.problems
+        ):
             raise
     manifest, at_ms = part.manifest, now_ms()
     statuses = None
     if live and manifest is not None:
         from lakesql.run.tell.status import read_statuses
 
-        names = [name for name, model in manifest.models.items() if model.config.is_stored]
+        names = [
+            name for name, model in manifest.models.items() if model.config.is_stored
+        ]
         statuses = read_statuses(manifest, names, at_ms)
-    content = read_content(manifest, part.problems, part.left_out, at_ms, statuses, project=directory.name)
-    folder = output or (find_outputs(given.options) or outputs_of(directory)).target / "site"
+    content = read_content(
+        manifest, part.problems, part.left_out, at_ms, statuses, project=directory.name
+    )
+    folder = (
+        output or (find_outputs(given.options) or outputs_of(directory)).target / "site"
+    )
     pages = write_site(content, folder.absolute())
     problems: list[Problem] = in_order(content.problems)
     for problem in problems:
         report_problem(problem, given.options)
     errors = f", {count(len(problems), 'error')} on it" if problems else ""
-    click.echo(f"{count(pages, 'page')}{errors}: {shown_path(manifest, folder.absolute() / 'index.html')}")
+    click.echo(
+        f"{count(pages, 'page')}{errors}: {shown_path(manifest, folder.absolute() / 'index.html')}"
+    )
     if serve:
         gc.enable()
         from lakesql.cli.serve import serve_folder
 
         serve_folder(
-            folder.absolute(), port, lambda address: click.echo(f"Served at {address} until it is interrupted")
+            folder.absolute(),
+            port,
+            lambda address: click.echo(f"Served at {address} until it is interrupted"),
         )
     return 2 if problems else 0

@@ -1,4 +1,5 @@
-"""`lakesql drop`: remove a model's table, and everything that was kept for it; or the table of a seed."""
+"""`lakesql drop`: remove a model's table, and everything that was kept for it; or the
+table of a seed."""
 
 from __future__ import annotations
 
@@ -15,15 +16,22 @@ if TYPE_CHECKING:
 
 @click.command("drop", cls=Command)
 @click.argument("name", metavar="MODEL", shell_complete=complete_models)
-@click.option("--yes", is_flag=True, help="Do not ask. Without a terminal nothing is removed without it.")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Do not ask. Without a terminal nothing is removed without it.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Say what would be removed, and remove nothing."
+)
 @click.pass_obj
 def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
     """Remove a model's table, dead letters, checkpoints and lease.
 
-    The model's file stays, if there is one: the next run fills a new table from the start of its streams. A model whose
-    file is gone can be dropped by its name; `lakesql ls --orphans` lists such models. Java is needed, for --dry-run
-    too. Of a seed its table is removed, without Java.
+    The model's file stays, if there is one: the next run fills a new table from the
+    start of its streams. A model whose file is gone can be dropped by its name;
+    `lakesql ls --orphans` lists such models. Java is needed, for --dry-run too. Of a
+    seed its table is removed, without Java.
     """
     import sys
 
@@ -36,7 +44,9 @@ def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
     manifest = project.load_project(given.options)
     if not yes and not dry_run and not sys.stdin.isatty():
         raise UsageError.of(
-            "usage", "`lakesql drop` asks before it removes anything, and this is no terminal.", fix="Add --yes."
+            "usage",
+            "`lakesql drop` asks before it removes anything, and this is no terminal.",
+            fix="Add --yes.",
         )
     if (table := _find_seed(manifest, name)) is not None:
         return _drop_seed(manifest, name, table, is_sure=yes, is_dry=dry_run)
@@ -50,17 +60,25 @@ def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
             )
         remains = found.get(name, Remains())
         for table in remains.foreign:
-            click.echo(f"Table {table} stays: a model '{name}' of another project or target has written it.")
+            click.echo(
+                f"Table {table} stays: a model '{name}' of another project or target has written it."
+            )
         if not remains:
-            click.echo(f"There is nothing of '{name}' to remove: no table, no checkpoint.")
+            click.echo(
+                f"There is nothing of '{name}' to remove: no table, no checkpoint."
+            )
             return 0
-        click.echo(f"{'This would be removed' if dry_run else 'To be removed'}, of model '{name}':")
+        click.echo(
+            f"{'This would be removed' if dry_run else 'To be removed'}, of model '{name}':"
+        )
         for text in remains.shown:
             click.echo(f"  {text}")
         for reader in manifest.graph.readers.get(node_id("model", name), ()):
             click.echo(f"{reader.replace('.', ' ', 1).capitalize()} reads its table.")
         if remains.tables and _keeps_what_was(manifest, name):
-            click.echo("Its versions are in no other table: a run would begin the history anew.")
+            click.echo(
+                "Its versions are in no other table: a run would begin the history anew."
+            )
         if dry_run:
             return 0
         if not yes and not click.confirm("All of it, with its history?"):
@@ -73,15 +91,22 @@ def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
 
 
 def _keeps_what_was(manifest: Manifest, name: str) -> bool:
-    """Whether a model's table has what nothing else has any more: the versions of a history of tables."""
+    """Whether a model's table has what nothing else has any more: the versions of a
+    history of tables."""
     model = manifest.models.get(name)
-    return model is not None and model.config.reads == "tables" and not model.config.is_exchanged
+    return (
+        model is not None
+        and model.config.reads == "tables"
+        and not model.config.is_exchanged
+    )
 
 
 def _find_seed(manifest: Manifest, name: str) -> TableName | None:
-    """The table of a seed of this name, of one too whose file is gone; None where it is no seed's.
+    """The table of a seed of this name, of one too whose file is gone; None where it is
+    no seed's.
 
-    Raises `RunError` (`table-missing`) where a seed has no table, and `table-not-of-seed` where it is another's.
+    Raises `RunError` (`table-missing`) where a seed has no table, and
+    `table-not-of-seed` where it is another's.
     """
     from lakesql.errors import RunError
     from lakesql.run.seeds.seed import find_dropped, open_if_there
@@ -92,17 +117,23 @@ def _find_seed(manifest: Manifest, name: str) -> TableName | None:
     table = find_dropped(manifest, opened, name) if opened is not None else None
     if table is None and name in manifest.seeds:
         what = f"There is nothing of seed '{name}' to remove: there is no table {manifest.seeds[name].table}."
-        raise RunError.of("table-missing", what, fix=f"Fill it: lakesql seed --select {name}")
+        raise RunError.of(
+            "table-missing", what, fix=f"Fill it: lakesql seed --select {name}"
+        )
     return table
 
 
-def _drop_seed(manifest: Manifest, name: str, table: TableName, *, is_sure: bool, is_dry: bool) -> int:
+def _drop_seed(
+    manifest: Manifest, name: str, table: TableName, *, is_sure: bool, is_dry: bool
+) -> int:
     """Say what goes, ask, and remove it; the exit code."""
     from lakesql.catalog.connect import open_catalog
     from lakesql.catalog.seed_table import drop_seed_table
     from lakesql.graph.graph import node_id
 
-    click.echo(f"{'This would be removed' if is_dry else 'To be removed'}, of seed '{name}':\n  table {table}")
+    click.echo(
+        f"{'This would be removed' if is_dry else 'To be removed'}, of seed '{name}':\n  table {table}"
+    )
     for reader in manifest.graph.readers.get(node_id("seed", name), ()):
         click.echo(f"{reader.replace('.', ' ', 1).capitalize()} reads its table.")
     if is_dry:
@@ -110,6 +141,10 @@ def _drop_seed(manifest: Manifest, name: str, table: TableName, *, is_sure: bool
     if not is_sure and not click.confirm("All of it, with its history?"):
         return 1
     drop_seed_table(open_catalog(manifest.target.catalog), table)
-    again = f" To fill it again: lakesql seed --select {name}" if name in manifest.seeds else ""
+    again = (
+        f" To fill it again: lakesql seed --select {name}"
+        if name in manifest.seeds
+        else ""
+    )
     click.echo(f"Removed.{again}")
     return 0

@@ -1,4 +1,5 @@
-"""`lakesql forecast`: what models will make of their tables, by their trigger and by others."""
+"""`lakesql forecast`: what models will make of their tables, by their trigger and by
+others."""
 
 from __future__ import annotations
 
@@ -14,18 +15,25 @@ if TYPE_CHECKING:
     from lakesql.project.duration import Duration
 
 MOST_MS = 92 * 86_400_000
-"""So far a forecast goes: what a stream brings in a quarter of a year nobody knows anyway."""
+"""So far a forecast goes: what a stream brings in a quarter of a year nobody knows
+anyway."""
 
 LEAST_RATE, MOST_RATE = 1e-6, 1e9
 
 
-def _read_rate(_context: click.Context, _parameter: click.Parameter, value: float | None) -> float | None:
+def _read_rate(
+    _context: click.Context, _parameter: click.Parameter, value: float | None
+) -> float | None:
     if value is not None and not LEAST_RATE <= value <= MOST_RATE:
-        raise click.BadParameter("it is not a number of rows, such as 250 or 0.5, from 0.000001 to a billion.")
+        raise click.BadParameter(
+            "it is not a number of rows, such as 250 or 0.5, from 0.000001 to a billion."
+        )
     return value
 
 
-def _read_bytes(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
+def _read_bytes(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> float | None:
     from lakesql.decode import node_of
     from lakesql.errors import LakesqlError, Place
     from lakesql.project.size import parse_size
@@ -33,15 +41,25 @@ def _read_bytes(_context: click.Context, _parameter: click.Parameter, text: str 
     if text is None:
         return None
     try:
-        return float(parse_size(node_of(f"{text} B" if text.strip().isdecimal() else text, Place(""))).size_bytes)
+        return float(
+            parse_size(
+                node_of(f"{text} B" if text.strip().isdecimal() else text, Place(""))
+            ).size_bytes
+        )
     except LakesqlError:
-        raise click.BadParameter(f"'{text}' is not a size, such as 200 or '1.5 KB'.") from None
+        raise click.BadParameter(
+            f"'{text}' is not a size, such as 200 or '1.5 KB'."
+        ) from None
 
 
-def _read_span(context: click.Context, parameter: click.Parameter, text: str) -> Duration:
+def _read_span(
+    context: click.Context, parameter: click.Parameter, text: str
+) -> Duration:
     found = read_interval(context, parameter, text)
     if not 0 < found.length_ms <= MOST_MS:
-        raise click.BadParameter(f"'{text}' is not between 1 second and {MOST_MS // 86_400_000} days.")
+        raise click.BadParameter(
+            f"'{text}' is not between 1 second and {MOST_MS // 86_400_000} days."
+        )
     return found
 
 
@@ -68,7 +86,9 @@ def _read_span(context: click.Context, parameter: click.Parameter, text: str) ->
     callback=_read_span,
     help="How far the forecast looks.",
 )
-@click.option("--offline", is_flag=True, help="Look at no table: what nobody says is assumed.")
+@click.option(
+    "--offline", is_flag=True, help="Look at no table: what nobody says is assumed."
+)
 @click.option(
     "--output",
     "-o",
@@ -88,10 +108,11 @@ def command(
     offline: bool,
     output: str,
 ) -> int:
-    """Forecast commits, files, snapshots and metadata of tables, by the model's trigger and by others.
+    """Forecast commits, files, snapshots and metadata of tables, by the model's trigger
+    and by others.
 
-    With the model's maintenance and without. What a table's last commits tell is measured; no Java is needed. The exit
-    code is 1 if a table cannot be read.
+    With the model's maintenance and without. What a table's last commits tell is
+    measured; no Java is needed. The exit code is 1 if a table cannot be read.
     """
     from lakesql.cli import project, selection
     from lakesql.cli.status import report_unknown
@@ -103,7 +124,9 @@ def command(
     names = selection.select_models(manifest, select, exclude, given.options)
     names = selection.stored_models(manifest, names, given.options)
     said = ForecastInput(rows_per_second, row_bytes)
-    forecasts, unknown = read_forecasts(manifest, names, said, after.length_ms, now_ms(), offline=offline)
+    forecasts, unknown = read_forecasts(
+        manifest, names, said, after.length_ms, now_ms(), offline=offline
+    )
     if output == "json":
         from lakesql.observe.forecast_json import render_forecast_lines
 

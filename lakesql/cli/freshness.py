@@ -1,4 +1,5 @@
-"""`lakesql freshness`: whether tables keep what the properties of their models hold them to."""
+"""`lakesql freshness`: whether tables keep what the properties of their models hold
+them to."""
 
 from __future__ import annotations
 
@@ -21,10 +22,14 @@ from lakesql.cli.options import Command, Given, select_options
     help="Output format; json: an object for each limit, a line each.",
 )
 @click.pass_obj
-def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], output: str) -> int:
-    """Check tables against the `freshness` of their models' properties. No Java is needed.
+def command(
+    given: Given, select: tuple[str, ...], exclude: tuple[str, ...], output: str
+) -> int:
+    """Check tables against the `freshness` of their models' properties. No Java is
+    needed.
 
-    The exit code is 1 if a limit is exceeded, or a table cannot be read; a warning leaves it at 0.
+    The exit code is 1 if a limit is exceeded, or a table cannot be read; a warning
+    leaves it at 0.
     """
     from lakesql.cli import project, selection
     from lakesql.cli.report import say
@@ -37,9 +42,16 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], out
     manifest = project.load_project(given.options)
     names = selection.select_models(manifest, select, exclude, given.options)
     names = selection.stored_models(manifest, names, given.options)
-    held = [name for name in names if manifest.models[name].properties.freshness != NO_LIMITS]
+    held = [
+        name
+        for name in names
+        if manifest.models[name].properties.freshness != NO_LIMITS
+    ]
     if names and not held:
-        say("No selected model has `freshness` in its properties: nothing to check.", given.options)
+        say(
+            "No selected model has `freshness` in its properties: nothing to check.",
+            given.options,
+        )
     statuses = read_statuses(manifest, held, now_ms())
     found = [each for status in statuses for each in checked(status)]
     if output == "json":

@@ -1,4 +1,5 @@
-"""`lakesql init`: start a project from the shop, the example that lakesql is tried with."""
+"""`lakesql init`: start a project from the shop, the example that lakesql is tried
+with."""
 
 from __future__ import annotations
 
@@ -15,14 +16,30 @@ IGNORED = "# Created again by lakesql, or kept for this machine only\n.lakesql/\
 
 
 @click.command("init", cls=Command)
-@click.argument("directory", metavar="[DIR]", required=False, type=click.Path(file_okay=False, path_type=Path))
-@click.option("--name", metavar="NAME", default="shop", show_default=True, help="The project's name.")
-@click.option("--empty", is_flag=True, help="Without the shop: folders, settings and a target alone.")
+@click.argument(
+    "directory",
+    metavar="[DIR]",
+    required=False,
+    type=click.Path(file_okay=False, path_type=Path),
+)
+@click.option(
+    "--name",
+    metavar="NAME",
+    default="shop",
+    show_default=True,
+    help="The project's name.",
+)
+@click.option(
+    "--empty",
+    is_flag=True,
+    help="Without the shop: folders, settings and a target alone.",
+)
 @click.pass_obj
 def command(given: Given, directory: Path | None, name: str, empty: bool) -> None:
     """Start a project in DIR, a small shop that is ready to run.
 
-    Its streams are recorded in files, and its tables are kept in a folder, so it needs Java and nothing else.
+    Its streams are recorded in files, and its tables are kept in a folder, so it needs
+    Java and nothing else.
     """
     from lakesql.decode import node_of
     from lakesql.errors import Place, UsageError
@@ -31,7 +48,9 @@ def command(given: Given, directory: Path | None, name: str, empty: bool) -> Non
 
     check_name(node_of(name, Place("--name")))
     if parse_yaml("--name", name).plain() != name:
-        raise UsageError.of("bad-name", f"In YAML '{name}' is no text.", fix="Choose another name.")
+        raise UsageError.of(
+            "bad-name", f"In YAML '{name}' is no text.", fix="Choose another name."
+        )
     root = directory or given.options.project_dir or Path()
     there = [entry for entry in (*FOLDERS, *FILES) if (root / entry).exists()]
     if there:
@@ -48,7 +67,11 @@ def command(given: Given, directory: Path | None, name: str, empty: bool) -> Non
         steps = ["lakesql run --select orders", "lakesql show orders"]
     if root.resolve() != Path.cwd():
         steps.insert(0, f"cd {root}")
-    click.echo(f"A project is in {root.absolute()}. Try it:\n" + "".join(f"  {step}\n" for step in steps), nl=False)
+    click.echo(
+        f"A project is in {root.absolute()}. Try it:\n"
+        + "".join(f"  {step}\n" for step in steps),
+        nl=False,
+    )
 
 
 def write_project(root: Path, name: str) -> None:
@@ -61,7 +84,8 @@ def write_project(root: Path, name: str) -> None:
     root.mkdir(parents=True, exist_ok=True)
     for folder in FOLDERS:
         shutil.copytree(shop / folder, root / folder)
-    date_by_name(root / "streams" / "recorded")  # now, as the project may be read-only when it is run
+    # now, as the project may be read-only when it is run
+    date_by_name(root / "streams" / "recorded")
     for file in FILES:
         text = (shop / file).read_text("utf-8")
         own = only_lakesql(text) if file == "pyproject.toml" else text
@@ -90,7 +114,8 @@ EMPTY_PROFILES = """\
 
 
 def write_empty_project(root: Path, name: str) -> None:
-    """Write into the folder `root` a project of the name `name` that has no stream and no model."""
+    """Write into the folder `root` a project of the name `name` that has no stream and
+    no model."""
     for folder in FOLDERS:
         (root / folder).mkdir(parents=True)
     (root / "pyproject.toml").write_text(EMPTY_SETTINGS.format(name=name), "utf-8")
@@ -100,14 +125,18 @@ def write_empty_project(root: Path, name: str) -> None:
 
 
 def _write_schemas(root: Path) -> None:
-    """Write the JSON Schemas of the project's files, and name each in the files that it is of, for editors."""
+    """Write the JSON Schemas of the project's files, and name each in the files that it
+    is of, for editors."""
     from lakesql.project.file_schemas import add_modeline, schema_texts, write_schemas
 
     write_schemas(root, schema_texts())
     named = [root / file for file in FILES]
     named += [path for folder in FOLDERS for path in (root / folder).rglob("*.yml")]
     for path in named:
-        path.write_text(add_modeline(path.relative_to(root).as_posix(), path.read_text("utf-8")), "utf-8")
+        path.write_text(
+            add_modeline(path.relative_to(root).as_posix(), path.read_text("utf-8")),
+            "utf-8",
+        )
 
 
 def _write_gitignore(root: Path) -> None:
@@ -116,7 +145,8 @@ def _write_gitignore(root: Path) -> None:
 
 
 def find_shop() -> Path:
-    """Where the shop is: in the installed package, or in the repository that the package is part of."""
+    """Where the shop is: in the installed package, or in the repository that the
+    package is part of."""
     import lakesql
 
     package = Path(lakesql.__file__).parent
@@ -124,8 +154,11 @@ def find_shop() -> Path:
 
 
 def only_lakesql(text: str) -> str:
-    """The `[tool.lakesql…]` tables of a pyproject.toml, but for the folders of the repository's own."""
-    tables = re.findall(r"^\[tool\.lakesql(?!\.paths])[].].*?(?=^\[|\Z)", text, re.DOTALL | re.MULTILINE)
+    """The `[tool.lakesql…]` tables of a pyproject.toml, but for the folders of the
+    repository's own."""
+    tables = re.findall(
+        r"^\[tool\.lakesql(?!\.paths])[].].*?(?=^\[|\Z)", text, re.DOTALL | re.MULTILINE
+    )
     return "".join(tables).strip() + "\n"
 
 

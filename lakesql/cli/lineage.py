@@ -28,17 +28,26 @@ if TYPE_CHECKING:
     help="Output format; dot: the language of Graphviz.",
 )
 @click.pass_obj
-def command(given: Given, name: str, upstream: bool, downstream: bool, output: str) -> None:
-    """Show the columns that a column is made of, through all models, and those that are made of it.
+def command(
+    given: Given, name: str, upstream: bool, downstream: bool, output: str
+) -> None:
+    """Show the columns that a column is made of, through all models, and those that are
+    made of it.
 
-    A word says how: identity, transformation and aggregation take the value in; conditional and window decide which
-    value it is; filter, join, group_by and sort decide which rows there are. Without COLUMN: each column of the model,
-    and what decides about its rows. Other things are called stream:NAME, seed:NAME and table:CATALOG.NAMESPACE.NAME.
-    Neither Java nor Spark is needed.
+    A word says how: identity, transformation and aggregation take the value in;
+    conditional and window decide which value it is; filter, join, group_by and sort
+    decide which rows there are. Without COLUMN: each column of the model, and what
+    decides about its rows. Other things are called stream:NAME, seed:NAME and
+    table:CATALOG.NAMESPACE.NAME. Neither Java nor Spark is needed.
     """
     from lakesql.cli import project
 
-    traced = trace_columns(project.load_project(given.options), name, upstream=upstream, downstream=downstream)
+    traced = trace_columns(
+        project.load_project(given.options),
+        name,
+        upstream=upstream,
+        downstream=downstream,
+    )
     match output:
         case "json":
             click.echo(traced.render_json(), nl=False)
@@ -50,7 +59,8 @@ def command(given: Given, name: str, upstream: bool, downstream: bool, output: s
 
 @dataclass(frozen=True, slots=True)
 class TracedColumns:
-    """The columns of a node whose lineage is asked for. `with_rows`: and what decides about the node's rows."""
+    """The columns of a node whose lineage is asked for. `with_rows`: and what decides
+    about the node's rows."""
 
     graph: ColumnGraph
     node: ColumnNode
@@ -62,23 +72,36 @@ class TracedColumns:
         """The edges as JSON."""
         from lakesql.lineage import lineage_text
 
-        return lineage_text.render_json(self.graph, self.node, self.columns, self.directions)
+        return lineage_text.render_json(
+            self.graph, self.node, self.columns, self.directions
+        )
 
     def render_dot(self) -> str:
         """The edges in the language of Graphviz."""
         from lakesql.lineage import lineage_text
 
-        return lineage_text.render_dot(self.graph, self.node, self.columns, self.directions)
+        return lineage_text.render_dot(
+            self.graph, self.node, self.columns, self.directions
+        )
 
     def render_text(self) -> str:
         """The edges as a person reads them."""
         from lakesql.lineage import lineage_text
 
-        return lineage_text.render_text(self.graph, self.node, self.columns, self.directions, with_rows=self.with_rows)
+        return lineage_text.render_text(
+            self.graph,
+            self.node,
+            self.columns,
+            self.directions,
+            with_rows=self.with_rows,
+        )
 
 
-def trace_columns(manifest: Manifest, name: str, *, upstream: bool, downstream: bool) -> TracedColumns:
-    """The columns that `name` means, a model's or one of them, upwards, downwards, or both where neither is asked for.
+def trace_columns(
+    manifest: Manifest, name: str, *, upstream: bool, downstream: bool
+) -> TracedColumns:
+    """The columns that `name` means, a model's or one of them, upwards, downwards, or
+    both where neither is asked for.
 
     Raises `ProjectError`, and `UsageError` where there is no such column.
     """
@@ -92,5 +115,7 @@ def trace_columns(manifest: Manifest, name: str, *, upstream: bool, downstream: 
     both: list[Direction] = ["upstream", "downstream"]
     asked = {"upstream": upstream, "downstream": downstream}
     directions = [each for each in both if asked[each]] or both
-    columns = [column] if column is not None else [each.lower() for each in node.columns]
+    columns = (
+        [column] if column is not None else [each.lower() for each in node.columns]
+    )
     return TracedColumns(graph, node, columns, directions, with_rows=column is None)

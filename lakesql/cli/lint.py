@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 @click.command("lint", cls=Command)
 @select_options
-@click.option("--fix", is_flag=True, help="Write the edits of findings that have some into the files.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Write the edits of findings that have some into the files.",
+)
 @click.option(
     "--output",
     "-o",
@@ -31,12 +35,19 @@ if TYPE_CHECKING:
     help="Output format; github: annotations in the log of a workflow.",
 )
 @click.pass_obj
-def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], fix: bool, output: str) -> int:
+def command(
+    given: Given,
+    select: tuple[str, ...],
+    exclude: tuple[str, ...],
+    fix: bool,
+    output: str,
+) -> int:
     """Find what the project says rightly, and its author may regret.
 
-    Each rule has a code; docs/lint.md says why, and what to write instead. A comment `-- noqa: LK012` on its line says
-    that a finding is meant, and [tool.lakesql.lint] of pyproject.toml which rules are asked. Exits with 1 where
-    something is found, and with 2 where the project does not parse. Neither Java nor Spark is needed.
+    Each rule has a code; docs/lint.md says why, and what to write instead. A comment
+    `-- noqa: LK012` on its line says that a finding is meant, and [tool.lakesql.lint]
+    of pyproject.toml which rules are asked. Exits with 1 where something is found, and
+    with 2 where the project does not parse. Neither Java nor Spark is needed.
     """
     from lakesql.cli import project
 
@@ -54,7 +65,8 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], fix
 
 @dataclass(frozen=True, slots=True)
 class Linted:
-    """A project, the models of it that were linted, by which settings, and what was found. `is_whole`: all of it."""
+    """A project, the models of it that were linted, by which settings, and what was
+    found. `is_whole`: all of it."""
 
     manifest: Manifest
     settings: LintSettings
@@ -63,8 +75,11 @@ class Linted:
     findings: Sequence[LintFinding]
 
 
-def find_all(manifest: Manifest, select: Sequence[str], exclude: Sequence[str], options: Options) -> Linted:
-    """What is found in the selected models, and in the project as a whole where nothing is selected.
+def find_all(
+    manifest: Manifest, select: Sequence[str], exclude: Sequence[str], options: Options
+) -> Linted:
+    """What is found in the selected models, and in the project as a whole where nothing
+    is selected.
 
     Raises `ProjectError` where the project does not parse.
     """
@@ -81,13 +96,23 @@ def find_all(manifest: Manifest, select: Sequence[str], exclude: Sequence[str], 
     project.check_tests(manifest, compiled)
     check_seeds(manifest, manifest.seeds)
     is_whole = not (select or exclude or options.selector or manifest.selectors.default)
-    names = tuple(manifest.models) if is_whole else select_models(manifest, select, exclude, options)
-    findings = lint(manifest, settings, names, whole=is_whole, compiled=compiled, built=built)
+    names = (
+        tuple(manifest.models)
+        if is_whole
+        else select_models(manifest, select, exclude, options)
+    )
+    findings = lint(
+        manifest, settings, names, whole=is_whole, compiled=compiled, built=built
+    )
     return Linted(manifest, settings, names, is_whole, findings)
 
 
 def _fix(
-    manifest: Manifest, settings: LintSettings, names: Sequence[str], is_whole: bool, options: Options
+    manifest: Manifest,
+    settings: LintSettings,
+    names: Sequence[str],
+    is_whole: bool,
+    options: Options,
 ) -> Manifest:
     """The project with the files as `--fix` leaves them, which are written."""
     from lakesql.cli.report import say
@@ -104,7 +129,10 @@ def _fix(
     for path, text in fixed.texts.items():
         _write_text(find_directory(options) / path, text)
     if fixed.texts:
-        say(f"{count(fixed.count, 'finding')} fixed in {', '.join(sorted(fixed.texts))}.", options)
+        say(
+            f"{count(fixed.count, 'finding')} fixed in {', '.join(sorted(fixed.texts))}.",
+            options,
+        )
     return with_texts(manifest, fixed.texts)
 
 
@@ -116,7 +144,13 @@ def _write_text(path: Path, text: str) -> None:
     write_atomically(path, text.encode("utf-8-sig" if has_mark else "utf-8"))
 
 
-def _show(findings: Sequence[LintFinding], manifest: Manifest, models: int, output: str, options: Options) -> None:
+def _show(
+    findings: Sequence[LintFinding],
+    manifest: Manifest,
+    models: int,
+    output: str,
+    options: Options,
+) -> None:
     match output:
         case "github":
             from lakesql.lint.as_annotations import render_annotations
@@ -134,7 +168,9 @@ def _show(findings: Sequence[LintFinding], manifest: Manifest, models: int, outp
             _show_text(findings, manifest, models)
 
 
-def _show_text(findings: Sequence[LintFinding], manifest: Manifest, models: int) -> None:
+def _show_text(
+    findings: Sequence[LintFinding], manifest: Manifest, models: int
+) -> None:
     import sys
 
     from lakesql.cli.report import paint
@@ -144,7 +180,10 @@ def _show_text(findings: Sequence[LintFinding], manifest: Manifest, models: int)
     from lakesql.observe.text import printable
 
     for finding in findings:
-        text = printable(render_finding(finding, load_rule(finding.code).name, manifest.texts), keep="\n\t")
+        text = printable(
+            render_finding(finding, load_rule(finding.code).name, manifest.texts),
+            keep="\n\t",
+        )
         click.echo(paint(text, "yellow", sys.stdout))
     fixable = sum(1 for finding in findings if finding.edits)
     said = count(len(findings), "finding") if findings else "no findings"
@@ -153,8 +192,13 @@ def _show_text(findings: Sequence[LintFinding], manifest: Manifest, models: int)
 
 
 def _from_root(options: Options) -> str:
-    """The project's folder, from the root of the repository that a workflow has checked out, else from this folder."""
+    """The project's folder, from the root of the repository that a workflow has checked
+    out, else from this folder."""
     directory = find_directory(options).resolve()
     root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
-    inside = directory.relative_to(root).as_posix() if directory.is_relative_to(root) else "."
+    inside = (
+        directory.relative_to(root).as_posix()
+        if directory.is_relative_to(root)
+        else "."
+    )
     return "" if inside == "." else f"{inside}/"

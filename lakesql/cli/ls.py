@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 @click.command("ls", cls=Command)
 @select_options
 @click.option(
-    "--resource-type", type=click.Choice(["model", "stream", "seed", "test", "maintenance"]), help="List these only."
+    "--resource-type",
+    type=click.Choice(["model", "stream", "seed", "test", "maintenance"]),
+    help="List these only.",
 )
 @click.option(
     "--output",
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
     help="What a line holds; json: an object.",
 )
 @click.option(
-    "--orphans", is_flag=True, help="List tables and checkpoints instead that no model of the project has. Opens Spark."
+    "--orphans",
+    is_flag=True,
+    help="List tables and checkpoints instead that no model of the project has. Opens Spark.",
 )
 @click.pass_obj
 def command(
@@ -42,9 +46,10 @@ def command(
 ) -> None:
     """List models, streams and seeds, each after those it reads.
 
-    Data tests, and the tasks that maintain the models' tables, are listed where --select or --resource-type means them,
-    tasks that are written by hand always. The tasks of a model that is listed itself are only counted, on stderr,
-    unless --resource-type asks for them.
+    Data tests, and the tasks that maintain the models' tables, are listed where
+    --select or --resource-type means them, tasks that are written by hand always. The
+    tasks of a model that is listed itself are only counted, on stderr, unless
+    --resource-type asks for them.
     """
     from lakesql.cli import project, selection
     from lakesql.cli.report import say
@@ -64,28 +69,45 @@ def command(
         with_tasks=resource_type == "maintenance",
     )
     wanted = (
-        {resource_type} if resource_type else {"model", "stream", "seed", *(["maintenance", "test"] if asked else [])}
+        {resource_type}
+        if resource_type
+        else {"model", "stream", "seed", *(["maintenance", "test"] if asked else [])}
     )
-    listed = [node for node in nodes if node.resource_type in wanted or not (resource_type or node.is_appended)]
+    listed = [
+        node
+        for node in nodes
+        if node.resource_type in wanted or not (resource_type or node.is_appended)
+    ]
     folded = [] if resource_type else _tasks_beside_models(listed)
     if not listed:
         say("Nothing is selected.", given.options)
     shown = [node for node in listed if node not in folded]
-    click.echo("".join(f"{_line(manifest, node, output)}\n" for node in shown), nl=False)
+    click.echo(
+        "".join(f"{_line(manifest, node, output)}\n" for node in shown), nl=False
+    )
     if folded:
         count = "1 task" if len(folded) == 1 else f"{len(folded)} tasks"
-        say(f"{count} of these models' maintenance: --resource-type maintenance lists them.", given.options)
+        say(
+            f"{count} of these models' maintenance: --resource-type maintenance lists them.",
+            given.options,
+        )
 
 
 def _tasks_beside_models(nodes: Sequence[GraphNode]) -> list[GraphNode]:
-    """The tasks, other than those written by hand, whose models are among the nodes too."""
+    """The tasks, other than those written by hand, whose models are among the nodes
+    too."""
     models = {node.name for node in nodes if node.resource_type == "model"}
-    tasks = [node for node in nodes if node.resource_type == "maintenance" and node.is_appended]
+    tasks = [
+        node
+        for node in nodes
+        if node.resource_type == "maintenance" and node.is_appended
+    ]
     return [task for task in tasks if task.config["of"] in models]
 
 
 def _list_orphans(manifest: Manifest, options: Options) -> None:
-    """A line for each table and folder of a model that the project does not have: the model, what it is, and which."""
+    """A line for each table and folder of a model that the project does not have: the
+    model, what it is, and which."""
     from lakesql.cli.report import say
     from lakesql.run.seeds.seed import find_seed_tables
     from lakesql.run.state.drop import open_dropper
@@ -110,7 +132,11 @@ def _line(manifest: Manifest, node: GraphNode, output: str) -> str:
         case "json":
             return json.dumps(describe_node(manifest, node), ensure_ascii=False)
         case _:
-            kind = f"{node.resource_type}:" if node.resource_type in ("stream", "test") else ""
+            kind = (
+                f"{node.resource_type}:"
+                if node.resource_type in ("stream", "test")
+                else ""
+            )
             return f"{kind}{'.'.join(node.fqn)}"
 
 

@@ -13,19 +13,24 @@ from lakesql.cli.options import Command, Given
 @click.command("lsp", cls=Command)
 @click.pass_obj
 def command(given: Given) -> None:
-    """Serve an editor: what `parse` and `lint` say as one types, completion, docs, places and renames.
+    """Serve an editor: what `parse` and `lint` say as one types, completion, docs,
+    places and renames.
 
-    An editor starts it and talks to it over stdin and stdout, by the Language Server Protocol; docs/editors.md says how
-    it is set up. It looks at the projects of the editor's folders, on the target of --target. It writes no file, starts
-    no Java and asks no network. It needs the extra `lsp`.
+    An editor starts it and talks to it over stdin and stdout, by the Language Server
+    Protocol; docs/editors.md says how it is set up. It looks at the projects of the
+    editor's folders, on the target of --target. It writes no file, starts no Java and
+    asks no network. It needs the extra `lsp`.
     """
     from lakesql.cli.project import profile_folders, read_vars
     from lakesql.lsp.features import build_server
     from lakesql.lsp.project_reader import ServerOptions
 
     options = given.options
-    served = ServerOptions(options.target, read_vars(options.vars), partial(profile_folders, options))
+    served = ServerOptions(
+        options.target, read_vars(options.vars), partial(profile_folders, options)
+    )
     only = options.project_dir.absolute() if options.project_dir is not None else None
     server = build_server(served, only)
-    output, sys.stdout = sys.stdout, sys.stderr  # what anybody prints would be taken for an answer
+    # what anybody prints would be taken for an answer
+    output, sys.stdout = sys.stdout, sys.stderr
     server.start_io(sys.stdin.buffer, output.buffer)

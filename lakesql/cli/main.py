@@ -1,6 +1,7 @@
 """The command `lakesql`: which commands there are, and how every one of them ends.
 
-Nothing heavy is imported here, so that `lakesql --help` answers at once; a command imports what it needs inside.
+Nothing heavy is imported here, so that `lakesql --help` answers at once; a command
+imports what it needs inside.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from typing import NoReturn, cast
 import click
 
 from lakesql import __version__
-from lakesql.cli.options import COMMON_TITLE, Given, asks_for_json, common_options, write_options
+from lakesql.cli.options import (
+    COMMON_TITLE,
+    Given,
+    asks_for_json,
+    common_options,
+    write_options,
+)
 from lakesql.cli.report import report_error
 from lakesql.errors import UsageError
 from lakesql.secrets import find_secrets, guard
@@ -55,10 +62,12 @@ COMMANDS = {
     "drop": "Remove a model's table, dead letters, checkpoints and lease.",
     "clean": "Remove lakesql's own files from target/ and logs/.",
 }
-"""What each command does, as the list of `lakesql --help` says it: the first sentence of its own help."""
+"""What each command does, as the list of `lakesql --help` says it: the first sentence
+of its own help."""
 
 REMOVING = ("rebuild", "drop", "clean")
-"""Those that no suggestion names, as they remove or replace: somebody who has mistyped something else may run it."""
+"""Those that no suggestion names, as they remove or replace: somebody who has mistyped
+something else may run it."""
 
 COMMON = common_options()
 
@@ -86,23 +95,33 @@ command line is wrong, 3 --fail-on (plan, test).
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line `arguments`, this process's by default, and exit. No secret is shown on the way."""
+    """Run the command line `arguments`, this process's by default, and exit. No secret
+    is shown on the way."""
     _open_outputs()
     _guard_outputs()
     sys.exit(run_command(sys.argv[1:] if arguments is None else arguments))
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Run one command line and give its exit code; every error has been reported then."""
+    """Run one command line and give its exit code; every error has been reported
+    then."""
     given, stdout = Given(), sys.stdout
     try:
-        # Where the shell asks for completions, by an environment variable, this prints them and exits.
-        code = cli.main(list(arguments), prog_name="lakesql", standalone_mode=False, obj=given)
+        # Where the shell asks for completions, by an environment variable, this prints
+        # them and exits.
+        code = cli.main(
+            list(arguments), prog_name="lakesql", standalone_mode=False, obj=given
+        )
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
-        # An option that click does not know ends the reading before --log-format has been kept.
-        options = replace(given.options, log_format="json") if asks_for_json(arguments) else given.options
+        # An option that click does not know ends the reading before --log-format has
+        # been kept.
+        options = (
+            replace(given.options, log_format="json")
+            if asks_for_json(arguments)
+            else given.options
+        )
         return report_error(_usage_error(error), options)
     except (click.Abort, KeyboardInterrupt):
         return 130
@@ -111,29 +130,36 @@ def run_command(arguments: Sequence[str]) -> int:
     except SystemExit:
         if sys.stdout is stdout:
             raise
-        return _end_unread()  # click has met the broken pipe first: it replaces the output, and takes it for an error
+        # click has met the broken pipe first: it replaces the output, and takes it for
+        # an error
+        return _end_unread()
     except Exception as error:
         return report_error(error, given.options)
 
 
 def _end_unread() -> int:
-    """Whoever read the output has seen enough of it; Python would try to write the rest once more at its end."""
+    """Whoever read the output has seen enough of it; Python would try to write the rest
+    once more at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 0
 
 
 def _open_outputs() -> None:
-    """See that whatever is printed can be: there may be no output, or one that has not every character."""
+    """See that whatever is printed can be: there may be no output, or one that has not
+    every character."""
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  open as long as the process
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     if isinstance(sys.stdout, TextIOWrapper):
         # click goes round an output in ASCII, and so round what masks secrets in it
         is_ascii = codecs.lookup(sys.stdout.encoding).name == "ascii"
-        sys.stdout.reconfigure(encoding="utf-8" if is_ascii else None, errors="backslashreplace")
+        sys.stdout.reconfigure(
+            encoding="utf-8" if is_ascii else None, errors="backslashreplace"
+        )
 
 
 def _guard_outputs() -> None:
-    """Whatever is printed, by whomever: an error, a library's warning, a stack trace."""
+    """Whatever is printed, by whomever: an error, a library's warning, a stack
+    trace."""
     secrets = find_secrets(os.environ)
     if not secrets:
         return
@@ -144,7 +170,8 @@ def _guard_outputs() -> None:
 
 
 class LazyGroup(click.Group):
-    """The group of `COMMANDS`, each in a module of its own that is imported when it is asked for."""
+    """The group of `COMMANDS`, each in a module of its own that is imported when it is
+    asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order in which one meets them."""
@@ -156,21 +183,31 @@ class LazyGroup(click.Group):
             return None
         return cast("click.Command", import_module(f"lakesql.cli.{cmd_name}").command)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
         """The list of commands, of which none is imported for it."""
         with formatter.section("Commands"):
             formatter.write_dl([*COMMANDS.items()])
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_options(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
         """The commands, as that is what somebody looks for, then the options."""
         self.format_commands(ctx, formatter)
-        write_options("Options", [option for option in self.get_params(ctx) if option not in COMMON], ctx, formatter)
+        write_options(
+            "Options",
+            [option for option in self.get_params(ctx) if option not in COMMON],
+            ctx,
+            formatter,
+        )
         write_options(COMMON_TITLE, COMMON, ctx, formatter)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that `args` begin with; a `UsageError` that names the nearest one where there is none."""
+        """The command that `args` begin with; a `UsageError` that names the nearest one
+        where there is none."""
         if args[0] not in COMMANDS and not args[0].startswith("-"):
             harmless = [name for name in COMMANDS if name not in REMOVING]
             fix = suggest("command", args[0], harmless)
@@ -196,5 +233,13 @@ def cli(context: click.Context) -> None:
 def _usage_error(error: click.ClickException) -> UsageError:
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "lakesql"
-    said = answer("option", error.option_name) if isinstance(error, click.NoSuchOption) else ""
-    return UsageError.of("usage", error.format_message(), fix=said or f"`{path} --help` shows what there is.")
+    said = (
+        answer("option", error.option_name)
+        if isinstance(error, click.NoSuchOption)
+        else ""
+    )
+    return UsageError.of(
+        "usage",
+        error.format_message(),
+        fix=said or f"`{path} --help` shows what there is.",
+    )

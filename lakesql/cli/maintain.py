@@ -1,4 +1,5 @@
-"""`lakesql maintain`: compact tables, expire snapshots and remove orphaned files, without a run of their models."""
+"""`lakesql maintain`: compact tables, expire snapshots and remove orphaned files,
+without a run of their models."""
 
 from __future__ import annotations
 
@@ -16,8 +17,12 @@ if TYPE_CHECKING:
 
 
 @click.command("maintain", cls=Command)
-@click.argument("words", metavar="MODEL...", nargs=-1, required=True, shell_complete=complete_models)
-@click.option("--now", is_flag=True, help="Run every procedure, and not only those that are due.")
+@click.argument(
+    "words", metavar="MODEL...", nargs=-1, required=True, shell_complete=complete_models
+)
+@click.option(
+    "--now", is_flag=True, help="Run every procedure, and not only those that are due."
+)
 @click.option(
     "--unknown-files",
     type=click.Choice(["list", "delete"]),
@@ -25,12 +30,19 @@ if TYPE_CHECKING:
     "or delete what was listed. Nothing else is done.",
 )
 @click.pass_obj
-def command(given: Given, words: tuple[str, ...], now: bool, unknown_files: Literal["list", "delete"] | None) -> int:
-    """Maintain the tables of models: their own, their dead letters, and deleted keys that they remember.
+def command(
+    given: Given,
+    words: tuple[str, ...],
+    now: bool,
+    unknown_files: Literal["list", "delete"] | None,
+) -> int:
+    """Maintain the tables of models: their own, their dead letters, and deleted keys
+    that they remember.
 
-    A MODEL is a name, or what --select of other commands takes, such as 'tag:daily' or '*.expire_snapshots'.
-    `lakesql run` does so by itself, between two batches. A model that another runner has is left to that one; with
-    --now that is an error. Java is needed. The exit code is 1 if a procedure fails.
+    A MODEL is a name, or what --select of other commands takes, such as 'tag:daily' or
+    '*.expire_snapshots'. `lakesql run` does so by itself, between two batches. A model
+    that another runner has is left to that one; with --now that is an error. Java is
+    needed. The exit code is 1 if a procedure fails.
     """
     from lakesql.cli import project, selection
     from lakesql.cli.render import open_emitter
@@ -45,22 +57,42 @@ def command(given: Given, words: tuple[str, ...], now: bool, unknown_files: Lite
     for word in words:
         if word.isidentifier() and word not in manifest.written:
             project.check_model(manifest, word)
-    whole = {name: frozenset(task.name for task in maintenance_tasks(manifest.models[name])) for name in work.names}
+    whole = {
+        name: frozenset(task.name for task in maintenance_tasks(manifest.models[name]))
+        for name in work.names
+    }
     tasks = {**whole, **work.tasks}
     if unknown_files is not None:
-        tasks = {name: _orphan_tasks(manifest.models[name], chosen) for name, chosen in tasks.items()}
+        tasks = {
+            name: _orphan_tasks(manifest.models[name], chosen)
+            for name, chosen in tasks.items()
+        }
     if not any(tasks.values()):
         return 0
     compiled = compiled_files(manifest)
     compiled.compile(tasks)
-    with open_emitter(given.options, manifest.outputs, shlex.join(sys.argv[1:])) as emit:
-        jobs_by = maintenance_jobs(tasks, now or unknown_files is not None, unknown_files or "")
-        return 0 if run_models(manifest, compiled.selects(tasks), RunOptions(), emit, jobs_by=jobs_by) else 1
+    with open_emitter(
+        given.options, manifest.outputs, shlex.join(sys.argv[1:])
+    ) as emit:
+        jobs_by = maintenance_jobs(
+            tasks, now or unknown_files is not None, unknown_files or ""
+        )
+        return (
+            0
+            if run_models(
+                manifest, compiled.selects(tasks), RunOptions(), emit, jobs_by=jobs_by
+            )
+            else 1
+        )
 
 
 def _orphan_tasks(model: Model, chosen: Collection[str]) -> frozenset[str]:
     """Those of the chosen tasks that remove orphaned files."""
     from lakesql.model.maintenance_tasks import maintenance_tasks
 
-    removing = (task.name for task in maintenance_tasks(model) if task.procedure == "remove_orphan_files")
+    removing = (
+        task.name
+        for task in maintenance_tasks(model)
+        if task.procedure == "remove_orphan_files"
+    )
     return frozenset(removing) & frozenset(chosen)

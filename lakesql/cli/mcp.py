@@ -37,16 +37,26 @@ if TYPE_CHECKING:
     help="How long a run or tests may take. A run ends its batch first.",
 )
 @click.pass_obj
-def command(given: Given, allow: tuple[Allowance, ...], timeout: Duration, run_timeout: Duration) -> None:
-    """Answer an assistant's questions about the project, by the Model Context Protocol over stdin and stdout.
+def command(
+    given: Given, allow: tuple[Allowance, ...], timeout: Duration, run_timeout: Duration
+) -> None:
+    """Answer an assistant's questions about the project, by the Model Context Protocol
+    over stdin and stdout.
 
-    An assistant starts this itself; docs/assistants.md says how it is registered. Its tools answer what the commands of
-    their names print as JSON. They change nothing, show no secret and read nothing outside of the project, but for
-    the target's catalog; with --allow there are tools that run models and tests.
+    An assistant starts this itself; docs/assistants.md says how it is registered. Its
+    tools answer what the commands of their names print as JSON. They change nothing,
+    show no secret and read nothing outside of the project, but for the target's
+    catalog; with --allow there are tools that run models and tests.
     """
     import anyio  # the SDK's own
 
     from lakesql.cli.assistant.mcp_server import refuse_without_project, serve
 
     refuse_without_project(given.options)
-    anyio.run(serve, given.options, frozenset(allow), timeout.length_ms / 1000, run_timeout.length_ms / 1000)
+    anyio.run(
+        serve,
+        given.options,
+        frozenset(allow),
+        timeout.length_ms / 1000,
+        run_timeout.length_ms / 1000,
+    )

@@ -1,4 +1,5 @@
-"""The options that every command has, before and after the command's name, and those that choose models."""
+"""The options that every command has, before and after the command's name, and those
+that choose models."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the common options say, and those that choose models; None and '' where they say nothing."""
+    """What the common options say, and those that choose models; None and '' where they
+    say nothing."""
 
     target: str | None = None
     profiles_dir: Path | None = None
@@ -51,10 +53,15 @@ class MetricsAt:
 
 
 def find_directory(options: Options) -> Path:
-    """The project's directory: the named one, or the nearest upwards that is a project."""
+    """The project's directory: the named one, or the nearest upwards that is a
+    project."""
     from lakesql.project.files import find_project
 
-    return options.project_dir.absolute() if options.project_dir is not None else find_project(Path.cwd())
+    return (
+        options.project_dir.absolute()
+        if options.project_dir is not None
+        else find_project(Path.cwd())
+    )
 
 
 def find_outputs(options: Options) -> Outputs:
@@ -65,46 +72,90 @@ def find_outputs(options: Options) -> Outputs:
 
 
 class Given:
-    """The common options as the command line gives them, in two places, while it is being read."""
+    """The common options as the command line gives them, in two places, while it is
+    being read."""
 
     def __init__(self) -> None:
         self.options = Options()
 
-    def keep(self, context: click.Context, parameter: click.Parameter, value: Any) -> None:
-        """Take in one option: what stands after the command wins, and the command line wins over the environment."""
+    def keep(
+        self, context: click.Context, parameter: click.Parameter, value: Any
+    ) -> None:
+        """Take in one option: what stands after the command wins, and the command line
+        wins over the environment."""
         source = context.get_parameter_source(str(parameter.name))
         is_first = context.parent is None
-        if source is ParameterSource.COMMANDLINE or (source is ParameterSource.ENVIRONMENT and is_first):
+        if source is ParameterSource.COMMANDLINE or (
+            source is ParameterSource.ENVIRONMENT and is_first
+        ):
             self.options = replace(self.options, **{str(parameter.name): value})
 
 
 def asks_for_json(arguments: Sequence[str]) -> bool:
-    """Whether a command line that cannot be read says `--log-format json`: then its error is a line of JSON."""
+    """Whether a command line that cannot be read says `--log-format json`: then its
+    error is a line of JSON."""
     pairs = zip(arguments, [*arguments[1:], ""], strict=True)
     words = [word for first, word in pairs if first == "--log-format"]
-    words += [argument.partition("=")[2] for argument in arguments if argument.startswith("--log-format=")]
+    words += [
+        argument.partition("=")[2]
+        for argument in arguments
+        if argument.startswith("--log-format=")
+    ]
     return "json" in words
 
 
 def common_options() -> list[click.Parameter]:
-    """The common options, new ones for each command. `Given.keep` takes their values in."""
+    """The common options, new ones for each command. `Given.keep` takes their values
+    in."""
     word, directory = Filled(str), Filled(click.Path(file_okay=False, path_type=Path))
     return [
-        _common(["--target", "-t"], "TARGET", "Target of profiles.yml, if not the default one.", word),
-        _common(["--project-dir"], "DIR", "The project's folder, if not this one or above.", directory),
-        _common(["--profiles-dir"], "DIR", "Folder of profiles.yml, if not the project's or ~/.lakesql.", directory),
         _common(
-            ["--target-path"], "DIR", "Folder of compiled files and results, if not the project's target/.", directory
+            ["--target", "-t"],
+            "TARGET",
+            "Target of profiles.yml, if not the default one.",
+            word,
         ),
-        _common(["--log-path"], "DIR", "Folder of logs, if not the project's logs/.", directory),
+        _common(
+            ["--project-dir"],
+            "DIR",
+            "The project's folder, if not this one or above.",
+            directory,
+        ),
+        _common(
+            ["--profiles-dir"],
+            "DIR",
+            "Folder of profiles.yml, if not the project's or ~/.lakesql.",
+            directory,
+        ),
+        _common(
+            ["--target-path"],
+            "DIR",
+            "Folder of compiled files and results, if not the project's target/.",
+            directory,
+        ),
+        _common(
+            ["--log-path"],
+            "DIR",
+            "Folder of logs, if not the project's logs/.",
+            directory,
+        ),
         _common(["--vars"], "YAML", "Variables, such as '{big_order: 100}'."),
-        _common(["--log-format"], None, "How events and errors are written.", click.Choice(["text", "json"])),
+        _common(
+            ["--log-format"],
+            None,
+            "How events and errors are written.",
+            click.Choice(["text", "json"]),
+        ),
         _common(["--debug"], None, "Show the stack trace of an error.", flag=True),
     ]
 
 
 def _common(
-    names: list[str], metavar: str | None, text: str, kind: click.ParamType[Any] | None = None, flag: bool = False
+    names: list[str],
+    metavar: str | None,
+    text: str,
+    kind: click.ParamType[Any] | None = None,
+    flag: bool = False,
 ) -> click.Option:
     variable = "LAKESQL_" + names[0].removeprefix("--").replace("-", "_").upper()
     return click.Option(
@@ -114,7 +165,8 @@ def _common(
         help=text,
         is_flag=flag or None,  # False would let an option stand without its value
         envvar=variable,
-        is_eager=True,  # so that a wrong option after it is reported in the format that it asks for
+        # so that a wrong option after it is reported in the format that it asks for
+        is_eager=True,
         expose_value=False,
         callback=_keep,
     )
@@ -125,26 +177,32 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
 
 
 class Filled(click.ParamType[Any]):
-    """A value that is not empty, as one of a variable that a script has not set. `kind` reads it."""
+    """A value that is not empty, as one of a variable that a script has not set. `kind`
+    reads it."""
 
     def __init__(self, kind: Any) -> None:
         self.kind = click.types.convert_type(kind)
         self.name = self.kind.name
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
         """What `kind` makes of the value."""
         if value == "":
             self.fail("it is empty.", param, ctx)
         return self.kind.convert(value, param, ctx)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         """What `kind` offers."""
         offered: list[CompletionItem] = self.kind.shell_complete(ctx, param, incomplete)
         return offered
 
 
 class Command(click.Command):
-    """A command with the common options, and with options of several values: `--select a b --exclude c d`."""
+    """A command with the common options, and with options of several values: `--select
+    a b --exclude c d`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -152,40 +210,66 @@ class Command(click.Command):
         self.params = [*self.params, *self.common]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the command line, in which each value of an option of several values is given the option's name."""
-        several = {name for option in self.params if isinstance(option, Several) for name in option.opts}
+        """Read the command line, in which each value of an option of several values is
+        given the option's name."""
+        several = {
+            name
+            for option in self.params
+            if isinstance(option, Several)
+            for name in option.opts
+        }
         expanded = list(expand_several(args, several))
         ctx.meta["lakesql.arguments"] = tuple(expanded)
         return super().parse_args(ctx, expanded)
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_options(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
         """The command's own options, then the common ones."""
         own = [option for option in self.get_params(ctx) if option not in self.common]
         write_options("Options", own, ctx, formatter)
         write_options(COMMON_TITLE, self.common, ctx, formatter)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """What may stand next: another value, where an option of several values is open."""
+    def shell_complete(
+        self, ctx: click.Context, incomplete: str
+    ) -> list[CompletionItem]:
+        """What may stand next: another value, where an option of several values is
+        open."""
         before = ctx.meta.get("lakesql.arguments", ())
         for option in self.params:
-            if isinstance(option, Several) and len(before) > 1 and before[-2] in option.opts and incomplete[:1] != "-":
+            if (
+                isinstance(option, Several)
+                and len(before) > 1
+                and before[-2] in option.opts
+                and incomplete[:1] != "-"
+            ):
                 return option.shell_complete(ctx, incomplete)
         return super().shell_complete(ctx, incomplete)
 
 
 def write_options(
-    title: str, parameters: Sequence[click.Parameter], context: click.Context, formatter: click.HelpFormatter
+    title: str,
+    parameters: Sequence[click.Parameter],
+    context: click.Context,
+    formatter: click.HelpFormatter,
 ) -> None:
     """A section of the help that lists options."""
-    options = [parameter for parameter in parameters if isinstance(parameter, click.Option)]
-    rows = [row for option in options if (row := option.get_help_record(context)) is not None]
+    options = [
+        parameter for parameter in parameters if isinstance(parameter, click.Option)
+    ]
+    rows = [
+        row
+        for option in options
+        if (row := option.get_help_record(context)) is not None
+    ]
     if rows:
         with formatter.section(title):
             formatter.write_dl(rows)
 
 
 class Several(click.Option):
-    """An option that takes every word up to the next option, as dbt's `--select` does, and may be repeated."""
+    """An option that takes every word up to the next option, as dbt's `--select` does,
+    and may be repeated."""
 
 
 def expand_several(arguments: Sequence[str], several: set[str]) -> Iterator[str]:
@@ -197,7 +281,9 @@ def expand_several(arguments: Sequence[str], several: set[str]) -> Iterator[str]
             return
         if argument.startswith("-"):
             name, equals, _ = argument.partition("=")
-            open_option, has_value = (name, bool(equals)) if name in several else ("", False)
+            open_option, has_value = (
+                (name, bool(equals)) if name in several else ("", False)
+            )
         elif open_option:
             if has_value:
                 yield open_option
@@ -216,7 +302,8 @@ engine_option = click.option(
 
 
 def select_options(function: F) -> F:
-    """Gives a command `--select` and `--exclude`; `Options` has `--selector`, and what their words compare with."""
+    """Gives a command `--select` and `--exclude`; `Options` has `--selector`, and what
+    their words compare with."""
     directory = Filled(click.Path(file_okay=False, path_type=Path))
     kept: tuple[tuple[str, str, str, click.ParamType[Any]], ...] = (
         (
@@ -225,22 +312,46 @@ def select_options(function: F) -> F:
             "Folder of a manifest.json to compare with, and of the run_results.json of result:.",
             directory,
         ),
-        ("--against", "REF", "Commit to compare with: a branch, a tag, a hash.", Filled(str)),
-        ("--selector", "NAME", "What a selector of selectors.yml selects. May be repeated.", Filled(str)),
+        (
+            "--against",
+            "REF",
+            "Commit to compare with: a branch, a tag, a hash.",
+            Filled(str),
+        ),
+        (
+            "--selector",
+            "NAME",
+            "What a selector of selectors.yml selects. May be repeated.",
+            Filled(str),
+        ),
     )
     for name, metavar, text, kind in kept:
         several = name == "--selector"
         option = click.option(
-            name, metavar=metavar, type=kind, help=text, multiple=several, expose_value=False, callback=_keep
+            name,
+            metavar=metavar,
+            type=kind,
+            help=text,
+            multiple=several,
+            expose_value=False,
+            callback=_keep,
         )
         function = option(function)
     options = (
         (["--exclude"], "What to exclude, in the same words."),
-        (["--select", "-s"], "What to select, everything if left out. `lakesql --help` lists the words."),
+        (
+            ["--select", "-s"],
+            "What to select, everything if left out. `lakesql --help` lists the words.",
+        ),
     )
     for names, text in options:
         option = click.option(
-            *names, cls=Several, multiple=True, metavar="WORDS…", help=text, shell_complete=complete_models
+            *names,
+            cls=Several,
+            multiple=True,
+            metavar="WORDS…",
+            help=text,
+            shell_complete=complete_models,
         )
         function = option(function)
     return function
@@ -249,18 +360,26 @@ def select_options(function: F) -> F:
 def defer_options(function: F) -> F:
     """Gives a command `--defer` and `--favor-state`, which `Options` has."""
     for name, text in (
-        ("--favor-state", "With --defer: read the tables of --state even where this target has its own."),
+        (
+            "--favor-state",
+            "With --defer: read the tables of --state even where this target has its own.",
+        ),
         (
             "--defer",
             "Let ref of a model that is not selected, and has no table here, mean the table that --state names.",
         ),
     ):
-        function = click.option(name, is_flag=True, help=text, expose_value=False, callback=_keep)(function)
+        function = click.option(
+            name, is_flag=True, help=text, expose_value=False, callback=_keep
+        )(function)
     return function
 
 
-def read_interval(_context: click.Context, _parameter: click.Parameter, text: str) -> Duration:
-    """The interval that an option gives, as files write it. Raises `BadParameter` for anything else."""
+def read_interval(
+    _context: click.Context, _parameter: click.Parameter, text: str
+) -> Duration:
+    """The interval that an option gives, as files write it. Raises `BadParameter` for
+    anything else."""
     from lakesql.decode import node_of
     from lakesql.errors import Place
     from lakesql.project.duration import parse_duration
@@ -268,20 +387,34 @@ def read_interval(_context: click.Context, _parameter: click.Parameter, text: st
     try:
         return parse_duration(node_of(text, Place("")))
     except LakesqlError:
-        raise click.BadParameter(f"'{text}' is not an interval, such as '15 minutes'.") from None
+        raise click.BadParameter(
+            f"'{text}' is not an interval, such as '15 minutes'."
+        ) from None
 
 
-def complete_models(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names of models and seeds that begin with `incomplete`, by the names of files: nothing is parsed."""
+def complete_models(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The names of models and seeds that begin with `incomplete`, by the names of
+    files: nothing is parsed."""
     from lakesql.project.files import SEED_SUFFIX, find_files, read_text
     from lakesql.project.settings import SETTINGS_FILE, parse_settings
 
     directory = find_directory(context.ensure_object(Given).options)
     try:
-        paths = parse_settings(SETTINGS_FILE, read_text(directory / SETTINGS_FILE, SETTINGS_FILE)).paths
-        files = (*find_files(directory, paths.models, (".sql",)), *find_files(directory, paths.seeds, (SEED_SUFFIX,)))
+        paths = parse_settings(
+            SETTINGS_FILE, read_text(directory / SETTINGS_FILE, SETTINGS_FILE)
+        ).paths
+        files = (
+            *find_files(directory, paths.models, (".sql",)),
+            *find_files(directory, paths.seeds, (SEED_SUFFIX,)),
+        )
         names = sorted({path.stem for path in files})
     except (OSError, LakesqlError):  # completes nothing; a command will say why
         return []
     operators = incomplete[: len(incomplete) - len(incomplete.lstrip("+@"))]
-    return [CompletionItem(operators + name) for name in names if (operators + name).startswith(incomplete)]
+    return [
+        CompletionItem(operators + name)
+        for name in names
+        if (operators + name).startswith(incomplete)
+    ]

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from lakesql.graph.manifest import Manifest
 
 MOST_NOTES = 20
-"""How many notes are shown: of a large project all of them would hide the last line. Compiled files have them too."""
+"""How many notes are shown: of a large project all of them would hide the last line.
+Compiled files have them too."""
 
 
 @click.command("parse", cls=Command)
@@ -31,9 +32,10 @@ MOST_NOTES = 20
 def command(given: Given, dbt: Path | None) -> None:
     """Check every file of the project and write target/manifest.json.
 
-    Every SELECT is read too, and where a table may hold something else than one expects of it, a note says so.
-    Connections, the Avro schema of a stream, and what Spark alone knows of a SELECT are checked when a model runs.
-    Neither Java nor Spark is needed.
+    Every SELECT is read too, and where a table may hold something else than one expects
+    of it, a note says so. Connections, the Avro schema of a stream, and what Spark
+    alone knows of a SELECT are checked when a model runs. Neither Java nor Spark is
+    needed.
     """
     from lakesql.cli import project
     from lakesql.compile.compiled import compiled_files
@@ -51,14 +53,18 @@ def command(given: Given, dbt: Path | None) -> None:
     notes = _notes(manifest, compiled)
     shown = [*islice(notes, MOST_NOTES)]
     if more := sum(1 for _ in notes):
-        shown.append(f"note  {count(more, 'more note')}: `lakesql compile` writes each into its model's compiled file.")
+        shown.append(
+            f"note  {count(more, 'more note')}: `lakesql compile` writes each into its model's compiled file."
+        )
     if shown:
         click.echo("\n".join(shown))
     path = project.write_manifest(manifest, compiled)
     kinds = Counter(node.resource_type for node in manifest.graph.nodes.values())
     checked = f"{count(kinds['model'], 'model')} and {count(kinds['stream'], 'stream')}"
     if manifest.seeds:
-        checked = f"{count(kinds['model'], 'model')}, {count(kinds['stream'], 'stream')} and "
+        checked = (
+            f"{count(kinds['model'], 'model')}, {count(kinds['stream'], 'stream')} and "
+        )
         checked += count(kinds["seed"], "seed")
     if dbt is not None:
         _write_dbt(manifest, compiled, dbt)
@@ -80,7 +86,9 @@ def _write_dbt(manifest: Manifest, compiled: CompiledFiles, folder: Path) -> Non
         "catalog.json": dbt_catalog(manifest, compiled, selects, at),
     }
     for name, artifact in artifacts.items():
-        write_atomically(folder / name, json.dumps(artifact, ensure_ascii=False, indent=1) + "\n")
+        write_atomically(
+            folder / name, json.dumps(artifact, ensure_ascii=False, indent=1) + "\n"
+        )
 
 
 def _notes(manifest: Manifest, compiled: CompiledFiles) -> Iterator[str]:

@@ -40,10 +40,11 @@ def command(
 ) -> int:
     """Say what a change does to tables and streams, before it is run.
 
-    The project as it is, with what is not committed, is compared with what it was: without --against and --state at the
-    commit at which this branch has left the main branch. Neither Java nor Spark is needed,
-    and nothing is asked but the files; with --live the catalog, the checkpoints and the brokers are. The answer is kept
-    in target/plan.json, for the site of `lakesql docs`.
+    The project as it is, with what is not committed, is compared with what it was:
+    without --against and --state at the commit at which this branch has left the main
+    branch. Neither Java nor Spark is needed,
+    and nothing is asked but the files; with --live the catalog, the checkpoints and the
+    brokers are. The answer is kept in target/plan.json, for the site of `lakesql docs`.
     """
     from lakesql.cli.report import say
     from lakesql.cli.review import review_project
@@ -59,7 +60,10 @@ def command(
     try:
         write_last_plan(review, reviewed.files, reviewed.target, asked, now_ms())
     except OSError as error:  # what the plan says is what was asked for
-        say(f"{PLAN_FILE} of the target folder was not written: {error.strerror}", given.options)
+        say(
+            f"{PLAN_FILE} of the target folder was not written: {error.strerror}",
+            given.options,
+        )
     match output:
         case "json":
             from lakesql.review.as_json import render_json

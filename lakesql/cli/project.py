@@ -1,4 +1,5 @@
-"""From a command's options to the project on its target, and to what was selected of it."""
+"""From a command's options to the project on its target, and to what was selected of
+it."""
 
 from __future__ import annotations
 
@@ -29,16 +30,23 @@ if TYPE_CHECKING:
 
 
 def load_project(options: Options, *, asks: bool = False) -> Manifest:
-    """The project of the working directory, or of --project-dir, on the target that the options name.
+    """The project of the working directory, or of --project-dir, on the target that the
+    options name.
 
-    With `asks` the brokers are asked which tables the feeds of groups have now. Raises `LakesqlError` with everything
-    that is wrong with it, and what asking a broker raises.
+    With `asks` the brokers are asked which tables the feeds of groups have now. Raises
+    `LakesqlError` with everything that is wrong with it, and what asking a broker
+    raises.
     """
     overrides = read_vars(options.vars)
     directory = find_directory(options)
     with _without_collection():
         files = read_project(directory, find_outputs(options))
-        target = load_target(files.settings.profile, options.target, profile_folders(options, directory), os.environ)
+        target = load_target(
+            files.settings.profile,
+            options.target,
+            profile_folders(options, directory),
+            os.environ,
+        )
         load = loader(files, target, overrides)
         manifest = load_asked(load) if asks else load_known(load)
         check_vars(manifest, overrides)
@@ -47,8 +55,8 @@ def load_project(options: Options, *, asks: bool = False) -> Manifest:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """What is made in here stays until the process ends: the search for garbage would walk through all of it again and
-    again, while it is made and later."""
+    """What is made in here stays until the process ends: the search for garbage would
+    walk through all of it again and again, while it is made and later."""
     gc.disable()
     try:
         yield
@@ -58,46 +66,69 @@ def _without_collection() -> Iterator[None]:
 
 
 def load_files_and_target(options: Options) -> tuple[ProjectFiles, Target]:
-    """The project's files, of which none is read as what it declares, and the target with its paths.
+    """The project's files, of which none is read as what it declares, and the target
+    with its paths.
 
     Raises `LakesqlError`.
     """
     directory = find_directory(options)
     files = read_project(directory, find_outputs(options))
-    target = load_target(files.settings.profile, options.target, profile_folders(options, directory), os.environ)
+    target = load_target(
+        files.settings.profile,
+        options.target,
+        profile_folders(options, directory),
+        os.environ,
+    )
     return files, resolve_paths(target, directory)
 
 
 def show_warnings(manifest: Manifest, options: Options) -> None:
-    """Tell on stderr what somebody should know of the project, and what ends no command."""
+    """Tell on stderr what somebody should know of the project, and what ends no
+    command."""
     for problem in in_order(manifest.warnings):
         report_problem(problem, options, as_warning=True)
 
 
-def load_files(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]) -> Manifest:
-    """The manifest of these files, those that have not changed as they were read before."""
+def load_files(
+    files: ProjectFiles, target: Target, overrides: Mapping[str, Any]
+) -> Manifest:
+    """The manifest of these files, those that have not changed as they were read
+    before."""
     return load_known(loader(files, target, overrides))
 
 
 def loader(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]) -> Load:
-    """What reads the files as a project, those that have not changed as they were read before.
+    """What reads the files as a project, those that have not changed as they were read
+    before.
 
     Where none has, no more is read than somebody asks for.
     """
 
     def read(find_tables: FindTables) -> Manifest:
-        from lakesql.graph.load_manifest import load_manifest  # only here: often nothing has changed
+        # only here: often nothing has changed
+        from lakesql.graph.load_manifest import load_manifest
         from lakesql.graph.parse_cache import FileCache
 
         cache = FileCache(files.outputs.cache / "files.json")
         with _without_collection():
-            manifest = load_manifest(files, target, overrides, cache.read_declarations, cache.read_model, find_tables)
+            manifest = load_manifest(
+                files,
+                target,
+                overrides,
+                cache.read_declarations,
+                cache.read_model,
+                find_tables,
+            )
             cache.save()
         return manifest
 
     def load(find_tables: FindTables) -> Manifest:
-        project = KnownProject(files.outputs.cache / "project.json", files, target, overrides, os.environ)
-        return project.find(lambda: read(find_tables)) or project.keep(read(find_tables))
+        project = KnownProject(
+            files.outputs.cache / "project.json", files, target, overrides, os.environ
+        )
+        return project.find(lambda: read(find_tables)) or project.keep(
+            read(find_tables)
+        )
 
     return load
 
@@ -106,13 +137,20 @@ def write_manifest(manifest: Manifest, compiled: CompiledFiles) -> Path:
     """Write `manifest.json`, for other tools; where it is."""
     from lakesql.compile import manifest_file
 
-    return manifest_file.write_manifest(manifest, compiled, read_schemas(manifest, manifest.directory))
+    return manifest_file.write_manifest(
+        manifest, compiled, read_schemas(manifest, manifest.directory)
+    )
 
 
 def read_schemas(manifest: Manifest, folder: Path) -> dict[str, str]:
-    """The texts of the Avro schemas that streams name and that are below `folder`, by their paths."""
+    """The texts of the Avro schemas that streams name and that are below `folder`, by
+    their paths."""
     files = {path: folder / path for path in manifest.schema_paths}
-    return {path: file.read_text("utf-8", errors="replace") for path, file in files.items() if file.is_file()}
+    return {
+        path: file.read_text("utf-8", errors="replace")
+        for path, file in files.items()
+        if file.is_file()
+    }
 
 
 def profile_folders(options: Options, directory: Path) -> list[Path]:
@@ -123,7 +161,8 @@ def profile_folders(options: Options, directory: Path) -> list[Path]:
 
 
 def read_vars(text: str) -> Mapping[str, Any]:
-    """The mapping in `--vars`, YAML or JSON. Raises `UsageError` (`bad-vars`, `secret-in-vars`)."""
+    """The mapping in `--vars`, YAML or JSON. Raises `UsageError` (`bad-vars`,
+    `secret-in-vars`)."""
     if find_secrets(os.environ).are_in(text):
         raise UsageError.of(
             "secret-in-vars",
@@ -131,66 +170,94 @@ def read_vars(text: str) -> Mapping[str, Any]:
             why="A model's vars stand in its compiled SQL, for everybody to read.",
         )
     try:
-        return {name: node.plain() for name, node in parse_yaml("--vars", text).entries().items()}
+        return {
+            name: node.plain()
+            for name, node in parse_yaml("--vars", text).entries().items()
+        }
     except ProjectError as error:
         what = f"The value of --vars is not a mapping: {error.problems[0].what}"
         raise UsageError.of("bad-vars", what) from None
 
 
 def check_vars(manifest: Manifest, overrides: Mapping[str, Any]) -> None:
-    """Raise `UsageError` (`bad-vars`) where --vars has a variable that the project neither sets nor reads."""
+    """Raise `UsageError` (`bad-vars`) where --vars has a variable that the project
+    neither sets nor reads."""
     unset = overrides.keys() - manifest.settings.vars.entries().keys()
     if not unset:
         return
-    from lakesql.lint.templates_read import templates_read  # only here: most commands are given no variable
+    # only here: most commands are given no variable
+    from lakesql.lint.templates_read import templates_read
 
     read = {name for template in templates_read(manifest) for name in template.vars}
     for name in sorted(unset - read):
         what = f"--vars sets '{name}', and nothing in the project reads a variable of that name."
-        raise UsageError.of("bad-vars", what, fix=did_you_mean(name, {*read, *manifest.settings.vars.entries()}))
+        raise UsageError.of(
+            "bad-vars",
+            what,
+            fix=did_you_mean(name, {*read, *manifest.settings.vars.entries()}),
+        )
 
 
 def check_model(manifest: Manifest, name: str) -> None:
     """Raise `UsageError` (`unknown-model`) where no model has this name."""
     if name not in manifest.models:
-        raise UsageError.of("unknown-model", f"There is no model '{name}'.", fix=did_you_mean(name, manifest.models))
+        raise UsageError.of(
+            "unknown-model",
+            f"There is no model '{name}'.",
+            fix=did_you_mean(name, manifest.models),
+        )
 
 
-def said_words(selectors: Selectors, words: Sequence[str], exclude: Sequence[str], options: Options) -> tuple[str, ...]:
-    """The words of --select with those that --selector stands for; those of the default selector, where nothing is
-    said. Raises `UsageError` (`unknown-selector`)."""
+def said_words(
+    selectors: Selectors, words: Sequence[str], exclude: Sequence[str], options: Options
+) -> tuple[str, ...]:
+    """The words of --select with those that --selector stands for; those of the default
+    selector, where nothing is said. Raises `UsageError` (`unknown-selector`)."""
     for name in options.selector:
         if not re.fullmatch(r"[\w.-]+", name):
             selectors.find(name)  # is none: it would be several words
     named = options.selector
     if not (words or exclude or named) and selectors.default:
-        say(f"Nothing is selected: selector '{selectors.default}' is the default.", options)
+        say(
+            f"Nothing is selected: selector '{selectors.default}' is the default.",
+            options,
+        )
         named = (selectors.default,)
     return (*words, *(f"{SELECTOR}:{name}" for name in named))
 
 
 def check_tests(manifest: Manifest, compiled: CompiledFiles) -> None:
-    """Raise `ProjectError` with what is wrong with models and data tests, as far as their columns are known."""
+    """Raise `ProjectError` with what is wrong with models and data tests, as far as
+    their columns are known."""
     compiled.check(manifest.model_names)
     if manifest.data_tests:
-        from lakesql.unit.data_test_query import check_data_tests  # only here: it reads SQL
+        # only here: it reads SQL
+        from lakesql.unit.data_test_query import check_data_tests
 
         check_data_tests(manifest, compiled)
 
 
 def defer(manifest: Manifest, names: Collection[str], options: Options) -> Manifest:
-    """The manifest of a command that runs the models `names`, with what --defer says of the others that they join.
+    """The manifest of a command that runs the models `names`, with what --defer says of
+    the others that they join.
 
-    The catalog is asked which tables are there, unless --favor-state. Raises `UsageError` (`usage`, `state-missing`,
-    `state-outdated`, and what `defer_refs` raises), and what opening the catalog raises.
+    The catalog is asked which tables are there, unless --favor-state. Raises
+    `UsageError` (`usage`, `state-missing`, `state-outdated`, and what `defer_refs`
+    raises), and what opening the catalog raises.
     """
     if not options.defer:
         if options.favor_state:
-            raise UsageError.of("usage", "--favor-state says how --defer chooses.", fix="Add --defer, or leave it out.")
+            raise UsageError.of(
+                "usage",
+                "--favor-state says how --defer chooses.",
+                fix="Add --defer, or leave it out.",
+            )
         return manifest
     if options.state is None:
         raise UsageError.of(
-            "usage", "--defer needs --state DIR.", fix="Name the folder of the other target's manifest."
+            "usage",
+            "--defer needs --state DIR.",
+            fix="Name the folder of the other target's manifest.",
         )
     from lakesql.catalog.tables import look_in
     from lakesql.run.manifest.defer import defer_refs

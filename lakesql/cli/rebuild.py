@@ -1,4 +1,5 @@
-"""`lakesql rebuild`: fill the tables of models again, without a gap for those who read them."""
+"""`lakesql rebuild`: fill the tables of models again, without a gap for those who read
+them."""
 
 from __future__ import annotations
 
@@ -14,7 +15,13 @@ if TYPE_CHECKING:
 
 
 @click.command("rebuild", cls=Command)
-@click.argument("words", nargs=-1, required=True, metavar="SELECTION...", shell_complete=complete_models)
+@click.argument(
+    "words",
+    nargs=-1,
+    required=True,
+    metavar="SELECTION...",
+    shell_complete=complete_models,
+)
 @click.option(
     "--from",
     "start",
@@ -24,14 +31,22 @@ if TYPE_CHECKING:
     help="`start`: where the streams start. `earliest`: the first record that is there. Or a time, such as "
     "2026-01-31T12:00:00Z.",
 )
-@click.option("--dry-run", is_flag=True, help="Say how much would be read, and write nothing.")
-@click.option("--abandon", is_flag=True, help="Remove what a rebuild that broke off has written beside the table.")
+@click.option(
+    "--dry-run", is_flag=True, help="Say how much would be read, and write nothing."
+)
+@click.option(
+    "--abandon",
+    is_flag=True,
+    help="Remove what a rebuild that broke off has written beside the table.",
+)
 @click.option(
     "--accept-data-loss",
     is_flag=True,
     help="Take what the streams still hold, although their first records are gone.",
 )
-@click.option("--fail-fast", is_flag=True, help="End with the first model that fails for good.")
+@click.option(
+    "--fail-fast", is_flag=True, help="End with the first model that fails for good."
+)
 @click.pass_obj
 def command(
     given: Given,
@@ -44,8 +59,9 @@ def command(
 ) -> int:
     """Fill tables again from their streams, and exchange their rows in one commit.
 
-    A table keeps its rows until the new ones are complete, and its history, tags and grants after that. The model may
-    be run meanwhile. A rebuild that broke off is continued by the same command. Java is needed, for --dry-run too.
+    A table keeps its rows until the new ones are complete, and its history, tags and
+    grants after that. The model may be run meanwhile. A rebuild that broke off is
+    continued by the same command. Java is needed, for --dry-run too.
     """
     from lakesql.cli import project, selection
 
@@ -63,11 +79,19 @@ def command(
     from lakesql.run.rebuild import abandon_rebuilds, preview_rebuilds
 
     if abandon:
-        for name, was_there in abandon_rebuilds(manifest, names, lambda text: say(text, given.options)):
-            click.echo(f"{name}: {'its rebuild is removed' if was_there else 'no rebuild of it has been begun'}.")
+        for name, was_there in abandon_rebuilds(
+            manifest, names, lambda text: say(text, given.options)
+        ):
+            click.echo(
+                f"{name}: {'its rebuild is removed' if was_there else 'no rebuild of it has been begun'}."
+            )
         return 0
     for name, found in preview_rebuilds(
-        manifest, names, start_at, accept_data_loss, lambda text: say(text, given.options)
+        manifest,
+        names,
+        start_at,
+        accept_data_loss,
+        lambda text: say(text, given.options),
     ):
         click.echo(f"{name}: {found}")
     return 0
@@ -81,4 +105,6 @@ def read_start(text: str) -> RebuildFrom:
         case "start" | "earliest":
             return text
         case _:
-            return read_time(text, "no place to begin at", "Write --from start, --from earliest,")
+            return read_time(
+                text, "no place to begin at", "Write --from start, --from earliest,"
+            )

@@ -18,9 +18,18 @@ if TYPE_CHECKING:
 @click.command("record", cls=Command)
 @click.argument("name", metavar="STREAM")
 @click.option(
-    "--rows", type=click.IntRange(min=1), default=1000, show_default=True, help="About how many records: the newest."
+    "--rows",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="About how many records: the newest.",
 )
-@click.option("--mask", metavar="COLUMN", multiple=True, help="A column whose values are replaced. Repeatable.")
+@click.option(
+    "--mask",
+    metavar="COLUMN",
+    multiple=True,
+    help="A column whose values are replaced. Repeatable.",
+)
 @click.option(
     "--output",
     "-o",
@@ -30,13 +39,21 @@ if TYPE_CHECKING:
 )
 @click.option("--replace", is_flag=True, help="Remove what is recorded of the topics.")
 @click.pass_obj
-def command(given: Given, name: str, rows: int, mask: tuple[str, ...], output: Path | None, replace: bool) -> None:
+def command(
+    given: Given,
+    name: str,
+    rows: int,
+    mask: tuple[str, ...],
+    output: Path | None,
+    replace: bool,
+) -> None:
     """Record a sample of a stream's topics, to run models without the broker.
 
-    The target must read the stream from a broker: `lakesql record orders --target prod`. Nothing is written there, and
-    nothing held. Of a connection `sources/<kind>.py` the project's own code is run. The schemas that records name by
-    ids are fetched from their registry: into the folder that stands for it on the default target, or `_schemas` beside
-    the topics' folders.
+    The target must read the stream from a broker: `lakesql record orders --target
+    prod`. Nothing is written there, and nothing held. Of a connection
+    `sources/<kind>.py` the project's own code is run. The schemas that records name by
+    ids are fetched from their registry: into the folder that stands for it on the
+    default target, or `_schemas` beside the topics' folders.
     """
     from lakesql.cli import project
     from lakesql.counts import count
@@ -45,21 +62,48 @@ def command(given: Given, name: str, rows: int, mask: tuple[str, ...], output: P
     options = given.options
     manifest = project.load_project(options)
     folder = output.absolute() if output else _recorded_folder(manifest, name, options)
-    schemas = folder / "_schemas" if output else _schemas_folder(manifest, name, folder, options)
-    made = record_stream(manifest, name, rows, mask, folder, replace, lambda text: say(text, options), schemas)
+    schemas = (
+        folder / "_schemas"
+        if output
+        else _schemas_folder(manifest, name, folder, options)
+    )
+    made = record_stream(
+        manifest,
+        name,
+        rows,
+        mask,
+        folder,
+        replace,
+        lambda text: say(text, options),
+        schemas,
+    )
     for file in (*made.files, *made.schemas):
         click.echo(file)
-    left_out = f"; {count(made.left_out, 'record')} left out, which could not be masked" if made.left_out else ""
-    say(f"{count(sum(made.records.values()), 'record')} of {count(len(made.records), 'topic')}{left_out}", options)
+    left_out = (
+        f"; {count(made.left_out, 'record')} left out, which could not be masked"
+        if made.left_out
+        else ""
+    )
+    say(
+        f"{count(sum(made.records.values()), 'record')} of {count(len(made.records), 'topic')}{left_out}",
+        options,
+    )
 
 
-def _schemas_folder(manifest: Manifest, name: str, folder: Path, options: Options) -> Path:
-    """The folder that stands for the stream's registry on the profile's default target, or one in the recording."""
+def _schemas_folder(
+    manifest: Manifest, name: str, folder: Path, options: Options
+) -> Path:
+    """The folder that stands for the stream's registry on the profile's default target,
+    or one in the recording."""
     stream = manifest.streams.get(name)
     if stream is None or not stream.registry:
         return folder
     registry = _default_target(manifest, options).registries.get(stream.registry)
-    return Path(registry.path) if registry is not None and registry.path else folder / "_schemas"
+    return (
+        Path(registry.path)
+        if registry is not None and registry.path
+        else folder / "_schemas"
+    )
 
 
 def _default_target(manifest: Manifest, options: Options) -> Target:
@@ -70,7 +114,9 @@ def _default_target(manifest: Manifest, options: Options) -> Target:
 
     directory = find_directory(options)
     folders = profile_folders(options, directory)
-    return resolve_paths(load_target(manifest.settings.profile, None, folders, os.environ), directory)
+    return resolve_paths(
+        load_target(manifest.settings.profile, None, folders, os.environ), directory
+    )
 
 
 def _recorded_folder(manifest: Manifest, name: str, options: Options) -> Path:

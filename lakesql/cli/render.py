@@ -1,4 +1,5 @@
-"""Who shows a run's events: the console or lines of JSON, the log file, results for other tools, metrics, lineage."""
+"""Who shows a run's events: the console or lines of JSON, the log file, results for
+other tools, metrics, lineage."""
 
 from __future__ import annotations
 
@@ -25,26 +26,38 @@ if TYPE_CHECKING:
     from lakesql.graph.manifest import Manifest
 
 
-def open_emitter(options: Options, outputs: Outputs, command: str, others: Sequence[Renderer] = ()) -> Emitter:
-    """Takes a run's events to everybody who shows them, and to `others`; a context manager. `command` is the command
-    line."""
+def open_emitter(
+    options: Options, outputs: Outputs, command: str, others: Sequence[Renderer] = ()
+) -> Emitter:
+    """Takes a run's events to everybody who shows them, and to `others`; a context
+    manager. `command` is the command line."""
     secrets = find_secrets(os.environ)
-    results = RunResults(outputs.target / "run_results.json", command=secrets.redact(command), clock=now_ms)
+    results = RunResults(
+        outputs.target / "run_results.json",
+        command=secrets.redact(command),
+        clock=now_ms,
+    )
     log = LogFile(outputs.logs / "lakesql.log")
     if options.log_format == "json":
         return Emitter([results, log, JsonLines(sys.stdout), *others], secrets)
     lines = partial(read_line, options=options)
-    shown = console(sys.stdout, sys.stderr, environ=os.environ, clock=now_ms, read_line=lines)
+    shown = console(
+        sys.stdout, sys.stderr, environ=os.environ, clock=now_ms, read_line=lines
+    )
     return Emitter([results, log, shown, *others], secrets)
 
 
 @contextmanager
-def told(manifest: Manifest, selects: Mapping[str, Select], *, continuous: bool) -> Iterator[Sequence[Renderer]]:
-    """The renderer that tells the lineage of a run of these models; none where the target sends it nowhere."""
+def told(
+    manifest: Manifest, selects: Mapping[str, Select], *, continuous: bool
+) -> Iterator[Sequence[Renderer]]:
+    """The renderer that tells the lineage of a run of these models; none where the
+    target sends it nowhere."""
     if manifest.target.lineage is None:
         yield ()
         return
-    from lakesql.run.tell.tell_lineage import tell_lineage  # only here: it imports what is read of columns
+    # only here: it imports what is read of columns
+    from lakesql.run.tell.tell_lineage import tell_lineage
 
     with tell_lineage(manifest, selects, continuous=continuous) as renderer:
         yield (renderer,)
@@ -52,9 +65,13 @@ def told(manifest: Manifest, selects: Mapping[str, Select], *, continuous: bool)
 
 @contextmanager
 def served(
-    manifest: Manifest, names: tuple[str, ...], metrics: MetricsAt | None, options: Options
+    manifest: Manifest,
+    names: tuple[str, ...],
+    metrics: MetricsAt | None,
+    options: Options,
 ) -> Iterator[Sequence[Renderer]]:
-    """The renderer that keeps the metrics, which are served while this is open; none where nobody asked for them."""
+    """The renderer that keeps the metrics, which are served while this is open; none
+    where nobody asked for them."""
     if metrics is None:
         yield ()
         return
@@ -66,6 +83,8 @@ def served(
         {name: labels_of(model.table, name) for name, model in models.items()},
         {name: model.trigger for name, model in models.items()},
     )
-    with serve_metrics(kept, metrics.address, metrics.port, metrics.healthy_within.length_ms) as port:
+    with serve_metrics(
+        kept, metrics.address, metrics.port, metrics.healthy_within.length_ms
+    ) as port:
         say(f"Metrics are at http://{metrics.address}:{port}/metrics", options)
         yield (kept,)

@@ -12,12 +12,18 @@ from lakesql.cli.report import say
 
 @click.command("replay", cls=Command)
 @click.argument("name", metavar="MODEL", shell_complete=complete_models)
-@click.option("--dry-run", is_flag=True, help="Say what would become of the dead letters, and write nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say what would become of the dead letters, and write nothing.",
+)
 @click.pass_obj
 def command(given: Given, name: str, dry_run: bool) -> None:
-    """Read a model's dead letters again, through the model and its streams as they are now.
+    """Read a model's dead letters again, through the model and its streams as they are
+    now.
 
-    Those that can be used are written to the table, once, and marked as done; the others stay dead letters.
+    Those that can be used are written to the table, once, and marked as done; the
+    others stay dead letters.
     """
     from lakesql.cli import project
 
@@ -27,18 +33,28 @@ def command(given: Given, name: str, dry_run: bool) -> None:
     from lakesql.counts import count
     from lakesql.run.state.replay import replay
 
-    found = replay(manifest, name, dry_run=dry_run, say=lambda text: say(text, given.options))
+    found = replay(
+        manifest, name, dry_run=dry_run, say=lambda text: say(text, given.options)
+    )
     if found.finished:
-        click.echo(f"{name}: {count(found.finished, 'dead letter')} of a replay that broke off: done now.")
+        click.echo(
+            f"{name}: {count(found.finished, 'dead letter')} of a replay that broke off: done now."
+        )
     if not found.reasons:
         if not found.finished:
             click.echo(f"{name} has no dead letter to replay.")
         return
-    click.echo(f"{name}: {count(sum(found.reasons.values()), 'dead letter')} ({_listed(found.reasons)})")
+    click.echo(
+        f"{name}: {count(sum(found.reasons.values()), 'dead letter')} ({_listed(found.reasons)})"
+    )
     rows = count(found.rows, "row")
-    click.echo(f"  {found.done} {'would be' if dry_run else 'are'} done, with {rows} for the table")
+    click.echo(
+        f"  {found.done} {'would be' if dry_run else 'are'} done, with {rows} for the table"
+    )
     stay = sum(found.failing.values())
-    click.echo(f"  {stay} {'would stay' if dry_run else 'stay'}{f' ({_listed(found.failing)})' if stay else ''}")
+    click.echo(
+        f"  {stay} {'would stay' if dry_run else 'stay'}{f' ({_listed(found.failing)})' if stay else ''}"
+    )
 
 
 def _listed(reasons: Mapping[str, int]) -> str:

@@ -1,4 +1,5 @@
-"""How a command says on stderr what went wrong, and what somebody should know: as text, or as lines of JSON."""
+"""How a command says on stderr what went wrong, and what somebody should know: as text,
+or as lines of JSON."""
 
 from __future__ import annotations
 
@@ -15,11 +16,20 @@ import click
 
 from lakesql.cli.options import Options, find_directory
 from lakesql.clock import now_ms
-from lakesql.errors import InternalError, LakesqlError, Place, Problem, ProfileError, explain_missing, render_problem
+from lakesql.errors import (
+    InternalError,
+    LakesqlError,
+    Place,
+    Problem,
+    ProfileError,
+    explain_missing,
+    render_problem,
+)
 
 
 def report_error(error: Exception, options: Options) -> int:
-    """Show every problem that `error` stands for, and give the exit code of its kind."""
+    """Show every problem that `error` stands for, and give the exit code of its
+    kind."""
     if options.debug:
         _write("".join(traceback.format_exception(error)))
     known = explain(error)
@@ -29,9 +39,13 @@ def report_error(error: Exception, options: Options) -> int:
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """The problems as somebody walks through the files: those without a place first, each file from its top."""
+    """The problems as somebody walks through the files: those without a place first,
+    each file from its top."""
     places = ((problem.place or Place(""), problem) for problem in problems)
-    ordered = sorted(places, key=lambda found: (found[0].path, found[0].line or 0, found[0].column or 0))
+    ordered = sorted(
+        places,
+        key=lambda found: (found[0].path, found[0].line or 0, found[0].column or 0),
+    )
     return [problem for _, problem in ordered]
 
 
@@ -43,14 +57,21 @@ def explain(error: Exception) -> LakesqlError:
         case LakesqlError():
             return error
         case OSError():
-            what = f"{error.filename}: {error.strerror}." if error.filename else f"{error}."
+            what = (
+                f"{error.filename}: {error.strerror}."
+                if error.filename
+                else f"{error}."
+            )
             return ProfileError.of("not-accessible", what)
         case _:
             return InternalError.of_defect(error)
 
 
-def report_problem(problem: Problem, options: Options, *, as_warning: bool = False) -> None:
-    """Show one problem, with the line of the file that it stands in. A warning is one that ends no command."""
+def report_problem(
+    problem: Problem, options: Options, *, as_warning: bool = False
+) -> None:
+    """Show one problem, with the line of the file that it stands in. A warning is one
+    that ends no command."""
     if options.log_format == "json":
         _write_json("warning" if as_warning else "problem", asdict(problem))
         return
@@ -59,7 +80,12 @@ def report_problem(problem: Problem, options: Options, *, as_warning: bool = Fal
     source = read_line(problem.place, options) if problem.place else None
     text = render_problem(problem, source)
     text = f"warning{text.removeprefix('error')}" if as_warning else text
-    _write(paint(printable(text, keep="\n\t"), "yellow" if as_warning else "red", sys.stderr) + "\n")
+    _write(
+        paint(
+            printable(text, keep="\n\t"), "yellow" if as_warning else "red", sys.stderr
+        )
+        + "\n"
+    )
 
 
 def say(text: str, options: Options) -> None:
@@ -78,13 +104,15 @@ def _write_json(event: str, fields: Mapping[str, object]) -> None:
 
 
 def read_line(place: Place, options: Options) -> str | None:
-    """The text of the line at `place`, of a file of the project or, for a profile, of the working directory.
+    """The text of the line at `place`, of a file of the project or, for a profile, of
+    the working directory.
 
     None for a place without a line, and of a file that is not read for its size.
     """
     if not place.line:
         return None
-    from lakesql.project.files import read_text  # only here: most commands have no problem to show
+    # only here: most commands have no problem to show
+    from lakesql.project.files import read_text
 
     for folder in (find_directory(options), Path.cwd()):
         try:
@@ -99,29 +127,40 @@ def read_line(place: Place, options: Options) -> str | None:
 
 def is_colourful(output: TextIO) -> bool:
     """Whether an output is a terminal whose user has nothing against colours."""
-    return output.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return (
+        output.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM") != "dumb"
+    )
 
 
 def paint(text: str, colour: str, output: TextIO) -> str:
-    """The first word and the carets in a colour, the place bold, the quoted line faint: what the eye looks for."""
+    """The first word and the carets in a colour, the place bold, the quoted line faint:
+    what the eye looks for."""
     if not is_colourful(output):
         return text
     head, *rest = text.split("\n")
     condition, _, place = head.partition(" ")
-    lines = [f"{click.style(condition, fg=colour, bold=True)} {click.style(place, bold=True)}".rstrip()]
+    lines = [
+        f"{click.style(condition, fg=colour, bold=True)} {click.style(place, bold=True)}".rstrip()
+    ]
     for line in rest:
         gutter, bar, quoted = line.partition(" | ")
         if not bar or gutter.strip().strip("0123456789"):
             lines.append(line)
         elif quoted.strip() and not quoted.strip().strip("^"):
-            lines.append(click.style(gutter + bar, dim=True) + click.style(quoted, fg=colour, bold=True))
+            lines.append(
+                click.style(gutter + bar, dim=True)
+                + click.style(quoted, fg=colour, bold=True)
+            )
         else:
             lines.append(click.style(gutter + bar, dim=True) + quoted)
     return "\n".join(lines)
 
 
 def _write(text: str) -> None:
-    # Whatever cannot be written in this terminal's encoding is shown escaped rather than not at all.
+    # Whatever cannot be written in this terminal's encoding is shown escaped rather
+    # than not at all.
     encoding = sys.stderr.encoding or "utf-8"
     sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
     sys.stderr.flush()

@@ -1,4 +1,5 @@
-"""The two versions of a project that are compared: the files as they are, and as they were."""
+"""The two versions of a project that are compared: the files as they are, and as they
+were."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ from functools import partial
 from typing import Any
 
 from lakesql.cli.options import Options, find_directory, find_outputs
-from lakesql.cli.project import check_vars, profile_folders, read_schemas, read_vars, said_words
+from lakesql.cli.project import (
+    check_vars,
+    profile_folders,
+    read_schemas,
+    read_vars,
+    said_words,
+)
 from lakesql.compile.select import Select
 from lakesql.decode import node_of
 from lakesql.errors import LakesqlError, Place, Problem, ProjectError, UsageError
@@ -23,7 +30,13 @@ from lakesql.graph.parse_cache import FileCache
 from lakesql.graph.selector import Selection, asks_for, parse_selection, select_nodes
 from lakesql.project.duration import parse_duration
 from lakesql.project.files import ProjectFiles, read_project
-from lakesql.project.profiles import PROFILES_FILE, Target, find_output, load_target, resolve_paths
+from lakesql.project.profiles import (
+    PROFILES_FILE,
+    Target,
+    find_output,
+    load_target,
+    resolve_paths,
+)
 from lakesql.review.compare import compare, refuse_all
 from lakesql.review.states import find_states
 from lakesql.review.verdicts import Review
@@ -35,8 +48,9 @@ from lakesql.source.kinds import SOURCES
 
 @dataclass(frozen=True, slots=True)
 class ReviewedProject:
-    """What the change of the selected models of these files does. `target` is None where more is wrong with the project
-    than its models, and `unmatched` are the words of the selection that mean nothing."""
+    """What the change of the selected models of these files does. `target` is None
+    where more is wrong with the project than its models, and `unmatched` are the words
+    of the selection that mean nothing."""
 
     review: Review
     files: ProjectFiles
@@ -52,30 +66,50 @@ def review_project(
 ) -> ReviewedProject:
     """What the change of the selected models does.
 
-    The options say what they are compared with: a commit, the folder of a manifest, or else the main branch.
-    With `is_live` the tables in the catalog, checkpoints and topics are looked at, which needs the login that a run
-    needs. Raises `UsageError` where there is nothing to compare with, and `LakesqlError` for what the target has wrong.
+    The options say what they are compared with: a commit, the folder of a manifest, or
+    else the main branch. With `is_live` the tables in the catalog, checkpoints and
+    topics are looked at, which needs the login that a run needs. Raises `UsageError`
+    where there is nothing to compare with, and `LakesqlError` for what the target has
+    wrong.
     """
     with _open_former(options) as former:
         files = read_project(find_directory(options), find_outputs(options))
         try:
-            selectors = parse_selectors(files.selectors) if files.selectors is not None else Selectors()
-            selection = parse_selection(said_words(selectors, select, exclude, options), exclude, selectors.find)
+            selectors = (
+                parse_selectors(files.selectors)
+                if files.selectors is not None
+                else Selectors()
+            )
+            selection = parse_selection(
+                said_words(selectors, select, exclude, options), exclude, selectors.find
+            )
             for method in ("state", "result"):
                 if asks_for(selection, method):
-                    why, fix = "A plan has the models that are modified, whatever is selected.", f"Leave {method}: out."
-                    raise UsageError.of("bad-selector", f"A plan is not selected by {method}:.", why=why, fix=fix)
+                    why, fix = (
+                        "A plan has the models that are modified, whatever is selected.",
+                        f"Leave {method}: out.",
+                    )
+                    raise UsageError.of(
+                        "bad-selector",
+                        f"A plan is not selected by {method}:.",
+                        why=why,
+                        fix=fix,
+                    )
             compared = compare_with(options, former, files, selection)
         except ProjectError as error:
-            return ReviewedProject(refuse_all(files, error.problems, former.called), files)
+            return ReviewedProject(
+                refuse_all(files, error.problems, former.called), files
+            )
     review = with_live(options, compared) if is_live else compared.review
-    return ReviewedProject(review, files, compared.new.manifest.target, compared.unmatched)
+    return ReviewedProject(
+        review, files, compared.new.manifest.target, compared.unmatched
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Both versions, and what the change between them does. `unmatched` are the words of a selection that mean
-    nothing."""
+    """Both versions, and what the change between them does. `unmatched` are the words
+    of a selection that mean nothing."""
 
     old: Version | None
     new: Version
@@ -84,11 +118,16 @@ class Compared:
 
 
 def compare_with(
-    options: Options, former: Former, files: ProjectFiles, selected: Selection | Collection[str] | None = None
+    options: Options,
+    former: Former,
+    files: ProjectFiles,
+    selected: Selection | Collection[str] | None = None,
 ) -> Compared:
-    """What the change from the former version to `files` does to the selected models, or all.
+    """What the change from the former version to `files` does to the selected models,
+    or all.
 
-    Raises `ProjectError` where something else than models is wrong with the new version, and what `load_former` raises.
+    Raises `ProjectError` where something else than models is wrong with the new
+    version, and what `load_former` raises.
     """
     new = load_new(options, files)
     old = load_former(options, former, new)
@@ -96,22 +135,29 @@ def compare_with(
     seeds: Collection[str] = ()
     match selected:
         case None:
-            versions = [version.manifest for version in (new, old) if version is not None]
+            versions = [
+                version.manifest for version in (new, old) if version is not None
+            ]
             names: Collection[str] = {name for each in versions for name in each.models}
             seeds = {name for each in versions for name in each.seeds}
         case Selection():
             names, seeds, unmatched = _select(selected, old, new)
         case _:
             names = selected
-    gc.disable()  # what is made here stays: the search for garbage would walk through all of it again and again
+    # what is made here stays: the search for garbage would walk through all of it again
+    # and again
+    gc.disable()
     try:
-        return Compared(old, new, compare(old, new, names, former.called, seeds), unmatched)
+        return Compared(
+            old, new, compare(old, new, names, former.called, seeds), unmatched
+        )
     finally:
         gc.enable()
 
 
 def with_live(options: Options, compared: Compared) -> Review:
-    """The review with the tables, checkpoints and topics as they are, which needs the login that a run needs.
+    """The review with the tables, checkpoints and topics as they are, which needs the
+    login that a run needs.
 
     Of which topics nothing is known is told on stderr.
     """
@@ -123,31 +169,57 @@ def with_live(options: Options, compared: Compared) -> Review:
 
     review, old, new = compared.review, compared.old, compared.new
     folders = profile_folders(options, find_directory(options))
-    target = load_target(new.files.settings.profile, options.target, folders, os.environ)
+    target = load_target(
+        new.files.settings.profile, options.target, folders, os.environ
+    )
     compared_names = [it.name for it in (*review.models, *review.upstream)]
-    names = [name for name in compared_names if name in new.manifest.models and name not in new.problems]
+    names = [
+        name
+        for name in compared_names
+        if name in new.manifest.models and name not in new.problems
+    ]
     tables = {name: new.manifest.models[name].table for name in names}
-    selects = [select for name in names if isinstance(select := new.select(name), Select)]
-    streams = {name: select.streams[name] for select in selects for name in select.query.streams_read}
-    read = [stream for name, stream in streams.items() if reads_model(new.manifest, name) is None]
+    selects = [
+        select for name in names if isinstance(select := new.select(name), Select)
+    ]
+    streams = {
+        name: select.streams[name]
+        for select in selects
+        for name in select.query.streams_read
+    }
+    read = [
+        stream
+        for name, stream in streams.items()
+        if reads_model(new.manifest, name) is None
+    ]
     topics, unread = read_topics(target.connections, read)
     for sentence in unread:
         say(sentence, options)
-    return add_live(review, old, new, read_live(resolve_paths(target, new.files.directory), tables), topics)
+    return add_live(
+        review,
+        old,
+        new,
+        read_live(resolve_paths(target, new.files.directory), tables),
+        topics,
+    )
 
 
 def compared_states(options: Options) -> Mapping[str, frozenset[str]]:
-    """What each node is, by its id, compared with the version that the options name. Raises as `review_project`, and
-    `ProjectError` where something else than models is wrong."""
+    """What each node is, by its id, compared with the version that the options name.
+    Raises as `review_project`, and `ProjectError` where something else than models is
+    wrong."""
     with _open_former(options) as former:
-        new = load_new(options, read_project(find_directory(options), find_outputs(options)))
+        new = load_new(
+            options, read_project(find_directory(options), find_outputs(options))
+        )
         old = load_former(options, former, new)
         review = compare(old, new, list(new.manifest.models), former.called)
         return find_states(old, new, review)
 
 
 def load_new(options: Options, files: ProjectFiles) -> Version:
-    """The project as it is. Its models are compiled, so that each that compiles is known to."""
+    """The project as it is. Its models are compiled, so that each that compiles is
+    known to."""
     folders = profile_folders(options, find_directory(options))
     profile, environ = files.settings.profile, StandIns(os.environ)
     target = load_target(profile, options.target, folders, environ)
@@ -160,27 +232,42 @@ def load_new(options: Options, files: ProjectFiles) -> Version:
     cache.save()
     version = replace(version, schemas=read_schemas(version.manifest, files.directory))
     with suppress(ProjectError):  # each model says its own problems
-        version.compiled().check(name for name in version.manifest.models if name not in version.problems)
+        version.compiled().check(
+            name for name in version.manifest.models if name not in version.problems
+        )
     return version
 
 
 def load_former(options: Options, former: Former, new: Version) -> Version | None:
-    """The project as it was, read by this version of lakesql; None where there was none.
+    """The project as it was, read by this version of lakesql; None where there was
+    none.
 
     Raises `UsageError` (`old-unreadable`) where more is wrong with it than its models.
     """
     if not former.has_project:
         return None
     directory = new.files.directory
-    cache = FileCache(new.files.outputs.cache / "files.json")  # what has not changed since was parsed just now
+    # what has not changed since was parsed just now
+    cache = FileCache(new.files.outputs.cache / "files.json")
     try:
         files = read_project(former.folder)
-        seeds = tuple(replace(it, digest=former.seeds.get(it.path, it.digest)) for it in files.seeds)
-        files = replace(files, directory=directory, outputs=new.files.outputs, selectors=None, seeds=seeds)
+        seeds = tuple(
+            replace(it, digest=former.seeds.get(it.path, it.digest))
+            for it in files.seeds
+        )
+        files = replace(
+            files,
+            directory=directory,
+            outputs=new.files.outputs,
+            selectors=None,
+            seeds=seeds,
+        )
         target = _former_target(options, former, files, new)
         version = read_version(files, _loader(target, read_vars(options.vars), cache))
     except LakesqlError as error:
-        raise UsageError(_unreadable(former, problem) for problem in error.problems) from None
+        raise UsageError(
+            _unreadable(former, problem) for problem in error.problems
+        ) from None
     return replace(version, schemas=read_schemas(version.manifest, former.folder))
 
 
@@ -194,29 +281,45 @@ def _unreadable(former: Former, problem: Problem) -> Problem:
 def _open_former(options: Options) -> Iterator[Former]:
     ref, state = options.against, options.state
     if ref is not None and state is not None:
-        raise UsageError.of("usage", "--against and --state both say what is compared with.", fix="Leave out one.")
-    opened = open_commit(find_directory(options), ref) if state is None else open_state(state)
+        raise UsageError.of(
+            "usage",
+            "--against and --state both say what is compared with.",
+            fix="Leave out one.",
+        )
+    opened = (
+        open_commit(find_directory(options), ref)
+        if state is None
+        else open_state(state)
+    )
     with opened as former:
         yield former
 
 
-def _former_target(options: Options, former: Former, files: ProjectFiles, new: Version) -> Target:
-    """The target as it was; as it is, where profiles.yml is not kept beside the project.
+def _former_target(
+    options: Options, former: Former, files: ProjectFiles, new: Version
+) -> Target:
+    """The target as it was; as it is, where profiles.yml is not kept beside the
+    project.
 
-    A manifest names what its target has; where that leads, and how, is taken to be as it is now.
+    A manifest names what its target has; where that leads, and how, is taken to be as
+    it is now.
     """
     if former.target is not None:
         return _named_target(former.target, new.manifest.target)
     folders = profile_folders(options, find_directory(options))
     if options.profiles_dir is None and (former.folder / PROFILES_FILE).is_file():
         folders = [former.folder]
-    return load_target(files.settings.profile, options.target, folders, StandIns(os.environ))
+    return load_target(
+        files.settings.profile, options.target, folders, StandIns(os.environ)
+    )
 
 
 def _named_target(named: NamedTarget, now: Target) -> Target:
     place, known = Place(PROFILES_FILE), now.connections
     connections = {
-        name: it if (it := known.get(name)) is not None and it.kind == word else SOURCES[word].stand_in()
+        name: it
+        if (it := known.get(name)) is not None and it.kind == word
+        else SOURCES[word].stand_in()
         for name, word in named.connections.items()
     }
     return replace(
@@ -225,14 +328,27 @@ def _named_target(named: NamedTarget, now: Target) -> Target:
         namespace=named.namespace,
         catalog=replace(now.catalog, name=named.catalog),
         trigger=parse_duration(node_of(named.trigger, place)),
-        maintenance=node_of(named.maintenance, place) if named.maintenance is not None else None,
+        maintenance=node_of(named.maintenance, place)
+        if named.maintenance is not None
+        else None,
         connections=connections,
     )
 
 
-def _loader(target: Target, overrides: Mapping[str, Any], cache: FileCache) -> LoadFiles:
+def _loader(
+    target: Target, overrides: Mapping[str, Any], cache: FileCache
+) -> LoadFiles:
     def load(files: ProjectFiles) -> Manifest:
-        return load_known(partial(load_manifest, files, target, overrides, cache.read_declarations, cache.read_model))
+        return load_known(
+            partial(
+                load_manifest,
+                files,
+                target,
+                overrides,
+                cache.read_declarations,
+                cache.read_model,
+            )
+        )
 
     return load
 
@@ -240,13 +356,22 @@ def _loader(target: Target, overrides: Mapping[str, Any], cache: FileCache) -> L
 def _select(
     selection: Selection, old: Version | None, new: Version
 ) -> tuple[Collection[str], Collection[str], tuple[str, ...]]:
-    """The names of the selected models and seeds, those that are gone among them, and the words that mean nothing in
-    either."""
-    graphs: list[Graph] = [version.manifest.graph for version in (new, old) if version is not None]
+    """The names of the selected models and seeds, those that are gone among them, and
+    the words that mean nothing in either."""
+    graphs: list[Graph] = [
+        version.manifest.graph for version in (new, old) if version is not None
+    ]
     selected = [select_nodes(selection, graph) for graph in graphs]
     ids = {it for found in selected for it in found.ids}
-    unmatched = [word for word in selected[0].unmatched if all(word in found.unmatched for found in selected)]
-    models, seeds = (sorted(it.removeprefix(kind) for it in ids if it.startswith(kind)) for kind in ("model.", "seed."))
+    unmatched = [
+        word
+        for word in selected[0].unmatched
+        if all(word in found.unmatched for found in selected)
+    ]
+    models, seeds = (
+        sorted(it.removeprefix(kind) for it in ids if it.startswith(kind))
+        for kind in ("model.", "seed.")
+    )
     return models, seeds, tuple(unmatched)
 
 

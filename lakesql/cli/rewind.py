@@ -1,4 +1,5 @@
-"""`lakesql rewind`: make a model continue from another position than its checkpoint's."""
+"""`lakesql rewind`: make a model continue from another position than its
+checkpoint's."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     help="`ledger`: where the table stands. `checkpoint`: where the checkpoint stands, whatever the table holds. "
     "`start`: where the streams start. Or a time, such as 2026-01-31T12:00:00Z.",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print what would be done, and do nothing."
+)
 @click.option(
     "--allow-duplicates",
     is_flag=True,
@@ -37,12 +40,17 @@ if TYPE_CHECKING:
 )
 @click.pass_obj
 def command(
-    given: Given, name: str, to: str, dry_run: bool, allow_duplicates: bool, files: Literal["same", "new"] | None
+    given: Given,
+    name: str,
+    to: str,
+    dry_run: bool,
+    allow_duplicates: bool,
+    files: Literal["same", "new"] | None,
 ) -> None:
     """Make a model continue from another position.
 
-    Creates a new checkpoint and keeps the old one beside it. No row of a table is written or removed; the next run
-    continues from the new checkpoint.
+    Creates a new checkpoint and keeps the old one beside it. No row of a table is
+    written or removed; the next run continues from the new checkpoint.
     """
     from lakesql.cli import project
 
@@ -53,11 +61,17 @@ def command(
     from lakesql.run.state.rewind import rewind, settle
 
     if files is not None:
-        if settle(manifest, name, files == "same", lambda text: say(text, given.options)):
-            click.echo(f"Its files are {'those that it has read' if files == 'same' else 'new ones'}.")
+        if settle(
+            manifest, name, files == "same", lambda text: say(text, given.options)
+        ):
+            click.echo(
+                f"Its files are {'those that it has read' if files == 'same' else 'new ones'}."
+            )
             click.echo(f"Continue with: lakesql run --select {name}")
         else:
-            click.echo(f"No file that {name} has read has moved: there is nothing to say.")
+            click.echo(
+                f"No file that {name} has read has moved: there is nothing to say."
+            )
         return
 
     done = rewind(
@@ -68,7 +82,9 @@ def command(
         dry_run=dry_run,
         say=lambda text: say(text, given.options),
     )
-    click.echo(f"{name} {'would continue' if dry_run else 'continues'} elsewhere: it {done.because}.")
+    click.echo(
+        f"{name} {'would continue' if dry_run else 'continues'} elsewhere: it {done.because}."
+    )
     for stream, position in done.positions:
         click.echo(f"  {stream}: {position}")
     if done.aside:
@@ -82,11 +98,16 @@ def _read_target(text: str) -> RewindTo:
         case "ledger" | "checkpoint" | "start":
             return text
         case _:
-            return read_time(text, "no position to continue from", "Write --to ledger, --to checkpoint, --to start,")
+            return read_time(
+                text,
+                "no position to continue from",
+                "Write --to ledger, --to checkpoint, --to start,",
+            )
 
 
 def read_time(text: str, what: str, words: str) -> int:
-    """A time that has passed, in milliseconds since the epoch; one without a zone is in UTC. Raises `UsageError`."""
+    """A time that has passed, in milliseconds since the epoch; one without a zone is in
+    UTC. Raises `UsageError`."""
     from datetime import UTC, datetime
 
     from lakesql.clock import epoch_ms

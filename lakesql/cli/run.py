@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakesql.cli.options import Command, Given, MetricsAt, Options, defer_options, read_interval, select_options
+from lakesql.cli.options import (
+    Command,
+    Given,
+    MetricsAt,
+    Options,
+    defer_options,
+    read_interval,
+    select_options,
+)
 from lakesql.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,14 +51,20 @@ if TYPE_CHECKING:
     help="Continue although unread records are gone from their topic. The table's ledger keeps which.",
 )
 @click.option(
-    "--full-refresh", is_flag=True, help="Fill the tables again: the same as `lakesql rebuild` of the selection."
+    "--full-refresh",
+    is_flag=True,
+    help="Fill the tables again: the same as `lakesql rebuild` of the selection.",
 )
 @click.option(
     "--plan-first",
     is_flag=True,
     help="Show what a change since the last command does, as `lakesql plan --live` does, and ask. Needs a terminal.",
 )
-@click.option("--fail-fast", is_flag=True, help="End the run with the first model that fails for good.")
+@click.option(
+    "--fail-fast",
+    is_flag=True,
+    help="End the run with the first model that fails for good.",
+)
 @click.option(
     "--fail-if-empty",
     is_flag=True,
@@ -95,29 +109,51 @@ def command(
 ) -> int:
     """Run models: read what arrived in their streams, and write it to their tables.
 
-    A table that does not exist is created first. Ctrl-C ends the run between two batches.
+    A table that does not exist is created first. Ctrl-C ends the run between two
+    batches.
     """
     rebuild_from: RebuildFrom | None = None
     if full_refresh:
         if once is False:
             fix = "Rebuild first, and then run: lakesql run --full-refresh, lakesql run --continuous"
-            raise UsageError.of("usage", "--full-refresh ends when the tables are filled.", fix=fix)
+            raise UsageError.of(
+                "usage", "--full-refresh ends when the tables are filled.", fix=fix
+            )
         once, rebuild_from = True, "start"
     if plan_first and not sys.stdin.isatty():
         what = "`lakesql run --plan-first` asks before it changes anything, and this is no terminal."
-        raise UsageError.of("usage", what, fix="Leave it out, and see what the run would do with: lakesql plan --live")
+        raise UsageError.of(
+            "usage",
+            what,
+            fix="Leave it out, and see what the run would do with: lakesql plan --live",
+        )
     from lakesql.cli import selection
     from lakesql.run.job import RunOptions
 
-    work = selection.load_work(given.options, select, exclude, with_tasks=rebuild_from is None, asks=True)
+    work = selection.load_work(
+        given.options, select, exclude, with_tasks=rebuild_from is None, asks=True
+    )
     how = RunOptions(
-        continuous=work.manifest.target.run == "continuous" if once is None else not once,
+        continuous=work.manifest.target.run == "continuous"
+        if once is None
+        else not once,
         accept_data_loss=accept_data_loss,
         fail_fast=fail_fast,
         fail_if_empty=fail_if_empty,
     )
-    metrics = None if metrics_port is None else MetricsAt(metrics_address, metrics_port, healthy_within)
-    return run_selected(given.options, work, how, rebuild_from=rebuild_from, plan_first=plan_first, metrics=metrics)
+    metrics = (
+        None
+        if metrics_port is None
+        else MetricsAt(metrics_address, metrics_port, healthy_within)
+    )
+    return run_selected(
+        given.options,
+        work,
+        how,
+        rebuild_from=rebuild_from,
+        plan_first=plan_first,
+        metrics=metrics,
+    )
 
 
 def run_selected(
@@ -130,11 +166,13 @@ def run_selected(
     metrics: MetricsAt | None = None,
     build: Build | None = None,
 ) -> int:
-    """Compile and run the models of `work`, each after those that it reads, and show the progress. The exit code.
+    """Compile and run the models of `work`, each after those that it reads, and show
+    the progress. The exit code.
 
-    Of models whose maintenance alone is in it, the tasks that are due are run. With `rebuild_from` the models'
-    tables are filled again from there. With `plan_first` it is asked before anything is written, and the exit code is 1
-    where the answer is no. With `build` the tests of each model run too, and one whose tests fail has failed.
+    Of models whose maintenance alone is in it, the tasks that are due are run. With
+    `rebuild_from` the models' tables are filled again from there. With `plan_first` it
+    is asked before anything is written, and the exit code is 1 where the answer is no.
+    With `build` the tests of each model run too, and one whose tests fail has failed.
     """
     how = replace(how, is_brief=_is_brief(work, how))
     asked = RunRequest(options, work, how, rebuild_from, plan_first, metrics, build)
@@ -162,18 +200,30 @@ class RunRequest:
     @property
     def may_end_early(self) -> bool:
         """Whether the run does nothing where its models find nothing new."""
-        does_more = bool(self.work.tasks) or self.rebuild_from is not None or self.build is not None
-        return not (does_more or self.plan_first or self.how.continuous or self.how.accept_data_loss)
+        does_more = (
+            bool(self.work.tasks)
+            or self.rebuild_from is not None
+            or self.build is not None
+        )
+        return not (
+            does_more
+            or self.plan_first
+            or self.how.continuous
+            or self.how.accept_data_loss
+        )
 
 
 def _run(asked: RunRequest, ahead: Opening | None) -> int:
-    """Compile the models, ask or begin to review what their change does, and run those that find something new."""
+    """Compile the models, ask or begin to review what their change does, and run those
+    that find something new."""
     from lakesql.cli import project
     from lakesql.compile.compiled import compiled_files
     from lakesql.run.streams.found_columns import ask_topics
 
     work, names = asked.work, asked.names
-    manifest = ask_topics(project.defer(work.manifest, work.names, asked.options), work.names)
+    manifest = ask_topics(
+        project.defer(work.manifest, work.names, asked.options), work.names
+    )
     compiled = compiled_files(manifest)
     compiled.compile(names)
     if asked.plan_first and not _is_agreed_to(asked, manifest):
@@ -185,7 +235,9 @@ def _run(asked: RunRequest, ahead: Opening | None) -> int:
     selects = compiled.selects(names)
     if review is None and _finds_nothing_new(asked, manifest, selects):
         return _exit_code(manifest, names)
-    return _exit_code(manifest, names, succeeded=_run_jobs(asked, manifest, selects, review, ahead))
+    return _exit_code(
+        manifest, names, succeeded=_run_jobs(asked, manifest, selects, review, ahead)
+    )
 
 
 def _is_brief(work: Work, how: RunOptions) -> bool:
@@ -196,7 +248,8 @@ def _is_brief(work: Work, how: RunOptions) -> bool:
 
 
 def _ahead(asked: RunRequest) -> AbstractContextManager[Opening | None]:
-    """The session of the run, which is begun with before it is needed; none where it may not be needed."""
+    """The session of the run, which is begun with before it is needed; none where it
+    may not be needed."""
     manifest, names, how = asked.work.manifest, asked.names, asked.how
     if not names or asked.plan_first:
         return nullcontext()
@@ -208,7 +261,8 @@ def _ahead(asked: RunRequest) -> AbstractContextManager[Opening | None]:
 
 
 def _is_agreed_to(asked: RunRequest, manifest: Manifest) -> bool:
-    """Whether somebody who was shown what the change does wants it. Of no model nothing is asked."""
+    """Whether somebody who was shown what the change does wants it. Of no model nothing
+    is asked."""
     if not asked.names:
         return True
     from lakesql.cli.run_review import ask_first
@@ -217,7 +271,8 @@ def _is_agreed_to(asked: RunRequest, manifest: Manifest) -> bool:
 
 
 def _review_change(asked: RunRequest, manifest: Manifest) -> RunReview | None:
-    """A review of the models, if a file differs from what it was at the last command. It is worked out meanwhile.
+    """A review of the models, if a file differs from what it was at the last command.
+    It is worked out meanwhile.
 
     None where that was asked before, or the tables are filled again.
     """
@@ -229,13 +284,17 @@ def _review_change(asked: RunRequest, manifest: Manifest) -> RunReview | None:
     texts = {**manifest.texts, **project.read_schemas(manifest, manifest.directory)}
     if holds_files(manifest.outputs.target, texts):
         return None
-    from lakesql.cli.run_review import start_review  # only here: a project as it was needs none of it
+    # only here: a project as it was needs none of it
+    from lakesql.cli.run_review import start_review
 
     return start_review(asked.options, manifest, asked.names)
 
 
-def _finds_nothing_new(asked: RunRequest, manifest: Manifest, selects: Mapping[str, Select]) -> bool:
-    """Whether the models surely have nothing new to read. That is reported then, and the run is over."""
+def _finds_nothing_new(
+    asked: RunRequest, manifest: Manifest, selects: Mapping[str, Select]
+) -> bool:
+    """Whether the models surely have nothing new to read. That is reported then, and
+    the run is over."""
     if not asked.may_end_early:
         return False
     from lakesql.run.start.nothing_new import report_nothing_new
@@ -251,7 +310,8 @@ def _run_jobs(
     review: RunReview | None,
     ahead: Opening | None,
 ) -> bool:
-    """Run the models, or whatever is to be done with them, and show it; whether none failed."""
+    """Run the models, or whatever is to be done with them, and show it; whether none
+    failed."""
     from lakesql.cli import project
     from lakesql.run.models import run_models
 
@@ -272,33 +332,44 @@ def _run_jobs(
 
 
 @contextmanager
-def _open_events(asked: RunRequest, manifest: Manifest, selects: Mapping[str, Select]) -> Iterator[Emit]:
-    """Where the events of the run go: the screen, the logs, its metrics and the lineage."""
+def _open_events(
+    asked: RunRequest, manifest: Manifest, selects: Mapping[str, Select]
+) -> Iterator[Emit]:
+    """Where the events of the run go: the screen, the logs, its metrics and the
+    lineage."""
     from lakesql.cli.render import open_emitter, served, told
 
     options = asked.options
     with (
         served(manifest, tuple(selects), asked.metrics, options) as others,
         told(manifest, selects, continuous=asked.how.continuous) as lineage,
-        open_emitter(options, manifest.outputs, shlex.join(sys.argv[1:]), (*others, *lineage)) as emit,
+        open_emitter(
+            options, manifest.outputs, shlex.join(sys.argv[1:]), (*others, *lineage)
+        ) as emit,
     ):
         yield emit
 
 
-def _exit_code(manifest: Manifest, names: Sequence[str], *, succeeded: bool = True) -> int:
-    """0 where all that was to be done is done, the tables that have come into the feeds of groups among it."""
+def _exit_code(
+    manifest: Manifest, names: Sequence[str], *, succeeded: bool = True
+) -> int:
+    """0 where all that was to be done is done, the tables that have come into the feeds
+    of groups among it."""
     return 0 if succeeded and not manifest.lacks_tables(names) else 1
 
 
 def _choose_jobs(asked: RunRequest, manifest: Manifest) -> JobsBy | None:
-    """What puts other jobs in the place of the models' streams; None where nothing does."""
+    """What puts other jobs in the place of the models' streams; None where nothing
+    does."""
     from lakesql.run.maintain import maintenance_jobs
     from lakesql.run.rebuild import rebuild_jobs
 
     tasks = asked.work.tasks
     jobs_by: JobsBy | None = maintenance_jobs(tasks, at_once=False) if tasks else None
     if asked.rebuild_from is not None:
-        jobs_by = rebuild_jobs(manifest, asked.names, asked.rebuild_from, asked.how.accept_data_loss)
+        jobs_by = rebuild_jobs(
+            manifest, asked.names, asked.rebuild_from, asked.how.accept_data_loss
+        )
     if asked.build is not None:
         from lakesql.run.build import jobs_with_tests
 

@@ -1,4 +1,5 @@
-"""What a run says of a change since the last command that wrote the manifest, in the words of `lakesql plan`."""
+"""What a run says of a change since the last command that wrote the manifest, in the
+words of `lakesql plan`."""
 
 from __future__ import annotations
 
@@ -30,44 +31,66 @@ from lakesql.run.manifest.former import Former, open_state
 WAITS_S = 5.0
 """How long a run whose session is up waits for what is worked out meanwhile."""
 
-_SAID: frozenset[Verdict] = frozenset({"renamed", "next-batch", "alter", "rebuild", "breaks"})
+_SAID: frozenset[Verdict] = frozenset(
+    {"renamed", "next-batch", "alter", "rebuild", "breaks"}
+)
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class RunReview:
-    """What the change of the models that a run takes does: `found` once it is worked out, beside the run's start."""
+    """What the change of the models that a run takes does: `found` once it is worked
+    out, beside the run's start."""
 
     found: Future[Compared | None]
 
     def say(self, catalog: OpenCatalog, emit: Emit) -> None:
-        """Emit a note for each reason that the tables as they are leave standing. Fails no run.
+        """Emit a note for each reason that the tables as they are leave standing. Fails
+        no run.
 
-        A model that cannot go on is left to its own error: nothing is done of what else has changed in it. Of a model
-        without a table nothing is said.
+        A model that cannot go on is left to its own error: nothing is done of what else
+        has changed in it. Of a model without a table nothing is said.
         """
         try:
             compared = self.found.result(WAITS_S)
         except NotInTime:
-            emit(Noted("the project has changed; what that does is not worked out yet: lakesql plan", now_ms()))
+            emit(
+                Noted(
+                    "the project has changed; what that does is not worked out yet: lakesql plan",
+                    now_ms(),
+                )
+            )
             return
         if compared is None:
             return
         models = (*compared.review.models, *compared.review.upstream)
-        names = [it.name for it in models if it.name in compared.new.manifest.models and it.reasons]
+        names = [
+            it.name
+            for it in models
+            if it.name in compared.new.manifest.models and it.reasons
+        ]
         tables = {name: compared.new.manifest.models[name].table for name in names}
-        live = {name: found for name, table in tables.items() if (found := _look(catalog, table, name)) is not None}
+        live = {
+            name: found
+            for name, table in tables.items()
+            if (found := _look(catalog, table, name)) is not None
+        }
         for model in add_live(compared.review, compared.old, compared.new, live).models:
-            if model.name not in live or any(it.verdict == "refused" or is_refusal(it) for it in model.reasons):
+            if model.name not in live or any(
+                it.verdict == "refused" or is_refusal(it) for it in model.reasons
+            ):
                 continue
             for reason in model.reasons:
                 if reason.verdict in _SAID:
                     emit(Noted(reason_line(reason), now_ms(), model.name))
 
 
-def start_review(options: Options, manifest: Manifest, names: Sequence[str]) -> RunReview | None:
-    """Begin to compare the project with the manifest that is in its folder, before that is written anew.
+def start_review(
+    options: Options, manifest: Manifest, names: Sequence[str]
+) -> RunReview | None:
+    """Begin to compare the project with the manifest that is in its folder, before that
+    is written anew.
 
     None where there is none that can be read, or one of another target.
     """
@@ -85,21 +108,28 @@ def start_review(options: Options, manifest: Manifest, names: Sequence[str]) -> 
 
 
 def ask_first(options: Options, manifest: Manifest, names: Sequence[str]) -> bool:
-    """Show what the change does, with tables and checkpoints as they are, and ask; whether to run.
+    """Show what the change does, with tables and checkpoints as they are, and ask;
+    whether to run.
 
     Where nothing has changed, nobody is asked.
     """
     try:
         with open_state(manifest.outputs.target) as former:
             if not _is_of(former, manifest):
-                raise UsageError.of("state-outdated", f"{former.called} was written for another target.")
+                raise UsageError.of(
+                    "state-outdated", f"{former.called} was written for another target."
+                )
             files = read_project(find_directory(options), find_outputs(options))
             compared = compare_with(options, former, files, names)
     except UsageError as error:
         click.echo(f"What the change does is not known: {error.problems[0].what}")
     else:
         review = with_live(options, compared)
-        if not any(reason.verdict != "none" for model in review.models for reason in model.reasons):
+        if not any(
+            reason.verdict != "none"
+            for model in review.models
+            for reason in model.reasons
+        ):
             return True
         click.echo(render_text(review), nl=False)
     return click.confirm("Run?")
@@ -109,7 +139,9 @@ def _is_of(former: Former, manifest: Manifest) -> bool:
     return former.target is not None and former.target.name == manifest.target.name
 
 
-def _compare(options: Options, former: Former, names: Sequence[str], stack: ExitStack) -> Compared | None:
+def _compare(
+    options: Options, former: Former, names: Sequence[str], stack: ExitStack
+) -> Compared | None:
     with stack:
         try:
             files = read_project(find_directory(options), find_outputs(options))
@@ -122,7 +154,8 @@ def _compare(options: Options, former: Former, names: Sequence[str], stack: Exit
 
 
 def _look(catalog: OpenCatalog, table: TableName, model: str) -> LiveModel | None:
-    """The table, if there is one that can be read. Its checkpoint is compared as the query starts."""
+    """The table, if there is one that can be read. Its checkpoint is compared as the
+    query starts."""
     try:
         found = load_metadata(catalog, table)
     except LakesqlError:

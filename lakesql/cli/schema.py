@@ -1,4 +1,5 @@
-"""`lakesql schema`: the newest schemas of subjects, and those of the project's own files, as files of the project."""
+"""`lakesql schema`: the newest schemas of subjects, and those of the project's own
+files, as files of the project."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ from lakesql.cli.options import Command, Given
 def command(given: Given, action: str, names: tuple[str, ...]) -> None:
     """Write what is known of streams elsewhere into the project: `lakesql schema pull`.
 
-    Of streams that have a `registry` and declare no columns, the newest schema of the subject, which is their contract:
-    streams/schemas/SUBJECT.avsc, or .proto. Of the feed of a group, its tables: streams/STREAM.tables.yml. All of
-    those are asked for, or the streams that are named.
+    Of streams that have a `registry` and declare no columns, the newest schema of the
+    subject, which is their contract: streams/schemas/SUBJECT.avsc, or .proto. Of the
+    feed of a group, its tables: streams/STREAM.tables.yml. All of those are asked for,
+    or the streams that are named.
 
-    `lakesql schema write` writes the JSON Schemas of the project's own files, as this version of lakesql reads them,
-    into .schemas/, where editors find them: after an upgrade, or in a project that `lakesql init` has not made.
+    `lakesql schema write` writes the JSON Schemas of the project's own files, as this
+    version of lakesql reads them, into .schemas/, where editors find them: after an
+    upgrade, or in a project that `lakesql init` has not made.
     """
     if action == "write":
         _write(given, names)
@@ -45,11 +48,18 @@ def _write(given: Given, names: tuple[str, ...]) -> None:
     from lakesql.project.files import has_settings
 
     if names:
-        raise UsageError.of("usage", "`lakesql schema write` takes no streams.", fix="Leave them out.")
+        raise UsageError.of(
+            "usage", "`lakesql schema write` takes no streams.", fix="Leave them out."
+        )
     directory = find_directory(given.options)
     if not has_settings(directory):
-        raise UsageError.of("no-project", f"{directory} has no pyproject.toml with [tool.lakesql].")
+        raise UsageError.of(
+            "no-project", f"{directory} has no pyproject.toml with [tool.lakesql]."
+        )
     written = write_schemas(directory, schema_texts())
     for path, is_changed in written.items():
         click.echo(f"{path}{'' if is_changed else ' (unchanged)'}")
-    say(f"{count(len(written), 'schema')}, {sum(written.values())} changed", given.options)
+    say(
+        f"{count(len(written), 'schema')}, {sum(written.values())} changed",
+        given.options,
+    )

@@ -12,13 +12,21 @@ from lakesql.cli.options import Command, Given, select_options
 
 @click.command("seed", cls=Command)
 @select_options
-@click.option("--full-refresh", is_flag=True, help="Fill the tables of seeds that have not changed, too.")
+@click.option(
+    "--full-refresh",
+    is_flag=True,
+    help="Fill the tables of seeds that have not changed, too.",
+)
 @click.pass_obj
-def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], full_refresh: bool) -> int:
-    """Fill the tables of seeds with the rows of their files, where these or their contracts have changed.
+def command(
+    given: Given, select: tuple[str, ...], exclude: tuple[str, ...], full_refresh: bool
+) -> int:
+    """Fill the tables of seeds with the rows of their files, where these or their
+    contracts have changed.
 
-    The rows of a table are replaced in one commit, its columns with them. No Java is needed. `lakesql build` does so
-    too, before it runs models. Exit code 1: a seed fails; 2: a value in a file is wrong, and nothing is filled.
+    The rows of a table are replaced in one commit, its columns with them. No Java is
+    needed. `lakesql build` does so too, before it runs models. Exit code 1: a seed
+    fails; 2: a value in a file is wrong, and nothing is filled.
     """
     from lakesql.cli import project, selection
     from lakesql.cli.render import open_emitter, told
@@ -35,6 +43,8 @@ def command(given: Given, select: tuple[str, ...], exclude: tuple[str, ...], ful
     project.write_manifest(manifest, compiled_files(manifest))
     with (
         told(manifest, {}, continuous=False) as lineage,
-        open_emitter(given.options, manifest.outputs, shlex.join(sys.argv[1:]), lineage) as emit,
+        open_emitter(
+            given.options, manifest.outputs, shlex.join(sys.argv[1:]), lineage
+        ) as emit,
     ):
         return 0 if run_seeds(manifest, names, emit, is_forced=full_refresh) else 1

@@ -1,4 +1,5 @@
-"""What a command works on: the models, streams, tasks and tests that its options select of the project."""
+"""What a command works on: the models, streams, tasks and tests that its options select
+of the project."""
 
 from __future__ import annotations
 
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 class Work:
     """A project, and what a command runs of it.
 
-    `names` are models, each after those it reads; `tasks` are tasks of maintenance of other models, by these; `tests`
-    are data tests; `seeds` are the selected seeds, which not every command takes.
+    `names` are models, each after those it reads; `tasks` are tasks of maintenance of
+    other models, by these; `tests` are data tests; `seeds` are the selected seeds,
+    which not every command takes.
     """
 
     manifest: Manifest
@@ -45,29 +47,38 @@ def load_work(
     with_seeds: bool = False,
     asks: bool = False,
 ) -> Work:
-    """The project, and what is selected of it: models, tasks of maintenance, and with `with_tests` data tests, with
-    `with_seeds` seeds.
+    """The project, and what is selected of it: models, tasks of maintenance, and with
+    `with_tests` data tests, with `with_seeds` seeds.
 
-    Everything, where nothing is said, is all models: each maintains its own tables. An empty selection is told on
-    stderr, and so are the project's warnings. With `asks` brokers are asked for the tables of feeds. Raises what
-    `load_project` and `select` raise.
+    Everything, where nothing is said, is all models: each maintains its own tables. An
+    empty selection is told on stderr, and so are the project's warnings. With `asks`
+    brokers are asked for the tables of feeds. Raises what `load_project` and `select`
+    raise.
     """
     manifest = load_project(options, asks=asks)
     show_warnings(manifest, options)
     nodes = select(manifest, words, exclude, options, with_tests=with_tests)
     names = tuple(node.name for node in nodes if node.resource_type == "model")
     tasks: dict[str, frozenset[str]] = {}
-    is_chosen = bool(words or options.selector or (manifest.selectors.default and not exclude))
+    is_chosen = bool(
+        words or options.selector or (manifest.selectors.default and not exclude)
+    )
     for node in nodes:
         if is_chosen and with_tasks and node.resource_type == "maintenance":
             of = str(node.config["of"])
             if of not in names:
                 tasks[of] = tasks.get(of, frozenset()) | {node.name}
     tests = _tests_of(manifest, nodes, exclude, options) if with_tests else ()
-    seeds = tuple(node.name for node in nodes if with_seeds and node.resource_type == "seed")
+    seeds = tuple(
+        node.name for node in nodes if with_seeds and node.resource_type == "seed"
+    )
     if not names and not tasks and not tests and not seeds:
         only_seeds = any(node.resource_type == "seed" for node in nodes)
-        hint = " Seeds are filled by `lakesql seed` and `lakesql build`." if only_seeds else ""
+        hint = (
+            " Seeds are filled by `lakesql seed` and `lakesql build`."
+            if only_seeds
+            else ""
+        )
         say(f"No model is selected: nothing to do.{hint}", options)
     return Work(manifest, names, tasks, tests, seeds)
 
@@ -81,19 +92,26 @@ def select(
     with_tests: bool = False,
     with_tasks: bool = False,
 ) -> tuple[GraphNode, ...]:
-    """The selected models and streams, each after those it reads. Words that match nothing are told on stderr.
+    """The selected models and streams, each after those it reads. Words that match
+    nothing are told on stderr.
 
-    With `with_tests` data tests are among them, with `with_tasks` those tasks of maintenance too that nobody has
-    written and no word means. Tests and tasks of maintenance of an excluded model are excluded too.
+    With `with_tests` data tests are among them, with `with_tasks` those tasks of
+    maintenance too that nobody has written and no word means. Tests and tasks of
+    maintenance of an excluded model are excluded too.
 
     Raises `UsageError` (`bad-selector`).
     """
     words = said_words(manifest.selectors, words, exclude, options)
     selection = parse_selection(words, exclude, manifest.selectors.find)
-    has_tasks = with_tasks or bool(manifest.written) or any(_MEANS_TASKS.search(word) for word in words)
+    has_tasks = (
+        with_tasks
+        or bool(manifest.written)
+        or any(_MEANS_TASKS.search(word) for word in words)
+    )
     graph = manifest.graph
     if has_tasks:
-        from lakesql.graph.task_nodes import graph_with_tasks  # only here: few commands ask for tasks
+        # only here: few commands ask for tasks
+        from lakesql.graph.task_nodes import graph_with_tasks
 
         graph = graph_with_tasks(manifest)
     if with_tests and manifest.data_tests:
@@ -104,32 +122,49 @@ def select(
     selected = select_nodes(selection, graph)
     for word in selected.unmatched:
         say(f"'{word}' matches nothing. {_nearest(word, manifest)}".rstrip(), options)
-    excluded = select_nodes(Selection(selection.exclude, ()), graph).ids if selection.exclude else frozenset()
+    excluded = (
+        select_nodes(Selection(selection.exclude, ()), graph).ids
+        if selection.exclude
+        else frozenset()
+    )
     nodes = (graph.nodes[id_] for id_ in graph.order(selected.ids))
     return tuple(
         node
         for node in nodes
-        if node.resource_type in ("model", "stream", "seed") or excluded.isdisjoint(node.depends_on)
+        if node.resource_type in ("model", "stream", "seed")
+        or excluded.isdisjoint(node.depends_on)
     )
 
 
 def _known_graph(
-    graph: Graph, manifest: Manifest, selection: Selection, options: Options, *, with_tests: bool
+    graph: Graph,
+    manifest: Manifest,
+    selection: Selection,
+    options: Options,
+    *,
+    with_tests: bool,
 ) -> Graph:
-    """The graph, whose nodes know what a selection asks of them: another version of the project, an earlier run."""
+    """The graph, whose nodes know what a selection asks of them: another version of the
+    project, an earlier run."""
     if asks_for(selection, "state"):
         graph = with_states(graph, _compare(options))
     if asks_for(selection, "result"):
         from lakesql.observe.results import read_results
 
-        graph = with_results(graph, read_results(options.state or manifest.outputs.target, with_tests=with_tests))
+        graph = with_results(
+            graph,
+            read_results(
+                options.state or manifest.outputs.target, with_tests=with_tests
+            ),
+        )
     return graph
 
 
 def select_models(
     manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
 ) -> tuple[str, ...]:
-    """The names of the selected models, each after those it reads. An empty selection is told on stderr."""
+    """The names of the selected models, each after those it reads. An empty selection
+    is told on stderr."""
     nodes = select(manifest, words, exclude, options)
     names = tuple(node.name for node in nodes if node.resource_type == "model")
     if not names:
@@ -137,18 +172,25 @@ def select_models(
     return names
 
 
-def stored_models(manifest: Manifest, names: Sequence[str], options: Options) -> tuple[str, ...]:
-    """Those of the models that have a table. That none of them has is told on stderr."""
+def stored_models(
+    manifest: Manifest, names: Sequence[str], options: Options
+) -> tuple[str, ...]:
+    """Those of the models that have a table. That none of them has is told on
+    stderr."""
     stored = tuple(name for name in names if manifest.models[name].config.is_stored)
     if names and not stored:
-        say(f"{quoted(names)}: no row of a view is stored. It is as fresh as what it reads.", options)
+        say(
+            f"{quoted(names)}: no row of a view is stored. It is as fresh as what it reads.",
+            options,
+        )
     return stored
 
 
 def select_tables(
     manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of the selected models that have a table, each after those it reads, and of the selected seeds.
+    """The names of the selected models that have a table, each after those it reads,
+    and of the selected seeds.
 
     An empty selection is told on stderr.
     """
@@ -160,7 +202,9 @@ def select_tables(
     return stored_models(manifest, names, options), seeds
 
 
-def select_seeds(manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options) -> tuple[str, ...]:
+def select_seeds(
+    manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
+) -> tuple[str, ...]:
     """The names of the selected seeds. An empty selection is told on stderr."""
     nodes = select(manifest, words, exclude, options)
     names = tuple(node.name for node in nodes if node.resource_type == "seed")
@@ -172,9 +216,11 @@ def select_seeds(manifest: Manifest, words: Sequence[str], exclude: Sequence[str
 def select_tests(
     manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
 ) -> tuple[tuple[str, ...], tuple[DataTest, ...]]:
-    """The names of the selected models, and the data tests that are selected, or that test one of these models.
+    """The names of the selected models, and the data tests that are selected, or that
+    test one of these models.
 
-    As in dbt, a test of several models is one of each; and a test is excluded like a model, or with one that it tests.
+    As in dbt, a test of several models is one of each; and a test is excluded like a
+    model, or with one that it tests.
     """
     nodes = select(manifest, words, exclude, options, with_tests=True)
     names = tuple(node.name for node in nodes if node.resource_type == "model")
@@ -182,19 +228,28 @@ def select_tests(
 
 
 def _tests_of(
-    manifest: Manifest, nodes: Sequence[GraphNode], exclude: Sequence[str], options: Options
+    manifest: Manifest,
+    nodes: Sequence[GraphNode],
+    exclude: Sequence[str],
+    options: Options,
 ) -> tuple[DataTest, ...]:
     from lakesql.graph.find_tests import tested_ids
 
-    selected, excluded = {node.id for node in nodes}, _excluded(manifest, exclude, options)
+    selected, excluded = (
+        {node.id for node in nodes},
+        _excluded(manifest, exclude, options),
+    )
     return tuple(
         test
         for test in manifest.data_tests
-        if not selected.isdisjoint({test.id, *tested_ids(test)}) and excluded.isdisjoint({test.id, *tested_ids(test)})
+        if not selected.isdisjoint({test.id, *tested_ids(test)})
+        and excluded.isdisjoint({test.id, *tested_ids(test)})
     )
 
 
-def _excluded(manifest: Manifest, exclude: Sequence[str], options: Options) -> frozenset[str]:
+def _excluded(
+    manifest: Manifest, exclude: Sequence[str], options: Options
+) -> frozenset[str]:
     if not exclude:
         return frozenset()
     selection = parse_selection(exclude, [], manifest.selectors.find)
@@ -208,26 +263,36 @@ def _excluded(manifest: Manifest, exclude: Sequence[str], options: Options) -> f
 def _compare(options: Options) -> Mapping[str, frozenset[str]]:
     if options.state is None and options.against is None:
         fix = "Name it: --state DIR or --against REF."
-        raise UsageError.of("bad-selector", "state: compares with another version of the project.", fix=fix)
-    from lakesql.cli.review import compared_states  # only here: it reads the project in both versions
+        raise UsageError.of(
+            "bad-selector",
+            "state: compares with another version of the project.",
+            fix=fix,
+        )
+    # only here: it reads the project in both versions
+    from lakesql.cli.review import compared_states
 
     return compared_states(options)
 
 
 _MEANS_TASKS = re.compile(r"[+@.]|maintenance|selector:")
-"""What is in each word of a selection that may mean a task of maintenance: by its name, as a reader, or by its type."""
+"""What is in each word of a selection that may mean a task of maintenance: by its name,
+as a reader, or by its type."""
 
 
 def _nearest(word: str, manifest: Manifest) -> str:
-    """A suggestion for a plain name, with the operators that it has: the nearest model or seed, or the stream of this
-    name."""
+    """A suggestion for a plain name, with the operators that it has: the nearest model
+    or seed, or the stream of this name."""
     found = _PLAIN.fullmatch(word)
     if found is None:
         return ""
     before, name, after = found.groups()
     near = {model.lower(): model for model in manifest.models}
     near |= {seed.lower(): seed for seed in manifest.seeds}
-    near |= {stream.lower(): f"stream:{stream}" for stream in manifest.streams if stream.lower() not in near}
+    near |= {
+        stream.lower(): f"stream:{stream}"
+        for stream in manifest.streams
+        if stream.lower() not in near
+    }
     close = difflib.get_close_matches(name.lower(), near, n=1, cutoff=0.6)
     return f"Did you mean '{before}{near[close[0]]}{after}'?" if close else ""
 

@@ -13,15 +13,20 @@ HOST = "127.0.0.1"
 
 
 def serve_folder(folder: Path, port: int, started: Callable[[str], None]) -> None:
-    """Serve the folder to browsers of this machine until it is interrupted. `started` is given the address.
+    """Serve the folder to browsers of this machine until it is interrupted. `started`
+    is given the address.
 
     Raises `UsageError` (`usage`) where something else listens there.
     """
     try:
-        server = ThreadingHTTPServer((HOST, port), partial(_QuietHandler, directory=str(folder)))
+        server = ThreadingHTTPServer(
+            (HOST, port), partial(_QuietHandler, directory=str(folder))
+        )
     except OSError as error:
         what = f"Nothing can be served on port {port}: {error.strerror}."
-        raise UsageError.of("usage", what, fix="Name another one: --port 0 takes any that is free.") from None
+        raise UsageError.of(
+            "usage", what, fix="Name another one: --port 0 takes any that is free."
+        ) from None
     with server:
         started(f"http://{HOST}:{server.server_port}/")
         try:

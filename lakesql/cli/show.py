@@ -21,26 +21,53 @@ if TYPE_CHECKING:
 
 @click.command("show", cls=Command)
 @click.argument("name", metavar="MODEL", shell_complete=complete_models)
-@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Maximum number of rows.")
 @click.option(
-    "--output", "-o", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Maximum number of rows.",
 )
-@click.option("--dead-letters", is_flag=True, help="Show the model's dead letters: records that could not be used.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output format.",
+)
+@click.option(
+    "--dead-letters",
+    is_flag=True,
+    help="Show the model's dead letters: records that could not be used.",
+)
 @click.option(
     "--at",
     type=click.Choice(["consistent"]),
     help="Of a group with consistent=True: the rows up to the last transaction that all of its tables have.",
 )
-@click.option("--preview", is_flag=True, help="Run the SELECT over the first records of its stream; write nothing.")
+@click.option(
+    "--preview",
+    is_flag=True,
+    help="Run the SELECT over the first records of its stream; write nothing.",
+)
 @click.pass_obj
 def command(
-    given: Given, name: str, limit: int, output: str, dead_letters: bool, at: str | None, preview: bool
+    given: Given,
+    name: str,
+    limit: int,
+    output: str,
+    dead_letters: bool,
+    at: str | None,
+    preview: bool,
 ) -> None:
-    """Show rows of a model's table, in no order. Without --preview, no Java is needed but for a view.
+    """Show rows of a model's table, in no order. Without --preview, no Java is needed
+    but for a view.
 
     MODEL may be a seed too.
 
-    A table that is wider than the terminal is shown with a line for each column of a row.
+    A table that is wider than the terminal is shown with a line for each column of a
+    row.
     """
     from lakesql.cli import project
     from lakesql.cli.rows import render_json, render_rows
@@ -48,26 +75,44 @@ def command(
     from lakesql.graph.manifest import is_stored
 
     if dead_letters and preview:
-        raise UsageError.of("usage", "--preview writes nothing, so it has no --dead-letters.", fix="Leave one out.")
+        raise UsageError.of(
+            "usage",
+            "--preview writes nothing, so it has no --dead-letters.",
+            fix="Leave one out.",
+        )
     if at and (preview or dead_letters):
-        raise UsageError.of("usage", "--at shows a table's rows.", fix="Leave --preview and --dead-letters out.")
+        raise UsageError.of(
+            "usage",
+            "--at shows a table's rows.",
+            fix="Leave --preview and --dead-letters out.",
+        )
     manifest = project.load_project(given.options)
     if name not in manifest.seeds:
         project.check_model(manifest, name)
     elif preview or dead_letters:
-        raise UsageError.of("usage", f"'{name}' is a seed: it has neither a SELECT nor dead letters.")
+        raise UsageError.of(
+            "usage", f"'{name}' is a seed: it has neither a SELECT nor dead letters."
+        )
     if preview or not is_stored(manifest, name):
         columns, rows, note = _preview(manifest, name, limit, given.options)
     else:
-        columns, rows, note = _stored(manifest, name, limit, dead_letters, at is not None)
+        columns, rows, note = _stored(
+            manifest, name, limit, dead_letters, at is not None
+        )
     is_json = output == "json"
-    width = shutil.get_terminal_size(fallback=(sys.maxsize, 0)).columns  # a pipe gets one row a line
-    click.echo(render_json(columns, rows) if is_json else render_rows(columns, rows, width), nl=False)
+    # a pipe gets one row a line
+    width = shutil.get_terminal_size(fallback=(sys.maxsize, 0)).columns
+    click.echo(
+        render_json(columns, rows) if is_json else render_rows(columns, rows, width),
+        nl=False,
+    )
     if note:
         say(note, given.options)
 
 
-def _stored(manifest: Manifest, name: str, limit: int, dead_letters: bool, is_consistent: bool) -> Shown:
+def _stored(
+    manifest: Manifest, name: str, limit: int, dead_letters: bool, is_consistent: bool
+) -> Shown:
     from lakesql.catalog.connect import open_catalog
     from lakesql.catalog.tables import load_table_state, missing_table, read_rows
     from lakesql.graph.manifest import own_table
@@ -79,22 +124,35 @@ def _stored(manifest: Manifest, name: str, limit: int, dead_letters: bool, is_co
         raise missing_table(catalog, table, f"Fill it: lakesql seed --select {name}")
     if dead_letters:
         table = table.dead_letter
-        if load_table_state(catalog, table) is None:  # it is created with the first dead letter
+        # it is created with the first dead letter
+        if load_table_state(catalog, table) is None:
             return (), (), f"'{name}' has no dead letters: there is no table {table}."
     snapshot = _consistent_snapshot(manifest, name, catalog) if is_consistent else None
     columns, rows = read_rows(catalog, table, limit, snapshot)
-    shown = [at for at, column in enumerate(columns) if not is_reserved(column)]  # others are a refresh's own
+    # others are a refresh's own
+    shown = [at for at, column in enumerate(columns) if not is_reserved(column)]
     rows = [tuple(row[at] for at in shown) for row in rows]
-    return tuple(columns[at] for at in shown), rows, "" if rows or not limit else f"{table} has no rows."
+    return (
+        tuple(columns[at] for at in shown),
+        rows,
+        "" if rows or not limit else f"{table} has no rows.",
+    )
 
 
-def _consistent_snapshot(manifest: Manifest, name: str, catalog: OpenCatalog) -> int | None:
-    """The snapshot of a model's table that belongs to the newest ones of its group; None for what is there now."""
+def _consistent_snapshot(
+    manifest: Manifest, name: str, catalog: OpenCatalog
+) -> int | None:
+    """The snapshot of a model's table that belongs to the newest ones of its group;
+    None for what is there now."""
     from lakesql.catalog.snapshot_list import ATOMIC_CATALOGS, list_of, read_list
     from lakesql.errors import RunError, UsageError
 
     model = manifest.models.get(name)
-    group = manifest.groups.get(model.member.group) if model is not None and model.member is not None else None
+    group = (
+        manifest.groups.get(model.member.group)
+        if model is not None and model.member is not None
+        else None
+    )
     if model is None or group is None or not group.config.consistent:
         what = f"'{name}' is none of a group that says consistent=True."
         raise UsageError.of("usage", what, fix="Leave --at out.")
@@ -115,7 +173,15 @@ def _preview(manifest: Manifest, name: str, limit: int, options: Options) -> Sho
 
     preview = preview_model(manifest, name, limit, lambda text: say(text, options))
     if manifest.models[name].config.reads == "tables":
-        return preview.columns, preview.rows, f"{count(len(preview.rows), 'row')} of the tables as they are"
+        return (
+            preview.columns,
+            preview.rows,
+            f"{count(len(preview.rows), 'row')} of the tables as they are",
+        )
     rejected = sum(times for _, times in preview.rejected)
     note = f"{count(len(preview.rows), 'row')} of {count(preview.records, 'record')}"
-    return preview.columns, preview.rows, f"{note}; {count(rejected, 'dead letter')}" if rejected else note
+    return (
+        preview.columns,
+        preview.rows,
+        f"{note}; {count(rejected, 'dead letter')}" if rejected else note,
+    )

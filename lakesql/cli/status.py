@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 @click.command("status", cls=Command)
-@click.argument("name", metavar="[MODEL]", required=False, shell_complete=complete_models)
+@click.argument(
+    "name", metavar="[MODEL]", required=False, shell_complete=complete_models
+)
 @select_options
 @click.option(
     "--output",
@@ -29,11 +31,19 @@ if TYPE_CHECKING:
     help="Output format; json: an object a line, prometheus: its text format.",
 )
 @click.pass_obj
-def command(given: Given, name: str | None, select: tuple[str, ...], exclude: tuple[str, ...], output: str) -> int:
-    """Show how the tables of models are: freshness, files, deletes, what is not compacted. No Java is needed.
+def command(
+    given: Given,
+    name: str | None,
+    select: tuple[str, ...],
+    exclude: tuple[str, ...],
+    output: str,
+) -> int:
+    """Show how the tables of models are: freshness, files, deletes, what is not
+    compacted. No Java is needed.
 
-    Of seeds it shows whether their tables have the rows of their files, and since when; prometheus leaves them out.
-    With MODEL: the last day of its table. The exit code is 1 if a table, or the catalog, cannot be read.
+    Of seeds it shows whether their tables have the rows of their files, and since when;
+    prometheus leaves them out. With MODEL: the last day of its table. The exit code is
+    1 if a table, or the catalog, cannot be read.
     """
     from lakesql.cli import project, selection
     from lakesql.clock import now_ms
@@ -44,12 +54,16 @@ def command(given: Given, name: str | None, select: tuple[str, ...], exclude: tu
 
     if name is not None and (select or exclude):
         fix = f"Leave out one of them: `lakesql status {name}` draws the last day of its table."
-        raise UsageError.of("usage", "MODEL and --select both say which tables are shown.", fix=fix)
+        raise UsageError.of(
+            "usage", "MODEL and --select both say which tables are shown.", fix=fix
+        )
     manifest = project.load_project(given.options)
     if name is not None and name not in manifest.seeds:
         project.check_model(manifest, name)
     if name is None:
-        names, seed_names = selection.select_tables(manifest, select, exclude, given.options)
+        names, seed_names = selection.select_tables(
+            manifest, select, exclude, given.options
+        )
     else:
         names = tuple({name} & manifest.models.keys())
         seed_names = tuple({name} & manifest.seeds.keys())
@@ -60,7 +74,9 @@ def command(given: Given, name: str | None, select: tuple[str, ...], exclude: tu
         case "json":
             from lakesql.observe.status_json import render_status_lines
 
-            click.echo(render_status_lines(statuses) + render_seed_lines(seeds), nl=False)
+            click.echo(
+                render_status_lines(statuses) + render_seed_lines(seeds), nl=False
+            )
         case "prometheus":
             from lakesql.observe.metrics import render_table_metrics
 
@@ -75,11 +91,16 @@ def command(given: Given, name: str | None, select: tuple[str, ...], exclude: tu
     return report_unknown((*statuses, *seeds), given.options)
 
 
-def report_unknown(statuses: Sequence[TableStatus | SeedStatus], options: Options) -> int:
-    """Tell on stderr why tables cannot be read, each reason once. The exit code: 1 if there are any."""
+def report_unknown(
+    statuses: Sequence[TableStatus | SeedStatus], options: Options
+) -> int:
+    """Tell on stderr why tables cannot be read, each reason once. The exit code: 1 if
+    there are any."""
     from lakesql.cli.report import report_problem
 
-    problems = dict.fromkeys(problem for status in statuses for problem in status.problems)
+    problems = dict.fromkeys(
+        problem for status in statuses for problem in status.problems
+    )
     for problem in problems:
         report_problem(problem, options)
     return 1 if problems else 0

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakesql.cli.options import Command, Filled, Given, Options, engine_option, select_options
+from lakesql.cli.options import (
+    Command,
+    Filled,
+    Given,
+    Options,
+    engine_option,
+    select_options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,11 +47,25 @@ if TYPE_CHECKING:
     "what the model makes of them.",
 )
 @click.option(
-    "--records", metavar="N", type=click.IntRange(1), default=10, show_default=True, help="How many of each stream."
+    "--records",
+    metavar="N",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="How many of each stream.",
 )
-@click.option("--full", is_flag=True, help="Read all rows of tables, those too that a test has passed before.")
 @click.option(
-    "--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
+    "--full",
+    is_flag=True,
+    help="Read all rows of tables, those too that a test has passed before.",
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Output format.",
 )
 @click.option(
     "--fail-on",
@@ -68,10 +89,11 @@ def command(
 ) -> int:
     """Run unit tests of models, and data tests of their tables.
 
-    Both run on DuckDB. What is not known to mean the same there as on Spark is not answered there: a unit test says so,
-    and for data tests Spark is started. Data tests read the tables as they are, and write nothing but failing rows
-    where a test stores them. Exit code 1: a test fails, cannot be run, or needs Spark and has not got it; warnings
-    leave it at 0.
+    Both run on DuckDB. What is not known to mean the same there as on Spark is not
+    answered there: a unit test says so, and for data tests Spark is started. Data tests
+    read the tables as they are, and write nothing but failing rows where a test stores
+    them. Exit code 1: a test fails, cannot be run, or needs Spark and has not got it;
+    warnings leave it at 0.
     """
     from lakesql.cli import project, selection
     from lakesql.cli.report import say
@@ -83,11 +105,16 @@ def command(
     if record:
         return _record(manifest, names, record, records)
     data_tests = () if unit else data_tests
-    unit_tests = () if data else [test for test in manifest.unit_tests if test.model in names]
+    unit_tests = (
+        () if data else [test for test in manifest.unit_tests if test.model in names]
+    )
     if data_tests:
         project.check_tests(manifest, compiled_files(manifest))
     if not unit_tests and not data_tests:
-        say(f"No selected model has a {_kind_of_tests(unit, data)}: nothing to do.", given.options)
+        say(
+            f"No selected model has a {_kind_of_tests(unit, data)}: nothing to do.",
+            given.options,
+        )
     shows = output == "text"
     units: list[Result] = []
     if unit_tests or unit:
@@ -96,7 +123,9 @@ def command(
         _show_units(units, shows)
     results: list[TestResult] = []
     if data_tests:
-        results = run_tests_of_data(manifest, data_tests, engine, full, given.options, shows=shows)
+        results = run_tests_of_data(
+            manifest, data_tests, engine, full, given.options, shows=shows
+        )
     if not shows:
         click.echo(render_document(units, results))
     return exit_code(units, results, fail_on)
@@ -107,9 +136,15 @@ def _check_options(unit: bool, data: bool, record: str | None) -> None:
     from lakesql.errors import UsageError
 
     if unit and data:
-        raise UsageError.of("usage", "--unit and --data are all tests there are.", fix="Leave both out.")
+        raise UsageError.of(
+            "usage", "--unit and --data are all tests there are.", fix="Leave both out."
+        )
     if data and record:
-        raise UsageError.of("usage", "--record writes a unit test, and --data means data tests.", fix="Leave one out.")
+        raise UsageError.of(
+            "usage",
+            "--record writes a unit test, and --data means data tests.",
+            fix="Leave one out.",
+        )
 
 
 def _kind_of_tests(unit: bool, data: bool) -> str:
@@ -137,12 +172,15 @@ def run_unit_tests(
     options: Options,
     reads_later: Iterable[StreamBinding] | None = None,
 ) -> list[Result]:
-    """Run unit tests: on DuckDB, or all of them in one session of Spark. `reads_later` is `run_tests_on_spark`'s."""
+    """Run unit tests: on DuckDB, or all of them in one session of Spark. `reads_later`
+    is `run_tests_on_spark`'s."""
     if engine == "spark" and tests:
         from lakesql.cli.report import say
         from lakesql.run.test.unit_tests_on_spark import run_tests_on_spark
 
-        return run_tests_on_spark(manifest, tests, lambda text: say(text, options), reads_later)
+        return run_tests_on_spark(
+            manifest, tests, lambda text: say(text, options), reads_later
+        )
     from lakesql.unit.run import run_tests
 
     return run_tests(manifest, tests)
@@ -162,7 +200,11 @@ def answer_unit_tests(
 
     results = run_unit_tests(manifest, tests, "duckdb", options)
     left = unanswered(results)
-    answers = iter(run_unit_tests(manifest, [result.test for result in left], "spark", options, reads_later))
+    answers = iter(
+        run_unit_tests(
+            manifest, [result.test for result in left], "spark", options, reads_later
+        )
+    )
     return [next(answers) if result in left else result for result in results]
 
 
@@ -174,8 +216,12 @@ def _record(manifest: Manifest, names: Sequence[str], name: str, records: int) -
         what = f"--record writes a test of one model, and {len(names)} are selected."
         raise UsageError.of("usage", what, fix="Name it: --select MODEL.")
     made = record_test(manifest, names[0], name, records)
-    click.echo(f"{made.path}: {made.records} records make {made.rows} rows and {made.dead_letters} dead letters.")
-    click.echo("They are what the model makes now: check them before you commit the file.")
+    click.echo(
+        f"{made.path}: {made.records} records make {made.rows} rows and {made.dead_letters} dead letters."
+    )
+    click.echo(
+        "They are what the model makes now: check them before you commit the file."
+    )
     for why in dict.fromkeys(made.left_out):
         number = made.left_out.count(why)
         some = "1 record is" if number == 1 else f"{number} records are"
@@ -184,7 +230,13 @@ def _record(manifest: Manifest, names: Sequence[str], name: str, records: int) -
 
 
 def run_tests_of_data(
-    manifest: Manifest, tests: Sequence[DataTest], engine: Engine, full: bool, options: Options, *, shows: bool
+    manifest: Manifest,
+    tests: Sequence[DataTest],
+    engine: Engine,
+    full: bool,
+    options: Options,
+    *,
+    shows: bool,
 ) -> list[TestResult]:
     """Run data tests, each shown as it ends, and write `target/test_results.json`."""
     from lakesql.catalog.connect import open_catalog
@@ -195,7 +247,9 @@ def run_tests_of_data(
         click.echo("".join(f"{line}\n" for line in result_lines(result)), nl=False)
 
     with _session_on_demand(manifest, options) as open_session:
-        run = TestRun(manifest, open_catalog(manifest.target.catalog), open_session, engine, full)
+        run = TestRun(
+            manifest, open_catalog(manifest.target.catalog), open_session, engine, full
+        )
         results = run_data_tests(run, tests, show if shows else lambda _: None)
     write_results(manifest, results)
     if shows:
@@ -203,8 +257,14 @@ def run_tests_of_data(
     return results
 
 
-def report_tests(manifest: Manifest, units: Sequence[Result], results: Sequence[TestResult], options: Options) -> None:
-    """Show how the tests of a build have ended, those that pass in the count alone; write their results."""
+def report_tests(
+    manifest: Manifest,
+    units: Sequence[Result],
+    results: Sequence[TestResult],
+    options: Options,
+) -> None:
+    """Show how the tests of a build have ended, those that pass in the count alone;
+    write their results."""
     from lakesql.cli.data_test_report import result_lines, summary_line
     from lakesql.unit.outcomes import Passed, render_text
 
@@ -229,12 +289,17 @@ def write_results(manifest: Manifest, results: Sequence[TestResult]) -> None:
 
     secrets = find_secrets(os.environ)
     command_line = secrets.redact(shlex.join(sys.argv[1:]))
-    text = render_results(results, command=command_line, target=manifest.target.name, at_ms=now_ms())
-    write_atomically(manifest.outputs.target / "test_results.json", secrets.redact(text))
+    text = render_results(
+        results, command=command_line, target=manifest.target.name, at_ms=now_ms()
+    )
+    write_atomically(
+        manifest.outputs.target / "test_results.json", secrets.redact(text)
+    )
 
 
 def render_document(units: Sequence[Result], results: Sequence[TestResult]) -> str:
-    """All results as one JSON document: the unit tests as `tests`, the data tests as `data_tests`."""
+    """All results as one JSON document: the unit tests as `tests`, the data tests as
+    `data_tests`."""
     import json
 
     from lakesql.cli.data_test_report import count_statuses, plain_results
@@ -246,8 +311,11 @@ def render_document(units: Sequence[Result], results: Sequence[TestResult]) -> s
     return json.dumps(said, indent=2, ensure_ascii=False)
 
 
-def exit_code(units: Sequence[Result], results: Sequence[TestResult], fail_on: str | None) -> int:
-    """1: a test fails or cannot be run; where a unit test needs Spark it is what `fail_on` says, and 1 without it."""
+def exit_code(
+    units: Sequence[Result], results: Sequence[TestResult], fail_on: str | None
+) -> int:
+    """1: a test fails or cannot be run; where a unit test needs Spark it is what
+    `fail_on` says, and 1 without it."""
     from lakesql.plan.data_test_results import is_bad
     from lakesql.unit.outcomes import is_failed, unanswered
 
@@ -259,7 +327,9 @@ def exit_code(units: Sequence[Result], results: Sequence[TestResult], fail_on: s
 
 
 @contextmanager
-def _session_on_demand(manifest: Manifest, options: Options) -> Iterator[Callable[[], SparkSession]]:
+def _session_on_demand(
+    manifest: Manifest, options: Options
+) -> Iterator[Callable[[], SparkSession]]:
     """What opens a session when it is called, which ends with the block."""
     from contextlib import ExitStack
 
@@ -270,8 +340,12 @@ def _session_on_demand(manifest: Manifest, options: Options) -> Iterator[Callabl
             from lakesql.run.start.spark import open_spark, session_settings
 
             say("Tests need Spark, which is started.", options)
-            settings = session_settings(manifest, (), lambda text: say(text, options), is_shared=True)
-            session, _ = stack.enter_context(open_spark(settings, lambda text: say(text, options)))
+            settings = session_settings(
+                manifest, (), lambda text: say(text, options), is_shared=True
+            )
+            session, _ = stack.enter_context(
+                open_spark(settings, lambda text: say(text, options))
+            )
             return session
 
         yield open_session

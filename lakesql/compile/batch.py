@@ -1,4 +1,5 @@
-"""A batch as the list of steps that it takes: `lakesql compile` prints them, and the engine runs them. Pure."""
+"""A batch as the list of steps that it takes: `lakesql compile` prints them, and the
+engine runs them. Pure."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ POSITION_PLACE = "/* the truncate's position */ array()"
 class MakeView:
     """Give the rows of a query a name. `when` says for people when the step is taken.
 
-    `stands_for` is the view in whose place the statements that follow read these rows; '' where it has a place of its
-    own.
+    `stands_for` is the view in whose place the statements that follow read these rows;
+    '' where it has a place of its own.
     """
 
     when: str
@@ -39,9 +40,11 @@ class MakeView:
 
 @dataclass(frozen=True, slots=True)
 class ReadBounds:
-    """Read the keys of the rows in a view: they bound what the write that follows reads of the table.
+    """Read the keys of the rows in a view: they bound what the write that follows reads
+    of the table.
 
-    It also looks at rows that lie beyond them by some milliseconds, in the columns of `margins_ms`.
+    It also looks at rows that lie beyond them by some milliseconds, in the columns of
+    `margins_ms`.
     """
 
     view: str
@@ -51,8 +54,8 @@ class ReadBounds:
 
 @dataclass(frozen=True, slots=True)
 class CheckDeletes:
-    """Stop before the batch is written if more of the rows in a view than this share of the table are deletes, as the
-    condition says."""
+    """Stop before the batch is written if more of the rows in a view than this share of
+    the table are deletes, as the condition says."""
 
     view: str
     ratio: float
@@ -61,26 +64,31 @@ class CheckDeletes:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A query in parts, between which the bounds of the batch's keys are put. Each bound is on the table with the alias
-    at the same place of `aliases`."""
+    """A query in parts, between which the bounds of the batch's keys are put. Each
+    bound is on the table with the alias at the same place of `aliases`."""
 
     parts: tuple[str, ...]
     aliases: tuple[str, ...]
 
     def text(self, bounds: tuple[KeyRange, ...] | None = None) -> str:
-        """The query with these bounds in their places; with None it has a mark in each, as in the compiled file."""
+        """The query with these bounds in their places; with None it has a mark in each,
+        as in the compiled file."""
         whole, *rest = self.parts
         for alias, part in zip(self.aliases, rest, strict=True):
-            whole += (BOUNDS_PLACE if bounds is None else bounds_text(bounds, alias)) + part
+            whole += (
+                BOUNDS_PLACE if bounds is None else bounds_text(bounds, alias)
+            ) + part
         return whole
 
 
 @dataclass(frozen=True, slots=True)
 class CheckRows:
-    """The step that evaluates a mirror's expectations: the rows of `view` are computed once, each with the expectations
-    that it fails, and the batch is stopped before it is written if one of them says so.
+    """The step that evaluates a mirror's expectations: the rows of `view` are computed
+    once, each with the expectations that it fails, and the batch is stopped before it
+    is written if one of them says so.
 
-    The computed rows are the view `name`; the steps that follow read it in the place of `view`.
+    The computed rows are the view `name`; the steps that follow read it in the place of
+    `view`.
     """
 
     when: str
@@ -96,11 +104,12 @@ class CheckRows:
 
 @dataclass(frozen=True, slots=True)
 class TakeTombstones:
-    """The step that adds the deletes of tombstones, which are records without a value. It is taken where the batch has
-    any.
+    """The step that adds the deletes of tombstones, which are records without a value.
+    It is taken where the batch has any.
 
-    `rows` makes the view `name` of the batch's rows and of one row for each tombstone; it is bounded by the keys of
-    `_lakesql_tombstones`. `newest` makes the view of the newest row of each key of these.
+    `rows` makes the view `name` of the batch's rows and of one row for each tombstone;
+    it is bounded by the keys of `_lakesql_tombstones`. `newest` makes the view of the
+    newest row of each key of these.
     """
 
     when: str
@@ -117,8 +126,8 @@ class TakeTombstones:
 
 @dataclass(frozen=True, slots=True)
 class KeepRows:
-    """The step that computes the rows of a query over the target table once, and names them, as the table changes
-    later.
+    """The step that computes the rows of a query over the target table once, and names
+    them, as the table changes later.
 
     `stands_for` is as in `MakeView`.
     """
@@ -136,11 +145,12 @@ class KeepRows:
 
 @dataclass(frozen=True, slots=True)
 class FillUnsent:
-    """The step that fills columns which the change events leave out with the values that the table has. It is taken
-    where events of the batch leave any out.
+    """The step that fills columns which the change events leave out with the values
+    that the table has. It is taken where events of the batch leave any out.
 
-    The filled rows are the view `name`, which the steps that follow read in the place of `view`. `known` is the
-    condition of the rows that are written: of the others a value is nowhere to be found.
+    The filled rows are the view `name`, which the steps that follow read in the place
+    of `view`. `known` is the condition of the rows that are written: of the others a
+    value is nowhere to be found.
     """
 
     when: str
@@ -157,10 +167,11 @@ class FillUnsent:
 
 @dataclass(frozen=True, slots=True)
 class Remember:
-    """The step that inserts the rows of a view for which `condition` holds into the table of tombstones, if there are
-    any.
+    """The step that inserts the rows of a view for which `condition` holds into the
+    table of tombstones, if there are any.
 
-    It is idempotent. `forget` is the statement that removes tombstones past their retention, whole days at a time.
+    It is idempotent. `forget` is the statement that removes tombstones past their
+    retention, whole days at a time.
     """
 
     when: str
@@ -172,11 +183,12 @@ class Remember:
 
 @dataclass(frozen=True, slots=True)
 class RememberMoves:
-    """The step that stores the batch's changes of keys, where the batch may hold only a part of the transaction that
-    has changed them.
+    """The step that stores the batch's changes of keys, where the batch may hold only a
+    part of the transaction that has changed them.
 
-    It is idempotent. `keys` is the query for the model's keys in the batch, which bound `statement`. `forget` is the
-    statement that removes stored changes past their retention, whole days at a time.
+    It is idempotent. `keys` is the query for the model's keys in the batch, which bound
+    `statement`. `forget` is the statement that removes stored changes past their
+    retention, whole days at a time.
     """
 
     when: str
@@ -194,8 +206,8 @@ class RememberMoves:
 class Truncate:
     """A truncate among the changes of a batch.
 
-    `position` is that of the newest one, and `at_us` its time, in microseconds since the epoch, where the mode asks for
-    it.
+    `position` is that of the newest one, and `at_us` its time, in microseconds since
+    the epoch, where the mode asks for it.
     """
 
     position: tuple[int, ...] = ()
@@ -206,10 +218,12 @@ class Truncate:
 class Write:
     """The one statement that changes the table.
 
-    `truncating` is the text that the statement of a batch with a truncate ends with; such a statement has no bounds.
-    `new` is the statement for a table that has no row of the batch's keys: it reads no row of the table. `only_adds`:
-    no row of the table is updated or deleted. `compares`: which rows it adds or updates depends on the rows of the
-    table. `skips_older`: rows of the batch are left out where the table has newer ones.
+    `truncating` is the text that the statement of a batch with a truncate ends with;
+    such a statement has no bounds. `new` is the statement for a table that has no row
+    of the batch's keys: it reads no row of the table. `only_adds`: no row of the table
+    is updated or deleted. `compares`: which rows it adds or updates depends on the rows
+    of the table. `skips_older`: rows of the batch are left out where the table has
+    newer ones.
     """
 
     when: str
@@ -221,16 +235,21 @@ class Write:
     skips_older: bool = False
 
     def text(self, bounds: tuple[KeyRange, ...] | None = None) -> str:
-        """The statement with these bounds in its places; with None it has a mark in each, as in the compiled file."""
+        """The statement with these bounds in its places; with None it has a mark in
+        each, as in the compiled file."""
         return self.statement.text(bounds)
 
     def truncating_text(self, truncate: Truncate | None = None) -> str:
-        """The statement of a batch with this truncate, or with a mark in its place; '' where the mode does nothing at a
-        truncate."""
+        """The statement of a batch with this truncate, or with a mark in its place; ''
+        where the mode does nothing at a truncate."""
         end = self.truncating
         if truncate is not None:
             end = end.replace(POSITION_PLACE, position_text(truncate.position))
-            at = "current_timestamp()" if truncate.at_us is None else f"timestamp_micros({truncate.at_us}L)"
+            at = (
+                "current_timestamp()"
+                if truncate.at_us is None
+                else f"timestamp_micros({truncate.at_us}L)"
+            )
             end = end.replace(TIME_PLACE, at)
         return f"{self.text(())}\n{end}" if end else ""
 

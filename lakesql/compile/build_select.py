@@ -1,4 +1,5 @@
-"""A model's SELECT is rendered once, read, and checked, also against what its mode can write. Pure."""
+"""A model's SELECT is rendered once, read, and checked, also against what its mode can
+write. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +24,14 @@ from lakesql.compile.storable import (
     takes,
 )
 from lakesql.compile.table import format_version, partition_text, terms_of
-from lakesql.errors import InternalError, LakesqlError, Place, Problem, ProjectError, did_you_mean
+from lakesql.errors import (
+    InternalError,
+    LakesqlError,
+    Place,
+    Problem,
+    ProjectError,
+    did_you_mean,
+)
 from lakesql.graph.manifest import Manifest, is_stored, read_table, reads_model
 from lakesql.model.maintenance_tasks import MaintenanceTask, own_tasks, said_at
 from lakesql.model.model import Model
@@ -51,11 +59,16 @@ from lakesql.template.template import Template, parse_template, render_template
 
 
 def build_select(
-    manifest: Manifest, name: str, built: dict[str, Select] | None = None, is_full_refresh: bool = False
+    manifest: Manifest,
+    name: str,
+    built: dict[str, Select] | None = None,
+    is_full_refresh: bool = False,
 ) -> Select:
-    """The SELECT of the model `name`. `built` keeps those of models that others read as streams.
+    """The SELECT of the model `name`. `built` keeps those of models that others read as
+    streams.
 
-    Raises `ProjectError` with everything that is wrong with the SELECT and with the options that name its columns.
+    Raises `ProjectError` with everything that is wrong with the SELECT and with the
+    options that name its columns.
     """
     built = {} if built is None else built
     if name not in built:
@@ -65,38 +78,86 @@ def build_select(
         except (LakesqlError, OSError, ImportError):
             raise
         except Exception as error:
-            raise InternalError.of_defect(error, f"Model '{name}'", Place(model.path)) from error
+            raise InternalError.of_defect(
+                error, f"Model '{name}'", Place(model.path)
+            ) from error
     return built[name]
 
 
-def _build_select(manifest: Manifest, model: Model, built: dict[str, Select], is_full_refresh: bool) -> Select:
+def _build_select(
+    manifest: Manifest, model: Model, built: dict[str, Select], is_full_refresh: bool
+) -> Select:
     if model.config.reads == "tables" and (problems := [*_check_reads(model)]):
         raise ProjectError(problems)
-    streams = {found.name: _stream_of(manifest, found.name, built) for found in model.facts.streams}
+    streams = {
+        found.name: _stream_of(manifest, found.name, built)
+        for found in model.facts.streams
+    }
     if problems := [*_check_told_apart(manifest, model, streams)]:
         raise ProjectError(problems)
-    if unknown := [it for it in streams.values() if (it.is_open or it.registry) and not it.columns]:
+    if unknown := [
+        it for it in streams.values() if (it.is_open or it.registry) and not it.columns
+    ]:
         raise ProjectError(map(_no_columns, unknown))
-    rendered = render_template(template_of(manifest, model), names_of_template(manifest, model, is_full_refresh))
+    rendered = render_template(
+        template_of(manifest, model),
+        names_of_template(manifest, model, is_full_refresh),
+    )
     if views := {**_views_of(manifest, model, built), **ruled_views(model, streams)}:
-        rendered = rendered.edited((edit.start, edit.end, edit.text) for edit in inline_views(rendered.text, views))
-    tables, is_plain = _tables_of(manifest, model, built), not adds_functions(manifest.target.spark)
+        rendered = rendered.edited(
+            (edit.start, edit.end, edit.text)
+            for edit in inline_views(rendered.text, views)
+        )
+    tables, is_plain = (
+        _tables_of(manifest, model, built),
+        not adds_functions(manifest.target.spark),
+    )
     this, reads_from = model.table.folded, model.config.reads
-    query = read_query(rendered.text, shapes_of(streams), rendered.place, tables, is_plain, this, reads_from)
-    read_tables = {found: read.table for found in streams if (read := reads_model(manifest, found)) is not None}
+    query = read_query(
+        rendered.text,
+        shapes_of(streams),
+        rendered.place,
+        tables,
+        is_plain,
+        this,
+        reads_from,
+    )
+    read_tables = {
+        found: read.table
+        for found in streams
+        if (read := reads_model(manifest, found)) is not None
+    }
     checks = checks_of(model.properties)
     reads = Reads(
         query.stateful,
         _reads(query, streams, lambda stream: stream.is_feed),
-        _reads(query, streams, lambda stream: stream.is_feed and stream.record_envelope.is_of_log),
+        _reads(
+            query,
+            streams,
+            lambda stream: stream.is_feed and stream.record_envelope.is_of_log,
+        ),
         _key_columns(query, streams),
     )
-    writing = model.config.writing(replace(reads, is_traced=bool(names_of(checks, "dead_letter"))))
+    writing = model.config.writing(
+        replace(reads, is_traced=bool(names_of(checks, "dead_letter")))
+    )
     select = _with_feed_key(
-        Select(model, query, streams, rendered, writing, read_tables, checks, _input_columns(tables))
+        Select(
+            model,
+            query,
+            streams,
+            rendered,
+            writing,
+            read_tables,
+            checks,
+            _input_columns(tables),
+        )
     )
     if _wants_valid_text(select):
-        checks = (*checks, check_of_text(select.columns or (), select.text_of_bytes, model.place))
+        checks = (
+            *checks,
+            check_of_text(select.columns or (), select.text_of_bytes, model.place),
+        )
         writing = model.config.writing(replace(reads, is_traced=True))
         select = _with_feed_key(replace(select, writing=writing, checks=checks))
     problems = [
@@ -134,7 +195,9 @@ def _check_reads(model: Model) -> Iterable[Problem]:
     if "this" in model.facts.reads:
         what = f"Model '{model.name}' has mode '{mode}', and reads its own table."
         why = "Its rows are to be those of the SELECT, which must not depend on what they were."
-        yield Problem("cycle", what, why, "Read the tables that it is made of.", model.place)
+        yield Problem(
+            "cycle", what, why, "Read the tables that it is made of.", model.place
+        )
 
 
 def build_selects(
@@ -150,30 +213,46 @@ def _stream_of(manifest: Manifest, name: str, built: dict[str, Select]) -> Strea
     if read is None:
         return manifest.streams[name]
     select = build_select(manifest, read.name, built)
-    columns, keys = output_columns(select), select.writing.keys or batches_of(select).unique_by
+    columns, keys = (
+        output_columns(select),
+        select.writing.keys or batches_of(select).unique_by,
+    )
     if not read.config.changes_rows:
         return model_stream(name, columns, read.properties.watermark, read.place)
     types = {column.name: column.type for column in columns}
-    added = [Column(each.name, each.type or types.get(each.like, "")) for each in select.writing.added]
+    added = [
+        Column(each.name, each.type or types.get(each.like, ""))
+        for each in select.writing.added
+    ]
     if read.config.versions is not None:
         keys = (*keys, *(each.name for each in added[:1]))
-    return model_stream(name, (*columns, *added), read.properties.watermark, read.place, keys)
+    return model_stream(
+        name, (*columns, *added), read.properties.watermark, read.place, keys
+    )
 
 
 def shapes_of(streams: Mapping[str, Stream]) -> dict[str, StreamShape]:
-    """The parts of streams that a SELECT over them is checked by, by the streams' names."""
+    """The parts of streams that a SELECT over them is checked by, by the streams'
+    names."""
     return {name: _shape_of(stream) for name, stream in streams.items()}
 
 
 def selects_of(select: Select) -> SelectsRead:
-    """The SELECTs of a model's text, over the streams and the tables that it was built with."""
+    """The SELECTs of a model's text, over the streams and the tables that it was built
+    with."""
     inputs = select.input_columns.items()
-    tables = {parts: typed_columns(zip(names, kinds, strict=True)) for parts, (names, kinds) in inputs}
+    tables = {
+        parts: typed_columns(zip(names, kinds, strict=True))
+        for parts, (names, kinds) in inputs
+    }
     return read_selects(select.query.sql, shapes_of(select.streams), tables)
 
 
 def _shape_of(stream: Stream) -> StreamShape:
-    names, types = stream.column_names or None, tuple(column.type for column in stream.columns)
+    names, types = (
+        stream.column_names or None,
+        tuple(column.type for column in stream.columns),
+    )
     if stream.watermark is None:
         return StreamShape(names, None, types)
     time = stream.watermark.column
@@ -182,12 +261,17 @@ def _shape_of(stream: Stream) -> StreamShape:
     return StreamShape(names, None, types, time, event_type(time, stream.types))
 
 
-def _views_of(manifest: Manifest, model: Model, built: dict[str, Select]) -> dict[tuple[str, ...], str]:
-    """The SELECTs of the views that a model reads, by the parts of their names in small letters."""
+def _views_of(
+    manifest: Manifest, model: Model, built: dict[str, Select]
+) -> dict[tuple[str, ...], str]:
+    """The SELECTs of the views that a model reads, by the parts of their names in small
+    letters."""
     views: dict[tuple[str, ...], str] = {}
     for name in _refs_of(model):
         if not is_stored(manifest, name):
-            views[read_table(manifest, name).folded] = build_select(manifest, name, built).query.sql
+            views[read_table(manifest, name).folded] = build_select(
+                manifest, name, built
+            ).query.sql
     return views
 
 
@@ -199,14 +283,17 @@ def _refs_of(model: Model) -> Iterable[str]:
 def _tables_of(
     manifest: Manifest, model: Model, built: dict[str, Select]
 ) -> dict[tuple[str, ...], tuple[QueryColumn, ...]]:
-    """The columns of the tables that a model joins: of models as far as their SELECTs tell, of seeds."""
+    """The columns of the tables that a model joins: of models as far as their SELECTs
+    tell, of seeds."""
     tables: dict[tuple[str, ...], tuple[QueryColumn, ...]] = {}
     for name in _refs_of(model):
         if name in manifest.deferred:
             continue  # it may have been written by another version of that model
         if name in manifest.seeds:
             seed = manifest.seeds[name]
-            tables[seed.table.folded] = typed_columns((it.name, stored_type(it.type)) for it in seed.columns)
+            tables[seed.table.folded] = typed_columns(
+                (it.name, stored_type(it.type)) for it in seed.columns
+            )
             continue
         if not is_stored(manifest, name):
             tables |= _tables_of(manifest, manifest.models[name], built)
@@ -236,10 +323,14 @@ def _input_columns(
 
 def template_of(manifest: Manifest, model: Model) -> Template:
     """The model's file as a template."""
-    return model.facts.template or parse_template(model.path, model.source, manifest.macros)
+    return model.facts.template or parse_template(
+        model.path, model.source, manifest.macros
+    )
 
 
-def names_of_template(manifest: Manifest, model: Model, is_full_refresh: bool = False) -> Names:
+def names_of_template(
+    manifest: Manifest, model: Model, is_full_refresh: bool = False
+) -> Names:
     """What the names of a template mean for a model of this project and target."""
     target, member = manifest.target, model.member
     renamed = {member.feed: member.stream} if member is not None else {}
@@ -248,13 +339,18 @@ def names_of_template(manifest: Manifest, model: Model, is_full_refresh: bool = 
         ref=lambda name: table_name(read_table(manifest, name)),
         this=table_name(model.table),
         vars=manifest.vars,
-        target={"name": target.name, "namespace": target.namespace, "catalog": target.catalog.name},
+        target={
+            "name": target.name,
+            "namespace": target.namespace,
+            "catalog": target.catalog.name,
+        },
         is_full_refresh=is_full_refresh,
     )
 
 
 def _with_feed_key(select: Select) -> Select:
-    """Where a mirrored feed declares no key, the model's keys say which of its columns are the key of its records."""
+    """Where a mirrored feed declares no key, the model's keys say which of its columns
+    are the key of its records."""
     key = tuple(select.feed_keys.values())
     if select.feed is None or len(key) < len(select.writing.keys):
         return select
@@ -265,29 +361,35 @@ def _with_feed_key(select: Select) -> Select:
     return replace(select, streams=streams)
 
 
-def _reads(query: Query, streams: Mapping[str, Stream], is_such: Callable[[Stream], bool]) -> bool:
+def _reads(
+    query: Query, streams: Mapping[str, Stream], is_such: Callable[[Stream], bool]
+) -> bool:
     return any(is_such(streams[name]) for name in query.streams_read)
 
 
 def _key_columns(query: Query, streams: Mapping[str, Stream]) -> Mapping[str, str]:
-    """The topic's key columns that the SELECT passes on as they are: by the names that the SELECT gives them, in small
-    letters, their names in the stream.
+    """The topic's key columns that the SELECT passes on as they are: by the names that
+    the SELECT gives them, in small letters, their names in the stream.
 
-    None of them where one is missing, where several streams are read, or where the records are changes or no records of
-    a topic.
+    None of them where one is missing, where several streams are read, or where the
+    records are changes or no records of a topic.
     """
     read = [streams[name] for name in query.streams_read]
     if len(read) != 1 or read[0].is_feed or read[0].origin.brings != "records":
         return {}
     wanted = {name.lower() for name in read[0].key}
-    plain = {it.name.lower(): it.column.lower() for it in query.outputs or () if it.column and it.stream}
+    plain = {
+        it.name.lower(): it.column.lower()
+        for it in query.outputs or ()
+        if it.column and it.stream
+    }
     found = {name: column for name, column in plain.items() if column in wanted}
     return found if {*found.values()} == wanted else {}
 
 
 def _check_columns(select: Select) -> Iterable[Problem]:
-    """Problems of options that name columns which the SELECT does not have, and of columns that its mode adds under a
-    name that is taken."""
+    """Problems of options that name columns which the SELECT does not have, and of
+    columns that its mode adds under a name that is taken."""
     model, known = select.model, select.columns
     if known is None:
         if option := batches_of(select).needs_columns:
@@ -300,7 +402,9 @@ def _check_columns(select: Select) -> Iterable[Problem]:
         if it.name.lower() in lowered:
             what = f"The SELECT has a column '{it.name}', and mode '{model.config.mode}' adds one of that name."
             yield Problem("duplicate-column", what, "", fix, model.option_place("mode"))
-        elif it.name.lower() in (earlier.name.lower() for earlier in select.writing.added[:index]):
+        elif it.name.lower() in (
+            earlier.name.lower() for earlier in select.writing.added[:index]
+        ):
             what = f"Mode '{model.config.mode}' adds two columns '{it.name}'."
             yield Problem("duplicate-column", what, "", fix, model.option_place("mode"))
     placed = {
@@ -314,7 +418,13 @@ def _check_columns(select: Select) -> Iterable[Problem]:
             if column.lower() not in (lowered | added if option in placed else lowered):
                 condition = "key-not-selected" if option == "keys" else "unknown-column"
                 what = f"'{word}' in {option} is not a column of the SELECT."
-                yield Problem(condition, what, "", did_you_mean(word, known), model.option_place(option))
+                yield Problem(
+                    condition,
+                    what,
+                    "",
+                    did_you_mean(word, known),
+                    model.option_place(option),
+                )
     names = {*known, *(it.name for it in select.writing.added)}
     for task in own_tasks(model):
         yield from _check_task(select, task, names)
@@ -323,12 +433,16 @@ def _check_columns(select: Select) -> Iterable[Problem]:
             if column.lower() not in lowered:
                 what = f"'{column}' in {option} is not a column of the SELECT."
                 place = model.option_place(option, index)
-                yield Problem("unknown-column", what, "", did_you_mean(column, known), place)
+                yield Problem(
+                    "unknown-column", what, "", did_you_mean(column, known), place
+                )
 
 
-def _check_task(select: Select, task: MaintenanceTask, names: Collection[str]) -> Iterable[Problem]:
-    """Problems of a maintenance task that Iceberg would refuse: columns that the table does not have, and filters that
-    it cannot use. `names` are the table's columns."""
+def _check_task(
+    select: Select, task: MaintenanceTask, names: Collection[str]
+) -> Iterable[Problem]:
+    """Problems of a maintenance task that Iceberg would refuse: columns that the table
+    does not have, and filters that it cannot use. `names` are the table's columns."""
     place, options = said_at(select.model, task), task.options
     lowered = {name.lower() for name in names}
     if isinstance(options, RewriteDataFiles):
@@ -336,10 +450,16 @@ def _check_task(select: Select, task: MaintenanceTask, names: Collection[str]) -
             for column in term.columns:
                 word = column.partition(".")[0]
                 # Iceberg asks for the capitals too, but in a zorder.
-                if word not in names and not (term.transform == ZORDER and word.lower() in lowered):
+                if word not in names and not (
+                    term.transform == ZORDER and word.lower() in lowered
+                ):
                     what = f"'{word}' in sort_order of {task.name} is not a column of the table."
-                    yield Problem("unknown-column", what, "", did_you_mean(word, names), place)
-    if isinstance(options, RewriteDataFiles | RewritePositionDeleteFiles) and options.where not in ("", RECENT):
+                    yield Problem(
+                        "unknown-column", what, "", did_you_mean(word, names), place
+                    )
+    if isinstance(
+        options, RewriteDataFiles | RewritePositionDeleteFiles
+    ) and options.where not in ("", RECENT):
         found = read_expression(options.where, names, use="filter")
         if isinstance(found, Problem):
             what = f"`where` of {task.name}: {found.what}"
@@ -352,7 +472,8 @@ def _check_task(select: Select, task: MaintenanceTask, names: Collection[str]) -
 
 
 def _check_sizes(select: Select) -> Iterable[Problem]:
-    """Problems of a maintenance task's file sizes that contradict one another or the table's target size."""
+    """Problems of a maintenance task's file sizes that contradict one another or the
+    table's target size."""
     model = select.model
     terms = terms_of(model)
     for task in own_tasks(model):
@@ -364,7 +485,10 @@ def _check_sizes(select: Select) -> Iterable[Problem]:
             case _:
                 continue
         place = said_at(model, task)
-        yield from (Problem("wrong-value", f"{task.name}: {what}.", place=place) for what in found)
+        yield from (
+            Problem("wrong-value", f"{task.name}: {what}.", place=place)
+            for what in found
+        )
 
 
 def _no_columns(stream: Stream) -> Problem:
@@ -378,22 +502,31 @@ def _no_columns(stream: Stream) -> Problem:
 
 
 def _check_open(select: Select) -> Iterable[Problem]:
-    """Problems of a stateful SELECT over a stream that declares no columns: its state would have others as soon as the
-    stream's schema changes."""
+    """Problems of a stateful SELECT over a stream that declares no columns: its state
+    would have others as soon as the stream's schema changes."""
     for stream in select.streams.values():
         if select.query.stateful and stream.is_open:
             what = f"Stream '{stream.name}' declares no columns, and '{select.model.name}' keeps state of its rows."
             why = "State is of the columns that it began with, and those of the stream follow its schema."
-            yield Problem("no-columns", what, why, "Declare the stream's `columns`.", stream.place)
+            yield Problem(
+                "no-columns", what, why, "Declare the stream's `columns`.", stream.place
+            )
 
 
 def _check_registered(select: Select) -> Iterable[Problem]:
-    """Problems of a stateful SELECT over a stream with a registry: its state would hold rows of schemas that are
-    registered while it runs."""
+    """Problems of a stateful SELECT over a stream with a registry: its state would hold
+    rows of schemas that are registered while it runs."""
     for stream in select.streams.values():
         if select.query.stateful and stream.registry:
             what = f"Model '{select.model.name}' keeps state, and values of its stream '{stream.name}' name schemas of "
-            found = next((each for each in select.model.facts.streams if each.name == stream.name), None)
+            found = next(
+                (
+                    each
+                    for each in select.model.facts.streams
+                    if each.name == stream.name
+                ),
+                None,
+            )
             place = select.model.place if found is None else found.place
             yield Problem("registry-stateful", f"{what}a registry.", place=place)
 
@@ -409,27 +542,46 @@ def _check_routed(select: Select) -> Iterable[Problem]:
 
 
 def _check_storable(select: Select) -> Iterable[Problem]:
-    """Problems of columns and partition fields that Iceberg would refuse when the table is created, as far as their
-    types are known."""
-    model, types = select.model, {column.name.lower(): column.type for column in output_columns(select)}
+    """Problems of columns and partition fields that Iceberg would refuse when the table
+    is created, as far as their types are known."""
+    model, types = (
+        select.model,
+        {column.name.lower(): column.type for column in output_columns(select)},
+    )
     version = format_version(model.config.properties)
     for output in select.query.outputs or ():
         kind = types[output.name.lower()]
         if kind and (part := find_unstorable(kind, version)):
             what = f"Column '{output.name}' is of a type that no table can hold."
-            yield Problem("unstorable-type", what, *say_unstorable(kind, part), select.rendered.place(output.offset))
-    taken = find_taken_names(model.config.partition_by, [output.name for output in select.query.outputs or ()])
-    yield from find_misused(model.name, types, model.config.order_by, select.compared, model.option_place)
+            yield Problem(
+                "unstorable-type",
+                what,
+                *say_unstorable(kind, part),
+                select.rendered.place(output.offset),
+            )
+    taken = find_taken_names(
+        model.config.partition_by,
+        [output.name for output in select.query.outputs or ()],
+    )
+    yield from find_misused(
+        model.name, types, model.config.order_by, select.compared, model.option_place
+    )
     for index, field in enumerate(model.config.partition_by):
         place = model.option_place("partition_by", index)
         kind = type_at(types, field.column)
-        if "." in field.column and not kind and types.get(field.column.split(".")[0].lower()):
+        if (
+            "." in field.column
+            and not kind
+            and types.get(field.column.split(".")[0].lower())
+        ):
             what = f"'{field.column}' in partition_by is no field of a struct of the SELECT."
             yield Problem("unknown-column", what, place=place)
         if field in taken:
             what = f"{partition_text(field)} makes a partition '{partition_name(field)}', and the SELECT has a column "
             why = "Iceberg wants names that differ."
-            yield Problem("partition-name-taken", f"{what}'{taken[field]}'.", why, place=place)
+            yield Problem(
+                "partition-name-taken", f"{what}'{taken[field]}'.", why, place=place
+            )
         if kind and not takes(field, kind):
             what = f"'{field.column}' is of type {kind}, which cannot be partitioned by {partition_text(field)}."
             yield Problem("partition-type", what, place=place)
@@ -453,7 +605,9 @@ def _check_query(select: Select) -> Iterable[Problem]:
             "* inside a function takes in the columns that lakesql adds to a stream.",
             place=select.rendered.place(query.noted["star-in-function"]),
         )
-    if query.change_fields and all(not stream.is_feed for stream in select.streams.values()):
+    if query.change_fields and all(
+        not stream.is_feed for stream in select.streams.values()
+    ):
         yield Problem(
             "envelope-missing",
             f"Model '{model.name}' uses _change, and none of its streams is a change feed.",
@@ -462,11 +616,18 @@ def _check_query(select: Select) -> Iterable[Problem]:
         )
 
 
-def _check_told_apart(manifest: Manifest, model: Model, streams: Mapping[str, Stream]) -> Iterable[Problem]:
-    """Problems of tables that are read as streams of changes, and whose rows have no key to identify them by."""
+def _check_told_apart(
+    manifest: Manifest, model: Model, streams: Mapping[str, Stream]
+) -> Iterable[Problem]:
+    """Problems of tables that are read as streams of changes, and whose rows have no
+    key to identify them by."""
     for found in model.facts.streams:
         read = reads_model(manifest, found.name)
-        if read is None or not read.config.changes_rows or streams[found.name].has_table_changes:
+        if (
+            read is None
+            or not read.config.changes_rows
+            or streams[found.name].has_table_changes
+        ):
             continue
         yield Problem(
             "stream-of-keyed-model",
@@ -478,13 +639,15 @@ def _check_told_apart(manifest: Manifest, model: Model, streams: Mapping[str, St
 
 
 def _check_table_changes(select: Select) -> Iterable[Problem]:
-    """Problems of a SELECT over the changes of a table that does more than make a row of each change: Spark does not
-    stream these changes."""
+    """Problems of a SELECT over the changes of a table that does more than make a row
+    of each change: Spark does not stream these changes."""
     for name in select.query.streams_read:
         stream = select.streams[name]
         if not stream.has_table_changes:
             continue
-        place = next(found.place for found in select.model.facts.streams if found.name == name)
+        place = next(
+            found.place for found in select.model.facts.streams if found.name == name
+        )
         fix = "Log its changes in a model of their own, in mode 'append', and read that one: {{ stream('…') }}."
         why = "They are read commit by commit, and not streamed by Spark."
         if select.query.stateful:
@@ -495,12 +658,20 @@ def _check_table_changes(select: Select) -> Iterable[Problem]:
             yield Problem("stream-of-keyed-model", what, why, fix, place)
         known = change_fields(stream)
         if unknown := sorted(select.query.change_fields - known.keys()):
-            what = f"_change.{unknown[0]} is not known of the changes of table '{name}'."
-            yield Problem("unknown-column", what, f"They have the fields {', '.join(known)}.", place=place)
+            what = (
+                f"_change.{unknown[0]} is not known of the changes of table '{name}'."
+            )
+            yield Problem(
+                "unknown-column",
+                what,
+                f"They have the fields {', '.join(known)}.",
+                place=place,
+            )
 
 
 def _check_planned_files(select: Select) -> Iterable[Problem]:
-    """Problems of a SELECT that needs a stream of Spark's, and reads files that lakesql finds by itself."""
+    """Problems of a SELECT that needs a stream of Spark's, and reads files that lakesql
+    finds by itself."""
     for name in select.query.streams_read:
         stream = select.streams[name]
         said = "`ordered_by: name`" if stream.ordered_by else "`notifications`"
@@ -509,18 +680,27 @@ def _check_planned_files(select: Select) -> Iterable[Problem]:
         is_alone = len(select.query.streams_read) == 1
         if is_alone and not select.query.stateful:
             continue
-        does = "reads another stream beside" if not is_alone else "keeps state between batches of"
+        does = (
+            "reads another stream beside"
+            if not is_alone
+            else "keeps state between batches of"
+        )
         yield Problem(
             "contradictory-options",
             f"Model '{select.model.name}' {does} '{name}', which says {said}.",
             "Such files are planned by lakesql, batch by batch, and not streamed by Spark.",
             "Read them into a table of their own in mode 'append', and read that one: {{ stream('…') }}.",
-            next(found.place for found in select.model.facts.streams if found.name == name),
+            next(
+                found.place
+                for found in select.model.facts.streams
+                if found.name == name
+            ),
         )
 
 
 def _check_watermark(select: Select) -> Iterable[Problem]:
-    """Problems of a watermark on the model's table by which no model could read the table as a stream."""
+    """Problems of a watermark on the model's table by which no model could read the
+    table as a stream."""
     watermark, place = select.model.properties.watermark, select.model.properties.place
     if watermark is None:
         return
@@ -538,27 +718,50 @@ def _check_watermark(select: Select) -> Iterable[Problem]:
 
 
 def _check_event_times(select: Select) -> Iterable[Problem]:
-    """Problems of watermarks on streams without declared columns: they are checked here, where the columns are
-    known."""
+    """Problems of watermarks on streams without declared columns: they are checked
+    here, where the columns are known."""
     for stream in select.streams.values():
         if stream.is_open and stream.watermark is not None:
-            yield from find_unfit(stream.watermark.column, stream.types, f"stream '{stream.name}'", stream.place)
+            yield from find_unfit(
+                stream.watermark.column,
+                stream.types,
+                f"stream '{stream.name}'",
+                stream.place,
+            )
 
 
 def _check_expectations(select: Select) -> Iterable[Problem]:
-    """Problems of expectations: on columns that the SELECT does not have, of conditions that are none, and of dead
-    letters for rows whose records cannot be found."""
+    """Problems of expectations: on columns that the SELECT does not have, of conditions
+    that are none, and of dead letters for rows whose records cannot be found."""
     known = select.columns
     outputs = output_columns(select)
     typed = typed_columns((it.name, it.type) for it in outputs)
     for check in select.checks:
-        if check.column and known is not None and check.column.lower() not in {name.lower() for name in known}:
+        if (
+            check.column
+            and known is not None
+            and check.column.lower() not in {name.lower() for name in known}
+        ):
             what = f"Something is expected of column '{check.column}', which is not one of the SELECT."
-            yield Problem("unknown-column", what, "", did_you_mean(check.column, known), check.place)
-        found = read_expression(check.condition, known, typed=typed, use="test") if check.is_written else None
+            yield Problem(
+                "unknown-column",
+                what,
+                "",
+                did_you_mean(check.column, known),
+                check.place,
+            )
+        found = (
+            read_expression(check.condition, known, typed=typed, use="test")
+            if check.is_written
+            else None
+        )
         if isinstance(found, Problem):
             yield found.at(check.place)
-        if (kind := next((it.type for it in typed if it.folded == check.column.lower()), None)) is not None:
+        if (
+            kind := next(
+                (it.type for it in typed if it.folded == check.column.lower()), None
+            )
+        ) is not None:
             yield from find_unacceptable(check, kind)
         if check.on_fail == "dead_letter" and (why := batches_of(select).untraceable()):
             yield Problem(
@@ -571,12 +774,23 @@ def _check_expectations(select: Select) -> Iterable[Problem]:
 
 
 def _check_text(select: Select) -> Iterable[Problem]:
-    """Problems of `invalid_text: dead_letter` in a stateful model that may make text of bytes: its rows are made of
-    many records, none of which could be the dead letter."""
-    asking = next((stream for stream in select.streams.values() if stream.invalid_text == "dead_letter"), None)
+    """Problems of `invalid_text: dead_letter` in a stateful model that may make text of
+    bytes: its rows are made of many records, none of which could be the dead letter."""
+    asking = next(
+        (
+            stream
+            for stream in select.streams.values()
+            if stream.invalid_text == "dead_letter"
+        ),
+        None,
+    )
     if asking is None or not select.query.stateful:
         return
-    has_bytes = any("binary" in column.type for stream in select.streams.values() for column in stream.columns)
+    has_bytes = any(
+        "binary" in column.type
+        for stream in select.streams.values()
+        for column in stream.columns
+    )
     if has_bytes or select.query.record_fields & {"key", "headers"}:
         yield Problem(
             "text-untraceable",
@@ -589,6 +803,9 @@ def _check_text(select: Select) -> Iterable[Problem]:
 
 
 def _wants_valid_text(select: Select) -> bool:
-    """Whether a record becomes a dead letter where its row has text that is not UTF-8."""
-    is_asked = any(stream.invalid_text == "dead_letter" for stream in select.streams.values())
+    """Whether a record becomes a dead letter where its row has text that is not
+    UTF-8."""
+    is_asked = any(
+        stream.invalid_text == "dead_letter" for stream in select.streams.values()
+    )
     return is_asked and bool(select.columns) and not batches_of(select).untraceable()

@@ -1,5 +1,6 @@
-"""The times in compiled CALLs. What a run would say in their places is known when it runs, so the text that is compared
-has a mark there; what people are shown has the time that holds when it is compiled, and can be pasted."""
+"""The times in compiled CALLs. What a run would say in their places is known when it
+runs, so the text that is compared has a mark there; what people are shown has the time
+that holds when it is compiled, and can be pasted."""
 
 from __future__ import annotations
 
@@ -10,20 +11,25 @@ from lakesql.decode import Node
 from lakesql.errors import Place
 from lakesql.project.duration import parse_duration
 
-_AGE = re.compile(r"older_than => (?:TIMESTAMP '[^']*' )?(?P<mark>/\* (?P<age>[a-z0-9 ]+) before it runs[^*]*\*/)")
+_AGE = re.compile(
+    r"older_than => (?:TIMESTAMP '[^']*' )?(?P<mark>/\* (?P<age>[a-z0-9 ]+) before it runs[^*]*\*/)"
+)
 
 
 def age_mark(age: str, more: str = "") -> str:
-    """The mark in a compiled CALL for a time that is known only when the procedure runs: the age of what is removed."""
+    """The mark in a compiled CALL for a time that is known only when the procedure
+    runs: the age of what is removed."""
     return f"/* {age} before it runs{more} */"
 
 
 def with_times(text: str, at: datetime) -> str:
-    """A compiled text whose marks have a time before them: that of the beginning of the day, less the age.
+    """A compiled text whose marks have a time before them: that of the beginning of the
+    day, less the age.
 
     So it is the same all day, and no time is later than the one that a run would take.
     """
-    from lakesql.compile.quote import timestamp  # only here: most texts are read, and say their times
+    # only here: most texts are read, and say their times
+    from lakesql.compile.quote import timestamp
 
     today = datetime.combine(at.astimezone(UTC).date(), time(tzinfo=UTC))
 
@@ -36,5 +42,6 @@ def with_times(text: str, at: datetime) -> str:
 
 
 def without_times(text: str) -> str:
-    """The text with its marks alone, whenever it was compiled: what two versions are compared by."""
+    """The text with its marks alone, whenever it was compiled: what two versions are
+    compared by."""
     return _AGE.sub(lambda found: f"older_than => {found['mark']}", text)

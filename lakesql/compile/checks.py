@@ -1,4 +1,5 @@
-"""What a model expects of its rows, as SQL: the views in which each row says what it fails. Pure."""
+"""What a model expects of its rows, as SQL: the views in which each row says what it
+fails. Pure."""
 
 from __future__ import annotations
 
@@ -36,10 +37,12 @@ FROM {checked}"""
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """An expectation: a row fails it where the condition is false, and not where the condition is NULL.
+    """An expectation: a row fails it where the condition is false, and not where the
+    condition is NULL.
 
-    `column` is the column that it is declared at, '' where it is the model's. `is_written`: the condition is the
-    author's SQL. `values` are the accepted values of the column, where the expectation is a list of them.
+    `column` is the column that it is declared at, '' where it is the model's.
+    `is_written`: the condition is the author's SQL. `values` are the accepted values of
+    the column, where the expectation is a list of them.
     """
 
     name: str
@@ -68,12 +71,16 @@ def checks_of(properties: ModelProperties) -> tuple[Check, ...]:
 
 
 INVALID_TEXT = "text that is UTF-8"
-"""The name of what a row fails in which there is other text, where a stream says `invalid_text: dead_letter`."""
+"""The name of what a row fails in which there is other text, where a stream says
+`invalid_text: dead_letter`."""
 
 
-def check_of_text(columns: Sequence[str], made_of_bytes: Collection[str], place: Place) -> Check:
-    """The expectation that all text in these columns is UTF-8. In columns that functions have made of bytes
-    (`made_of_bytes`, in small letters) U+FFFD is a failure too.
+def check_of_text(
+    columns: Sequence[str], made_of_bytes: Collection[str], place: Place
+) -> Check:
+    """The expectation that all text in these columns is UTF-8. In columns that
+    functions have made of bytes (`made_of_bytes`, in small letters) U+FFFD is a failure
+    too.
 
     Binary columns, and columns that contain binary values, are not checked.
     """
@@ -96,7 +103,12 @@ def _condition(expectation: Expectation, column: str) -> str:
         case ExpectNotNull():
             return f"{identifier(column)} IS NOT NULL"
         case ExpectAcceptedValues(values=values):
-            found = (literal(Decimal(str(it.value)) if isinstance(it.value, float) else it.value) for it in values)
+            found = (
+                literal(
+                    Decimal(str(it.value)) if isinstance(it.value, float) else it.value
+                )
+                for it in values
+            )
             return f"{identifier(column)} IN ({', '.join(found)})"
         case _:
             assert_never(expectation)
@@ -105,13 +117,17 @@ def _condition(expectation: Expectation, column: str) -> str:
 def find_unacceptable(check: Check, kind: SparkType) -> Iterator[Problem]:
     """Problems of accepted values that are not of their column's type, which is `kind`.
 
-    Spark would cast one to the other's type, for example a text to a number. The first text that is no number would
-    fail the batch, whatever `on_fail` says.
+    Spark would cast one to the other's type, for example a text to a number. The first
+    text that is no number would fail the batch, whatever `on_fail` says.
     """
     types, fix = _values_of(kind)
     for accepted in check.values:
         if type(accepted.value) not in types:
-            shown = str(accepted.value).lower() if isinstance(accepted.value, bool) else accepted.value
+            shown = (
+                str(accepted.value).lower()
+                if isinstance(accepted.value, bool)
+                else accepted.value
+            )
             yield Problem(
                 "wrong-type",
                 f"'{shown}' is {_SAID[type(accepted.value)]}, and column '{check.column}' is of type {kind.text}.",
@@ -121,12 +137,17 @@ def find_unacceptable(check: Check, kind: SparkType) -> Iterator[Problem]:
             )
 
 
-_SAID: dict[type, str] = {str: "a text", bool: "true or false", int: "a number", float: "a number"}
+_SAID: dict[type, str] = {
+    str: "a text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+}
 
 
 def _values_of(kind: SparkType) -> tuple[Collection[type], str]:
-    """The Python types that a YAML value for a column of this type may have, and the advice for others. Dates and times
-    are texts in YAML."""
+    """The Python types that a YAML value for a column of this type may have, and the
+    advice for others. Dates and times are texts in YAML."""
     match kind.name:
         case "void":
             return _SAID, ""
@@ -146,16 +167,20 @@ def names_of(checks: Sequence[Check], *on_fail: OnFail) -> tuple[str, ...]:
 
 
 def checked_rows(checks: Sequence[Check], rows: str = MADE_VIEW, of: str = "") -> str:
-    """The query that adds to the rows of a view the names of the expectations that each fails, in `_lakesql_failed`.
-    Where `of` is given, only rows for which this condition holds are checked."""
+    """The query that adds to the rows of a view the names of the expectations that each
+    fails, in `_lakesql_failed`. Where `of` is given, only rows for which this condition
+    holds are checked."""
     unless = f"{of} AND " if of else ""
-    cases = (f"CASE WHEN {unless}NOT ({check.condition}) THEN {text(check.name)} END" for check in checks)
+    cases = (
+        f"CASE WHEN {unless}NOT ({check.condition}) THEN {text(check.name)} END"
+        for check in checks
+    )
     return _CHECKED.format(cases=",\n    ".join(cases), failed=FAILED, rows=rows)
 
 
 def kept_rows(checks: Sequence[Check], is_placed: bool) -> str:
-    """The query for the rows of the view `_lakesql_checked` whose records do not become dead letters. `is_placed`: they
-    need their position no more."""
+    """The query for the rows of the view `_lakesql_checked` whose records do not become
+    dead letters. `is_placed`: they need their position no more."""
     left_out = (FAILED, POSITION) if is_placed else (FAILED,)
     query = _KEPT.format(left_out=identifiers(left_out), checked=CHECKED_VIEW)
     condition = is_dead(checks)
@@ -163,9 +188,14 @@ def kept_rows(checks: Sequence[Check], is_placed: bool) -> str:
 
 
 def is_dead(checks: Sequence[Check]) -> str:
-    """The condition of a checked row whose record becomes a dead letter; '' where no expectation makes dead letters."""
+    """The condition of a checked row whose record becomes a dead letter; '' where no
+    expectation makes dead letters."""
     names = names_of(checks, "dead_letter")
-    return f"arrays_overlap({FAILED}, array({', '.join(map(text, names))}))" if names else ""
+    return (
+        f"arrays_overlap({FAILED}, array({', '.join(map(text, names))}))"
+        if names
+        else ""
+    )
 
 
 def show_checks(checks: Sequence[Check]) -> Iterator[str]:

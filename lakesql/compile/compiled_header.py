@@ -1,10 +1,12 @@
-"""The comments that open a compiled file, read again as pairs: what happens around the statements."""
+"""The comments that open a compiled file, read again as pairs: what happens around the
+statements."""
 
 from __future__ import annotations
 
 
 def read_header(text: str) -> tuple[tuple[str, str], ...]:
-    """The label and the sentence of each comment behind the first, which says where the model is from."""
+    """The label and the sentence of each comment behind the first, which says where the
+    model is from."""
     found: list[tuple[str, str]] = []
     for line in text.splitlines()[1:]:
         if not line.startswith("-- "):

@@ -17,8 +17,9 @@ from lakesql.project.profiles import adds_functions
 class CompiledKeys:
     """The keys of a project's models.
 
-    A key names everything that the compiled text depends on: the model's file, its options and descriptions, the
-    macros, vars and fields of the target that it reads, the tables that it joins, and the contracts of its streams.
+    A key names everything that the compiled text depends on: the model's file, its
+    options and descriptions, the macros, vars and fields of the target that it reads,
+    the tables that it joins, and the contracts of its streams.
     """
 
     def __init__(self, manifest: Manifest) -> None:
@@ -32,21 +33,42 @@ class CompiledKeys:
             return self._keys[name]
         manifest, model = self._manifest, self._manifest.models[name]
         facts = model.facts
-        read_values = [[var, manifest.vars[var]] for var in sorted(facts.vars) if var in manifest.vars]
+        read_values = [
+            [var, manifest.vars[var]]
+            for var in sorted(facts.vars)
+            if var in manifest.vars
+        ]
         target = manifest.target
         parts = [
-            *(model.path, model.fqn, str(model.table), model.options, encode(model.trigger), encode(model.calls)),
+            *(
+                model.path,
+                model.fqn,
+                str(model.table),
+                model.options,
+                encode(model.trigger),
+                encode(model.calls),
+            ),
             digest_macros(facts.macros, manifest.macros),
-            [target.name, target.namespace, target.catalog.name] if "target" in facts.reads else [],
+            [target.name, target.namespace, target.catalog.name]
+            if "target" in facts.reads
+            else [],
             {found.name: self._joined(found.name) for found in facts.refs},
             {found.name: self._contract(found.name) for found in facts.streams},
             adds_functions(target.spark),
-            [model.properties.description, [[it.name, it.description] for it in model.properties.columns]],
-            [[it.name, it.condition, it.on_fail, it.column] for it in checks_of(model.properties)],
+            [
+                model.properties.description,
+                [[it.name, it.description] for it in model.properties.columns],
+            ],
+            [
+                [it.name, it.condition, it.on_fail, it.column]
+                for it in checks_of(model.properties)
+            ],
             encode(model.properties.watermark),
         ]
         # A template sees the entries of a mapping in their order.
-        self._keys[name] = digest(model.source, json.dumps(read_values), _text_of(parts))
+        self._keys[name] = digest(
+            model.source, json.dumps(read_values), _text_of(parts)
+        )
         return self._keys[name]
 
     def _joined(self, name: str) -> str:
@@ -55,7 +77,11 @@ class CompiledKeys:
         seed = self._manifest.seeds.get(name)
         if table is not None:
             return str(table)
-        return self.key(name) if seed is None else digest(str(seed.table), _text_of(encode(seed.columns)))
+        return (
+            self.key(name)
+            if seed is None
+            else digest(str(seed.table), _text_of(encode(seed.columns)))
+        )
 
     def _contract(self, stream: str) -> str:
         """The part of a model's key for a stream that it reads."""
@@ -64,7 +90,9 @@ class CompiledKeys:
             return self.key(read.name)
         if stream not in self._contracts:
             declared = self._manifest.streams[stream]
-            self._contracts[stream] = digest(_text_of(encode(replace(declared, place=Place("")))))
+            self._contracts[stream] = digest(
+                _text_of(encode(replace(declared, place=Place(""))))
+            )
         return self._contracts[stream]
 
 

@@ -12,9 +12,11 @@ from lakesql.stream.stream import Column
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What compiling a model says of it, beside the text: `columns` is None where only Spark's analyzer knows them.
+    """What compiling a model says of it, beside the text: `columns` is None where only
+    Spark's analyzer knows them.
 
-    `notes` are what its rows are that its author may have meant otherwise; `lineage` is where its columns come from.
+    `notes` are what its rows are that its author may have meant otherwise; `lineage` is
+    where its columns come from.
     """
 
     digest: str

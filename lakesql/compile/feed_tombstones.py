@@ -1,8 +1,10 @@
-"""What a record without a value deletes in a change feed that is mirrored, where it stands alone. Pure.
+"""What a record without a value deletes in a change feed that is mirrored, where it
+stands alone. Pure.
 
-A tombstone that follows a delete of its key says nothing: it is there for the broker's sake. Where the broker has
-compacted that delete away it is all that is left of it, and a flat feed may write nothing else. It is newer than what
-came before it in its partition, and older than each change that follows.
+A tombstone that follows a delete of its key says nothing: it is there for the broker's
+sake. Where the broker has compacted that delete away it is all that is left of it, and
+a flat feed may write nothing else. It is newer than what came before it in its
+partition, and older than each change that follows.
 """
 
 from __future__ import annotations
@@ -65,14 +67,15 @@ ON changes.{raw}.value IS NULL
 
 
 def first_tombstones() -> str:
-    """The query for the places of tombstones that are the first record of their partition in a batch: whether they
-    follow a delete, an earlier batch tells."""
+    """The query for the places of tombstones that are the first record of their
+    partition in a batch: whether they follow a delete, an earlier batch tells."""
     return _FIRST.format(position=POSITION, raw=RAW, changes=CHANGES_VIEW)
 
 
 def without_followers(keys: Sequence[str]) -> str:
-    """The query for the changes without the tombstones that only follow a delete of the same key. `_lakesql_earlier`
-    has the records of the topic before the batch, where `first_tombstones` asks for them."""
+    """The query for the changes without the tombstones that only follow a delete of the
+    same key. `_lakesql_earlier` has the records of the topic before the batch, where
+    `first_tombstones` asks for them."""
     return _ALONE.format(
         former=_FORMER,
         change=CHANGE,
@@ -88,12 +91,14 @@ def without_followers(keys: Sequence[str]) -> str:
 def closing_tombstones(
     table: TableName, keys: Mapping[str, str], place: str, fields: Sequence[str]
 ) -> tuple[str, str, str]:
-    """The query for the changes of a history in which each tombstone is placed just behind the newest change of its
-    key: among those before it in its partition, and those that the table and its own tombstones have. It is in three
-    parts, between which the bounds of the keys are put.
+    """The query for the changes of a history in which each tombstone is placed just
+    behind the newest change of its key: among those before it in its partition, and
+    those that the table and its own tombstones have. It is in three parts, between
+    which the bounds of the keys are put.
 
-    `keys` are the columns of the feed's key, by the model's names for them, `place` is the table's column of positions,
-    and `fields` are those of `_change`, in their order.
+    `keys` are the columns of the feed's key, by the model's names for them, `place` is
+    the table's column of positions, and `fields` are those of `_change`, in their
+    order.
     """
     known = f"greatest(coalesce({_FORMER}, array()), coalesce(known.{_PLACE}, array()))"
     own = f"changes.{CHANGE}.position"
@@ -108,7 +113,12 @@ def closing_tombstones(
         "table": table_name(table),
         "tombstones": table_name(table.tombstones),
         "match": "\n  AND ".join(
-            f"{column_of('known', key)} = {column_of('changes', column)}" for key, column in keys.items()
+            f"{column_of('known', key)} = {column_of('changes', column)}"
+            for key, column in keys.items()
         ),
     }
-    return _CLOSING.format(**words), _OF_DELETED.format(**words), _OF_KEYS.format(**words)
+    return (
+        _CLOSING.format(**words),
+        _OF_DELETED.format(**words),
+        _OF_KEYS.format(**words),
+    )

@@ -1,4 +1,5 @@
-"""How the table of a model grows by its commits, as far as its configuration tells. Pure."""
+"""How the table of a model grows by its commits, as far as its configuration tells.
+Pure."""
 
 from __future__ import annotations
 
@@ -11,21 +12,31 @@ from lakesql.model.maintenance_tasks import own_tasks
 from lakesql.model.model import Model
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.project.procedures import AT_END, HOUR_MS, RemoveOrphanFiles
-from lakesql.table.simulation import Maintained, SimulatedTask, Sizes, Stock, TableGrowth, Writes, grow
+from lakesql.table.simulation import (
+    Maintained,
+    SimulatedTask,
+    Sizes,
+    Stock,
+    TableGrowth,
+    Writes,
+    grow,
+)
 from lakesql.table.terms import Terms
 
 ROWS_PER_SECOND = 100.0
 ROW_BYTES = 100.0
 BATCH_MS = 2_000.0
 RUN_MS = HOUR_MS
-"""What is assumed where nobody says or has measured it: rows that arrive, bytes that one takes in a data file, how long
-a batch takes, and how often a model with trigger `available_now` is run."""
+"""What is assumed where nobody says or has measured it: rows that arrive, bytes that
+one takes in a data file, how long a batch takes, and how often a model with trigger
+`available_now` is run."""
 
 MOST_TASKS = 8
 """In how many tasks a large batch is taken to be written."""
 
 MERGE_SNAPSHOT_BYTES = 2_000.0
-"""Bytes of a snapshot in the metadata file that a MERGE has made: Spark says more of it."""
+"""Bytes of a snapshot in the metadata file that a MERGE has made: Spark says more of
+it."""
 
 
 def sizes_of(model: Model) -> Sizes:
@@ -34,8 +45,11 @@ def sizes_of(model: Model) -> Sizes:
     return replace(Sizes(), snapshot=MERGE_SNAPSHOT_BYTES) if merges else Sizes()
 
 
-def assume_writes(model: Model, interval_ms: float, rows_per_second: float, row_bytes: float) -> Writes:
-    """The commits of a model as its configuration tells; what it does not tell is assumed."""
+def assume_writes(
+    model: Model, interval_ms: float, rows_per_second: float, row_bytes: float
+) -> Writes:
+    """The commits of a model as its configuration tells; what it does not tell is
+    assumed."""
     config = model.config
     rows = rows_per_second * interval_ms / 1000
     partitions, new_partitions = 1.0, 1.0
@@ -47,7 +61,9 @@ def assume_writes(model: Model, interval_ms: float, rows_per_second: float, row_
     partitions = max(1.0, min(partitions, rows))
     plain = Writes(interval_ms, rows, row_bytes, partitions=partitions)
     files = commit_files(
-        plain, terms_of(model).target_bytes, is_spread=bool(config.partition_by or config.writing().keys)
+        plain,
+        terms_of(model).target_bytes,
+        is_spread=bool(config.partition_by or config.writing().keys),
     )
     deleted = config.replaced_ratio * rows
     return replace(
@@ -61,21 +77,27 @@ def assume_writes(model: Model, interval_ms: float, rows_per_second: float, row_
 
 
 _NEW_A_DAY = {"hours": 24.0, "days": 1.0, "months": 1 / 30.4, "years": 1 / 365.25}
-"""How many partitions a day rows open that are partitioned by their time, and come in its order."""
+"""How many partitions a day rows open that are partitioned by their time, and come in
+its order."""
 
 
 def commit_files(writes: Writes, target_bytes: float, *, is_spread: bool) -> float:
-    """How many data files a commit has: for each partition one, and one more wherever a file has the target size.
+    """How many data files a commit has: for each partition one, and one more wherever a
+    file has the target size.
 
     Where the rows are not brought together by partition or key, each task writes one.
     """
     tasks = 1 if is_spread else min(MOST_TASKS, math.ceil(writes.rows / TASK_RECORDS))
-    by_size = math.ceil(writes.rows * writes.row_bytes / writes.partitions / target_bytes) * writes.partitions
+    by_size = (
+        math.ceil(writes.rows * writes.row_bytes / writes.partitions / target_bytes)
+        * writes.partitions
+    )
     return max(1.0, writes.partitions, by_size, tasks)
 
 
 def interval_of(trigger: Trigger, rows_per_second: float, batch_ms: float) -> float:
-    """How long it is from one commit to the next: no batch begins before the last one ends, or without a row."""
+    """How long it is from one commit to the next: no batch begins before the last one
+    ends, or without a row."""
     match trigger:
         case Every(interval_ms=interval_ms):
             every = float(interval_ms)
@@ -87,7 +109,8 @@ def interval_of(trigger: Trigger, rows_per_second: float, batch_ms: float) -> fl
 
 
 def falls_behind(trigger: Trigger, rows: float, most_records: int | None) -> bool:
-    """Whether more rows come between two batches than one may read. With `available_now` a run takes several."""
+    """Whether more rows come between two batches than one may read. With
+    `available_now` a run takes several."""
     match trigger:
         case Every():
             return most_records is not None and rows > most_records
@@ -97,8 +120,8 @@ def falls_behind(trigger: Trigger, rows: float, most_records: int | None) -> boo
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """A model's new table before it exists, as assumed from its configuration. `maintenance` is None where nobody does
-    it."""
+    """A model's new table before it exists, as assumed from its configuration.
+    `maintenance` is None where nobody does it."""
 
     writes: Writes
     terms: Terms
@@ -110,13 +133,17 @@ def assume(model: Model) -> Assumed:
     """The model's commits, and the maintenance of its table, by its configuration."""
     interval_ms = interval_of(model.trigger, ROWS_PER_SECOND, BATCH_MS)
     writes = assume_writes(model, interval_ms, ROWS_PER_SECOND, ROW_BYTES)
-    return Assumed(writes, terms_of(model), sizes_of(model), maintenance_by(model, model.trigger))
+    return Assumed(
+        writes, terms_of(model), sizes_of(model), maintenance_by(model, model.trigger)
+    )
 
 
 def maintenance_by(model: Model, trigger: Trigger) -> Maintained | None:
-    """How the model's table is maintained under a trigger: at the end of a run a part of each threshold is enough.
+    """How the model's table is maintained under a trigger: at the end of a run a part
+    of each threshold is enough.
 
-    None where nobody maintains it. Orphans are left out: files that no version has are in no figure.
+    None where nobody maintains it. Orphans are left out: files that no version has are
+    in no figure.
     """
     tasks = own_tasks(model)
     if not tasks:
@@ -132,8 +159,15 @@ def maintenance_by(model: Model, trigger: Trigger) -> Maintained | None:
     )
 
 
-def grow_assumed(assumed: Assumed, span_ms: float) -> tuple[TableGrowth, TableGrowth | None]:
-    """What comes of a new table within `span_ms`: without maintenance, and with the model's, None if it has none."""
+def grow_assumed(
+    assumed: Assumed, span_ms: float
+) -> tuple[TableGrowth, TableGrowth | None]:
+    """What comes of a new table within `span_ms`: without maintenance, and with the
+    model's, None if it has none."""
     known = (assumed.writes, assumed.terms, assumed.sizes, Stock())
-    kept = grow(*known, assumed.maintenance, span_ms) if assumed.maintenance is not None else None
+    kept = (
+        grow(*known, assumed.maintenance, span_ms)
+        if assumed.maintenance is not None
+        else None
+    )
     return grow(*known, None, span_ms), kept

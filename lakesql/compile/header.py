@@ -30,18 +30,36 @@ _WIDTH = 120
 
 
 def render_header(select: Select) -> str:
-    """Where the model is from, and what happens around its statements: a comment line each, long ones wrapped."""
+    """Where the model is from, and what happens around its statements: a comment line
+    each, long ones wrapped."""
     model = select.model
     first = f"-- {'.'.join(model.fqn)}: mode {select.writing.mode}, table {model.table}; {COMPILED_FROM}{model.path}"
-    says = _say_batches(select) if model.config.reads == "streams" else _say_refreshes(select)
-    return "\n".join((first, *(line for what, said in says.items() if said for line in _lines(f"{what}: {said}"))))
+    says = (
+        _say_batches(select)
+        if model.config.reads == "streams"
+        else _say_refreshes(select)
+    )
+    return "\n".join(
+        (
+            first,
+            *(
+                line
+                for what, said in says.items()
+                if said
+                for line in _lines(f"{what}: {said}")
+            ),
+        )
+    )
 
 
 def _say_batches(select: Select) -> dict[str, str]:
     """What happens around the batches of a model that reads streams."""
     mode = batches_of(select)
     return {
-        **{f"FROM {identifier(name)}": _source(select, name) for name in select.query.streams_read},
+        **{
+            f"FROM {identifier(name)}": _source(select, name)
+            for name in select.query.streams_read
+        },
         "of these": _routed(select),
         "batches": _batches(select),
         "rows": mode.rows(),
@@ -69,10 +87,15 @@ def _say_refreshes(select: Select) -> dict[str, str]:
     names = map(whole_name, select.query.tables)
     mode = refreshes_of(select)
     if not select.model.config.is_stored:
-        read = {f"FROM {name}": "the table as it is when somebody reads the view" for name in names}
+        read = {
+            f"FROM {name}": "the table as it is when somebody reads the view"
+            for name in names
+        }
         return {**read, "rows": mode.rows(), "kept": mode.kept_by()}
     return {
-        **{f"FROM {name}": "the table as it is when a refresh begins" for name in names},
+        **{
+            f"FROM {name}": "the table as it is when a refresh begins" for name in names
+        },
         "refreshes": _refreshes(select),
         "rows": mode.rows(),
         "kept": mode.kept_by(),
@@ -96,22 +119,41 @@ def _refreshes(select: Select) -> str:
 
 def _lines(said: str) -> Iterator[str]:
     """Comment lines. Nothing that a project's file says ends one before its end."""
-    plain = said if said.isprintable() else "".join(each if each.isprintable() else " " for each in said)
+    plain = (
+        said
+        if said.isprintable()
+        else "".join(each if each.isprintable() else " " for each in said)
+    )
     if len(plain) + 3 <= _WIDTH and "  " not in plain:
         yield f"-- {plain}"
         return
     yield from textwrap.wrap(
-        plain, _WIDTH, initial_indent="-- ", subsequent_indent="--   ", break_long_words=False, break_on_hyphens=False
+        plain,
+        _WIDTH,
+        initial_indent="-- ",
+        subsequent_indent="--   ",
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
-_LATE: Mapping[LateFiles, str] = {"read": "late ones too", "refuse": "late ones refused"}
+_LATE: Mapping[LateFiles, str] = {
+    "read": "late ones too",
+    "refuse": "late ones refused",
+}
 """What becomes of files that come late."""
 
 
 def _routed(select: Select) -> str:
     """Which records of a topic are those of the table, where it has those of others."""
-    route = next((stream.route for stream in select.streams.values() if stream.route is not None), None)
+    route = next(
+        (
+            stream.route
+            for stream in select.streams.values()
+            if stream.route is not None
+        ),
+        None,
+    )
     if route is None:
         return ""
     column = field_path(route.column)
@@ -122,17 +164,28 @@ def _routed(select: Select) -> str:
 
 
 def _source(select: Select, name: str) -> str:
-    """The comment on a stream: what the SELECT is given of it, where it is read from, and its contract."""
+    """The comment on a stream: what the SELECT is given of it, where it is read from,
+    and its contract."""
     stream, table = select.streams[name], select.read_tables.get(name)
     given = batches_of(select).given()
     if table is not None:
-        what = "the changes of its rows" if stream.has_table_changes else "the rows that are new"
+        what = (
+            "the changes of its rows"
+            if stream.has_table_changes
+            else "the rows that are new"
+        )
         return f"{given}, from table {table} (model {name}): {what}"
-    facts = [f"connection {stream.connection}" if stream.connection else "the project's folder"]
+    facts = [
+        f"connection {stream.connection}"
+        if stream.connection
+        else "the project's folder"
+    ]
     if stream.origin.brings != "rows":
         facts += _reading_facts(stream, select.finds_by_key)
     if stream.start != "earliest":
-        facts.append(f"start {stream.start.isoformat() if isinstance(stream.start, datetime) else stream.start}")
+        facts.append(
+            f"start {stream.start.isoformat() if isinstance(stream.start, datetime) else stream.start}"
+        )
     if stream.watermark:
         facts.append(f"watermark {stream.watermark.delay} on {event_time(stream)}")
     columns = map(_contract_column, stream.columns)
@@ -141,7 +194,9 @@ def _source(select: Select, name: str) -> str:
 
 def _reading_facts(stream: Stream, finds_by_key: bool) -> Iterator[str]:
     """How records are read, and what becomes of their files."""
-    yield f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format
+    yield (
+        f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format
+    )
     if stream.is_feed:
         yield f"envelope {stream.envelope}"
     if finds_by_key:
@@ -197,42 +252,61 @@ def _bad(select: Select) -> str:
         return "there can be none"
     limit = ""
     if ratio < 1 and (writing.not_null or not select.query.stateful):
-        # A second query reads the records of a stateful model: those that it finds bad do not count.
+        # A second query reads the records of a stateful model: those that it finds bad
+        # do not count.
         counted = "the latter" if select.query.stateful and len(reasons) > 1 else "them"
         limit = f"; a batch with more than {ratio * 100:g}% of {counted} fails"
     return f"{' and '.join(reasons)} go to {select.model.table.dead_letter}{limit}"
 
 
 def _state(select: Select) -> str:
-    """The comment on the state that the query keeps between two batches, and for how long; '' where it keeps none."""
+    """The comment on the state that the query keeps between two batches, and for how
+    long; '' where it keeps none."""
     query, says = select.query, []
     if not query.stateful:
         return ""
-    timed = [name for name in query.streams_read if select.streams[name].watermark is not None]
+    timed = [
+        name
+        for name in query.streams_read
+        if select.streams[name].watermark is not None
+    ]
     if query.joins_streams:
         bounded = [name for name in query.streams_read if name not in query.unbounded]
         if bounded:
-            says.append(f"records of {listed(tuple(bounded), 'and')} until the watermark has passed what they can meet")
+            says.append(
+                f"records of {listed(tuple(bounded), 'and')} until the watermark has passed what they can meet"
+            )
         if query.unbounded:
-            says.append(f"all records of {listed(query.unbounded, 'and')} for ever: no range of event time bounds them")
+            says.append(
+                f"all records of {listed(query.unbounded, 'and')} for ever: no range of event time bounds them"
+            )
     if query.aggregated or "distinct" in query.noted:
         kept = "groups" if query.aggregated else "rows"
         if query.grouped_by_event_time and timed:
-            says.append(f"{kept} until the watermark of {listed(tuple(timed), 'and')} has passed them")
+            says.append(
+                f"{kept} until the watermark of {listed(tuple(timed), 'and')} has passed them"
+            )
         else:
-            says.append(f"all {kept} for ever: no event time among their keys bounds them")
+            says.append(
+                f"all {kept} for ever: no event time among their keys bounds them"
+            )
     return "; ".join(says)
 
 
 def _late(select: Select, mode: Batches) -> str:
     if select.drops_late:
-        where = f"go to {select.model.table.dead_letter}" if select.late_text else "are dropped and counted"
+        where = (
+            f"go to {select.model.table.dead_letter}"
+            if select.late_text
+            else "are dropped and counted"
+        )
         return f"those behind the watermark {where}"
     return mode.late()
 
 
 def _equal(select: Select) -> str:
-    """The comment on changes with equal values in all columns of `sequence_by`; '' where there are none."""
+    """The comment on changes with equal values in all columns of `sequence_by`; ''
+    where there are none."""
     if not select.sequence or f"{CHANGE}.position" in select.sequence.values():
         return ""
     (stream,) = select.query.streams_read
@@ -246,8 +320,8 @@ def _equal(select: Select) -> str:
 
 
 def _between_topics(select: Select) -> str:
-    """The comment on the order of changes to one row that are in several topics; '' where one topic has them, or
-    `sequence_by` orders them."""
+    """The comment on the order of changes to one row that are in several topics; ''
+    where one topic has them, or `sequence_by` orders them."""
     if not select.order or select.sequence:
         return ""
     return (
@@ -261,7 +335,9 @@ def _tombstones(select: Select) -> str:
     if not select.writing.tombstones:
         return ""
     (stream,) = select.query.streams_read
-    return f"a record of {identifier(stream)} without a value deletes the row of its key"
+    return (
+        f"a record of {identifier(stream)} without a value deletes the row of its key"
+    )
 
 
 def _progress(select: Select) -> str:
@@ -273,12 +349,16 @@ def _maintenance(select: Select) -> str:
     if not own_tasks(select.model):
         return "none; somebody else maintains the table"
     share = f"{select.model.config.maintenance.max_time_ratio * 100:g}%"
-    own = dict.fromkeys(task.name if task.written else task.procedure for task in maintenance_tasks(select.model))
+    own = dict.fromkeys(
+        task.name if task.written else task.procedure
+        for task in maintenance_tasks(select.model)
+    )
     return f"{', '.join(own)}, where due, between two batches, in {share} of the time at most"
 
 
 def _day(select: Select) -> str:
-    """The comment on the files of a new table after a day of batches, as `lakesql forecast --offline` computes them."""
+    """The comment on the files of a new table after a day of batches, as `lakesql
+    forecast --offline` computes them."""
     unkept, kept = grow_assumed(assume(select.model), DAY_MS)
     runs = ", run every hour" if isinstance(select.model.trigger, AvailableNow) else ""
     said = f"at {ROWS_PER_SECOND:g} rows of {ROW_BYTES:g} bytes a second{runs}, {_grown(unkept, unkept.end)}"
@@ -288,7 +368,9 @@ def _day(select: Select) -> str:
 
 
 def _grown(growth: TableGrowth, counts: TableCounts) -> str:
-    deletes = f" and {counts.delete_files:,} delete files" if counts.delete_files else ""
+    deletes = (
+        f" and {counts.delete_files:,} delete files" if counts.delete_files else ""
+    )
     return (
         f"{growth.commits:,} commits leave {counts.data_files:,} data files{deletes}, {counts.snapshots:,} snapshots "
         f"and {counts.metadata_bytes / 1e6:,.1f} MB of metadata"

@@ -1,4 +1,5 @@
-"""The keys of a batch as a literal predicate, which bounds what its statements read of a table."""
+"""The keys of a batch as a literal predicate, which bounds what its statements read of
+a table."""
 
 from __future__ import annotations
 
@@ -7,13 +8,14 @@ from dataclasses import dataclass
 from lakesql.compile.quote import Literal, column_of, literal
 
 BOUNDS_PLACE = "/* the batch's key range */ true"
-"""What stands in the compiled MERGE where each batch puts a literal predicate on the target's keys."""
+"""What stands in the compiled MERGE where each batch puts a literal predicate on the
+target's keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The keys of one batch in one column: all of them, the smallest and the largest, or both; NULL is named apart
-    (`has_null`), and may be the only one."""
+    """The keys of one batch in one column: all of them, the smallest and the largest,
+    or both; NULL is named apart (`has_null`), and may be the only one."""
 
     column: str
     values: tuple[Literal, ...] = ()
@@ -32,7 +34,9 @@ def _bound(bound: KeyRange, alias: str) -> str:
     if bound.low is not None and bound.high is not None:
         tests.append(f"{column} BETWEEN {literal(bound.low)} AND {literal(bound.high)}")
     if bound.values:
-        tests.append(f"{column} IN ({', '.join(literal(value) for value in bound.values)})")
+        tests.append(
+            f"{column} IN ({', '.join(literal(value) for value in bound.values)})"
+        )
     known = "\n  AND ".join(tests)
     if not bound.has_null:
         return known

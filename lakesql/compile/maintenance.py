@@ -43,11 +43,16 @@ def call_text(
 ) -> str:
     """The CALL of a task, without the `;`. `order` is the table's.
 
-    `before` is the time before which snapshots or files go; without it a mark stands there. In the place of partitions
-    that only the table tells, all stand. `options` narrow one run of a rewrite further, and a `file_list_view` that of
-    a removal of orphans: to the files that are its rows.
+    `before` is the time before which snapshots or files go; without it a mark stands
+    there. In the place of partitions that only the table tells, all stand. `options`
+    narrow one run of a rewrite further, and a `file_list_view` that of a removal of
+    orphans: to the files that are its rows.
     """
-    arguments: dict[str, str] = {"table": text(f"{identifier(task.table.namespace)}.{identifier(task.table.name)}")}
+    arguments: dict[str, str] = {
+        "table": text(
+            f"{identifier(task.table.namespace)}.{identifier(task.table.name)}"
+        )
+    }
     for name, value in _arguments(task.options, order, options or {}):
         arguments[name] = argument_text(value)
     if file_list_view:
@@ -57,7 +62,9 @@ def call_text(
         case ExpireSnapshots() | RemoveOrphanFiles() if before:
             arguments["older_than"] = argument_text(before)
         case ExpireSnapshots(older_than=age, most=int(most)):
-            arguments["older_than"] = age_mark(age.text, f", or less where there are more than {most:,}")
+            arguments["older_than"] = age_mark(
+                age.text, f", or less where there are more than {most:,}"
+            )
         case ExpireSnapshots(older_than=age) | RemoveOrphanFiles(older_than=age):
             arguments["older_than"] = age_mark(age.text)
         case RewriteDataFiles(where=where) if where == RECENT:
@@ -94,27 +101,41 @@ def argument_text(value: Argument) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PartitionValue:
-    """A field of a partition: the source's column, Iceberg's text of the transform, and the value it has given."""
+    """A field of a partition: the source's column, Iceberg's text of the transform, and
+    the value it has given."""
 
     column: str
     transform: str
     value: object
 
 
-def partitions_text(catalog: str, partitions: Iterable[tuple[PartitionValue, ...]]) -> str | None:
-    """A condition that holds for the rows of these partitions alone; None if it cannot be written."""
+def partitions_text(
+    catalog: str, partitions: Iterable[tuple[PartitionValue, ...]]
+) -> str | None:
+    """A condition that holds for the rows of these partitions alone; None if it cannot
+    be written."""
     texts: list[str] = []
     for partition in partitions:
-        fields = [_partition_field(catalog, field) for field in partition if field.transform != "void"]
+        fields = [
+            _partition_field(catalog, field)
+            for field in partition
+            if field.transform != "void"
+        ]
         if not fields or None in fields:
             return None
         texts.append(" AND ".join(filter(None, fields)))
     if not texts:
         return None
-    return " OR ".join(f"({each})" for each in dict.fromkeys(texts)) if len(texts) > 1 else texts[0]
+    return (
+        " OR ".join(f"({each})" for each in dict.fromkeys(texts))
+        if len(texts) > 1
+        else texts[0]
+    )
 
 
-_TRANSFORM = re.compile(r"(year|month|day|hour|bucket|truncate|identity)(?:\[(\d+)\])?\Z")
+_TRANSFORM = re.compile(
+    r"(year|month|day|hour|bucket|truncate|identity)(?:\[(\d+)\])?\Z"
+)
 
 
 def _partition_field(catalog: str, field: PartitionValue) -> str | None:
@@ -175,13 +196,19 @@ def when_due(options: Procedure, is_by_time: bool = False) -> str:
 
 
 def plain_options(options: Procedure) -> dict[str, str]:
-    """All options that are said, or have a default of lakesql's, by their own names, as people write them."""
+    """All options that are said, or have a default of lakesql's, by their own names, as
+    people write them."""
     values = {field.name: getattr(options, field.name) for field in fields(options)}
-    return {name: _plain(value) for name, value in values.items() if value not in (None, "", ()) and value != {}}
+    return {
+        name: _plain(value)
+        for name, value in values.items()
+        if value not in (None, "", ()) and value != {}
+    }
 
 
 def iceberg_options(options: Procedure) -> dict[str, str]:
-    """What a rewrite gives to Iceberg as `options`: those that are said, by Iceberg's names."""
+    """What a rewrite gives to Iceberg as `options`: those that are said, by Iceberg's
+    names."""
     said = {
         key: _option_text(value)
         for name, key in iceberg_names(name_of(options)).items()
@@ -196,7 +223,9 @@ def _arguments(
 ) -> Iterator[tuple[str, Argument]]:
     match options:
         case RewriteDataFiles():
-            strategy = options.strategy or ("sort" if options.sort_order or order else "binpack")
+            strategy = options.strategy or (
+                "sort" if options.sort_order or order else "binpack"
+            )
             yield "strategy", strategy
             if strategy == "sort" and (by := options.sort_order or _order_text(order)):
                 yield "sort_order", by
@@ -252,7 +281,9 @@ def _plain(value: object) -> str:
         case tuple():
             return ", ".join(value)
         case Mapping():
-            return ", ".join(f"{key}={option_text(item)}" for key, item in value.items())
+            return ", ".join(
+                f"{key}={option_text(item)}" for key, item in value.items()
+            )
         case _:
             return _option_text(value)
 

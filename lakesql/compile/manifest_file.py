@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 
 
-def write_manifest(manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]) -> Path:
-    """Write the file, unless it is there and nothing that it says has changed; where it is.
+def write_manifest(
+    manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]
+) -> Path:
+    """Write the file, unless it is there and nothing that it says has changed; where it
+    is.
 
-    A model whose SELECT is not known to be right has the contract null. The project's files stand in it, and `schemas`,
-    the Avro schemas by their paths, so that a later version can be compared with this one. What profiles.yml says is
-    there by its names alone: it may hold what nobody else is to see.
+    A model whose SELECT is not known to be right has the contract null. The project's
+    files stand in it, and `schemas`, the Avro schemas by their paths, so that a later
+    version can be compared with this one. What profiles.yml says is there by its names
+    alone: it may hold what nobody else is to see.
     """
     path = manifest.outputs.target / MANIFEST
     cache = CacheFile(manifest.outputs.cache / MANIFEST)
@@ -30,7 +34,8 @@ def write_manifest(manifest: Manifest, compiled: CompiledFiles, schemas: Mapping
     written = cache.get(MANIFEST, key)
     if written is not None and digest(_read(path)) == written:
         return path
-    from lakesql.compile.manifest_text import render_manifest  # only here: mostly nothing has changed
+    # only here: mostly nothing has changed
+    from lakesql.compile.manifest_text import render_manifest
 
     text = render_manifest(manifest, compiled, schemas)
     write_atomically(path, text)
@@ -46,15 +51,20 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _key(manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]) -> str:
+def _key(
+    manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]
+) -> str:
     """What the file is made from, as a digest.
 
-    Models, tests and macros are as the project's texts say them on this target with these vars. Of which models the
-    contract is known, and what it is, follows from them and from what the compiled files were made from.
+    Models, tests and macros are as the project's texts say them on this target with
+    these vars. Of which models the contract is known, and what it is, follows from them
+    and from what the compiled files were made from.
     """
     folder = shorten(compiled.folder, manifest.directory)
     if manifest.version:
-        return digest(manifest.version, folder, compiled.version, *schemas, *schemas.values())
+        return digest(
+            manifest.version, folder, compiled.version, *schemas, *schemas.values()
+        )
     from lakesql.compile.manifest_text import metadata_of, seed_facts, stream_facts
     from lakesql.project.profiles import adds_functions
 
@@ -69,4 +79,6 @@ def _key(manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]
         compiled.version,
     )
     texts = (json.dumps(each, ensure_ascii=False) for each in said)
-    return digest(*texts, *manifest.texts, *manifest.texts.values(), *schemas, *schemas.values())
+    return digest(
+        *texts, *manifest.texts, *manifest.texts.values(), *schemas, *schemas.values()
+    )

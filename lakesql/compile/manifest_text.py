@@ -31,18 +31,29 @@ if TYPE_CHECKING:
     from lakesql.compile.compiled import CompiledFiles
 
 
-def render_manifest(manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]) -> str:
+def render_manifest(
+    manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]
+) -> str:
     """The text of the file."""
     folder = shorten(compiled.folder, manifest.directory)
     nodes = {
         id_: {**_node(node), **_details(manifest, compiled, folder, node)}
         for id_, node in sorted(manifest.graph.nodes.items())
     }
-    nodes |= {test.id: {**_node(test_node(test)), **_test(test, folder)} for test in manifest.data_tests}
-    # A node a line: as easy to compare as one with indents, and written ten times faster.
+    nodes |= {
+        test.id: {**_node(test_node(test)), **_test(test, folder)}
+        for test in manifest.data_tests
+    }
+    # A node a line: as easy to compare as one with indents, and written ten times
+    # faster.
     tasks = [f'"{id_}": {text}' for id_, text in sorted(_task_lines(manifest, folder))]
-    lines = ",\n".join([*tasks, *(f"{_text(id_)}: {_text(node)}" for id_, node in nodes.items())])
-    files = ",\n".join(f"{_text(path)}: {_text(text)}" for path, text in sorted({**manifest.texts, **schemas}.items()))
+    lines = ",\n".join(
+        [*tasks, *(f"{_text(id_)}: {_text(node)}" for id_, node in nodes.items())]
+    )
+    files = ",\n".join(
+        f"{_text(path)}: {_text(text)}"
+        for path, text in sorted({**manifest.texts, **schemas}.items())
+    )
     metadata = _text(metadata_of(manifest))
     return f'{{"metadata": {metadata},\n"nodes": {{\n{lines}\n}},\n"files": {{\n{files}\n}}}}\n'
 
@@ -73,7 +84,9 @@ def _node(node: GraphNode) -> dict[str, Any]:
     }
 
 
-def _details(manifest: Manifest, compiled: CompiledFiles, folder: str, node: GraphNode) -> dict[str, Any]:
+def _details(
+    manifest: Manifest, compiled: CompiledFiles, folder: str, node: GraphNode
+) -> dict[str, Any]:
     if node.resource_type == "stream":
         return stream_facts(manifest.streams[node.name])
     if node.resource_type == "seed":
@@ -82,8 +95,11 @@ def _details(manifest: Manifest, compiled: CompiledFiles, folder: str, node: Gra
 
 
 def _task_lines(manifest: Manifest, folder: str) -> Iterator[tuple[str, str]]:
-    """The ids of the tasks, and the text of each: what the tasks of a procedure have in common is rendered once."""
-    defaults = {name: _procedure_text(name, options) for name, options in DEFAULTS.items()}
+    """The ids of the tasks, and the text of each: what the tasks of a procedure have in
+    common is rendered once."""
+    defaults = {
+        name: _procedure_text(name, options) for name, options in DEFAULTS.items()
+    }
     for model in manifest.models.values():
         parent = node_id("model", model.name)
         common = _text(
@@ -111,7 +127,8 @@ def _task_lines(manifest: Manifest, folder: str) -> Iterator[tuple[str, str]]:
 
 
 def _written_task(manifest: Manifest, folder: str, task: MaintenanceTask) -> str:
-    """A task that somebody has written in a file of its own. Its statement stands in the model's compiled file."""
+    """A task that somebody has written in a file of its own. Its statement stands in
+    the model's compiled file."""
     said = {
         **_node(task_node(manifest, task)),
         "mode": MAINTENANCE,
@@ -125,10 +142,18 @@ def _written_task(manifest: Manifest, folder: str, task: MaintenanceTask) -> str
 
 
 def _procedure_text(name: str, options: Procedure) -> str:
-    return _text({"procedure": name, "when": when_due(options), "options": plain_options(options)})
+    return _text(
+        {
+            "procedure": name,
+            "when": when_due(options),
+            "options": plain_options(options),
+        }
+    )
 
 
-def _model(manifest: Manifest, compiled: CompiledFiles, folder: str, node: GraphNode) -> dict[str, Any]:
+def _model(
+    manifest: Manifest, compiled: CompiledFiles, folder: str, node: GraphNode
+) -> dict[str, Any]:
     model = manifest.models[node.name]
     known = compiled.known(model.name)
     return {
@@ -140,20 +165,34 @@ def _model(manifest: Manifest, compiled: CompiledFiles, folder: str, node: Graph
         "expectations": [_expectation(check) for check in checks_of(model.properties)],
         "compiled_path": f"{folder}/{model.compiled_path}",
         "stateful": known.stateful if known else None,
-        "contract": _model_contract(model, known.columns) if known and known.columns is not None else None,
+        "contract": _model_contract(model, known.columns)
+        if known and known.columns is not None
+        else None,
         "lineage": _lineage(known.lineage) if known else None,
         "reads_streams": _names(found.name for found in model.facts.streams),
-        "joins": [ref_id(manifest, name) for name in _names(found.name for found in model.facts.refs)],
+        "joins": [
+            ref_id(manifest, name)
+            for name in _names(found.name for found in model.facts.refs)
+        ],
         "vars": sorted(model.facts.vars),
         "macros": sorted(model.facts.macros),
     }
 
 
 def _lineage(lineage: ModelLineage) -> dict[str, Any]:
-    """The lineage of a model: the sources of each column, and of the conditions that decide which rows there are."""
+    """The lineage of a model: the sources of each column, and of the conditions that
+    decide which rows there are."""
 
     def sources(found: Iterable[SourceColumn]) -> list[dict[str, str]]:
-        return [{"node": it.node, "column": it.column, "type": direct_or_not(it.kind), "kind": it.kind} for it in found]
+        return [
+            {
+                "node": it.node,
+                "column": it.column,
+                "type": direct_or_not(it.kind),
+                "kind": it.kind,
+            }
+            for it in found
+        ]
 
     return {
         "columns": {column.name: sources(column.sources) for column in lineage.columns},
@@ -162,7 +201,8 @@ def _lineage(lineage: ModelLineage) -> dict[str, Any]:
 
 
 def _expectation(check: Check) -> dict[str, str | None]:
-    """An expectation on the rows of a batch; its condition is in Spark's SQL. `column` is null for one of the model."""
+    """An expectation on the rows of a batch; its condition is in Spark's SQL. `column`
+    is null for one of the model."""
     return {
         "name": check.name,
         "column": check.column or None,
@@ -180,17 +220,25 @@ def _test(test: DataTest, folder: str) -> dict[str, Any]:
 
 
 def _freshness(limits: Freshness) -> dict[str, str | float] | None:
-    """The limits that the model has, as its file says them; null where there are none."""
+    """The limits that the model has, as its file says them; null where there are
+    none."""
     said = {field.name: getattr(limits, field.name) for field in fields(limits)}
     return {
-        name: value.text if isinstance(value, Duration) else value for name, value in said.items() if value is not None
+        name: value.text if isinstance(value, Duration) else value
+        for name, value in said.items()
+        if value is not None
     } or None
 
 
 def _model_contract(model: Model, columns: Iterable[Column]) -> list[dict[str, Any]]:
-    """The columns of the table; the type is null where only Spark's analyzer knows it."""
+    """The columns of the table; the type is null where only Spark's analyzer knows
+    it."""
     return [
-        {"name": item.name, "type": item.type or None, "description": model.properties.description_of(item.name)}
+        {
+            "name": item.name,
+            "type": item.type or None,
+            "description": model.properties.description_of(item.name),
+        }
         for item in columns
     ]
 
@@ -205,7 +253,9 @@ def stream_facts(stream: Stream) -> dict[str, Any]:
         "format": stream.format,
         "envelope": stream.envelope,
         "key": list(stream.key),
-        "watermark": {"column": watermark.column, "delay": watermark.delay} if watermark else None,
+        "watermark": {"column": watermark.column, "delay": watermark.delay}
+        if watermark
+        else None,
         "contract": [
             {
                 "name": item.name,

@@ -1,4 +1,5 @@
-"""From which columns of which nodes of the project the columns of a model's table come. Pure."""
+"""From which columns of which nodes of the project the columns of a model's table come.
+Pure."""
 
 from __future__ import annotations
 
@@ -16,47 +17,78 @@ from lakesql.select.lineage import Lineage, read_lineage
 from lakesql.select.lineage_edges import NOTHING, Kind, Made, as_rows, through
 
 
-def model_lineage(manifest: Manifest, select: Select, read: Mapping[str, tuple[str, ...]]) -> ModelLineage:
+def model_lineage(
+    manifest: Manifest, select: Select, read: Mapping[str, tuple[str, ...]]
+) -> ModelLineage:
     """The lineage of a model whose SELECT has been checked.
 
-    `read` are the columns of the models that it reads, by the models' names, as far as these are known.
+    `read` are the columns of the models that it reads, by the models' names, as far as
+    these are known.
     """
-    relations = {relation: (id_, names) for relation, id_, names in _relations(manifest, select, read)}
+    relations = {
+        relation: (id_, names)
+        for relation, id_, names in _relations(manifest, select, read)
+    }
     known = {relation: _folded(names) for relation, (_, names) in relations.items()}
     found = read_lineage(_sql(manifest, select), known)
     columns, rows = _written(select, found)
-    spelled = {id_: {name.lower(): name for name in names or ()} for id_, names in relations.values()}
+    spelled = {
+        id_: {name.lower(): name for name in names or ()}
+        for id_, names in relations.values()
+    }
 
     def sources(made: Made) -> tuple[SourceColumn, ...]:
         listed = []
         for relation, column, kind in made:
-            id_ = relations[relation][0] if relation in relations else f"table.{relation}"
-            listed.append(SourceColumn(id_, spelled.get(id_, {}).get(column, column), kind))
+            id_ = (
+                relations[relation][0] if relation in relations else f"table.{relation}"
+            )
+            listed.append(
+                SourceColumn(id_, spelled.get(id_, {}).get(column, column), kind)
+            )
         return tuple(sorted(listed, key=lambda it: (it.node, it.column, it.kind)))
 
-    return ModelLineage(tuple(MadeColumn(name, sources(made)) for name, made in columns.items()), sources(rows))
+    return ModelLineage(
+        tuple(MadeColumn(name, sources(made)) for name, made in columns.items()),
+        sources(rows),
+    )
 
 
 def _relations(
     manifest: Manifest, select: Select, read: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str, tuple[str, ...] | None]]:
-    """What a model reads, as its SELECT calls it: the id of the node, and its columns if they are known."""
+    """What a model reads, as its SELECT calls it: the id of the node, and its columns
+    if they are known."""
     model = select.model
     for name, stream in select.streams.items():
         of_model = reads_model(manifest, name)
-        id_ = node_id("stream", name) if of_model is None else node_id("model", of_model.name)
+        id_ = (
+            node_id("stream", name)
+            if of_model is None
+            else node_id("model", of_model.name)
+        )
         yield name.lower(), id_, tuple(column.name for column in stream.columns) or None
     for name in dict.fromkeys(found.name for found in model.facts.refs):
         seed = manifest.seeds.get(name)
-        columns = read.get(name) if seed is None else tuple(column.name for column in seed.columns)
+        columns = (
+            read.get(name)
+            if seed is None
+            else tuple(column.name for column in seed.columns)
+        )
         if name in manifest.deferred:
             columns = None  # it may have been written by another version of that model
-        yield ".".join(read_table(manifest, name).folded), ref_id(manifest, name), columns or None
+        yield (
+            ".".join(read_table(manifest, name).folded),
+            ref_id(manifest, name),
+            columns or None,
+        )
     yield ".".join(model.table.folded), node_id("model", model.name), select.columns
 
 
 def _folded(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    return None if names is None else (*(name.lower() for name in names), RECORD, CHANGE)
+    return (
+        None if names is None else (*(name.lower() for name in names), RECORD, CHANGE)
+    )
 
 
 def _sql(manifest: Manifest, select: Select) -> str:
@@ -66,19 +98,24 @@ def _sql(manifest: Manifest, select: Select) -> str:
     from lakesql.compile.build_select import names_of_template, template_of
     from lakesql.template.template import render_template
 
-    return render_template(template_of(manifest, select.model), names_of_template(manifest, select.model)).text
+    return render_template(
+        template_of(manifest, select.model), names_of_template(manifest, select.model)
+    ).text
 
 
 def _written(select: Select, found: Lineage) -> tuple[dict[str, Made], Made]:
-    """The columns of the table, with those that the mode adds; and the columns that decide which rows it has, with
-    those in conditions of the mode and of expectations."""
+    """The columns of the table, with those that the mode adds; and the columns that
+    decide which rows it has, with those in conditions of the mode and of
+    expectations."""
     writing, names = select.writing, select.columns
     columns = {name: found.columns.get(name.lower(), NOTHING) for name in names or ()}
     if names is None:
         columns = dict(found.columns)
     folded = {name.lower(): made for name, made in columns.items()}
     for added in writing.added:
-        columns[added.name] = through(folded.get(added.like.lower(), NOTHING), "transformation")
+        columns[added.name] = through(
+            folded.get(added.like.lower(), NOTHING), "transformation"
+        )
     decides: list[tuple[Iterable[str], Kind]] = [
         (writing.keys, "group_by"),
         (writing.sequence_by, "sort"),
@@ -97,11 +134,16 @@ def _conditions(select: Select) -> Iterator[str]:
     writing: Writing = select.writing
     yield from writing.conditions.values()
     yield from writing.match_conditions.values()
-    yield from (check.condition for check in select.checks if check.on_fail == "dead_letter" and check.condition)
+    yield from (
+        check.condition
+        for check in select.checks
+        if check.on_fail == "dead_letter" and check.condition
+    )
 
 
 def _named(conditions: Iterator[str], columns: tuple[str, ...]) -> Iterator[str]:
-    """The columns of the model in these conditions, plain or qualified by one of the two sides of a MERGE."""
+    """The columns of the model in these conditions, plain or qualified by one of the
+    two sides of a MERGE."""
     for condition in conditions:
         yield from _named_in(condition, columns)
 
@@ -110,6 +152,8 @@ def _named(conditions: Iterator[str], columns: tuple[str, ...]) -> Iterator[str]
 def _named_in(condition: str, columns: tuple[str, ...]) -> frozenset[str]:
     sql = f"SELECT {condition} AS found FROM _lakesql_row AS source CROSS JOIN _lakesql_row AS target"
     try:
-        return frozenset(column for _, column in read_lineage(sql, {"_lakesql_row": columns}).read)
+        return frozenset(
+            column for _, column in read_lineage(sql, {"_lakesql_row": columns}).read
+        )
     except ProjectError:
         return frozenset()  # a condition that is refused is refused by itself

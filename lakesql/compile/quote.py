@@ -1,4 +1,5 @@
-"""Identifiers and literals as Spark SQL text: the only way a value enters a statement."""
+"""Identifiers and literals as Spark SQL text: the only way a value enters a
+statement."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from lakesql.stream.stream import Stream
 
 @dataclass(frozen=True, slots=True, order=True)
 class Instant:
-    """A point in time, in microseconds since the epoch: no time zone and no calendar can misread it."""
+    """A point in time, in microseconds since the epoch: no time zone and no calendar
+    can misread it."""
 
     epoch_us: int
 
@@ -32,7 +34,8 @@ Literal = str | int | bool | Decimal | Instant | EpochDay
 
 
 def event_time(stream: Stream) -> str:
-    """The event time that a stream's watermark is on: a column, a field or an expression over columns."""
+    """The event time that a stream's watermark is on: a column, a field or an
+    expression over columns."""
     assert stream.watermark is not None
     column = stream.watermark.column
     if not stream.makes_event_time:
@@ -53,7 +56,8 @@ def whole_name(parts: Iterable[str]) -> str:
 
 
 def field_path(path: str) -> str:
-    """A column, or a field of a struct by its path: `s.t`. No column has a dot in its name."""
+    """A column, or a field of a struct by its path: `s.t`. No column has a dot in its
+    name."""
     return ".".join(map(identifier, path.split(".")))
 
 
@@ -63,13 +67,20 @@ def column_of(alias: str, name: str) -> str:
 
 
 def text(value: str) -> str:
-    """A string literal. Backslashes are escaped: Spark reads them as escapes by default."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
+    """A string literal. Backslashes are escaped: Spark reads them as escapes by
+    default."""
+    escaped = (
+        value.replace("\\", "\\\\")
+        .replace("'", "\\'")
+        .replace("\n", "\\n")
+        .replace("\r", "\\r")
+    )
     return f"'{escaped}'"
 
 
 def literal(value: Literal) -> str:
-    """A literal of the value's own type; of times and dates, an expression that Spark folds into one."""
+    """A literal of the value's own type; of times and dates, an expression that Spark
+    folds into one."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -84,7 +95,9 @@ def literal(value: Literal) -> str:
         case EpochDay(epoch_days):
             return f"date_from_unix_date({epoch_days})"
         case _:
-            raise InternalError.of("internal", f"A {type(value).__name__} has no literal.")
+            raise InternalError.of(
+                "internal", f"A {type(value).__name__} has no literal."
+            )
 
 
 def timestamp(at: datetime) -> str:

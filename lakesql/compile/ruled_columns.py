@@ -1,4 +1,5 @@
-"""What a group says of columns and records, as the SELECT that stands in the place of a feed's table."""
+"""What a group says of columns and records, as the SELECT that stands in the place of a
+feed's table."""
 
 from __future__ import annotations
 
@@ -13,34 +14,52 @@ from lakesql.stream.route import Route
 from lakesql.stream.stream import Column, Stream
 
 
-def ruled_views(model: Model, streams: Mapping[str, Stream]) -> dict[tuple[str, ...], str]:
-    """The SELECT that the group's rules, and its route, make of the stream of one of its models, by the stream's name
-    in small letters.
+def ruled_views(
+    model: Model, streams: Mapping[str, Stream]
+) -> dict[tuple[str, ...], str]:
+    """The SELECT that the group's rules, and its route, make of the stream of one of
+    its models, by the stream's name in small letters.
 
-    None where no rule names a column of it, and all records are the table's. Raises `ProjectError` (`group-column`)
-    where a rule would change a column of the key, by which changes find their rows.
+    None where no rule names a column of it, and all records are the table's. Raises
+    `ProjectError` (`group-column`) where a rule would change a column of the key, by
+    which changes find their rows.
     """
     member = model.member
     if member is None or member.stream not in streams:
         return {}
     stream = streams[member.stream]
-    where = f"\nWHERE {route_condition(stream.route)}" if stream.route is not None else ""
+    where = (
+        f"\nWHERE {route_condition(stream.route)}" if stream.route is not None else ""
+    )
     if not any(member.rule_of(column.name) for column in stream.columns):
-        return {(stream.name.lower(),): f"SELECT *\nFROM {identifier(stream.name)}{where}"} if where else {}
+        return (
+            {(stream.name.lower(),): f"SELECT *\nFROM {identifier(stream.name)}{where}"}
+            if where
+            else {}
+        )
     if problems := [*_check_key(model, member, stream)]:
         raise ProjectError(problems)
-    ruled = [column for column in stream.columns if member.rule_of(column.name) is not None]
+    ruled = [
+        column for column in stream.columns if member.rule_of(column.name) is not None
+    ]
     items = [item for column in ruled for item in _items(member, column)]
     if not items and len(ruled) == len(stream.columns):
         what = f"The rules of group '{member.group}' leave table '{member.source_table}' no column."
         raise ProjectError.of("group-column", what, place=model.option_place("tables"))
     # Columns that no rule names are not named: another one is no other SELECT.
-    columns = ",\n  ".join([f"* EXCEPT ({', '.join(identifier(column.name) for column in ruled)})", *items])
-    return {(stream.name.lower(),): f"SELECT\n  {columns}\nFROM {identifier(stream.name)}{where}"}
+    columns = ",\n  ".join(
+        [f"* EXCEPT ({', '.join(identifier(column.name) for column in ruled)})", *items]
+    )
+    return {
+        (
+            stream.name.lower(),
+        ): f"SELECT\n  {columns}\nFROM {identifier(stream.name)}{where}"
+    }
 
 
 def route_condition(route: Route) -> str:
-    """Whether a record is one of the table: its column, or the field of a struct, has the table's value."""
+    """Whether a record is one of the table: its column, or the field of a struct, has
+    the table's value."""
     return f"{field_path(route.column)} = {text(route.value)}"
 
 
@@ -57,7 +76,8 @@ def _check_key(model: Model, member: GroupMember, stream: Stream) -> Iterator[Pr
 
 
 def _items(member: GroupMember, column: Column) -> Iterator[str]:
-    """The text that replaces a column named by a rule; nothing where the rule leaves it out."""
+    """The text that replaces a column named by a rule; nothing where the rule leaves it
+    out."""
     rule = member.rule_of(column.name)
     value = _value(rule, column) if rule is not None else ""
     if value:

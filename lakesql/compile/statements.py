@@ -1,4 +1,5 @@
-"""Everything that a model runs, as the text that a reviewer reads: the content of a compiled file."""
+"""Everything that a model runs, as the text that a reviewer reads: the content of a
+compiled file."""
 
 from __future__ import annotations
 
@@ -36,18 +37,31 @@ from lakesql.names import DELETED_AT, Memory
 
 
 def compiled_text(select: Select) -> str:
-    """The statements of a model in the order in which they run, each ended by `;`, each under a line that says when.
+    """The statements of a model in the order in which they run, each ended by `;`, each
+    under a line that says when.
 
-    They are what Spark is given, but for the CREATE TABLE, which is shown without the properties that each table has.
+    They are what Spark is given, but for the CREATE TABLE, which is shown without the
+    properties that each table has.
     """
     model = select.model
     if not model.config.is_stored:
         when = "when the SELECT has changed, or the columns of what it reads: the view"
-        return "\n\n".join((render_header(select), _section(when, view_of(select).statement()))) + "\n"
-    table = build_table_spec(model.table, _shown_columns(select), model.config, model.properties.description)
+        return (
+            "\n\n".join(
+                (render_header(select), _section(when, view_of(select).statement()))
+            )
+            + "\n"
+        )
+    table = build_table_spec(
+        model.table, _shown_columns(select), model.config, model.properties.description
+    )
     parts = [render_header(select), _table_section(table)]
     for kind in select.writing.memories:
-        parts.append(_table_section(memory_spec(select, kind, compiled_columns(select)), _MADE[kind]))
+        parts.append(
+            _table_section(
+                memory_spec(select, kind, compiled_columns(select)), _MADE[kind]
+            )
+        )
     mode = batches_of(select)
     views = mode.feed_views
     for step in (*(views.views() if views else ()), *mode.steps(select.columns)):
@@ -60,23 +74,43 @@ def compiled_text(select: Select) -> str:
                 if views and step.truncating:
                     emptied = views.changed(has_truncate=True)
                     parts.append(_section(emptied.when, emptied.text))
-                    parts.append(_section("each batch with a truncate: the commit", step.truncating_text()))
+                    parts.append(
+                        _section(
+                            "each batch with a truncate: the commit",
+                            step.truncating_text(),
+                        )
+                    )
             case KeepRows() | FillUnsent() | CheckRows():
                 parts.append(_section(step.when, step.text))
             case TakeTombstones():
-                parts += [_section(step.when, step.text), _section(step.newest.when, step.newest.text)]
+                parts += [
+                    _section(step.when, step.text),
+                    _section(step.newest.when, step.newest.text),
+                ]
             case Remember() | RememberMoves():
                 parts.append(_section(step.when, step.text))
-                parts.append(_section("once a day: what has been remembered for long enough is forgotten", step.forget))
+                parts.append(
+                    _section(
+                        "once a day: what has been remembered for long enough is forgotten",
+                        step.forget,
+                    )
+                )
             case ReadBounds() | CheckDeletes():
-                pass  # it is no statement: the mark in the one that follows stands for it
+                # it is no statement: the mark in the one that follows stands for it
+                pass
     if select.late_text:
-        when = "each batch that has late records: the rows among which they are looked for"
+        when = (
+            "each batch that has late records: the rows among which they are looked for"
+        )
         parts.append(_section(when, select.late_text))
     tasks = maintenance_tasks(model)
     own = [task for task in tasks if not task.is_beside]
     parts += [_task_section(task, table) for task in own]
-    when = "the same" if own and not any(task.written for task in own) else "by the model's own thresholds"
+    when = (
+        "the same"
+        if own and not any(task.written for task in own)
+        else "by the model's own thresholds"
+    )
     for owner in dict.fromkeys(task.owner for task in tasks if task.is_beside):
         calls = (call_text(task) for task in tasks if task.owner == owner)
         parts.append(_section(f"{owner}: {when}, if the table is there", *calls))
@@ -84,28 +118,38 @@ def compiled_text(select: Select) -> str:
 
 
 def task_texts(select: Select, names: Collection[str]) -> str:
-    """The statements of those of a model's maintenance tasks that are in `names`, each under a line that says when."""
-    table = build_table_spec(select.model.table, compiled_columns(select), select.model.config, "")
+    """The statements of those of a model's maintenance tasks that are in `names`, each
+    under a line that says when."""
+    table = build_table_spec(
+        select.model.table, compiled_columns(select), select.model.config, ""
+    )
     tasks = (task for task in maintenance_tasks(select.model) if task.name in names)
     return "\n\n".join(_task_section(task, table) for task in tasks) + "\n"
 
 
 def _task_section(task: MaintenanceTask, table: TableSpec) -> str:
     order = () if task.is_beside else table.order_by
-    return _section(f"{task.name}: {when_due(task.options, task.is_by_time)}", call_text(task, order))
+    return _section(
+        f"{task.name}: {when_due(task.options, task.is_by_time)}",
+        call_text(task, order),
+    )
 
 
 def compiled_columns(select: Select) -> tuple[TableColumn, ...]:
     """The columns of a model's table, as far as its SELECT tells their types."""
     return tuple(
-        TableColumn(column.name, column.type or None, select.model.properties.description_of(column.name))
+        TableColumn(
+            column.name,
+            column.type or None,
+            select.model.properties.description_of(column.name),
+        )
         for column in output_columns(select)
     )
 
 
 def _shown_columns(select: Select) -> tuple[TableColumn, ...]:
-    """The columns of a model's table for the compiled file: in a model over tables also those that a `*` stands for, as
-    far as the models that it reads tell."""
+    """The columns of a model's table for the compiled file: in a model over tables also
+    those that a `*` stands for, as far as the models that it reads tell."""
     offered = select.query.offered
     if offered is None or select.columns is not None:
         return compiled_columns(select)
@@ -113,7 +157,10 @@ def _shown_columns(select: Select) -> tuple[TableColumn, ...]:
         return compiled_columns(select)
     columns = ((column.name or "", column.type) for column in offered)
     describe = select.model.properties.description_of
-    return tuple(TableColumn(name, kind.text if kind else None, describe(name)) for name, kind in columns)
+    return tuple(
+        TableColumn(name, kind.text if kind else None, describe(name))
+        for name, kind in columns
+    )
 
 
 _MADE: Mapping[Memory, str] = {
@@ -123,8 +170,11 @@ _MADE: Mapping[Memory, str] = {
 """When the table of a memory is made."""
 
 
-def memory_spec(select: Select, kind: Memory, columns: tuple[TableColumn, ...] = ()) -> TableSpec:
-    """The table of what batches of a model remember of a kind; `columns` are those of the model's own table."""
+def memory_spec(
+    select: Select, kind: Memory, columns: tuple[TableColumn, ...] = ()
+) -> TableSpec:
+    """The table of what batches of a model remember of a kind; `columns` are those of
+    the model's own table."""
     match kind:
         case "tombstones":
             what, remembered = batches_of(select).remembered(columns)
@@ -139,7 +189,12 @@ def memory_spec(select: Select, kind: Memory, columns: tuple[TableColumn, ...] =
             assert_never(kind)
     return TableSpec(
         name=select.model.table.memory(kind),
-        columns=(*remembered, TableColumn(DELETED_AT, "timestamp", "When the batch was written that brought it.")),
+        columns=(
+            *remembered,
+            TableColumn(
+                DELETED_AT, "timestamp", "When the batch was written that brought it."
+            ),
+        ),
         partition_by=(PartitionField("days", DELETED_AT),),
         properties=DEFAULT_PROPERTIES,
         comment=comment,
@@ -147,7 +202,11 @@ def memory_spec(select: Select, kind: Memory, columns: tuple[TableColumn, ...] =
 
 
 def _table_section(table: TableSpec, when: str = "when") -> str:
-    shown = {key: value for key, value in table.properties.items() if DEFAULT_PROPERTIES.get(key) != value}
+    shown = {
+        key: value
+        for key, value in table.properties.items()
+        if DEFAULT_PROPERTIES.get(key) != value
+    }
     absent = [key for key in DEFAULT_PROPERTIES if key not in table.properties]
     but = f", except {', '.join(absent)}" if absent else ""
     when = f"{when} the table does not exist; lakesql's default properties are set too{but} (docs/models.md)"

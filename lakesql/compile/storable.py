@@ -1,4 +1,5 @@
-"""What Iceberg would refuse when a table is made, told before: types of columns, and fields to partition by."""
+"""What Iceberg would refuse when a table is made, told before: types of columns, and
+fields to partition by."""
 
 from __future__ import annotations
 
@@ -10,16 +11,22 @@ from lakesql.stream.types import parse_type, parts_of, stored_type
 
 _SINCE = {"void": 3}
 _NEVER = frozenset({"interval", "time", "variant"})
-"""Types of Spark's that no table holds: Iceberg has no interval, and its Spark runtime knows no time. A variant could
-be written to a table of version 3, whose metadata pyiceberg 0.12 could not read any more."""
+"""Types of Spark's that no table holds: Iceberg has no interval, and its Spark runtime
+knows no time. A variant could be written to a table of version 3, whose metadata
+pyiceberg 0.12 could not read any more."""
 
 
 def find_unstorable(text: str, format_version: int) -> str:
-    """The part of a type that a table of this format version cannot hold; '' where there is none, or none is known."""
+    """The part of a type that a table of this format version cannot hold; '' where
+    there is none, or none is known."""
     parsed = parse_type(text)
     if parsed is None:
         return ""
-    parts = (part for part in parts_of(parsed) if part.name in _NEVER or _SINCE.get(part.name, 0) > format_version)
+    parts = (
+        part
+        for part in parts_of(parsed)
+        if part.name in _NEVER or _SINCE.get(part.name, 0) > format_version
+    )
     return next((part.text for part in parts), "")
 
 
@@ -32,7 +39,10 @@ def say_unstorable(text: str, part: str) -> tuple[str, str]:
         return why, "Cast it to string."
     if name in _SINCE:
         why = f"Iceberg has {part}{inside} in tables of format version {_SINCE[name]} or later alone."
-        return why, f"Cast it to a type that tables have, or set properties={{'format-version': '{_SINCE[name]}'}}."
+        return (
+            why,
+            f"Cast it to a type that tables have, or set properties={{'format-version': '{_SINCE[name]}'}}.",
+        )
     return (
         f"Iceberg has no column of type {part}{inside}.",
         "Cast it to a type that tables have, such as bigint or string.",
@@ -50,14 +60,25 @@ _PART_NAMES = {
 
 
 def partition_name(field: PartitionField) -> str:
-    """The name that Iceberg gives a partition field when a table is made; '' where it is the column itself."""
-    return f"{field.column}_{_PART_NAMES[field.transform]}" if field.transform in _PART_NAMES else ""
+    """The name that Iceberg gives a partition field when a table is made; '' where it
+    is the column itself."""
+    return (
+        f"{field.column}_{_PART_NAMES[field.transform]}"
+        if field.transform in _PART_NAMES
+        else ""
+    )
 
 
-def find_taken_names(fields: Iterable[PartitionField], columns: Collection[str]) -> Mapping[PartitionField, str]:
+def find_taken_names(
+    fields: Iterable[PartitionField], columns: Collection[str]
+) -> Mapping[PartitionField, str]:
     """The fields whose name a column has, with the column."""
     spelled = {column.lower(): column for column in columns}
-    return {field: spelled[name] for field in fields if (name := partition_name(field).lower()) in spelled}
+    return {
+        field: spelled[name]
+        for field in fields
+        if (name := partition_name(field).lower()) in spelled
+    }
 
 
 _NESTED = frozenset({"struct", "array", "map"})
@@ -70,19 +91,26 @@ _SOURCES = {
     "bucket": _DATES | {"int", "bigint", "decimal", "string", "binary"},
     "truncate": frozenset({"int", "bigint", "decimal", "string", "binary"}),
 }
-"""The types that each transform takes (Iceberg's specification, partition transforms)."""
+"""The types that each transform takes (Iceberg's specification, partition
+transforms)."""
 
 
 def takes(field: PartitionField, text: str) -> bool:
-    """Whether a column of Spark's type `text` can be partitioned by this field; true where the type is not known."""
+    """Whether a column of Spark's type `text` can be partitioned by this field; true
+    where the type is not known."""
     kind = parse_type(stored_type(text))
     if kind is None:
         return True
-    return kind.name in _SOURCES[field.transform] if field.transform in _SOURCES else kind.name not in _NESTED
+    return (
+        kind.name in _SOURCES[field.transform]
+        if field.transform in _SOURCES
+        else kind.name not in _NESTED
+    )
 
 
 def can_be_ordered(text: str) -> bool:
-    """Whether Iceberg orders rows by a column of Spark's type `text`; true where the type is not known."""
+    """Whether Iceberg orders rows by a column of Spark's type `text`; true where the
+    type is not known."""
     kind = parse_type(stored_type(text))
     return kind is None or kind.name not in _NESTED
 
@@ -94,25 +122,25 @@ def find_misused(
     compared: Mapping[str, Iterable[str]],
     place: Callable[[str], Place | None] = lambda option: None,
 ) -> Iterator[Problem]:
-    """Problems of columns that rows are ordered or compared by, though their type has no order.
+    """Problems of columns that rows are ordered or compared by, though their type has
+    no order.
 
-    `types` are Spark's by column in small letters, as far as they are known, `compared` the columns by option.
+    `types` are Spark's by column in small letters, as far as they are known, `compared`
+    the columns by option.
     """
     for field in order_by:
         kind = types.get(field.column.lower(), "")
         if kind and not can_be_ordered(kind):
-            what = (
-                f"'{field.column}' in order_by of model '{model}' is of type {kind}, by which Iceberg orders no rows."
-            )
+            what = f"'{field.column}' in order_by of model '{model}' is of type {kind}, by which Iceberg orders no rows."
             yield Problem("order-type", what, place=place("order_by"))
     for option, columns in compared.items():
         for column in columns:
             kind = types.get(column.lower(), "")
             parsed = parse_type(stored_type(kind)) if kind else None
-            if parsed is not None and any(part.name in _NEVER_EQUAL for part in parts_of(parsed)):
-                what = (
-                    f"'{column}' in {option} of model '{model}' is of type {kind}, whose values Spark cannot compare."
-                )
+            if parsed is not None and any(
+                part.name in _NEVER_EQUAL for part in parts_of(parsed)
+            ):
+                what = f"'{column}' in {option} of model '{model}' is of type {kind}, whose values Spark cannot compare."
                 yield Problem("key-type", what, place=place(option))
 
 

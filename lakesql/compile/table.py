@@ -32,13 +32,15 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
     "write.metadata.previous-versions-max": "100",
     "commit.manifest.min-count-to-merge": "8",
 }
-"""What a table that is written in micro-batches needs and Iceberg's own defaults do not give: row-level changes
-that write deletes beside the data, no shuffle before a small write, files that are as small (within a hundredth) for
-a tenth less work, and neither metadata files nor manifests that pile up: each reader reads all manifests first, and so
+"""What a table that is written in micro-batches needs and Iceberg's own defaults do not
+give: row-level changes that write deletes beside the data, no shuffle before a small
+write, files that are as small (within a hundredth) for a tenth less work, and neither
+metadata files nor manifests that pile up: each reader reads all manifests first, and so
 does each MERGE."""
 
 MARKS = DEFAULT_PROPERTIES.keys() - {"commit.manifest.min-count-to-merge"}
-"""The properties that a table has had from lakesql from its first version on, by which it is known as lakesql's."""
+"""The properties that a table has had from lakesql from its first version on, by which
+it is known as lakesql's."""
 
 
 def format_version(properties: Mapping[str, str]) -> int:
@@ -54,7 +56,8 @@ _UNKNOWN_COLUMNS = "/* the columns of the SELECT */"
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column of a table. `type` is Spark's text of it, None where only Spark's analyzer will know."""
+    """A column of a table. `type` is Spark's text of it, None where only Spark's
+    analyzer will know."""
 
     name: str
     type: str | None
@@ -63,8 +66,9 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """Everything that a CREATE TABLE says. `added` are the columns that its mode adds, by the option for which they are
-    there. `versions`: its rows are versions of keys."""
+    """Everything that a CREATE TABLE says. `added` are the columns that its mode adds,
+    by the option for which they are there. `versions`: its rows are versions of
+    keys."""
 
     name: TableName
     columns: tuple[TableColumn, ...]
@@ -76,15 +80,24 @@ class TableSpec:
     versions: Versions | None = None
 
 
-def build_table_spec(name: TableName, columns: tuple[TableColumn, ...], config: TableConfig, comment: str) -> TableSpec:
-    """The table that a model's configuration asks for, with these columns and those that its mode adds."""
+def build_table_spec(
+    name: TableName, columns: tuple[TableColumn, ...], config: TableConfig, comment: str
+) -> TableSpec:
+    """The table that a model's configuration asks for, with these columns and those
+    that its mode adds."""
     mode_adds = config.writing().added
-    added = (TableColumn(it.name, it.type or _type_like(it.like, columns), it.comment) for it in mode_adds)
+    added = (
+        TableColumn(it.name, it.type or _type_like(it.like, columns), it.comment)
+        for it in mode_adds
+    )
     columns = (*columns, *added)
     properties = {**DEFAULT_PROPERTIES, **config.default_properties}
     if config.properties.get("write.parquet.compression-codec", "zstd") != "zstd":
-        del properties["write.parquet.compression-level"]  # a level goes with its codec: others count differently
-    order_by = config.order_by or tuple(field for field in config.default_order if _can_be_ordered(field, columns))
+        # a level goes with its codec: others count differently
+        del properties["write.parquet.compression-level"]
+    order_by = config.order_by or tuple(
+        field for field in config.default_order if _can_be_ordered(field, columns)
+    )
     return TableSpec(
         name=name,
         columns=columns,
@@ -102,27 +115,47 @@ def _type_like(word: str, columns: tuple[TableColumn, ...]) -> str | None:
     field = word.lower().removeprefix(f"{CHANGE}.")
     if field != word.lower():
         return CHANGE_FIELDS.get(field)
-    return next((column.type for column in columns if column.name.lower() == field), None)
+    return next(
+        (column.type for column in columns if column.name.lower() == field), None
+    )
 
 
 def _in_capitals_of(columns: tuple[TableColumn, ...], field: SortField) -> SortField:
-    """A part of an order by the column's own name: Iceberg's rewrites ask for its capitals."""
-    own = next((column.name for column in columns if column.name.lower() == field.column.lower()), field.column)
+    """A part of an order by the column's own name: Iceberg's rewrites ask for its
+    capitals."""
+    own = next(
+        (
+            column.name
+            for column in columns
+            if column.name.lower() == field.column.lower()
+        ),
+        field.column,
+    )
     return replace(field, column=own)
 
 
 def _can_be_ordered(field: SortField, columns: tuple[TableColumn, ...]) -> bool:
-    kinds = [column.type for column in columns if column.name.lower() == field.column.lower()]
+    kinds = [
+        column.type for column in columns if column.name.lower() == field.column.lower()
+    ]
     return all(can_be_ordered(kind or "") for kind in kinds)
 
 
-def create_table(spec: TableSpec, existing: Literal["", "IF NOT EXISTS", "OR REPLACE"] = "") -> tuple[str, ...]:
-    """The statements that make the table: CREATE TABLE, and where rows are to be ordered the ALTER that says so.
+def create_table(
+    spec: TableSpec, existing: Literal["", "IF NOT EXISTS", "OR REPLACE"] = ""
+) -> tuple[str, ...]:
+    """The statements that make the table: CREATE TABLE, and where rows are to be
+    ordered the ALTER that says so.
 
     `existing` says what is to be done where there is one.
     """
-    create = {"": "CREATE TABLE", "OR REPLACE": "CREATE OR REPLACE TABLE"}.get(existing, f"CREATE TABLE {existing}")
-    columns = ",\n".join(f"  {column_text(column)}" for column in spec.columns) or f"  {_UNKNOWN_COLUMNS}"
+    create = {"": "CREATE TABLE", "OR REPLACE": "CREATE OR REPLACE TABLE"}.get(
+        existing, f"CREATE TABLE {existing}"
+    )
+    columns = (
+        ",\n".join(f"  {column_text(column)}" for column in spec.columns)
+        or f"  {_UNKNOWN_COLUMNS}"
+    )
     lines = [f"{create} {table_name(spec.name)} (", columns, ")", "USING iceberg"]
     statements = ["\n".join((*lines, *_table_clauses(spec)))]
     if spec.order_by:
@@ -131,8 +164,12 @@ def create_table(spec: TableSpec, existing: Literal["", "IF NOT EXISTS", "OR REP
 
 
 def create_table_as(spec: TableSpec, query: str, *, replaces: bool) -> str:
-    """The statement that makes the table with the rows of a query, or `replaces` one that is there, in one commit."""
-    lines = [f"CREATE {'OR REPLACE ' if replaces else ''}TABLE {table_name(spec.name)}", "USING iceberg"]
+    """The statement that makes the table with the rows of a query, or `replaces` one
+    that is there, in one commit."""
+    lines = [
+        f"CREATE {'OR REPLACE ' if replaces else ''}TABLE {table_name(spec.name)}",
+        "USING iceberg",
+    ]
     return "\n".join((*lines, *_table_clauses(spec), f"AS {query}"))
 
 
@@ -175,8 +212,16 @@ DEAD_LETTER_COLUMNS = (
     TableColumn("model", "STRING", "The model that rejected it."),
     TableColumn("batch", "BIGINT", "The batch in which it was."),
     TableColumn("rejected_at", "TIMESTAMP", "When it was rejected."),
-    TableColumn("replay", "STRING", "The id of the `lakesql replay` that has taken it; NULL if none has."),
-    TableColumn("replayed_at", "TIMESTAMP", "When that was done with it; NULL while it is to be read again."),
+    TableColumn(
+        "replay",
+        "STRING",
+        "The id of the `lakesql replay` that has taken it; NULL if none has.",
+    ),
+    TableColumn(
+        "replayed_at",
+        "TIMESTAMP",
+        "When that was done with it; NULL while it is to be read again.",
+    ),
 )
 
 
@@ -191,7 +236,11 @@ def partition_text(field: PartitionField) -> str:
 def sort_text(field: SortField) -> str:
     """A sort field as ORDERED BY reads it; what is the default is left out."""
     direction = " DESC" if field.descending else ""
-    nulls = "" if field.nulls_first != field.descending else f" NULLS {'FIRST' if field.nulls_first else 'LAST'}"
+    nulls = (
+        ""
+        if field.nulls_first != field.descending
+        else f" NULLS {'FIRST' if field.nulls_first else 'LAST'}"
+    )
     return f"{identifier(field.column)}{direction}{nulls}"
 
 
@@ -208,11 +257,17 @@ def column_text(column: TableColumn) -> str:
 
 def properties_text(properties: Mapping[str, str]) -> str:
     """The properties of a table as CREATE TABLE reads them."""
-    lines = ",\n".join(f"  {text(key)} = {text(value)}" for key, value in properties.items())
+    lines = ",\n".join(
+        f"  {text(key)} = {text(value)}" for key, value in properties.items()
+    )
     return f"TBLPROPERTIES (\n{lines}\n)"
 
 
 def terms_of(model: Model) -> Terms:
     """The terms of the table that the model's configuration asks for."""
-    said = {**DEFAULT_PROPERTIES, **model.config.default_properties, **model.config.properties}
+    said = {
+        **DEFAULT_PROPERTIES,
+        **model.config.default_properties,
+        **model.config.properties,
+    }
     return read_terms(said)

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 
 
 def with_query(parts: Mapping[str, str], last: str) -> str:
-    """The query `last` over the parts, by their names; without parts it is that query alone."""
+    """The query `last` over the parts, by their names; without parts it is that query
+    alone."""
     if not parts:
         return last
-    named = ",\n".join(f"{name} AS (\n{_indented(query)}\n)" for name, query in parts.items())
+    named = ",\n".join(
+        f"{name} AS (\n{_indented(query)}\n)" for name, query in parts.items()
+    )
     return f"WITH {named}\n{last}"
 
 

@@ -1,1 +1,2 @@
-"""Spark: the session, the jars it needs, reading a stream, the batch, the ledger, queries."""
+"""Spark: the session, the jars it needs, reading a stream, the batch, the ledger,
+queries."""

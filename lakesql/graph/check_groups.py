@@ -10,8 +10,11 @@ from lakesql.model.group import ModelGroup
 from lakesql.stream.stream import Stream
 
 
-def feed_of(group: ModelGroup, streams: Mapping[str, Stream], problems: list[Problem]) -> Stream | None:
-    """The stream that a group reads; None, and why, where its tables cannot be told apart in it."""
+def feed_of(
+    group: ModelGroup, streams: Mapping[str, Stream], problems: list[Problem]
+) -> Stream | None:
+    """The stream that a group reads; None, and why, where its tables cannot be told
+    apart in it."""
     feed = streams.get(group.stream)
     if feed is None:
         problems.append(_unknown_stream(group, streams))
@@ -28,7 +31,9 @@ def _check_feed(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
         return
     if "{value}" in group.tables.name:
         what = f"`name` of group '{group.name}' has {{value}} in it, and the group has no route."
-        yield Problem("group-route", what, "", "Write {table}, or name the `route`.", group.place)
+        yield Problem(
+            "group-route", what, "", "Write {table}, or name the `route`.", group.place
+        )
     if not feed.is_feed:
         yield Problem(
             "group-stream",
@@ -45,7 +50,11 @@ def _check_feed(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
             fix="Name the topics of the feed: `pattern`, `topics` or `topic`.",
             place=feed.place,
         )
-    tells_transactions = feed.record_envelope.tells_transactions and not feed.registry and not feed.schema
+    tells_transactions = (
+        feed.record_envelope.tells_transactions
+        and not feed.registry
+        and not feed.schema
+    )
     if group.config.consistent and feed.is_feed and not tells_transactions:
         yield Problem(
             "group-transactions",
@@ -75,7 +84,11 @@ def _check_feed(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
 
 
 def _unknown_stream(group: ModelGroup, streams: Mapping[str, Stream]) -> Problem:
-    reference = next((found for found in group.facts.streams if found.name == group.stream), None)
+    reference = next(
+        (found for found in group.facts.streams if found.name == group.stream), None
+    )
     place = reference.place if reference is not None else group.place
     what = f"stream('{group.stream}') names no stream."
-    return Problem("unknown-stream", what, "", did_you_mean(group.stream, streams), place)
+    return Problem(
+        "unknown-stream", what, "", did_you_mean(group.stream, streams), place
+    )

@@ -1,4 +1,5 @@
-"""What is wrong between how a table is maintained, how it is ordered, and who reads it as a stream."""
+"""What is wrong between how a table is maintained, how it is ordered, and who reads it
+as a stream."""
 
 from __future__ import annotations
 
@@ -19,14 +20,19 @@ from lakesql.project.procedures import (
 )
 
 
-def check_maintenance(models: Mapping[str, Model], streams: Collection[str]) -> Iterable[Problem]:
-    """What is wrong between how a table is maintained, how it is ordered, and who reads it as a stream."""
+def check_maintenance(
+    models: Mapping[str, Model], streams: Collection[str]
+) -> Iterable[Problem]:
+    """What is wrong between how a table is maintained, how it is ordered, and who reads
+    it as a stream."""
     for model in models.values():
         tasks = own_tasks(model)
         is_ordered = model.config.order_by or model.config.default_order
         for task in tasks:
             match task.options:
-                case RewriteDataFiles(sort_order="") as options if not is_ordered and asks_for_order(options):
+                case RewriteDataFiles(sort_order="") as options if (
+                    not is_ordered and asks_for_order(options)
+                ):
                     what = f"The table of model '{model.name}' has no order by which files could be sorted."
                     fix = "Give a sort_order, or order_by of the model."
                     yield Problem("wrong-value", what, "", fix, said_at(model, task))
@@ -43,9 +49,14 @@ def check_maintenance(models: Mapping[str, Model], streams: Collection[str]) -> 
                     continue
                 after, after_ms = expiry.older_than.text, expiry.older_than.length_ms
                 if isinstance(read.trigger, Every) and expiry.most is not None:
-                    most_ms = max(LEAST_EXPIRY_MS, expiry.most * read.trigger.interval_ms)
+                    most_ms = max(
+                        LEAST_EXPIRY_MS, expiry.most * read.trigger.interval_ms
+                    )
                     if most_ms < after_ms:
-                        after, after_ms = f"{expiry.most:,} batches of {read.trigger.text}", most_ms
+                        after, after_ms = (
+                            f"{expiry.most:,} batches of {read.trigger.text}",
+                            most_ms,
+                        )
                 if model.trigger.interval_ms >= after_ms:
                     yield Problem(
                         "unsafe-maintenance",
@@ -55,8 +66,11 @@ def check_maintenance(models: Mapping[str, Model], streams: Collection[str]) -> 
                     )
 
 
-def _check_retention(model: Model, tasks: Iterable[MaintenanceTask]) -> Iterable[Problem]:
-    """Properties of Iceberg's that say what an option of the expiry says, where lakesql expires snapshots."""
+def _check_retention(
+    model: Model, tasks: Iterable[MaintenanceTask]
+) -> Iterable[Problem]:
+    """Properties of Iceberg's that say what an option of the expiry says, where lakesql
+    expires snapshots."""
     if not any(isinstance(task.options, ExpireSnapshots) for task in tasks):
         return
     for key, option in replaced_options(model.config.properties):
@@ -70,10 +84,17 @@ def _check_retention(model: Model, tasks: Iterable[MaintenanceTask]) -> Iterable
 
 
 def find_blunt(models: Iterable[Model]) -> Iterable[Problem]:
-    """Options by which orphans are found less exactly: files that a table has may be taken for another's."""
+    """Options by which orphans are found less exactly: files that a table has may be
+    taken for another's."""
     for model in models:
-        said = [model.config.maintenance.remove_orphan_files, *(call.options for call in model.calls)]
-        if not any(isinstance(options, RemoveOrphanFiles) and blunt_options(options) for options in said):
+        said = [
+            model.config.maintenance.remove_orphan_files,
+            *(call.options for call in model.calls),
+        ]
+        if not any(
+            isinstance(options, RemoveOrphanFiles) and blunt_options(options)
+            for options in said
+        ):
             continue
         for task in own_tasks(model):
             if not isinstance(task.options, RemoveOrphanFiles):

@@ -6,13 +6,19 @@ from collections.abc import Iterable, Iterator
 
 from lakesql.errors import Place, Problem, did_you_mean
 from lakesql.model.group import NAME_PARTS, ModelGroup
-from lakesql.stream.route_values import MOST_VALUES, may_look_for_values, route_type, text_columns
+from lakesql.stream.route_values import (
+    MOST_VALUES,
+    may_look_for_values,
+    route_type,
+    text_columns,
+)
 from lakesql.stream.source_table import SourceTable
 from lakesql.stream.stream import Stream
 
 
 def check_route(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
-    """What is wrong with the route of a group, and with the stream whose records it tells apart."""
+    """What is wrong with the route of a group, and with the stream whose records it
+    tells apart."""
     if feed.is_feed:
         yield _problem(
             group,
@@ -24,7 +30,11 @@ def check_route(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
         return
     yield from _check_origin(group, feed)
     yield from _check_column(group, feed)
-    others = [part for part in NAME_PARTS if part != "value" and f"{{{part}}}" in group.tables.name]
+    others = [
+        part
+        for part in NAME_PARTS
+        if part != "value" and f"{{{part}}}" in group.tables.name
+    ]
     if others:
         what = f"`name` of group '{group.name}' has {{{others[0]}}} in it, and a route has values alone."
         yield _problem(group, what, "", "Write {value}.")
@@ -39,7 +49,8 @@ def check_route(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
 
 
 def check_one_route(groups: Iterable[ModelGroup]) -> Iterator[Problem]:
-    """Groups that make tables of one stream by several columns: what is known of its values is known of one."""
+    """Groups that make tables of one stream by several columns: what is known of its
+    values is known of one."""
     first: dict[str, ModelGroup] = {}
     for group in groups:
         other = first.setdefault(group.stream, group)
@@ -53,15 +64,14 @@ def check_one_route(groups: Iterable[ModelGroup]) -> Iterator[Problem]:
 
 
 def check_empty(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
-    """A route of whose values nothing is known: no table is made, whatever the topic has."""
+    """A route of whose values nothing is known: no table is made, whatever the topic
+    has."""
     if not group.tables.route:
         return
     why = "Nor has one of the newest records of the topic a text there, as far as it was looked at on this machine."
     fix = "`lakesql run` looks at it. Or declare one"
     if not may_look_for_values(feed):
-        why = (
-            f"Records in format '{feed.format}' are read by Spark alone, and their values found in batches of a table."
-        )
+        why = f"Records in format '{feed.format}' are read by Spark alone, and their values found in batches of a table."
         fix = "Declare one, and the batches of its table find the others"
     yield Problem(
         "group-empty",
@@ -74,7 +84,12 @@ def check_empty(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
 
 def check_declared(group: ModelGroup, table: SourceTable) -> Iterator[Problem]:
     """What a file says of a value, and is the stream's to say."""
-    said = {"topic": table.topic, "key": table.key, "columns": table.columns, "fields": table.schema_fields}
+    said = {
+        "topic": table.topic,
+        "key": table.key,
+        "columns": table.columns,
+        "fields": table.schema_fields,
+    }
     options = [option for option, value in said.items() if value]
     if options:
         yield Problem(
@@ -88,7 +103,8 @@ def check_declared(group: ModelGroup, table: SourceTable) -> Iterator[Problem]:
 
 
 def check_values(group: ModelGroup, tables: Iterable[SourceTable]) -> Iterator[Problem]:
-    """A column that has so many values that it says of no table: those that no file declares get none."""
+    """A column that has so many values that it says of no table: those that no file
+    declares get none."""
     found = sum(not table.is_declared for table in tables)
     if group.tables.route and found > MOST_VALUES:
         yield _problem(
@@ -126,10 +142,21 @@ def _check_column(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
         yield _problem(group, what, "", "Declare the stream's `columns`.")
     elif kind and kind != "string":
         what = f"The route of group '{group.name}', {route}, is {kind}, and no string."
-        yield _problem(group, what, "", f"Declare it as string, or take another: {_some(text_columns(feed))}.")
+        yield _problem(
+            group,
+            what,
+            "",
+            f"Declare it as string, or take another: {_some(text_columns(feed))}.",
+        )
     elif not kind:
         what = f"The route of group '{group.name}', {route}, is no column of stream '{feed.name}'."
-        yield Problem("unknown-column", what, "", did_you_mean(route, text_columns(feed)), _place(group))
+        yield Problem(
+            "unknown-column",
+            what,
+            "",
+            did_you_mean(route, text_columns(feed)),
+            _place(group),
+        )
 
 
 def _some(columns: list[str]) -> str:

@@ -17,7 +17,8 @@ def check_unit_tests(
     model_names: Collection[str],
     all_declared: bool,
 ) -> Iterable[Problem]:
-    """What unit tests name exists, is read by their models, and is given once; and a batch is written in each."""
+    """What unit tests name exists, is read by their models, and is given once; and a
+    batch is written in each."""
     first: dict[tuple[str, str], Place] = {}
     for test in tests:
         if earlier := first.get((test.model, test.name)):
@@ -28,30 +29,54 @@ def check_unit_tests(
         if model is None:
             if test.model not in model_names:
                 hint = did_you_mean(test.model, model_names)
-                yield Problem("unknown-model", f"There is no model '{test.model}'.", "", hint, test.place)
+                yield Problem(
+                    "unknown-model",
+                    f"There is no model '{test.model}'.",
+                    "",
+                    hint,
+                    test.place,
+                )
             continue
-        read_streams, read_models = ({it.name for it in found} for found in (model.facts.streams, model.facts.refs))
+        read_streams, read_models = (
+            {it.name for it in found}
+            for found in (model.facts.streams, model.facts.refs)
+        )
         seen: set[tuple[str, str]] = set()
         for given in test.given:
             match given:
                 case GivenTable():
                     key, known, condition = ("table", "this"), {"this"}, "unknown-model"
                 case GivenStream(stream=name):
-                    key, known, condition = ("stream", name), read_streams, "unknown-stream"
+                    key, known, condition = (
+                        ("stream", name),
+                        read_streams,
+                        "unknown-stream",
+                    )
                 case GivenRef(ref=name):
                     key, known, condition = ("ref", name), read_models, "unknown-ref"
             kind, name = key
             if name not in known and (all_declared or kind == "ref"):
                 what = f"Model '{test.model}' does not read {kind} '{name}'."
-                yield Problem(condition, what, "", did_you_mean(name, known), given.place)
+                yield Problem(
+                    condition, what, "", did_you_mean(name, known), given.place
+                )
             if key in seen:
                 what = f"{kind} '{name}' is given twice."
-                yield Problem("duplicate-name", what, "", "Put all of it into one entry.", given.place)
+                yield Problem(
+                    "duplicate-name",
+                    what,
+                    "",
+                    "Put all of it into one entry.",
+                    given.place,
+                )
             seen.add(key)
         if read_streams and not any(map(_has_records, test.given)):
             what = f"Unit test '{test.name}' gives no record: model '{test.model}' writes no batch in it."
             yield Problem("no-records", what, place=test.place)
-        if test.expect.tombstones is not None and "tombstones" not in model.config.memories:
+        if (
+            test.expect.tombstones is not None
+            and "tombstones" not in model.config.memories
+        ):
             what = f"Model '{test.model}' remembers no deleted keys."
             fix = "Leave `tombstones` out. Modes upsert and cdc remember them where they have `sequence_by`."
             yield Problem("wrong-value", what, "", fix, test.expect.tombstones.place)
@@ -59,9 +84,17 @@ def check_unit_tests(
         for name in overridden.entries() if overridden else ():
             if overridden and name not in model.facts.vars:
                 what = f"Model '{test.model}' reads no variable '{name}'."
-                yield Problem("wrong-value", what, "", did_you_mean(name, model.facts.vars), overridden.key_place(name))
+                yield Problem(
+                    "wrong-value",
+                    what,
+                    "",
+                    did_you_mean(name, model.facts.vars),
+                    overridden.key_place(name),
+                )
 
 
 def _has_records(given: Given) -> bool:
     """Whether a batch of a stream has a record; what a file has is not looked at."""
-    return isinstance(given, GivenStream) and any(batch.value for batch in given.batches)
+    return isinstance(given, GivenStream) and any(
+        batch.value for batch in given.batches
+    )

@@ -1,4 +1,5 @@
-"""The data tests of a project, from its properties files and the files of `tests/`, and their nodes of the graph."""
+"""The data tests of a project, from its properties files and the files of `tests/`, and
+their nodes of the graph."""
 
 from __future__ import annotations
 
@@ -38,16 +39,26 @@ def find_data_tests(
     macros: Macros,
     problems: list[Problem],
 ) -> tuple[DataTest, ...]:
-    """The tests that are enabled. `table_names` are the models that write a table, those that could not be read too,
-    and the seeds, of which `seeds` are the names.
+    """The tests that are enabled. `table_names` are the models that write a table,
+    those that could not be read too, and the seeds, of which `seeds` are the names.
 
-    `problems` hears of a test without a table, at a wrong place, or of a name that another one has.
+    `problems` hears of a test without a table, at a wrong place, or of a name that
+    another one has.
     """
     found: list[DataTest] = []
     for described in properties.values():
         for column, entry in described.test_entries:
             if described.name in table_names:
-                test = collect(problems, partial(_of_entry, tables.get(described.name), column, entry, table_names))
+                test = collect(
+                    problems,
+                    partial(
+                        _of_entry,
+                        tables.get(described.name),
+                        column,
+                        entry,
+                        table_names,
+                    ),
+                )
                 found += [test] if test is not None else []
             else:
                 what = f"'{described.name}' writes no table of its own that could be tested."
@@ -57,17 +68,27 @@ def find_data_tests(
         found += [test] if test is not None else []
     problems.extend(_check_names(found))
     enabled = (test for test in found if test.options.enabled)
-    return tuple(replace(test, seeds=frozenset(test.depends_on) & frozenset(seeds)) for test in enabled)
+    return tuple(
+        replace(test, seeds=frozenset(test.depends_on) & frozenset(seeds))
+        for test in enabled
+    )
 
 
 def tested_ids(test: DataTest) -> tuple[str, ...]:
     """The ids of the models and seeds whose tables a test reads."""
-    return tuple(node_id("seed" if name in test.seeds else "model", name) for name in test.depends_on)
+    return tuple(
+        node_id("seed" if name in test.seeds else "model", name)
+        for name in test.depends_on
+    )
 
 
 def add_tests(graph: Graph, tests: Iterable[DataTest]) -> Graph:
-    """The graph with the tests, each a reader of the models and seeds whose tables it reads."""
-    nodes, readers = dict(graph.nodes), {id_: [*reading] for id_, reading in graph.readers.items()}
+    """The graph with the tests, each a reader of the models and seeds whose tables it
+    reads."""
+    nodes, readers = (
+        dict(graph.nodes),
+        {id_: [*reading] for id_, reading in graph.readers.items()},
+    )
     for test in tests:
         node = test_node(test)
         nodes[node.id] = node
@@ -78,12 +99,18 @@ def add_tests(graph: Graph, tests: Iterable[DataTest]) -> Graph:
 
 
 def _of_entry(
-    table: Model | Seed | None, column: str, entry: TestEntry, table_names: Collection[str]
+    table: Model | Seed | None,
+    column: str,
+    entry: TestEntry,
+    table_names: Collection[str],
 ) -> DataTest | None:
     check_place(entry, column)
     reads = [entry.check.to] if isinstance(entry.check, Relationships) else []
     if unknown := [name for name in reads if name not in table_names]:
-        what, hint = f"ref('{unknown[0]}') names no model and no seed.", did_you_mean(unknown[0], table_names)
+        what, hint = (
+            f"ref('{unknown[0]}') names no model and no seed.",
+            did_you_mean(unknown[0], table_names),
+        )
         raise ProjectError.of("unknown-ref", what, fix=hint, place=entry.place)
     if table is None:
         return None
@@ -104,7 +131,9 @@ def _of_entry(
     )
 
 
-def _of_file(file: SourceFile, settings: Settings, macros: Macros, table_names: Collection[str]) -> DataTest:
+def _of_file(
+    file: SourceFile, settings: Settings, macros: Macros, table_names: Collection[str]
+) -> DataTest:
     relative = PurePosixPath(file.path).relative_to(settings.paths.tests)
     name = check_name(node_of(relative.stem, Place(file.path)))
     template = parse_template(file.path, file.text, macros)
@@ -125,14 +154,24 @@ def _of_file(file: SourceFile, settings: Settings, macros: Macros, table_names: 
         what = f"stream('{reference.name}') reads what arrives, and a data test has a table to read."
         problems.append(Problem("test-template", what, "", fix, reference.place))
     for word in sorted(template.reads & {"this", "is_full_refresh"}):
-        problems.append(Problem("test-template", f"A data test has no table of its own: '{word}'.", "", fix, start))
+        problems.append(
+            Problem(
+                "test-template",
+                f"A data test has no table of its own: '{word}'.",
+                "",
+                fix,
+                start,
+            )
+        )
     if not template.refs and not problems:
         why = "So it tests no model, and no selection of models would run it."
         fix = (
             "Name a model: SELECT * FROM {{ ref('orders') }} WHERE amount < 0. SELECTs that are no tests belong "
             "elsewhere: `tests` in [tool.lakesql.paths] names the folder."
         )
-        problems.append(Problem("no-ref", "The file reads no table by ref('…').", why, fix, start))
+        problems.append(
+            Problem("no-ref", "The file reads no table by ref('…').", why, fix, start)
+        )
     options = collect(problems, partial(read_file_options, template.config))
     if problems or options is None:
         raise ProjectError(problems)
@@ -161,7 +200,9 @@ def _check_names(tests: Iterable[DataTest]) -> Iterator[Problem]:
             fix = f"Give one of them a name of its own: `name: {test.name}_2`."
             if isinstance(test.check, FailingRows):
                 fix = "Rename the file."
-            yield Problem("duplicate-name", what, "Capitals make no difference.", fix, test.place)
+            yield Problem(
+                "duplicate-name", what, "Capitals make no difference.", fix, test.place
+            )
 
 
 def test_node(test: DataTest) -> GraphNode:

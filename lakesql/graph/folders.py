@@ -1,6 +1,8 @@
-"""Whether the folders of a project stay clear of its tables' folders: maintenance deletes what lies in those.
+"""Whether the folders of a project stay clear of its tables' folders: maintenance
+deletes what lies in those.
 
-A table's folder is where the catalog makes it. Where a REST catalog makes its tables, the server alone knows.
+A table's folder is where the catalog makes it. Where a REST catalog makes its tables,
+the server alone knows.
 """
 
 from __future__ import annotations
@@ -41,18 +43,28 @@ LOCATIONS = (
 
 
 def check_folders_apart(
-    target: Target, models: Iterable[Model], streams: Iterable[Stream], directory: Path, outputs: Outputs
+    target: Target,
+    models: Iterable[Model],
+    streams: Iterable[Stream],
+    directory: Path,
+    outputs: Outputs,
 ) -> Iterator[Problem]:
-    """What is wrong with where things lie on a target whose local paths are absolute (`unsafe-folder`).
+    """What is wrong with where things lie on a target whose local paths are absolute
+    (`unsafe-folder`).
 
     The project is in `directory`.
 
-    No checkpoint and no lease may lie in a table's folder, nor a table's folder in one of them: a checkpoint is moved
-    aside as a whole. What streams read, and what lakesql writes beside the tables, may not lie in a table's folder.
-    One problem is told for each setting that has to be changed.
+    No checkpoint and no lease may lie in a table's folder, nor a table's folder in one
+    of them: a checkpoint is moved aside as a whole. What streams read, and what lakesql
+    writes beside the tables, may not lie in a table's folder. One problem is told for
+    each setting that has to be changed.
     """
     models = tuple(models)
-    uses = (*_checkpoints(target, models), *_inputs(target, streams, directory), *_outputs(target, outputs))
+    uses = (
+        *_checkpoints(target, models),
+        *_inputs(target, streams, directory),
+        *_outputs(target, outputs),
+    )
     tables = _table_folders(target.catalog, models, uses)
     if not tables:
         return
@@ -70,18 +82,26 @@ def check_folders_apart(
             what = f"The folder of {table.name}, {table.folder}, lies in {use.what}, {use.folder}."
         why = "Maintenance removes the files in a table's folder that are none of the table's, and a checkpoint is "
         why += "moved aside with all that lies in it."
-        yield Problem("unsafe-folder", what, why, f"Give {use.setting} a folder of its own.", use.place)
+        yield Problem(
+            "unsafe-folder",
+            what,
+            why,
+            f"Give {use.setting} a folder of its own.",
+            use.place,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class LookedAt:
-    """The folders by which `check_folders_apart` judges: what it says is the same as long as their `state` is."""
+    """The folders by which `check_folders_apart` judges: what it says is the same as
+    long as their `state` is."""
 
     folders: tuple[str, ...]
     namespaces: tuple[str, ...]
 
     def state(self) -> str:
-        """A digest of where each folder lies by the links of this machine, and of the links in those of namespaces."""
+        """A digest of where each folder lies by the links of this machine, and of the
+        links in those of namespaces."""
         lies = [_parts(folder) for folder in (*self.folders, *self.namespaces)]
         links = {
             f"{folder}/{link}": _parts(f"{folder}/{link}")
@@ -92,16 +112,23 @@ class LookedAt:
 
 
 def folders_looked_at(
-    target: Target, models: Iterable[Model], streams: Iterable[Stream], directory: Path, outputs: Outputs
+    target: Target,
+    models: Iterable[Model],
+    streams: Iterable[Stream],
+    directory: Path,
+    outputs: Outputs,
 ) -> LookedAt:
-    """The folders of which `check_folders_apart` asks the disk, for the same project."""
+    """The folders of which `check_folders_apart` asks the disk, for the same
+    project."""
     folders = {target.checkpoints, *(use.folder for use in _outputs(target, outputs))}
     for stream in streams:
         connection = _connection(target, stream, directory)
         folders.update(connection.places if connection is not None else ())
     namespaces: set[str] = set()
     for model in models:
-        folders.update(filter(None, (model.config.properties.get(key, "") for key in LOCATIONS)))
+        folders.update(
+            filter(None, (model.config.properties.get(key, "") for key in LOCATIONS))
+        )
         namespaces.add(_namespace_folder(target.catalog, model.table.namespace))
     return LookedAt(tuple(sorted(folders)), tuple(sorted(namespaces - {""})))
 
@@ -116,7 +143,8 @@ class _FolderTable:
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """A folder or a file that is no table's: what it is, the setting that says where it lies, and where that stands.
+    """A folder or a file that is no table's: what it is, the setting that says where it
+    lies, and where that stands.
 
     `is_moved`: it is moved and removed as a whole.
     """
@@ -129,11 +157,15 @@ class _Use:
     is_moved: bool = False
 
 
-def _table_folders(catalog: Catalog, models: Iterable[Model], uses: Iterable[_Use]) -> dict[Parts, _FolderTable]:
-    """The folders of tables that the models write, those beside them and their rebuilds too.
+def _table_folders(
+    catalog: Catalog, models: Iterable[Model], uses: Iterable[_Use]
+) -> dict[Parts, _FolderTable]:
+    """The folders of tables that the models write, those beside them and their rebuilds
+    too.
 
-    A namespace's folder that none of the `uses` lies in, or is moved with, has no table of which something can be
-    wrong: its tables are left out but for those that are links to another folder.
+    A namespace's folder that none of the `uses` lies in, or is moved with, has no table
+    of which something can be wrong: its tables are left out but for those that are
+    links to another folder.
     """
     found: dict[Parts, _FolderTable] = {}
     namespaces: dict[str, _NamespaceFolder] = {}
@@ -143,23 +175,31 @@ def _table_folders(catalog: Catalog, models: Iterable[Model], uses: Iterable[_Us
             if folder := model.config.properties.get(key, ""):
                 found[_parts(folder)] = _FolderTable(str(own), folder)
         if own.namespace not in namespaces:
-            namespaces[own.namespace] = _namespace(_namespace_folder(catalog, own.namespace), uses)
+            namespaces[own.namespace] = _namespace(
+                _namespace_folder(catalog, own.namespace), uses
+            )
         namespace = namespaces[own.namespace]
         folder = namespace.folder
         if own.name in namespace.links:
-            found[_parts(f"{folder}/{own.name}")] = _FolderTable(str(own), f"{folder}/{own.name}")
+            found[_parts(f"{folder}/{own.name}")] = _FolderTable(
+                str(own), f"{folder}/{own.name}"
+            )
         if not namespace.is_used:
             continue
         for table in own.family:
-            found[*namespace.parts, table.name] = _FolderTable(str(table), f"{folder}/{table.name}")
+            found[*namespace.parts, table.name] = _FolderTable(
+                str(table), f"{folder}/{table.name}"
+            )
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _NamespaceFolder:
-    """The folder that a catalog makes the tables of a namespace in, '' where it is not known.
+    """The folder that a catalog makes the tables of a namespace in, '' where it is not
+    known.
 
-    `is_used`: something else lies in it, or it is moved with something else. `links` are the links in it.
+    `is_used`: something else lies in it, or it is moved with something else. `links`
+    are the links in it.
     """
 
     folder: str
@@ -172,7 +212,10 @@ def _namespace(folder: str, uses: Iterable[_Use]) -> _NamespaceFolder:
     if not folder:
         return _NamespaceFolder(folder, (), is_used=False, links=frozenset())
     parts = _parts(folder)
-    is_used = any(_is_within(use.parts, parts) or (use.is_moved and _is_within(parts, use.parts)) for use in uses)
+    is_used = any(
+        _is_within(use.parts, parts) or (use.is_moved and _is_within(parts, use.parts))
+        for use in uses
+    )
     return _NamespaceFolder(folder, parts, is_used, _links(local_folder(folder)))
 
 
@@ -181,9 +224,14 @@ def _is_within(inner: Parts, outer: Parts) -> bool:
 
 
 def _links(folder: Path | None) -> frozenset[str]:
-    """The names of the links in a local folder; none, where it is not there or cannot be read."""
+    """The names of the links in a local folder; none, where it is not there or cannot
+    be read."""
     try:
-        return frozenset(entry.name for entry in os.scandir(folder) if entry.is_symlink()) if folder else frozenset()
+        return (
+            frozenset(entry.name for entry in os.scandir(folder) if entry.is_symlink())
+            if folder
+            else frozenset()
+        )
     except OSError:
         return frozenset()
 
@@ -193,7 +241,11 @@ def _namespace_folder(catalog: Catalog, namespace: str) -> str:
     warehouse = catalog.warehouse.rstrip("/")
     if not warehouse or catalog.type not in ("sql", "hadoop", "hive", "glue"):
         return ""
-    below = namespace.replace(".", "/") if catalog.type in ("sql", "hadoop") else f"{namespace}.db"
+    below = (
+        namespace.replace(".", "/")
+        if catalog.type in ("sql", "hadoop")
+        else f"{namespace}.db"
+    )
     return f"{warehouse}/{below}"
 
 
@@ -215,22 +267,40 @@ def _checkpoints(target: Target, models: Iterable[Model]) -> Iterator[_Use]:
     base, place = _parts(target.checkpoints), target.catalog.place
     for model in models:
         for suffix in ("", LEASE_SUFFIX, REBUILD_SUFFIX):
-            what = f"The checkpoint of model '{model.name}'" if suffix != LEASE_SUFFIX else "The lease of a model"
+            what = (
+                f"The checkpoint of model '{model.name}'"
+                if suffix != LEASE_SUFFIX
+                else "The lease of a model"
+            )
             folder = checkpoint_of(target, model.name) + suffix
             parts = (*base, model.name + suffix)
-            yield _Use(what, "`checkpoints` of the target", folder, parts, place, is_moved=True)
+            yield _Use(
+                what, "`checkpoints` of the target", folder, parts, place, is_moved=True
+            )
 
 
-def _inputs(target: Target, streams: Iterable[Stream], directory: Path) -> Iterator[_Use]:
+def _inputs(
+    target: Target, streams: Iterable[Stream], directory: Path
+) -> Iterator[_Use]:
     bases: dict[str, Parts] = {}
     for stream in streams:
         connection = _connection(target, stream, directory)
-        for place, path in product(connection.places if connection is not None else (), stream.origin.folders):
+        for place, path in product(
+            connection.places if connection is not None else (), stream.origin.folders
+        ):
             base = bases.setdefault(place, _parts(place))
             names = PurePosixPath(path).parts
-            named = names[: next((at for at, name in enumerate(names) if _GLOB.search(name)), len(names))]
+            named = names[
+                : next(
+                    (at for at, name in enumerate(names) if _GLOB.search(name)),
+                    len(names),
+                )
+            ]
             folder = "/".join((place.rstrip("/"), *named))
-            what, setting = f"What stream '{stream.name}' reads", f"stream '{stream.name}'"
+            what, setting = (
+                f"What stream '{stream.name}' reads",
+                f"stream '{stream.name}'",
+            )
             yield _Use(what, setting, folder, (*base, *named), stream.place)
 
 
@@ -256,7 +326,8 @@ def _outputs(target: Target, outputs: Outputs) -> Iterator[_Use]:
 
 
 def _parts(folder: str) -> Parts:
-    """A folder by the names that lead to it: a local one without links, a URL's with one name for S3."""
+    """A folder by the names that lead to it: a local one without links, a URL's with
+    one name for S3."""
     local = local_folder(folder)
     if local is not None:
         return tuple(PurePosixPath(os.path.realpath(local)).parts)

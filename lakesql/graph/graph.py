@@ -1,4 +1,5 @@
-"""The graph of a project: who reads whom, who comes first. Ids are `model.orders` and `stream.orders`."""
+"""The graph of a project: who reads whom, who comes first. Ids are `model.orders` and
+`stream.orders`."""
 
 from __future__ import annotations
 
@@ -16,13 +17,16 @@ RESOURCE_TYPES: tuple[ResourceType, ...] = get_args(ResourceType)
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """What the graph and the selector know of a model, a stream, a seed, a data test, or a task that maintains a table.
+    """What the graph and the selector know of a model, a stream, a seed, a data test,
+    or a task that maintains a table.
 
-    `path` is the file's, from the project's directory, with slashes. `fqn` is the project's name, the folders below
-    `models/`, the name. `config` holds every option as a plain value (scalars, lists, dicts). `depends_on` are the
-    ids that the node reads, and `references` says where it names them. `is_appended`: it has no file of its own, and
-    `path` is that of its model. `states` are the words after `state:` that hold for it; None where it is not compared
-    with another version of the project. `results` are those of an earlier command; None where none is looked at.
+    `path` is the file's, from the project's directory, with slashes. `fqn` is the
+    project's name, the folders below `models/`, the name. `config` holds every option
+    as a plain value (scalars, lists, dicts). `depends_on` are the ids that the node
+    reads, and `references` says where it names them. `is_appended`: it has no file of
+    its own, and `path` is that of its model. `states` are the words after `state:` that
+    hold for it; None where it is not compared with another version of the project.
+    `results` are those of an earlier command; None where none is looked at.
     """
 
     id: str
@@ -42,7 +46,8 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The nodes by id, in an order in which each follows those it reads; made by `build_graph`, so without a cycle.
+    """The nodes by id, in an order in which each follows those it reads; made by
+    `build_graph`, so without a cycle.
 
     Every id that is passed to a method is one of `nodes`.
     """
@@ -51,40 +56,57 @@ class Graph:
     readers: Mapping[str, tuple[str, ...]]
 
     def upstream(self, ids: Iterable[str], depth: int | None = None) -> frozenset[str]:
-        """What the nodes read, at most `depth` steps away. A node of `ids` is in it if another one reads it."""
-        return _reach({id_: node.depends_on for id_, node in self.nodes.items()}, ids, depth)
+        """What the nodes read, at most `depth` steps away. A node of `ids` is in it if
+        another one reads it."""
+        return _reach(
+            {id_: node.depends_on for id_, node in self.nodes.items()}, ids, depth
+        )
 
-    def downstream(self, ids: Iterable[str], depth: int | None = None) -> frozenset[str]:
-        """What reads the nodes, at most `depth` steps away. A node of `ids` is in it if it reads another one."""
+    def downstream(
+        self, ids: Iterable[str], depth: int | None = None
+    ) -> frozenset[str]:
+        """What reads the nodes, at most `depth` steps away. A node of `ids` is in it if
+        it reads another one."""
         return _reach(self.readers, ids, depth)
 
     def order(self, ids: Iterable[str]) -> tuple[str, ...]:
-        """`ids`, each after those it reads, directly or through nodes that are not in `ids`; else by name."""
+        """`ids`, each after those it reads, directly or through nodes that are not in
+        `ids`; else by name."""
         return _sort(self.predecessors_within(ids), self.nodes)
 
     def predecessors_within(self, ids: Iterable[str]) -> dict[str, frozenset[str]]:
         """For each of `ids`, those of `ids` that must be done before it starts.
 
-        A node that is not in `ids` still passes on the order of its neighbours: where c reads b and b reads a, c waits
-        for a in a run of a and c alone.
+        A node that is not in `ids` still passes on the order of its neighbours: where c
+        reads b and b reads a, c waits for a in a run of a and c alone.
         """
         wanted = frozenset(ids)
         before: dict[str, frozenset[str]] = {}
         for id_, node in self.nodes.items():
-            direct = (frozenset((read,)) if read in wanted else before[read] for read in node.depends_on)
+            direct = (
+                frozenset((read,)) if read in wanted else before[read]
+                for read in node.depends_on
+            )
             before[id_] = frozenset().union(*direct)
         return {id_: before[id_] for id_ in self.nodes if id_ in wanted}
 
 
 def with_states(graph: Graph, states: Mapping[str, frozenset[str]]) -> Graph:
-    """The graph whose nodes know what they are, compared with another version of the project."""
-    nodes = {id_: replace(node, states=states.get(id_, frozenset())) for id_, node in graph.nodes.items()}
+    """The graph whose nodes know what they are, compared with another version of the
+    project."""
+    nodes = {
+        id_: replace(node, states=states.get(id_, frozenset()))
+        for id_, node in graph.nodes.items()
+    }
     return replace(graph, nodes=nodes)
 
 
 def with_results(graph: Graph, results: Mapping[str, frozenset[str]]) -> Graph:
     """The graph whose nodes know what an earlier command has said of them."""
-    nodes = {id_: replace(node, results=results.get(id_, frozenset())) for id_, node in graph.nodes.items()}
+    nodes = {
+        id_: replace(node, results=results.get(id_, frozenset()))
+        for id_, node in graph.nodes.items()
+    }
     return replace(graph, nodes=nodes)
 
 
@@ -94,25 +116,32 @@ def node_id(resource_type: ResourceType, name: str) -> str:
 
 
 def build_graph(nodes: Iterable[GraphNode]) -> Graph:
-    """The graph of `nodes`, whose ids are unique and whose `depends_on` are ids of `nodes`.
+    """The graph of `nodes`, whose ids are unique and whose `depends_on` are ids of
+    `nodes`.
 
-    Raises `ProjectError` (`cycle`): one problem for each of some cycles that share no node, at least one, placed at
-    the reference that closes it.
+    Raises `ProjectError` (`cycle`): one problem for each of some cycles that share no
+    node, at least one, placed at the reference that closes it.
     """
     every = tuple(nodes)
     by_id = {node.id: node for node in every}
     unknown = {read for node in every for read in node.depends_on} - by_id.keys()
     if len(by_id) < len(every) or unknown:
-        raise InternalError.of("internal", f"Ids of the graph are not unique, or not known: {sorted(unknown)}.")
+        raise InternalError.of(
+            "internal",
+            f"Ids of the graph are not unique, or not known: {sorted(unknown)}.",
+        )
     try:
         order = _sort({id_: node.depends_on for id_, node in by_id.items()}, by_id)
     except CycleError:
-        raise ProjectError(_cycle_problem(cycle, by_id) for cycle in _find_cycles(by_id)) from None
+        raise ProjectError(
+            _cycle_problem(cycle, by_id) for cycle in _find_cycles(by_id)
+        ) from None
     return graph_of(by_id[id_] for id_ in order)
 
 
 def graph_of(nodes: Iterable[GraphNode]) -> Graph:
-    """The graph of nodes that stand in an order in which each follows those it reads."""
+    """The graph of nodes that stand in an order in which each follows those it
+    reads."""
     by_id = {node.id: node for node in nodes}
     readers: dict[str, list[str]] = {id_: [] for id_ in by_id}
     for id_, node in by_id.items():
@@ -121,7 +150,9 @@ def graph_of(nodes: Iterable[GraphNode]) -> Graph:
     return Graph(by_id, {id_: tuple(reading) for id_, reading in readers.items()})
 
 
-def _sort(before: Mapping[str, Collection[str]], nodes: Mapping[str, GraphNode]) -> tuple[str, ...]:
+def _sort(
+    before: Mapping[str, Collection[str]], nodes: Mapping[str, GraphNode]
+) -> tuple[str, ...]:
     """The ids, each after those in its `before`, ties by name. Raises `CycleError`."""
     sorter = TopologicalSorter(before)
     sorter.prepare()
@@ -137,18 +168,25 @@ def _sort(before: Mapping[str, Collection[str]], nodes: Mapping[str, GraphNode])
 
 
 def _find_cycles(nodes: Mapping[str, GraphNode]) -> Iterable[tuple[str, ...]]:
-    """Cycles of nodes each of which reads the next one. No two share a node; each starts with its first by name."""
-    left = {id_: nodes[id_].depends_on for id_ in sorted(nodes, key=lambda id_: nodes[id_].name)}
+    """Cycles of nodes each of which reads the next one. No two share a node; each
+    starts with its first by name."""
+    left = {
+        id_: nodes[id_].depends_on
+        for id_ in sorted(nodes, key=lambda id_: nodes[id_].name)
+    }
     while True:
         try:
             TopologicalSorter(left).prepare()
             return
         except CycleError as error:
-            cycle = error.args[1][:0:-1]  # each of its nodes is read by the next one, and the last is the first again
+            # each of its nodes is read by the next one, and the last is the first again
+            cycle = error.args[1][:0:-1]
         first = cycle.index(min(cycle, key=lambda id_: nodes[id_].name))
         yield (*cycle[first:], *cycle[:first])
         left = {
-            id_: tuple(read for read in reads if read not in cycle) for id_, reads in left.items() if id_ not in cycle
+            id_: tuple(read for read in reads if read not in cycle)
+            for id_, reads in left.items()
+            if id_ not in cycle
         }
 
 
@@ -165,7 +203,9 @@ def _cycle_problem(cycle: tuple[str, ...], nodes: Mapping[str, GraphNode]) -> Pr
     return Problem("cycle", what, why, fix, last.references.get(first.id, last.place))
 
 
-def _reach(edges: Mapping[str, tuple[str, ...]], ids: Iterable[str], depth: int | None) -> frozenset[str]:
+def _reach(
+    edges: Mapping[str, tuple[str, ...]], ids: Iterable[str], depth: int | None
+) -> frozenset[str]:
     """What can be reached from `ids` in one step or more, and in `depth` at most."""
     reached: set[str] = set()
     layer = set(ids)

@@ -1,4 +1,5 @@
-"""Maintenance that is written by hand: which CALL statements there are for the table of which model."""
+"""Maintenance that is written by hand: which CALL statements there are for the table of
+which model."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def find_calls(
     macros: Macros,
     problems: list[Problem],
 ) -> dict[str, tuple[WrittenCall, ...]]:
-    """The statements by the models whose tables they maintain; what is wrong with them goes to `problems`.
+    """The statements by the models whose tables they maintain; what is wrong with them
+    goes to `problems`.
 
     `unread` are the models that could not be read: they are there all the same.
 
@@ -39,7 +41,13 @@ def find_calls(
         if model is None:
             problems.append(_unknown(file, models))
         elif model.config.maintenance.procedures or not _is_off(target):
-            calls = collect(problems, partial(_read_file, file, model, target, variables, macros)) or ()
+            calls = (
+                collect(
+                    problems,
+                    partial(_read_file, file, model, target, variables, macros),
+                )
+                or ()
+            )
             problems.extend(_check(file, calls, model, found.get(model.name, [])))
             found.setdefault(model.name, []).extend(calls)
     return {name: tuple(calls) for name, calls in found.items()}
@@ -51,11 +59,21 @@ def _is_off(target: Target) -> bool:
 
 def _unknown(file: MaintenanceModel, models: Mapping[str, Model]) -> Problem:
     what = f"'{file.config.of}' is no model that writes a table."
-    return Problem("unknown-model", what, "", did_you_mean(file.config.of, models), file.option_place("of"))
+    return Problem(
+        "unknown-model",
+        what,
+        "",
+        did_you_mean(file.config.of, models),
+        file.option_place("of"),
+    )
 
 
 def _read_file(
-    file: MaintenanceModel, model: Model, target: Target, variables: Mapping[str, object], macros: Macros
+    file: MaintenanceModel,
+    model: Model,
+    target: Target,
+    variables: Mapping[str, object],
+    macros: Macros,
 ) -> tuple[WrittenCall, ...]:
     problems = [
         Problem(
@@ -64,7 +82,10 @@ def _read_file(
             fix=f"Write {{{{ this }}}} or {{{{ ref('{model.name}') }}}} for its table.",
             place=found.place,
         )
-        for found in (*file.facts.streams, *(each for each in file.facts.refs if each.name != model.name))
+        for found in (
+            *file.facts.streams,
+            *(each for each in file.facts.refs if each.name != model.name),
+        )
     ]
     if problems:
         raise ProjectError(problems)
@@ -73,12 +94,18 @@ def _read_file(
         ref=lambda name: str(model.table),
         this=str(model.table),
         vars=variables,
-        target={"name": target.name, "namespace": target.namespace, "catalog": target.catalog.name},
+        target={
+            "name": target.name,
+            "namespace": target.namespace,
+            "catalog": target.catalog.name,
+        },
         is_full_refresh=False,
     )
     template = file.facts.template or parse_template(file.path, file.source, macros)
     base = model.config.maintenance.procedures
-    calls = read_calls(render_template(template, names), model.table, base, file.config.trigger)
+    calls = read_calls(
+        render_template(template, names), model.table, base, file.config.trigger
+    )
     seen: Counter[str] = Counter()
     written = []
     for call in calls:
@@ -86,14 +113,22 @@ def _read_file(
         suffix = f"_{seen[call.procedure]}" if seen[call.procedure] > 1 else ""
         name = f"{file.name}.{call.procedure}{suffix}"
         by_time = file.config.trigger is not None
-        written.append(WrittenCall(name, file.name, call.procedure, call.options, by_time, call.place))
+        written.append(
+            WrittenCall(
+                name, file.name, call.procedure, call.options, by_time, call.place
+            )
+        )
     return tuple(written)
 
 
 def _check(
-    file: MaintenanceModel, calls: Iterable[WrittenCall], model: Model, earlier: Iterable[WrittenCall]
+    file: MaintenanceModel,
+    calls: Iterable[WrittenCall],
+    model: Model,
+    earlier: Iterable[WrittenCall],
 ) -> Iterator[Problem]:
-    """What is wrong between these statements, what the model says, and those of other files."""
+    """What is wrong between these statements, what the model says, and those of other
+    files."""
     own = model.config.maintenance.procedures
     taken = {call.procedure: call for call in earlier}
     for call in calls:

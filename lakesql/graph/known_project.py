@@ -1,6 +1,8 @@
-"""What is kept of a project that was right: its graph and what was said of it, so that it need not be checked again.
+"""What is kept of a project that was right: its graph and what was said of it, so that
+it need not be checked again.
 
-Nobody is told more than the files say: what a command asks for beside that is read from them then, as ever.
+Nobody is told more than the files say: what a command asks for beside that is read from
+them then, as ever.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ _ENTRY = "project"
 class _Said:
     """What is kept of a manifest, beside the nodes of its graph.
 
-    `lacks` are its fields that are empty, `looked_at` the folders of which its checks asked the disk, and `disk` what
-    that said.
+    `lacks` are its fields that are empty, `looked_at` the folders of which its checks
+    asked the disk, and `disk` what that said.
     """
 
     warnings: tuple[Problem, ...]
@@ -41,7 +43,8 @@ class _Said:
 
 
 class KnownProject:
-    """The project of these files on a target, as far as it is kept in the file `cache`."""
+    """The project of these files on a target, as far as it is kept in the file
+    `cache`."""
 
     def __init__(
         self,
@@ -58,8 +61,8 @@ class KnownProject:
         self._version = version_of(files, self._target, overrides, environ)
 
     def find(self, read: Callable[[], Manifest]) -> Manifest | None:
-        """The manifest that was kept, if nothing has changed since; `read` gives all of it, and is asked where more
-        than what is kept is needed."""
+        """The manifest that was kept, if nothing has changed since; `read` gives all of
+        it, and is asked where more than what is kept is needed."""
         found = self._cache.get(_ENTRY, self._version) if self._version else None
         if found is None:
             return None
@@ -78,14 +81,16 @@ class KnownProject:
             "selectors": parse_selectors(named) if named is not None else Selectors(),
             "deferred": {},
         }
-        given |= {name: empty for name, empty in _MAY_LACK.items() if name in said.lacks}
+        given |= {
+            name: empty for name, empty in _MAY_LACK.items() if name in said.lacks
+        }
         return _known(given, self._version, said, found["nodes"], read)
 
     def keep(self, manifest: Manifest) -> Manifest:
         """The manifest as one that is known; what it says is kept for the next command.
 
-        One whose tables or columns are found elsewhere than in its files, or by programs that read schemas, stays as it
-        is: another time they may be other ones.
+        One whose tables or columns are found elsewhere than in its files, or by
+        programs that read schemas, stays as it is: another time they may be other ones.
         """
         has_open = any(stream.is_open for stream in manifest.streams.values())
         depends_on_more = has_open or manifest.groups or self._files.schemas
@@ -93,7 +98,11 @@ class KnownProject:
             return manifest
         streams = manifest.streams.values()
         looked_at = folders_looked_at(
-            manifest.target, manifest.models.values(), streams, manifest.directory, manifest.outputs
+            manifest.target,
+            manifest.models.values(),
+            streams,
+            manifest.directory,
+            manifest.outputs,
         )
         said = _Said(
             manifest.warnings,
@@ -106,7 +115,9 @@ class KnownProject:
         nodes = [encode(node) for node in manifest.graph.nodes.values()]
         self._cache.put(_ENTRY, self._version, {"said": encode(said), "nodes": nodes})
         self._cache.save((_ENTRY,))
-        given = {field.name: getattr(manifest, field.name) for field in fields(Manifest)}
+        given = {
+            field.name: getattr(manifest, field.name) for field in fields(Manifest)
+        }
         return _known(given, self._version, said, [], lambda: manifest)
 
 
@@ -118,11 +129,13 @@ _MAY_LACK: Mapping[str, Any] = {
     "groups": {},
     "source_tables": (),
 }
-"""Fields of a manifest that are empty in many projects, and are known where they are."""
+"""Fields of a manifest that are empty in many projects, and are known where they
+are."""
 
 
 class _KnownManifest(Manifest):
-    """A manifest of which some fields are known, and all others are read when one of them is asked for."""
+    """A manifest of which some fields are known, and all others are read when one of
+    them is asked for."""
 
     __slots__ = ("_nodes", "_read", "_said", "_version")
 
@@ -143,7 +156,8 @@ class _KnownManifest(Manifest):
 
     @property
     def version(self) -> str:
-        """What tells all that it is made of from anything else; '' where a field was given another value since."""
+        """What tells all that it is made of from anything else; '' where a field was
+        given another value since."""
         return getattr(self, "_version", "")
 
     @property
@@ -151,7 +165,9 @@ class _KnownManifest(Manifest):
         """Those of the graph: each has a file of its own."""
         if not self.version:
             return super().model_names
-        models = [node for node in self.graph.nodes.values() if node.resource_type == "model"]
+        models = [
+            node for node in self.graph.nodes.values() if node.resource_type == "model"
+        ]
         return tuple(node.name for node in sorted(models, key=lambda node: node.path))
 
     @property
@@ -169,7 +185,11 @@ _FIELDS = frozenset(field.name for field in fields(Manifest))
 
 
 def _known(
-    given: Mapping[str, Any], version: str, said: _Said, nodes: list[Any], read: Callable[[], Manifest]
+    given: Mapping[str, Any],
+    version: str,
+    said: _Said,
+    nodes: list[Any],
+    read: Callable[[], Manifest],
 ) -> _KnownManifest:
     found = object.__new__(_KnownManifest)
     _fill(found, **given, _version=version, _said=said, _nodes=nodes, _read=read)
@@ -188,19 +208,40 @@ def _graph(nodes: list[Any]) -> Graph:
 _decode = decoder((_Said, GraphNode, Place, Problem, LookedAt))
 
 
-def version_of(files: ProjectFiles, target: Target, overrides: Mapping[str, Any], environ: Mapping[str, str]) -> str:
-    """A digest of everything that a manifest is made of, but for what its checks ask the disk.
+def version_of(
+    files: ProjectFiles,
+    target: Target,
+    overrides: Mapping[str, Any],
+    environ: Mapping[str, str],
+) -> str:
+    """A digest of everything that a manifest is made of, but for what its checks ask
+    the disk.
 
-    It has secrets of the environment only masked, as a digest of one could be guessed. '' where a folder has one in its
-    name, by which it would be another folder.
+    It has secrets of the environment only masked, as a digest of one could be guessed.
+    '' where a folder has one in its name, by which it would be another folder.
     """
     secrets = find_secrets(environ)
-    places = [place for connection in target.connections.values() for place in connection.places]
-    if any(secrets.are_in(place) for place in (target.checkpoints, target.catalog.warehouse, *places)):
+    places = [
+        place
+        for connection in target.connections.values()
+        for place in connection.places
+    ]
+    if any(
+        secrets.are_in(place)
+        for place in (target.checkpoints, target.catalog.warehouse, *places)
+    ):
         return ""
     folders = (str(files.directory), str(files.outputs.target), str(files.outputs.logs))
     texts: list[str] = []
-    kinds = (files.models, files.streams, files.macros, files.properties, files.tests, files.contracts, files.schemas)
+    kinds = (
+        files.models,
+        files.streams,
+        files.macros,
+        files.properties,
+        files.tests,
+        files.contracts,
+        files.schemas,
+    )
     for kind in kinds:
         texts.append(str(len(kind)))
         for file in kind:
@@ -209,4 +250,6 @@ def version_of(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]
         texts += (seed.path, seed.header, seed.digest)
     selectors = "" if files.selectors is None else files.selectors.text
     of_target = (str(target.facts), secrets.redact(repr(target)))
-    return digest(*folders, files.settings_text, selectors, *of_target, repr(overrides), *texts)
+    return digest(
+        *folders, files.settings_text, selectors, *of_target, repr(overrides), *texts
+    )

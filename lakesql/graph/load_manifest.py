@@ -1,4 +1,5 @@
-"""From the files of a project to its manifest: every file is read, then what they say together is checked. Pure."""
+"""From the files of a project to its manifest: every file is read, then what they say
+together is checked. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +26,12 @@ from lakesql.graph.members import (
     with_members,
 )
 from lakesql.graph.named_selectors import Selectors, parse_selectors
-from lakesql.graph.read_file import ReadDeclarations, ReadModel, parse_declarations, parse_model
+from lakesql.graph.read_file import (
+    ReadDeclarations,
+    ReadModel,
+    parse_declarations,
+    parse_model,
+)
 from lakesql.graph.references import check_references, graph_nodes
 from lakesql.graph.same_names import (
     HasName,
@@ -41,7 +47,12 @@ from lakesql.model.group import GroupConfig, ModelGroup
 from lakesql.model.model import MaintenanceModel, Model
 from lakesql.model.properties import ModelProperties
 from lakesql.model.table_name import TableName
-from lakesql.modes.read_config import check_defaults, check_folders, folder_defaults, merge_config
+from lakesql.modes.read_config import (
+    check_defaults,
+    check_folders,
+    folder_defaults,
+    merge_config,
+)
 from lakesql.names import check_model_name
 from lakesql.project.files import Outputs, ProjectFiles, SourceFile, file_stem
 from lakesql.project.profiles import Target, resolve_paths
@@ -61,9 +72,11 @@ Named = TypeVar("Named", bound=HasName)
 
 @dataclass(frozen=True, slots=True)
 class GroupFeeds:
-    """The streams whose tables groups mirror, on a target whose local paths are absolute, and what files declare.
+    """The streams whose tables groups mirror, on a target whose local paths are
+    absolute, and what files declare.
 
-    `routes` are the columns whose values make tables, by the names of the streams that have one.
+    `routes` are the columns whose values make tables, by the names of the streams that
+    have one.
     """
 
     target: Target
@@ -80,7 +93,8 @@ def feeds_of(
     streams: Mapping[str, Stream],
     declared: Sequence[SourceTable],
 ) -> GroupFeeds:
-    """The feeds of groups, as far as there are such streams, and their tables can be told apart in them."""
+    """The feeds of groups, as far as there are such streams, and their tables can be
+    told apart in them."""
     found: dict[str, Stream] = {}
     routes: dict[str, str] = {}
     for group in groups:
@@ -105,42 +119,78 @@ def load_manifest(
     read_model: ReadModel | None = None,
     find_tables: FindTables | None = None,
 ) -> Manifest:
-    """The project that `files` hold, checked as far as it can be without rendering a SELECT.
+    """The project that `files` hold, checked as far as it can be without rendering a
+    SELECT.
 
-    What one file says is read by `parse_declarations` and `parse_model`, or by what a caller puts in front of them.
-    `find_tables` finds tables of the feeds of groups that no file declares. Raises `ProjectError` with the problems of
-    all files at once, and what finding tables raises.
+    What one file says is read by `parse_declarations` and `parse_model`, or by what a
+    caller puts in front of them. `find_tables` finds tables of the feeds of groups that
+    no file declares. Raises `ProjectError` with the problems of all files at once, and
+    what finding tables raises.
     """
     target = resolve_paths(target, files.directory)
     problems: list[Problem] = []
     declared = _read_declared(files, read_declarations or parse_declarations, problems)
     streams = _with_pulled_schemas(declared.streams, files, problems)
-    macros = collect(problems, lambda: parse_macros([(file.path, file.text) for file in files.macros]))
+    macros = collect(
+        problems,
+        lambda: parse_macros([(file.path, file.text) for file in files.macros]),
+    )
     collect(problems, lambda: check_defaults(files.settings.models))
     named = files.selectors
-    selectors = collect(problems, lambda: parse_selectors(named)) if named is not None else None
-    if macros is None:  # models would be told that the macros which they use do not exist
+    selectors = (
+        collect(problems, lambda: parse_selectors(named)) if named is not None else None
+    )
+    # models would be told that the macros which they use do not exist
+    if macros is None:
         raise ProjectError(problems)
-    read = partial(_read_model, files.settings, target, declared.properties, macros, read_model or parse_model)
+    read = partial(
+        _read_model,
+        files.settings,
+        target,
+        declared.properties,
+        macros,
+        read_model or parse_model,
+    )
     found_models = [collect(problems, partial(read, file)) for file in files.models]
     every: dict[str, AnyModel] = _by_name(filter(None, found_models), "Model", problems)
-    tables, members = _find_members(files, target, every, declared, streams, find_tables, problems)
+    tables, members = _find_members(
+        files, target, every, declared, streams, find_tables, problems
+    )
     groups = {name for name, found in every.items() if isinstance(found, ModelGroup)}
     every = with_members(every, members, problems)
     streams = {**streams, **{stream.name: stream for stream in members.streams}}
-    written = {name: found for name, found in every.items() if isinstance(found, MaintenanceModel)}
+    written = {
+        name: found
+        for name, found in every.items()
+        if isinstance(found, MaintenanceModel)
+    }
     models = {name: found for name, found in every.items() if isinstance(found, Model)}
     variables = {**files.settings.vars.plain(), **overrides}
     model_names = {file_stem(file.path) for file in files.models}
     model_names |= {name for group in members.groups for name in group.members}
     if written:
-        from lakesql.graph.handwritten import find_calls  # only here: few projects write maintenance by hand
+        # only here: few projects write maintenance by hand
+        from lakesql.graph.handwritten import find_calls
 
-        calls = find_calls(written.values(), models, model_names - every.keys(), target, variables, macros, problems)
-        models |= {name: replace(models[name], calls=found) for name, found in calls.items()}
+        calls = find_calls(
+            written.values(),
+            models,
+            model_names - every.keys(),
+            target,
+            variables,
+            macros,
+            problems,
+        )
+        models |= {
+            name: replace(models[name], calls=found) for name, found in calls.items()
+        }
 
     seeds = _find_seeds(files, declared.contracts, target, problems)
-    table_names = {*model_names, *(file_stem(file.path) for file in files.seeds)} - written.keys() - groups
+    table_names = (
+        {*model_names, *(file_stem(file.path) for file in files.seeds)}
+        - written.keys()
+        - groups
+    )
     aimless = _find_aimless(files, members)
     warnings = tuple(find_blunt(models.values())) if files.models else aimless
     problems.extend(aimless if files.models else ())
@@ -149,27 +199,60 @@ def load_manifest(
     problems.extend(check_tables(models.values()))
     problems.extend(check_seed_tables(seeds.values(), models.values()))
     problems.extend(check_maintenance(models, streams))
-    problems.extend(check_folders_apart(target, models.values(), streams.values(), files.directory, files.outputs))
     problems.extend(
-        Problem("unknown-model", f"There is no model '{name}'.", "", did_you_mean(name, model_names), found.place)
+        check_folders_apart(
+            target, models.values(), streams.values(), files.directory, files.outputs
+        )
+    )
+    problems.extend(
+        Problem(
+            "unknown-model",
+            f"There is no model '{name}'.",
+            "",
+            did_you_mean(name, model_names),
+            found.place,
+        )
         for name, found in declared.properties.items()
         if name not in model_names
     )
-    problems.extend(check_shared_files(target, models.values(), streams, files.directory))
-    problems.extend(check_references(models, streams, seeds, table_names, declared.is_complete))
+    problems.extend(
+        check_shared_files(target, models.values(), streams, files.directory)
+    )
+    problems.extend(
+        check_references(models, streams, seeds, table_names, declared.is_complete)
+    )
     if declared.unit_tests:
-        from lakesql.graph.check_unit_tests import check_unit_tests  # only here: not every project has some
+        # only here: not every project has some
+        from lakesql.graph.check_unit_tests import check_unit_tests
 
         readable = model_names - written.keys()
-        problems.extend(check_unit_tests(declared.unit_tests, models, streams, readable, declared.is_complete))
-    described = {name: found for name, found in declared.properties.items() if name in model_names}
-    described |= {name: seed.properties for name, seed in seeds.items() if name not in described}
+        problems.extend(
+            check_unit_tests(
+                declared.unit_tests, models, streams, readable, declared.is_complete
+            )
+        )
+    described = {
+        name: found
+        for name, found in declared.properties.items()
+        if name in model_names
+    }
+    described |= {
+        name: seed.properties for name, seed in seeds.items() if name not in described
+    }
     data_tests: tuple[DataTest, ...] = ()
     if files.tests or any(any(found.test_entries) for found in described.values()):
-        from lakesql.graph.find_tests import find_data_tests  # only here: not every project has some
+        # only here: not every project has some
+        from lakesql.graph.find_tests import find_data_tests
 
         data_tests = find_data_tests(
-            described, files.tests, {**seeds, **models}, seeds.keys(), table_names, files.settings, macros, problems
+            described,
+            files.tests,
+            {**seeds, **models},
+            seeds.keys(),
+            table_names,
+            files.settings,
+            macros,
+            problems,
         )
     if problems:
         raise ProjectError(problems)
@@ -197,7 +280,8 @@ def load_manifest(
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """What the properties files declare, by name; `is_complete` if none of them has anything that cannot be read."""
+    """What the properties files declare, by name; `is_complete` if none of them has
+    anything that cannot be read."""
 
     streams: Mapping[str, Stream]
     properties: Mapping[str, ModelProperties]
@@ -207,16 +291,28 @@ class _Declared:
     is_complete: bool
 
 
-def _read_declared(files: ProjectFiles, read: ReadDeclarations, problems: list[Problem]) -> _Declared:
-    """What all properties files declare; what is wrong with one of them, or between two, goes to `problems`."""
-    yaml_files = {file.path: file for file in (*files.streams, *files.properties, *files.contracts)}
+def _read_declared(
+    files: ProjectFiles, read: ReadDeclarations, problems: list[Problem]
+) -> _Declared:
+    """What all properties files declare; what is wrong with one of them, or between
+    two, goes to `problems`."""
+    yaml_files = {
+        file.path: file
+        for file in (*files.streams, *files.properties, *files.contracts)
+    }
     found = [read(file) for file in yaml_files.values()]
     problems.extend(problem for each in found for problem in each.problems)
     is_complete = not problems
     return _Declared(
-        streams=_by_name((stream for each in found for stream in each.streams), "Stream", problems),
-        properties=_by_name((model for each in found for model in each.models), "Model", problems),
-        contracts=_by_name((seed for each in found for seed in each.seeds), "Seed", problems),
+        streams=_by_name(
+            (stream for each in found for stream in each.streams), "Stream", problems
+        ),
+        properties=_by_name(
+            (model for each in found for model in each.models), "Model", problems
+        ),
+        contracts=_by_name(
+            (seed for each in found for seed in each.seeds), "Seed", problems
+        ),
         unit_tests=tuple(test for each in found for test in each.unit_tests),
         source_tables=tuple(table for each in found for table in each.source_tables),
         is_complete=is_complete,
@@ -232,7 +328,8 @@ def _find_members(
     find_tables: FindTables | None,
     problems: list[Problem],
 ) -> tuple[Sequence[SourceTable], Members]:
-    """The tables of feeds that are declared or found, and what the groups among `every` stand for."""
+    """The tables of feeds that are declared or found, and what the groups among `every`
+    stand for."""
     tables: Sequence[SourceTable] = declared.source_tables
     problems.extend(find_ambiguous(tables))
     problems.extend(check_source_tables(tables, streams))
@@ -246,7 +343,12 @@ def _find_members(
         streams,
         tables,
         partial(_defaults, files.settings, target, declared.properties),
-        partial(make_member, target, declared.properties, {group.name: group for group in groups}),
+        partial(
+            make_member,
+            target,
+            declared.properties,
+            {group.name: group for group in groups},
+        ),
         problems,
     )
     return tables, members
@@ -255,14 +357,20 @@ def _find_members(
 def _find_aimless(files: ProjectFiles, members: Members) -> tuple[Problem, ...]:
     """Options of folders in which no model is."""
     names = [_fqn(file.path, files.settings) for file in files.models]
-    return tuple(check_folders(files.settings.models, [*names, *(model.fqn for model in members.models)]))
+    return tuple(
+        check_folders(
+            files.settings.models, [*names, *(model.fqn for model in members.models)]
+        )
+    )
 
 
 def with_texts(manifest: Manifest, texts: Mapping[str, str]) -> Manifest:
-    """The manifest with other texts of some models' files, by their paths, as an editor has them in memory.
+    """The manifest with other texts of some models' files, by their paths, as an editor
+    has them in memory.
 
-    Streams, macros and settings are as they were. What is checked between models is whether what they read is there,
-    and no circle: no tables of one name, no folders of one place.
+    Streams, macros and settings are as they were. What is checked between models is
+    whether what they read is there, and no circle: no tables of one name, no folders of
+    one place.
     Raises `ProjectError` with what is wrong.
     """
     problems: list[Problem] = []
@@ -271,46 +379,77 @@ def with_texts(manifest: Manifest, texts: Mapping[str, str]) -> Manifest:
     for name, model in manifest.models.items():
         if model.path in texts:
             file = SourceFile(model.path, texts[model.path])
-            read = partial(_read_model, manifest.settings, manifest.target, described, manifest.macros, parse_model)
+            read = partial(
+                _read_model,
+                manifest.settings,
+                manifest.target,
+                described,
+                manifest.macros,
+                parse_model,
+            )
             found = collect(problems, partial(read, file))
             if isinstance(found, Model):
                 models[name] = replace(found, calls=model.calls)
     changed = {name: model for name, model in models.items() if model.path in texts}
     known = {*models, *manifest.seeds}
-    problems.extend(check_references(changed, manifest.streams, manifest.seeds, known, True))
+    problems.extend(
+        check_references(changed, manifest.streams, manifest.seeds, known, True)
+    )
     if problems:
         raise ProjectError(problems)
     graph = manifest.graph
-    if any(_edges(model) != _edges(manifest.models[name]) for name, model in changed.items()):
-        graph = build_graph(graph_nodes(manifest.settings.name, manifest.streams, models, manifest.seeds))
-    return replace(manifest, models=models, graph=graph, texts={**manifest.texts, **texts})
+    if any(
+        _edges(model) != _edges(manifest.models[name])
+        for name, model in changed.items()
+    ):
+        graph = build_graph(
+            graph_nodes(
+                manifest.settings.name, manifest.streams, models, manifest.seeds
+            )
+        )
+    return replace(
+        manifest, models=models, graph=graph, texts={**manifest.texts, **texts}
+    )
 
 
 def _edges(model: Model) -> frozenset[tuple[str, str]]:
     """What a model reads, each by how it is read."""
     refs = {("ref", found.name) for found in model.facts.refs}
-    return frozenset({*refs, *(("stream", found.name) for found in model.facts.streams)})
+    return frozenset(
+        {*refs, *(("stream", found.name) for found in model.facts.streams)}
+    )
 
 
 def _with_pulled_schemas(
     streams: Mapping[str, Stream], files: ProjectFiles, problems: list[Problem]
 ) -> dict[str, Stream]:
-    """The streams, those with a registry and without columns with the columns of their subjects' schemas."""
+    """The streams, those with a registry and without columns with the columns of their
+    subjects' schemas."""
     found = dict(streams)
     if not files.schemas:
         return found
-    from lakesql.stream.registry_columns import schema_path, takes_pulled, with_pulled  # only here: it reads schemas
+    # only here: it reads schemas
+    from lakesql.stream.registry_columns import schema_path, takes_pulled, with_pulled
 
     texts = {file.path: file.text for file in files.schemas}
     for name, stream in streams.items():
-        path = schema_path(stream, files.settings.paths.streams) if takes_pulled(stream) else ""
+        path = (
+            schema_path(stream, files.settings.paths.streams)
+            if takes_pulled(stream)
+            else ""
+        )
         if path in texts:
-            found[name] = collect(problems, partial(with_pulled, stream, path, texts)) or stream
+            found[name] = (
+                collect(problems, partial(with_pulled, stream, path, texts)) or stream
+            )
     return found
 
 
-def _by_name(found: Iterable[Named], what: str, problems: list[Problem]) -> dict[str, Named]:
-    """The streams, models or descriptions of models by name; of two with one name, the second is a problem."""
+def _by_name(
+    found: Iterable[Named], what: str, problems: list[Problem]
+) -> dict[str, Named]:
+    """The streams, models or descriptions of models by name; of two with one name, the
+    second is a problem."""
     named: dict[str, Named] = {}
     for item in found:
         first = named.setdefault(item.name.lower(), item)
@@ -331,7 +470,9 @@ def _read_model(
     name = check_model_name(node_of(file_stem(file.path), Place(file.path)))
     said = read(file, _defaults(settings, target, properties, name, fqn), macros)
     if isinstance(said.config, MaintenanceConfig):
-        return MaintenanceModel(name, file.path, fqn, file.text, said.config, said.options, said.facts)
+        return MaintenanceModel(
+            name, file.path, fqn, file.text, said.config, said.options, said.facts
+        )
     if isinstance(said.config, GroupConfig):
         return read_group(name, fqn, file, said.config, said.facts)
     return Model(
@@ -339,7 +480,11 @@ def _read_model(
         path=file.path,
         fqn=fqn,
         source=file.text,
-        table=TableName(target.catalog.name, said.config.namespace or target.namespace, said.config.table or fqn[-1]),
+        table=TableName(
+            target.catalog.name,
+            said.config.namespace or target.namespace,
+            said.config.table or fqn[-1],
+        ),
         config=said.config,
         trigger=trigger_of(said.config, target.trigger),
         options=said.options,
@@ -349,10 +494,14 @@ def _read_model(
 
 
 def _defaults(
-    settings: Settings, target: Target, properties: Mapping[str, ModelProperties], name: str, fqn: tuple[str, ...]
+    settings: Settings,
+    target: Target,
+    properties: Mapping[str, ModelProperties],
+    name: str,
+    fqn: tuple[str, ...],
 ) -> Node:
-    """What is said of a model beside its file: `meta` of its properties, over the options of its folder, over what the
-    target says of maintenance."""
+    """What is said of a model beside its file: `meta` of its properties, over the
+    options of its folder, over what the target says of maintenance."""
     defaults = folder_defaults(settings.models, fqn)
     if target.maintenance is not None:
         of_target = Node({"maintenance": target.maintenance}, target.maintenance.place)
@@ -364,9 +513,14 @@ def _defaults(
 
 
 def _fqn(path: str, settings: Settings) -> tuple[str, ...]:
-    """The fully qualified name of the model in a file: the project's name, the folders, the model's."""
+    """The fully qualified name of the model in a file: the project's name, the folders,
+    the model's."""
     *folders, name = path.split("/")
-    return (settings.name, *folders[_depth(settings.paths.models) :], *file_stem(name).split("."))
+    return (
+        settings.name,
+        *folders[_depth(settings.paths.models) :],
+        *file_stem(name).split("."),
+    )
 
 
 @cache
@@ -375,16 +529,29 @@ def _depth(folder: str) -> int:
 
 
 def _find_seeds(
-    files: ProjectFiles, contracts: Mapping[str, SeedContract], target: Target, problems: list[Problem]
+    files: ProjectFiles,
+    contracts: Mapping[str, SeedContract],
+    target: Target,
+    problems: list[Problem],
 ) -> dict[str, Seed]:
-    """The seeds by name. `problems` hears of files that are none, and of contracts without a file."""
+    """The seeds by name. `problems` hears of files that are none, and of contracts
+    without a file."""
     if not files.seeds and not contracts:
         return {}
     from lakesql.seed.seed import build_seed  # only here: it reads headers
 
     names = {file_stem(file.path): file for file in files.seeds}
     found = [
-        collect(problems, partial(build_seed, file, contracts.get(file_stem(file.path)), files.settings, target))
+        collect(
+            problems,
+            partial(
+                build_seed,
+                file,
+                contracts.get(file_stem(file.path)),
+                files.settings,
+                target,
+            ),
+        )
         for file in files.seeds
     ]
     for name, contract in contracts.items():

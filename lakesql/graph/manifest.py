@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 class Manifest:
     """A project on a target, whose local paths are absolute.
 
-    `outputs` are the folders that it is written to, `warnings` what somebody should know and what ends no command.
-    `streams`, `models`, `seeds` and the maintenance models, `written`, are by name; `vars` are the settings' with
-    --vars over them. `unit_tests` and `data_tests` are those of models and seeds. `texts` are those of the files that
-    it was read from, by their paths. `deferred` are the tables of another target that `ref` means, by the names of the
-    models. `groups` are the files that stand for several of the models, and
+    `outputs` are the folders that it is written to, `warnings` what somebody should
+    know and what ends no command. `streams`, `models`, `seeds` and the maintenance
+    models, `written`, are by name; `vars` are the settings' with --vars over them.
+    `unit_tests` and `data_tests` are those of models and seeds. `texts` are those of
+    the files that it was read from, by their paths. `deferred` are the tables of
+    another target that `ref` means, by the names of the models. `groups` are the files
+    that stand for several of the models, and
     `source_tables` the tables of feeds that files declare, or that were found.
     """
 
@@ -61,7 +63,8 @@ class Manifest:
 
     @property
     def version(self) -> str:
-        """What tells all that it is made of from anything else; '' where nobody knows."""
+        """What tells all that it is made of from anything else; '' where nobody
+        knows."""
         return ""
 
     @property
@@ -72,29 +75,44 @@ class Manifest:
     @property
     def file_streams(self) -> frozenset[str]:
         """The declared streams whose records are in files."""
-        return frozenset(name for name, stream in self.streams.items() if stream.origin.brings == "files")
+        return frozenset(
+            name
+            for name, stream in self.streams.items()
+            if stream.origin.brings == "files"
+        )
 
     @property
     def schema_paths(self) -> frozenset[str]:
         """The paths of the Avro schemas that streams name."""
-        return frozenset(stream.schema for stream in self.streams.values() if stream.schema)
+        return frozenset(
+            stream.schema for stream in self.streams.values() if stream.schema
+        )
 
     def lacks_tables(self, names: Iterable[str]) -> bool:
-        """Whether a run of these models leaves tables out that have come into the feeds of their groups, and that these
-        do not mean to leave out: it has not done then all that it was to do."""
+        """Whether a run of these models leaves tables out that have come into the feeds
+        of their groups, and that these do not mean to leave out: it has not done then
+        all that it was to do."""
         paths = {self.models[name].path for name in names}
         paths |= {group.path for group in self.groups.values() if not group.members}
-        refused = [each for each in self.warnings if each.condition in ("new-table", "table-unfit", "group-route")]
-        return any(each.place is not None and each.place.path in paths for each in refused)
+        refused = [
+            each
+            for each in self.warnings
+            if each.condition in ("new-table", "table-unfit", "group-route")
+        ]
+        return any(
+            each.place is not None and each.place.path in paths for each in refused
+        )
 
 
 def reads_model(manifest: Manifest, stream: str) -> Model | None:
-    """The model whose table `stream('…')` reads; None for a declared stream, which goes first where both exist."""
+    """The model whose table `stream('…')` reads; None for a declared stream, which goes
+    first where both exist."""
     return None if stream in manifest.streams else manifest.models[stream]
 
 
 def read_table(manifest: Manifest, name: str) -> TableName:
-    """The table that `ref` of a model or a seed means: its own, or the one that it is deferred to."""
+    """The table that `ref` of a model or a seed means: its own, or the one that it is
+    deferred to."""
     return manifest.deferred.get(name) or own_table(manifest, name)
 
 
@@ -105,13 +123,15 @@ def own_table(manifest: Manifest, name: str) -> TableName:
 
 
 def is_stored(manifest: Manifest, name: str) -> bool:
-    """Whether a model, or a seed, has a table, and not a view alone; so whatever the project does not have."""
+    """Whether a model, or a seed, has a table, and not a view alone; so whatever the
+    project does not have."""
     model = manifest.models.get(name)
     return model is None or model.config.is_stored
 
 
 def stored_refs(manifest: Manifest, model: Model) -> tuple[Reference, ...]:
-    """What a model reads by `ref` that has rows: tables, and in the place of a view what its own SELECT reads."""
+    """What a model reads by `ref` that has rows: tables, and in the place of a view
+    what its own SELECT reads."""
     found: list[Reference] = []
     for reference in model.facts.refs:
         if is_stored(manifest, reference.name):
@@ -123,8 +143,12 @@ def stored_refs(manifest: Manifest, model: Model) -> tuple[Reference, ...]:
 
 
 def with_stored_rows(manifest: Manifest) -> Manifest:
-    """The manifest whose views are tables, so that a unit test can give their rows, or expect them."""
-    models = {name: replace(each, config=each.config.as_stored()) for name, each in manifest.models.items()}
+    """The manifest whose views are tables, so that a unit test can give their rows, or
+    expect them."""
+    models = {
+        name: replace(each, config=each.config.as_stored())
+        for name, each in manifest.models.items()
+    }
     return replace(manifest, models=models)
 
 
@@ -134,8 +158,12 @@ def ref_id(manifest: Manifest, name: str) -> str:
 
 
 def most_records(manifest: Manifest, name: str) -> int | None:
-    """How many records a batch of the model reads at most; None where a stream has no limit, or is a table."""
+    """How many records a batch of the model reads at most; None where a stream has no
+    limit, or is a table."""
     read = {reference.name for reference in manifest.models[name].facts.streams}
-    limits = [manifest.streams[each].max_per_batch if each in manifest.streams else None for each in read]
+    limits = [
+        manifest.streams[each].max_per_batch if each in manifest.streams else None
+        for each in read
+    ]
     known = [limit for limit in limits if limit is not None]
     return sum(known) if known and len(known) == len(limits) else None

@@ -1,4 +1,5 @@
-"""Which tables of a feed get models in a group, what these are called, and what is said of the others. Pure."""
+"""Which tables of a feed get models in a group, what these are called, and what is said
+of the others. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from lakesql.stream.source_table import SourceTable
 
 
 def is_wanted(group: ModelGroup, table: SourceTable, remarks: list[Problem]) -> bool:
-    """Whether a table gets a model; of one that no file declares `new_tables` says it, and `remarks` hears of it."""
+    """Whether a table gets a model; of one that no file declares `new_tables` says it,
+    and `remarks` hears of it."""
     if table.is_declared or group.tables.new_tables == "create":
         return True
     what = f"Table {_shown(table)} has come into stream '{group.stream}', and is not in the project."
@@ -30,10 +32,14 @@ def is_wanted(group: ModelGroup, table: SourceTable, remarks: list[Problem]) -> 
 
 
 def names_of_tables(
-    group: ModelGroup, tables: Sequence[SourceTable], problems: list[Problem], remarks: list[Problem]
+    group: ModelGroup,
+    tables: Sequence[SourceTable],
+    problems: list[Problem],
+    remarks: list[Problem],
 ) -> dict[str, SourceTable]:
-    """The tables by what their models are called. `problems` hears of two of one name, and of names without a table;
-    `remarks` where the second of the two is not declared, or not all that may be there is known."""
+    """The tables by what their models are called. `problems` hears of two of one name,
+    and of names without a table; `remarks` where the second of the two is not declared,
+    or not all that may be there is known."""
     names: dict[str, SourceTable] = {}
     folded: dict[str, SourceTable] = {}
     for table in sorted(tables, key=lambda each: not each.is_declared):
@@ -53,7 +59,13 @@ def names_of_tables(
             _refuse(group, table, same, problems, remarks)
         elif what := _say_bad_name(group, table, name):
             fix = f"Give it another one: tables={{'rename': {{{table.name!r}: '…'}}}}."
-            _refuse(group, table, Problem("bad-name", what, "", fix, group.place), problems, remarks)
+            _refuse(
+                group,
+                table,
+                Problem("bad-name", what, "", fix, group.place),
+                problems,
+                remarks,
+            )
         else:
             names[name] = table
     if tables:
@@ -61,8 +73,11 @@ def names_of_tables(
     return names
 
 
-def _of_other_topic(group: ModelGroup, table: SourceTable, first: SourceTable) -> Problem:
-    """That a table is not mirrored, as another topic has one that is called the same: of another database."""
+def _of_other_topic(
+    group: ModelGroup, table: SourceTable, first: SourceTable
+) -> Problem:
+    """That a table is not mirrored, as another topic has one that is called the same:
+    of another database."""
     return Problem(
         "table-unfit",
         f"Table {_shown(table)} of topic '{table.topic}' gets no model in group '{group.name}': topic '{first.topic}' "
@@ -76,18 +91,29 @@ def _of_other_topic(group: ModelGroup, table: SourceTable, first: SourceTable) -
 
 
 def _check_renamed(
-    group: ModelGroup, tables: Sequence[SourceTable], problems: list[Problem], remarks: list[Problem]
+    group: ModelGroup,
+    tables: Sequence[SourceTable],
+    problems: list[Problem],
+    remarks: list[Problem],
 ) -> None:
-    """Say which names `rename` has that no table has: an error where files declare them all.
+    """Say which names `rename` has that no table has: an error where files declare them
+    all.
 
-    Of a route the newest records alone are known, and of a feed the tables that have had a row.
+    Of a route the newest records alone are known, and of a feed the tables that have
+    had a row.
     """
     there = {table.name for table in tables}
     is_found = any(not table.is_declared for table in tables)
-    why = "A table is known once its topic has a row of it." if is_found and not group.tables.route else ""
+    why = (
+        "A table is known once its topic has a row of it."
+        if is_found and not group.tables.route
+        else ""
+    )
     for missing in group.tables.rename.keys() - there:
         what = f"'{missing}', which '{group.name}' renames, is no table of stream '{group.stream}'."
-        problem = Problem("unknown-source-table", what, why, did_you_mean(missing, there), group.place)
+        problem = Problem(
+            "unknown-source-table", what, why, did_you_mean(missing, there), group.place
+        )
         (remarks if is_found or group.tables.route else problems).append(problem)
 
 
@@ -101,9 +127,14 @@ def _say_bad_name(group: ModelGroup, table: SourceTable, name: str) -> str:
 
 
 def _refuse(
-    group: ModelGroup, table: SourceTable, problem: Problem, problems: list[Problem], remarks: list[Problem]
+    group: ModelGroup,
+    table: SourceTable,
+    problem: Problem,
+    problems: list[Problem],
+    remarks: list[Problem],
 ) -> None:
-    """Say that a table cannot be a model: of one that a file declares it is an error of the project."""
+    """Say that a table cannot be a model: of one that a file declares it is an error of
+    the project."""
     if table.is_declared:
         problems.append(problem)
     else:
@@ -111,7 +142,8 @@ def _refuse(
 
 
 def unfit(group: ModelGroup, table: SourceTable, problem: Problem) -> Problem:
-    """That a table which was found in the feed cannot be mirrored, as the first problem says."""
+    """That a table which was found in the feed cannot be mirrored, as the first problem
+    says."""
     return Problem(
         "table-unfit",
         f"Table {_shown(table)} of stream '{group.stream}' gets no model in group '{group.name}': {problem.what}",
@@ -122,13 +154,18 @@ def unfit(group: ModelGroup, table: SourceTable, problem: Problem) -> Problem:
 
 
 def _shown(table: SourceTable) -> str:
-    """The name of a table, which may be any text, in quotes; of a long one its beginning."""
+    """The name of a table, which may be any text, in quotes; of a long one its
+    beginning."""
     return repr(table.name if len(table.name) <= _SHOWN else f"{table.name[:_SHOWN]}…")
 
 
 def pattern_of(table: SourceTable) -> str:
     """A pattern that fits a table's name."""
-    return escape(table.name) if len(table.name) <= _SHOWN else f"{escape(table.name[:_SHOWN])}*"
+    return (
+        escape(table.name)
+        if len(table.name) <= _SHOWN
+        else f"{escape(table.name[:_SHOWN])}*"
+    )
 
 
 _SHOWN = 100

@@ -1,4 +1,5 @@
-"""The options of a group's models: what its file says of all of them, and of each. Pure."""
+"""The options of a group's models: what its file says of all of them, and of each.
+Pure."""
 
 from __future__ import annotations
 
@@ -21,16 +22,20 @@ STANDS_FOR_KEY = node_of(["key"], Place(""))
 
 @dataclass(frozen=True, slots=True)
 class MemberOptions:
-    """What a member of a group is configured with: its options as values, and as they are written."""
+    """What a member of a group is configured with: its options as values, and as they
+    are written."""
 
     config: TableConfig
     said: Node
 
 
-def options_of_member(group: ModelGroup, table: SourceTable, key: Sequence[str], defaults: Node) -> MemberOptions:
+def options_of_member(
+    group: ModelGroup, table: SourceTable, key: Sequence[str], defaults: Node
+) -> MemberOptions:
     """What a group's file says of one table, over the defaults.
 
-    Raises `ProjectError` (`group-key`) where the mode needs keys and the table has none.
+    Raises `ProjectError` (`group-key`) where the mode needs keys and the table has
+    none.
     """
     if not key and not group.tables.route and _asks_for_keys(group, defaults):
         raise ProjectError.of(
@@ -45,7 +50,8 @@ def options_of_member(group: ModelGroup, table: SourceTable, key: Sequence[str],
 
 
 def check_group_options(group: ModelGroup, feed: Stream, defaults: Node) -> None:
-    """Raise `ProjectError` with what is wrong with the options of all tables, whatever they are."""
+    """Raise `ProjectError` with what is wrong with the options of all tables, whatever
+    they are."""
     config = _options(group, defaults, STANDS_FOR_KEY).config
     if group.tables.route and config.needs_changes:
         raise ProjectError.of(
@@ -56,7 +62,12 @@ def check_group_options(group: ModelGroup, feed: Stream, defaults: Node) -> None
             place=group.said.key_place("mode"),
         )
     says_keys = "keys" in merge_config(defaults, group.said).entries()
-    if group.tables.route and not feed.key and not says_keys and _asks_for_keys(group, defaults):
+    if (
+        group.tables.route
+        and not feed.key
+        and not says_keys
+        and _asks_for_keys(group, defaults)
+    ):
         raise ProjectError.of(
             "group-key",
             f"Stream '{group.stream}' declares no `key`, and '{group.name}' needs one.",
@@ -66,10 +77,15 @@ def check_group_options(group: ModelGroup, feed: Stream, defaults: Node) -> None
 
 
 def _options(group: ModelGroup, defaults: Node, keys: Node) -> MemberOptions:
-    """What the file says over the defaults, with the keys of a table where the mode needs some and none are given."""
+    """What the file says over the defaults, with the keys of a table where the mode
+    needs some and none are given."""
     said = group.said
-    own = {name: node for name, node in said.entries().items() if name not in GROUP_OPTIONS}
-    says_keys = "keys" in (merge_config(defaults, said).entries() if group.tables.route else own)
+    own = {
+        name: node for name, node in said.entries().items() if name not in GROUP_OPTIONS
+    }
+    says_keys = "keys" in (
+        merge_config(defaults, said).entries() if group.tables.route else own
+    )
     if not says_keys and _asks_for_keys(group, defaults):
         own["keys"] = keys
     node = Node(own, said.place, said.keys)
@@ -84,4 +100,6 @@ def _asks_for_keys(group: ModelGroup, defaults: Node) -> bool:
     """Whether the mode cannot do without keys."""
     mode = merge_config(defaults, group.said).get("mode")
     kind = find_mode(str(mode.value), "streams") if mode is not None else None
-    return kind is not None and any(field.name == "keys" and field.required for field in fields_of(kind))
+    return kind is not None and any(
+        field.name == "keys" and field.required for field in fields_of(kind)
+    )

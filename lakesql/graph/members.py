@@ -1,4 +1,5 @@
-"""The models that a group stands for: one for each table of its feed that is known, or that a run has found. Pure."""
+"""The models that a group stands for: one for each table of its feed that is known, or
+that a run has found. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +10,18 @@ from functools import partial
 from lakesql.decode import Node, collect
 from lakesql.errors import Place, Problem, ProjectError, did_you_mean
 from lakesql.graph.check_groups import feed_of
-from lakesql.graph.check_routes import check_declared, check_empty, check_one_route, check_values
+from lakesql.graph.check_routes import (
+    check_declared,
+    check_empty,
+    check_one_route,
+    check_values,
+)
 from lakesql.graph.member_names import is_wanted, names_of_tables, unfit
-from lakesql.graph.member_options import MemberOptions, check_group_options, options_of_member
+from lakesql.graph.member_options import (
+    MemberOptions,
+    check_group_options,
+    options_of_member,
+)
 from lakesql.model.column_rules import GroupMember
 from lakesql.model.config import trigger_of
 from lakesql.model.group import GroupConfig, ModelGroup
@@ -33,14 +43,17 @@ MakeModel = Callable[[str, tuple[str, ...], MemberOptions, GroupMember], Model]
 
 
 DefaultsOf = Callable[[str, tuple[str, ...]], Node]
-"""Gives the options that are said of a model beside its file, by its name and its fully qualified name."""
+"""Gives the options that are said of a model beside its file, by its name and its fully
+qualified name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """What groups stand for: models and their streams, and the groups with the names of these models.
+    """What groups stand for: models and their streams, and the groups with the names of
+    these models.
 
-    `remarks` are what is to be said of tables that no file declares, and that are left out.
+    `remarks` are what is to be said of tables that no file declares, and that are left
+    out.
     """
 
     models: tuple[Model, ...]
@@ -50,14 +63,21 @@ class Members:
 
 
 def read_group(
-    name: str, fqn: tuple[str, ...], file: SourceFile, config: GroupConfig, facts: TemplateFacts
+    name: str,
+    fqn: tuple[str, ...],
+    file: SourceFile,
+    config: GroupConfig,
+    facts: TemplateFacts,
 ) -> ModelGroup:
-    """The group of a file. Raises `ProjectError` (`group-stream`) where its SELECT does not read one stream alone."""
+    """The group of a file. Raises `ProjectError` (`group-stream`) where its SELECT does
+    not read one stream alone."""
     read = [*dict.fromkeys(found.name for found in facts.streams)]
     if len(read) != 1:
         what = f"Group '{name}' reads {len(read)} streams, and its tables are those of one."
         fix = "Read the feed by {{ stream('…') }}, and join other tables with ref()."
-        raise ProjectError.of("group-stream", what, fix=fix, place=Place(file.path, 1, 1))
+        raise ProjectError.of(
+            "group-stream", what, fix=fix, place=Place(file.path, 1, 1)
+        )
     return ModelGroup(name, file.path, fqn, file.text, config, facts, read[0])
 
 
@@ -70,28 +90,38 @@ def make_members(
     make: MakeModel,
     problems: list[Problem],
 ) -> Members:
-    """The models of the groups. `taken` are those that have a file of their own, by their names.
+    """The models of the groups. `taken` are those that have a file of their own, by
+    their names.
 
-    `defaults_of` gives what is said of a model beside its file. `problems` hears of what is wrong with a
-    group, and with a table that a file of the project declares. One that was found in the feed is left out where
-    something is wrong with it, so that it does not stop the others, and `Members.remarks` say so.
+    `defaults_of` gives what is said of a model beside its file. `problems` hears of
+    what is wrong with a
+    group, and with a table that a file of the project declares. One that was found in
+    the feed is left out where something is wrong with it, so that it does not stop the
+    others, and `Members.remarks` say so.
     """
     groups = tuple(groups)
     problems.extend(check_one_route(groups))
-    making = _Making(taken, tables, defaults_of, make, problems, _owners(taken.values()))
+    making = _Making(
+        taken, tables, defaults_of, make, problems, _owners(taken.values())
+    )
     for group in groups:
         feed = feed_of(group, streams, problems)
         if feed is not None:
             making.add_group(group, feed)
-    return Members(tuple(making.models), tuple(making.streams), tuple(making.groups), tuple(making.remarks))
+    return Members(
+        tuple(making.models),
+        tuple(making.streams),
+        tuple(making.groups),
+        tuple(making.remarks),
+    )
 
 
 @dataclass(slots=True)
 class _Making:
     """The members of groups, made one group after another.
 
-    `owners` are the models by the tables that they write, in small letters. The other fields are the arguments of
-    `make_members`, and what has come of them so far.
+    `owners` are the models by the tables that they write, in small letters. The other
+    fields are the arguments of `make_members`, and what has come of them so far.
     """
 
     taken: Mapping[str, Model]
@@ -106,7 +136,8 @@ class _Making:
     remarks: list[Problem] = field(default_factory=list)
 
     def add_group(self, group: ModelGroup, feed: Stream) -> None:
-        """Make the members of a group, and the group with their names; nothing where its own options are wrong."""
+        """Make the members of a group, and the group with their names; nothing where
+        its own options are wrong."""
         of_stream = [table for table in self.tables if table.stream == group.stream]
         known = self._known_tables(group, of_stream)
         wanted = [table for table in known if is_wanted(group, table, self.remarks)]
@@ -117,27 +148,39 @@ class _Making:
         if self.problems[before:]:
             return
         places, first = _PlacesOfTables(group, feed, of_stream), len(self.streams)
-        added = [name for name, table in names.items() if self._add_table(group, places, name, table)]
+        added = [
+            name
+            for name, table in names.items()
+            if self._add_table(group, places, name, table)
+        ]
         if not known:
             self.remarks += check_empty(group, feed)
         of_streams = {f"{group.stream}__{name}": table for name, table in names.items()}
         self.remarks += _idle_rules(group, self.streams[first:], of_streams)
-        self.groups.append(replace(group, members=tuple(f"{group.name}.{name}" for name in added)))
+        self.groups.append(
+            replace(group, members=tuple(f"{group.name}.{name}" for name in added))
+        )
 
-    def _known_tables(self, group: ModelGroup, of_stream: Sequence[SourceTable]) -> list[SourceTable]:
-        """The tables of a stream that a group takes: the declared ones alone, where more were found than it may
-        have."""
+    def _known_tables(
+        self, group: ModelGroup, of_stream: Sequence[SourceTable]
+    ) -> list[SourceTable]:
+        """The tables of a stream that a group takes: the declared ones alone, where
+        more were found than it may have."""
         known = [table for table in of_stream if group.tables.takes(table.name)]
         too_many = [*check_values(group, known)]
         self.remarks += too_many
         return [table for table in known if table.is_declared] if too_many else known
 
-    def _add_table(self, group: ModelGroup, places: _PlacesOfTables, name: str, table: SourceTable) -> bool:
-        """Make the model and the stream of a table; whether they are right. What is wrong with a table that was found
-        in the feed is a remark."""
+    def _add_table(
+        self, group: ModelGroup, places: _PlacesOfTables, name: str, table: SourceTable
+    ) -> bool:
+        """Make the model and the stream of a table; whether they are right. What is
+        wrong with a table that was found in the feed is a remark."""
         said = self.problems if table.is_declared else []
         before = len(said)
-        found = _member_of(group, places, name, table, self.taken, self.defaults_of, self.make, said)
+        found = _member_of(
+            group, places, name, table, self.taken, self.defaults_of, self.make, said
+        )
         if found is not None and found.model is not None and not table.is_declared:
             said += _taken_tables(found.model, self.owners)
         if found is None or said[before:]:
@@ -151,23 +194,36 @@ class _Making:
         return True
 
 
-def _idle_rules(group: ModelGroup, streams: Sequence[Stream], tables: Mapping[str, SourceTable]) -> Iterator[Problem]:
-    """The rules that are for no column of the tables, by their streams: one may be to mask what has another name.
-    Nothing is said where the columns of a table are not known."""
+def _idle_rules(
+    group: ModelGroup, streams: Sequence[Stream], tables: Mapping[str, SourceTable]
+) -> Iterator[Problem]:
+    """The rules that are for no column of the tables, by their streams: one may be to
+    mask what has another name. Nothing is said where the columns of a table are not
+    known."""
     if not streams or not all(stream.columns for stream in streams):
         return
-    columns = [(tables[stream.name].name, column.name) for stream in streams for column in stream.columns]
+    columns = [
+        (tables[stream.name].name, column.name)
+        for stream in streams
+        for column in stream.columns
+    ]
     for rule in group.tables.columns:
         if any(rule.is_for(*column) for column in columns):
             continue
         what = f"'{rule.pattern}', for which group '{group.name}' says {rule.action}, is no column of its tables."
-        fix = did_you_mean(rule.pattern, {f"{table}.{column}" for table, column in columns})
+        fix = did_you_mean(
+            rule.pattern, {f"{table}.{column}" for table, column in columns}
+        )
         yield Problem("unknown-column", what, "", fix, rule.place)
 
 
 def _owners(models: Iterable[Model]) -> dict[str, str]:
     """The models by the names of the tables that they write, in small letters."""
-    tables = ((table, model.name) for model in models for table in (model.table, *model.table.beside))
+    tables = (
+        (table, model.name)
+        for model in models
+        for table in (model.table, *model.table.beside)
+    )
     return {str(table).lower(): name for table, name in tables}
 
 
@@ -177,7 +233,15 @@ def _taken_tables(model: Model, owners: Mapping[str, str]) -> list[Problem]:
         owner = owners.get(str(table).lower())
         if owner is not None:
             fix = f"Give it another name: tables={{'rename': {{{_source_name(model)!r}: '…'}}}}."
-            return [Problem("duplicate-table", f"'{owner}' writes {table} already.", "", fix, model.place)]
+            return [
+                Problem(
+                    "duplicate-table",
+                    f"'{owner}' writes {table} already.",
+                    "",
+                    fix,
+                    model.place,
+                )
+            ]
     return []
 
 
@@ -187,32 +251,42 @@ def _source_name(model: Model) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _MadeMember:
-    """What a table of a group is made into; no model where a file of the project has it."""
+    """What a table of a group is made into; no model where a file of the project has
+    it."""
 
     stream: Stream
     model: Model | None = None
 
 
 class _PlacesOfTables:
-    """Where the records of a group's tables are: in topics of their own, or told apart in those of others.
+    """Where the records of a group's tables are: in topics of their own, or told apart
+    in those of others.
 
     `tables` are all that are known of the feed.
     """
 
-    def __init__(self, group: ModelGroup, feed: Stream, tables: Sequence[SourceTable]) -> None:
+    def __init__(
+        self, group: ModelGroup, feed: Stream, tables: Sequence[SourceTable]
+    ) -> None:
         self._group, self._feed = group, feed
         self._shared = _shared_topics(tables)
         self._known = tuple(table.name for table in tables)
 
     def stream_of(self, table: SourceTable, name: str) -> Stream:
-        """The stream of one table, which is called so. Raises `ProjectError` with what is wrong with the table."""
+        """The stream of one table, which is called so. Raises `ProjectError` with what
+        is wrong with the table."""
         said = self._group.tables
         if not said.route:
-            return stream_of_table(self._feed, table, name, shares_topic=table.topic in self._shared)
+            return stream_of_table(
+                self._feed, table, name, shares_topic=table.topic in self._shared
+            )
         if problems := [*check_declared(self._group, table)]:
             raise ProjectError(problems)
         return stream_of_value(
-            self._feed, table, name, Route(said.route, table.name, self._known, said.include, said.exclude)
+            self._feed,
+            table,
+            name,
+            Route(said.route, table.name, self._known, said.include, said.exclude),
         )
 
 
@@ -228,20 +302,33 @@ def _member_of(
 ) -> _MadeMember | None:
     """What a table is made into; None, and why, where something is wrong with it."""
     whole, fqn = f"{group.name}.{name}", (*group.fqn, name)
-    member = GroupMember(group.name, table.name, group.stream, f"{group.stream}__{name}", group.tables.columns)
+    member = GroupMember(
+        group.name,
+        table.name,
+        group.stream,
+        f"{group.stream}__{name}",
+        group.tables.columns,
+    )
     stream = collect(problems, partial(places.stream_of, table, member.stream))
     if stream is None:
         return None
     if whole in taken:
         return _MadeMember(stream)
-    options = collect(problems, partial(options_of_member, group, table, stream.key, defaults_of(whole, fqn)))
-    model = collect(problems, partial(make, whole, fqn, options, member)) if options is not None else None
+    options = collect(
+        problems,
+        partial(options_of_member, group, table, stream.key, defaults_of(whole, fqn)),
+    )
+    model = (
+        collect(problems, partial(make, whole, fqn, options, member))
+        if options is not None
+        else None
+    )
     return None if model is None else _MadeMember(stream, model)
 
 
 def _shared_topics(tables: Iterable[SourceTable]) -> set[str]:
-    """The topics that have the changes of several tables, such as those whose names differ only by what no topic's name
-    may have: Debezium writes `_` for it."""
+    """The topics that have the changes of several tables, such as those whose names
+    differ only by what no topic's name may have: Debezium writes `_` for it."""
     found: dict[str, set[str]] = {}
     for table in tables:
         found.setdefault(table.topic, set()).add(table.name)
@@ -257,17 +344,27 @@ def make_member(
     options: MemberOptions,
     member: GroupMember,
 ) -> Model:
-    """The model of one table of a group. Raises `ProjectError` where all would write one table."""
+    """The model of one table of a group. Raises `ProjectError` where all would write
+    one table."""
     group, config = groups[member.group], options.config
     if config.table:
-        what = f"Group '{group.name}' gives all of its tables the name '{config.table}'."
-        raise ProjectError.of("wrong-value", what, fix="Write tables={'name': '…{table}'}.", place=group.place)
+        what = (
+            f"Group '{group.name}' gives all of its tables the name '{config.table}'."
+        )
+        raise ProjectError.of(
+            "wrong-value",
+            what,
+            fix="Write tables={'name': '…{table}'}.",
+            place=group.place,
+        )
     return Model(
         name=name,
         path=group.path,
         fqn=fqn,
         source=group.source,
-        table=TableName(target.catalog.name, config.namespace or target.namespace, fqn[-1]),
+        table=TableName(
+            target.catalog.name, config.namespace or target.namespace, fqn[-1]
+        ),
         config=config,
         trigger=trigger_of(config, target.trigger),
         options=options.said.plain(),
@@ -277,8 +374,11 @@ def make_member(
     )
 
 
-def with_members(every: Mapping[str, AnyModel], members: Members, problems: list[Problem]) -> dict[str, AnyModel]:
-    """The models, with those of groups in the place of these. A file of a member's name reads the member's stream."""
+def with_members(
+    every: Mapping[str, AnyModel], members: Members, problems: list[Problem]
+) -> dict[str, AnyModel]:
+    """The models, with those of groups in the place of these. A file of a member's name
+    reads the member's stream."""
     found: dict[str, AnyModel] = {}
     known = {name for group in members.groups for name in group.members}
     for name, model in every.items():
@@ -298,16 +398,25 @@ def with_members(every: Mapping[str, AnyModel], members: Members, problems: list
     return found | {model.name: model for model in members.models}
 
 
-def check_source_tables(tables: Iterable[SourceTable], streams: Mapping[str, Stream]) -> Iterable[Problem]:
+def check_source_tables(
+    tables: Iterable[SourceTable], streams: Mapping[str, Stream]
+) -> Iterable[Problem]:
     """Tables of streams that are not there."""
     for table in tables:
         if table.stream not in streams:
             what = f"Table '{table.name}' names stream '{table.stream}', which is not there."
-            yield Problem("unknown-stream", what, "", did_you_mean(table.stream, streams), table.place)
+            yield Problem(
+                "unknown-stream",
+                what,
+                "",
+                did_you_mean(table.stream, streams),
+                table.place,
+            )
 
 
 def _own_member(name: str, groups: Iterable[ModelGroup]) -> GroupMember | None:
-    """What a model's file means that has the name of a group's member, as `shop_mirror.public_orders.sql`."""
+    """What a model's file means that has the name of a group's member, as
+    `shop_mirror.public_orders.sql`."""
     group_name, _, own = name.partition(".")
     for group in groups:
         if own and group.name == group_name:
@@ -318,11 +427,16 @@ def _own_member(name: str, groups: Iterable[ModelGroup]) -> GroupMember | None:
 def _facts_of(facts: TemplateFacts, member: GroupMember) -> TemplateFacts:
     """What a file says that reads a group's feed, for one of its tables."""
     names = {member.feed: member.stream}
-    streams = (replace(found, name=names.get(found.name, found.name)) for found in facts.streams)
+    streams = (
+        replace(found, name=names.get(found.name, found.name))
+        for found in facts.streams
+    )
     return replace(facts, streams=tuple(streams))
 
 
-def _unknown_table(name: str, member: GroupMember, known: Collection[str], model: Model) -> Problem:
+def _unknown_table(
+    name: str, member: GroupMember, known: Collection[str], model: Model
+) -> Problem:
     return Problem(
         "unknown-source-table",
         f"Group '{member.group}' has no table for '{name}'.",

@@ -30,14 +30,16 @@ from lakesql.project.yaml import parse_yaml
 
 @dataclass(frozen=True, slots=True)
 class Selectors:
-    """The selections of a project by their names. `default` is taken where a command is told nothing; '' for all."""
+    """The selections of a project by their names. `default` is taken where a command is
+    told nothing; '' for all."""
 
     by_name: Mapping[str, Expression] = field(default_factory=dict)
     default: str = ""
 
     @property
     def find(self) -> FindSelector:
-        """The definition of a name, or of all names that a glob matches. Raises `UsageError` (`unknown-selector`)."""
+        """The definition of a name, or of all names that a glob matches. Raises
+        `UsageError` (`unknown-selector`)."""
         return self._find if self.by_name else no_selectors
 
     def _find(self, name: str) -> Expression:
@@ -46,16 +48,23 @@ class Selectors:
         if matching := _matching(name, self.by_name):
             return Union(tuple(self.by_name[each] for each in matching))
         fix = did_you_mean(name, self.by_name)
-        raise UsageError.of("unknown-selector", f"There is no selector '{name}' in selectors.yml.", fix=fix)
+        raise UsageError.of(
+            "unknown-selector",
+            f"There is no selector '{name}' in selectors.yml.",
+            fix=fix,
+        )
 
 
 def parse_selectors(file: SourceFile) -> Selectors:
     """The selections that a file defines.
 
-    Raises `ProjectError` with everything that is wrong: `unknown-option`, `missing-option`, `wrong-type`,
-    `wrong-value`, `bad-name`, `duplicate-name`, `bad-selector`, `unknown-selector`, `selector-cycle`.
+    Raises `ProjectError` with everything that is wrong: `unknown-option`,
+    `missing-option`, `wrong-type`, `wrong-value`, `bad-name`, `duplicate-name`,
+    `bad-selector`, `unknown-selector`, `selector-cycle`.
     """
-    root = decode(parse_yaml(file.path, file.text), _DefinitionFile, what="selectors.yml")
+    root = decode(
+        parse_yaml(file.path, file.text), _DefinitionFile, what="selectors.yml"
+    )
     problems: list[Problem] = []
     named: dict[str, _Definition] = {}
     default: _Definition | None = None
@@ -64,18 +73,34 @@ def parse_selectors(file: SourceFile) -> Selectors:
         if entry is None:
             continue
         if entry.name in named:
-            what = f"Selector '{entry.name}' stands at {named[entry.name].place} already."
+            what = (
+                f"Selector '{entry.name}' stands at {named[entry.name].place} already."
+            )
             problems.append(Problem("duplicate-name", what, place=entry.place))
         if entry.default and default is not None:
             what = f"Selector '{entry.name}' is the default, and '{default.name}' at {default.place} is too."
-            problems.append(Problem("wrong-value", what, "", "Let one of them be it.", node.key_place("default")))
+            problems.append(
+                Problem(
+                    "wrong-value",
+                    what,
+                    "",
+                    "Let one of them be it.",
+                    node.key_place("default"),
+                )
+            )
         named.setdefault(entry.name, entry)
         default = default or (entry if entry.default else None)
     reader = _DefinitionReader(named, are_all_known=not problems)
-    found = {name: collect(problems, partial(reader.find, name, entry.place)) for name, entry in named.items()}
+    found = {
+        name: collect(problems, partial(reader.find, name, entry.place))
+        for name, entry in named.items()
+    }
     if problems:
         raise ProjectError(dict.fromkeys(problems))
-    return Selectors({name: it for name, it in found.items() if it is not None}, default.name if default else "")
+    return Selectors(
+        {name: it for name, it in found.items() if it is not None},
+        default.name if default else "",
+    )
 
 
 def _matching(glob: str, names: Iterable[str]) -> list[str]:
@@ -85,7 +110,9 @@ def _matching(glob: str, names: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _DefinitionFile:
-    selectors: tuple[Node, ...] = option("The selectors.", read=lambda node: node.items())
+    selectors: tuple[Node, ...] = option(
+        "The selectors.", read=lambda node: node.items()
+    )
 
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
@@ -95,7 +122,9 @@ def _read_name(node: Node) -> str:
     if isinstance(node.value, str) and _NAME.match(node.value):
         return node.value
     fix = "A selector's name is made of letters, digits, _, - and dots."
-    raise ProjectError.of("bad-name", f"{node.shown} is not a name.", fix=fix, place=node.place)
+    raise ProjectError.of(
+        "bad-name", f"{node.shown} is not a name.", fix=fix, place=node.place
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +133,15 @@ class _Definition:
     name: str = option("Name, as `--selector` says it.", read=_read_name)
     definition: Node = option("What it selects.", read=lambda node: node)
     description: str = option("What it is for.", default="")
-    default: bool = option("Whether a command that is told nothing takes it.", default=False)
+    default: bool = option(
+        "Whether a command that is told nothing takes it.", default=False
+    )
 
 
 def _read_entry(node: Node) -> _Definition:
-    return decode(node, _Definition, what="a selector", given={"place": node.key_place("name")})
+    return decode(
+        node, _Definition, what="a selector", given={"place": node.key_place("name")}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +150,16 @@ class _Method:
     value: str = option("What follows the colon.", read=lambda node: _text(node))
     parents: bool = option("As + before a word.", default=False)
     children: bool = option("As + behind a word.", default=False)
-    parents_depth: int | None = option("How many generations, all if left out.", default=None, read=read_positive)
-    children_depth: int | None = option("How many generations, all if left out.", default=None, read=read_positive)
+    parents_depth: int | None = option(
+        "How many generations, all if left out.", default=None, read=read_positive
+    )
+    children_depth: int | None = option(
+        "How many generations, all if left out.", default=None, read=read_positive
+    )
     childrens_parents: bool = option("As @ before a word.", default=False)
-    exclude: tuple[Node, ...] = option("What is left out of it.", default=(), read=lambda node: node.items())
+    exclude: tuple[Node, ...] = option(
+        "What is left out of it.", default=(), read=lambda node: node.items()
+    )
 
 
 def _text(node: Node) -> str:
@@ -130,12 +169,15 @@ def _text(node: Node) -> str:
         case str() | int() | float():
             return node.written if node.written is not None else str(node.value)
         case _:
-            raise ProjectError.of("wrong-type", f"{node.shown} is not a text.", place=node.place)
+            raise ProjectError.of(
+                "wrong-type", f"{node.shown} is not a text.", place=node.place
+            )
 
 
 @dataclass(slots=True)
 class _DefinitionReader:
-    """Reads the definitions, each once, whatever refers to it. `open` are those that are being read."""
+    """Reads the definitions, each once, whatever refers to it. `open` are those that
+    are being read."""
 
     entries: Mapping[str, _Definition]
     are_all_known: bool
@@ -153,10 +195,23 @@ class _DefinitionReader:
             raise ProjectError(self.failed[name])
         if name in self.open:
             names = " -> ".join([*self.open[self.open.index(name) :], name])
-            raise ProjectError.of("selector-cycle", f"Selector '{name}' names itself: {names}.", place=place)
+            raise ProjectError.of(
+                "selector-cycle",
+                f"Selector '{name}' names itself: {names}.",
+                place=place,
+            )
         if name not in self.entries:
-            fix = did_you_mean(name, self.entries) if self.are_all_known else "Correct the other entries first."
-            raise ProjectError.of("unknown-selector", f"There is no selector '{name}'.", fix=fix, place=place)
+            fix = (
+                did_you_mean(name, self.entries)
+                if self.are_all_known
+                else "Correct the other entries first."
+            )
+            raise ProjectError.of(
+                "unknown-selector",
+                f"There is no selector '{name}'.",
+                fix=fix,
+                place=place,
+            )
         self.open.append(name)
         try:
             self.done[name] = self.read(self.entries[name].definition)
@@ -168,8 +223,8 @@ class _DefinitionReader:
         return self.done[name]
 
     def read(self, node: Node) -> Expression:
-        """A definition: words as those of --select, `union` or `intersection`, a method, or a mapping of one method to
-        its value."""
+        """A definition: words as those of --select, `union` or `intersection`, a
+        method, or a mapping of one method to its value."""
         if isinstance(node.value, str):
             return self._read_words(node, node.value)
         entries = node.entries()
@@ -177,13 +232,20 @@ class _DefinitionReader:
             if len(entries) > 1:
                 what = f"{lists[0]} stands beside something else."
                 fix = "Give the definition one key; what is left out is an item of the list: - exclude: […]"
-                raise ProjectError.of("wrong-value", what, fix=fix, place=node.key_place(lists[0]))
+                raise ProjectError.of(
+                    "wrong-value", what, fix=fix, place=node.key_place(lists[0])
+                )
             return self._read_list(entries[lists[0]], lists[0])
         if len(entries) == 1 and "method" not in entries:
             (key, value), *_ = entries.items()
             if key == "exclude":
-                what, fix = "exclude alone selects nothing.", "Put it into a union or an intersection."
-                raise ProjectError.of("wrong-value", what, fix=fix, place=node.key_place(key))
+                what, fix = (
+                    "exclude alone selects nothing.",
+                    "Put it into a union or an intersection.",
+                )
+                raise ProjectError.of(
+                    "wrong-value", what, fix=fix, place=node.key_place(key)
+                )
             return self._find_all(key, _text(value), node.key_place(key))
         return self._read_method(node)
 
@@ -194,23 +256,41 @@ class _DefinitionReader:
         try:
             return Union(parse_words(text, "a definition", find))
         except UsageError as error:
-            raise ProjectError(replace(problem, place=node.place) for problem in error.problems) from None
+            raise ProjectError(
+                replace(problem, place=node.place) for problem in error.problems
+            ) from None
 
     def _read_list(self, node: Node, key: str) -> Expression:
         items = node.items()
-        excluded = [it for it in items if isinstance(it.value, Mapping) and it.value.keys() == {"exclude"}]
+        excluded = [
+            it
+            for it in items
+            if isinstance(it.value, Mapping) and it.value.keys() == {"exclude"}
+        ]
         if len(excluded) > 1:
             fix = "Put all of it into one list."
-            raise ProjectError.of("wrong-value", "exclude stands there twice.", fix=fix, place=excluded[1].place)
+            raise ProjectError.of(
+                "wrong-value",
+                "exclude stands there twice.",
+                fix=fix,
+                place=excluded[1].place,
+            )
         included = [it for it in items if it not in excluded]
         if not included:
             fix = "Name what is selected."
-            raise ProjectError.of("wrong-value", f"This {key} names nothing.", fix=fix, place=node.place)
+            raise ProjectError.of(
+                "wrong-value", f"This {key} names nothing.", fix=fix, place=node.place
+            )
         parts = read_each(included, self.read)
-        all_of_it: Expression = Union(parts) if key == "union" else Intersection("", parts)
+        all_of_it: Expression = (
+            Union(parts) if key == "union" else Intersection("", parts)
+        )
         if not excluded:
             return all_of_it
-        return SetDifference(all_of_it, Union(read_each(excluded[0].entries()["exclude"].items(), self.read)))
+        return SetDifference(
+            all_of_it,
+            Union(read_each(excluded[0].entries()["exclude"].items(), self.read)),
+        )
 
     def _read_method(self, node: Node) -> Expression:
         said = decode(node, _Method, what="a definition")
@@ -218,11 +298,18 @@ class _DefinitionReader:
         place = node.key_place("childrens_parents")
         if said.childrens_parents and (said.children or said.parents):
             what = "childrens_parents takes in what children and parents do."
-            raise ProjectError.of("wrong-value", what, fix="Leave those out.", place=place)
+            raise ProjectError.of(
+                "wrong-value", what, fix="Leave those out.", place=place
+            )
         for side, is_said in (("parents", said.parents), ("children", said.children)):
             if node.get(f"{side}_depth") is not None and not is_said:
-                what, at = f"{side}_depth counts generations that are not asked for.", node.key_place(f"{side}_depth")
-                raise ProjectError.of("wrong-value", what, fix=f"Add {side}: true", place=at)
+                what, at = (
+                    f"{side}_depth counts generations that are not asked for.",
+                    node.key_place(f"{side}_depth"),
+                )
+                raise ProjectError.of(
+                    "wrong-value", what, fix=f"Add {side}: true", place=at
+                )
         operators = Criterion(
             SELECTOR,
             "",
@@ -231,12 +318,22 @@ class _DefinitionReader:
             said.parents_depth if said.parents else 0,
             said.children_depth if said.children else 0,
         )
-        related = NamedSelector(operators, found) if operators != Criterion(SELECTOR, "", said.value) else found
-        return SetDifference(related, Union(read_each(said.exclude, self.read))) if said.exclude else related
+        related = (
+            NamedSelector(operators, found)
+            if operators != Criterion(SELECTOR, "", said.value)
+            else found
+        )
+        return (
+            SetDifference(related, Union(read_each(said.exclude, self.read)))
+            if said.exclude
+            else related
+        )
 
     def _find_all(self, prefix: str, value: str, place: Place) -> Expression:
         try:
             criterion = make_criterion(f"{prefix}:{value}", prefix, value)
         except UsageError as error:
-            raise ProjectError(replace(problem, place=place) for problem in error.problems) from None
+            raise ProjectError(
+                replace(problem, place=place) for problem in error.problems
+            ) from None
         return self.find(value, place) if criterion.method == SELECTOR else criterion

@@ -1,4 +1,5 @@
-"""What the project's files say, kept from one command to the next, so that an unchanged file is not parsed again."""
+"""What the project's files say, kept from one command to the next, so that an unchanged
+file is not parsed again."""
 
 from __future__ import annotations
 
@@ -9,9 +10,20 @@ from pathlib import Path
 
 from lakesql.decode import Node
 from lakesql.errors import Place
-from lakesql.graph.read_file import Declarations, ModelFile, parse_declarations, parse_model
+from lakesql.graph.read_file import (
+    Declarations,
+    ModelFile,
+    parse_declarations,
+    parse_model,
+)
 from lakesql.model.column_rules import ColumnRule
-from lakesql.model.config import AvailableNow, Every, OnChange, PartitionField, SortField
+from lakesql.model.config import (
+    AvailableNow,
+    Every,
+    OnChange,
+    PartitionField,
+    SortField,
+)
 from lakesql.model.expectations import EXPECTATION_KINDS, AcceptedValue
 from lakesql.model.group import GroupConfig, Tables
 from lakesql.model.model import TemplateFacts
@@ -48,14 +60,24 @@ def _kinds_of_some() -> tuple[type, ...]:
 
 
 _MODEL_FILE = (
-    *(ModelFile, TemplateFacts, Reference, Node, Place, GroupConfig, Tables, ColumnRule),
+    *(
+        ModelFile,
+        TemplateFacts,
+        Reference,
+        Node,
+        Place,
+        GroupConfig,
+        Tables,
+        ColumnRule,
+    ),
     *(AvailableNow, Every, OnChange, PartitionField, SortField, Duration),
     *(Maintenance, *PROCEDURES.values(), Size),
 )
 
 
 class FileCache:
-    """What each file said when it had this text. A model's file is read with its macros and its folder's options."""
+    """What each file said when it had this text. A model's file is read with its macros
+    and its folder's options."""
 
     def __init__(self, path: Path) -> None:
         self._cache = CacheFile(path)
@@ -78,15 +100,22 @@ class FileCache:
     def read_model(self, file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
         """What `parse_model` says, or said before."""
         self._read.add(file.path)
-        # A macro of the model's own must not have the name of one of the project's: there all names matter.
+        # A macro of the model's own must not have the name of one of the project's:
+        # there all names matter.
         names = sorted(macros.by_name) if "endmacro" in file.text else []
         key = digest(file.text, json.dumps(defaults.plain(), sort_keys=True), *names)
         found = self._cache.get(file.path, key)
-        if found is not None and found["macros"] == digest_macros(found["macros"], macros):
+        if found is not None and found["macros"] == digest_macros(
+            found["macros"], macros
+        ):
             return self._decode_model(found["said"])  # type: ignore[no-any-return]
         said = parse_model(file, defaults, macros)
         kept = replace(said, facts=replace(said.facts, config=None, template=None))
-        self._cache.put(file.path, key, {"macros": digest_macros(said.facts.macros, macros), "said": encode(kept)})
+        self._cache.put(
+            file.path,
+            key,
+            {"macros": digest_macros(said.facts.macros, macros), "said": encode(kept)},
+        )
         return said
 
     def save(self) -> None:
@@ -96,4 +125,8 @@ class FileCache:
 
 def digest_macros(names: Collection[str], macros: Macros) -> dict[str, str]:
     """The digests of the texts of the macros `names`; a macro that is gone has none."""
-    return {name: digest(macros.by_name[name].text) for name in names if name in macros.by_name}
+    return {
+        name: digest(macros.by_name[name].text)
+        for name in names
+        if name in macros.by_name
+    }

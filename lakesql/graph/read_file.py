@@ -12,7 +12,12 @@ from lakesql.errors import Problem, ProjectError
 from lakesql.model.config import MaintenanceConfig, TableConfig
 from lakesql.model.group import GroupConfig, read_group_config
 from lakesql.model.model import TemplateFacts
-from lakesql.model.properties import FileSections, ModelProperties, read_model_properties, read_sections
+from lakesql.model.properties import (
+    FileSections,
+    ModelProperties,
+    read_model_properties,
+    read_sections,
+)
 from lakesql.modes.read_config import merge_config, read_config
 from lakesql.project.files import SourceFile
 from lakesql.project.yaml import parse_yaml
@@ -28,7 +33,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
-    """What one properties file declares and describes. `problems` are of the entries that are not among these."""
+    """What one properties file declares and describes. `problems` are of the entries
+    that are not among these."""
 
     streams: tuple[Stream, ...] = ()
     models: tuple[ModelProperties, ...] = ()
@@ -40,7 +46,8 @@ class Declarations:
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """What one model's file says: its template, and its configuration over the defaults of its folder."""
+    """What one model's file says: its template, and its configuration over the defaults
+    of its folder."""
 
     facts: TemplateFacts
     config: TableConfig | MaintenanceConfig | GroupConfig
@@ -58,11 +65,24 @@ def parse_declarations(file: SourceFile) -> Declarations:
     root = collect(problems, partial(parse_yaml, file.path, file.text))
     sections = collect(problems, partial(read_sections, root)) if root else None
     sections = sections or FileSections()
-    models = [collect(problems, partial(read_model_properties, node)) for node in sections.models]
-    streams = [collect(problems, partial(_read_stream, node)) for node in sections.streams]
-    tests = [collect(problems, partial(_read_unit_test, node)) for node in sections.unit_tests]
-    seeds = [collect(problems, partial(_read_seed_contract, node)) for node in sections.seeds]
-    tables = [collect(problems, partial(read_source_table, node)) for node in sections.source_tables]
+    models = [
+        collect(problems, partial(read_model_properties, node))
+        for node in sections.models
+    ]
+    streams = [
+        collect(problems, partial(_read_stream, node)) for node in sections.streams
+    ]
+    tests = [
+        collect(problems, partial(_read_unit_test, node))
+        for node in sections.unit_tests
+    ]
+    seeds = [
+        collect(problems, partial(_read_seed_contract, node)) for node in sections.seeds
+    ]
+    tables = [
+        collect(problems, partial(read_source_table, node))
+        for node in sections.source_tables
+    ]
     return Declarations(
         streams=tuple(filter(None, streams)),
         models=tuple(filter(None, models)),
@@ -74,13 +94,15 @@ def parse_declarations(file: SourceFile) -> Declarations:
 
 
 def _read_unit_test(node: Node) -> UnitTest:
-    from lakesql.model.unit_tests import read_unit_test  # only here: not every project has some
+    # only here: not every project has some
+    from lakesql.model.unit_tests import read_unit_test
 
     return read_unit_test(node)
 
 
 def _read_seed_contract(node: Node) -> SeedContract:
-    from lakesql.seed.seed_contract import read_seed_contract  # only here: not every project has seeds
+    # only here: not every project has seeds
+    from lakesql.seed.seed_contract import read_seed_contract
 
     return read_seed_contract(node)
 
@@ -88,23 +110,45 @@ def _read_seed_contract(node: Node) -> SeedContract:
 def _read_stream(node: Node) -> Stream:
     """A stream, whose watermark may be on an expression."""
     stream = read_stream(node)
-    if stream.watermark is not None and is_expression(stream.watermark.column, stream.types) and stream.columns:
-        from lakesql.select.watermarks import find_unfit  # only here: most streams are read without a SELECT
+    if (
+        stream.watermark is not None
+        and is_expression(stream.watermark.column, stream.types)
+        and stream.columns
+    ):
+        # only here: most streams are read without a SELECT
+        from lakesql.select.watermarks import find_unfit
 
         place = node.entries()["watermark"].entries()["column"].place
-        problems = list(find_unfit(stream.watermark.column, stream.types, f"stream '{stream.name}'", place))
+        problems = list(
+            find_unfit(
+                stream.watermark.column, stream.types, f"stream '{stream.name}'", place
+            )
+        )
         if problems:
             raise ProjectError(problems)
     return stream
 
 
 def parse_model(file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
-    """What a model's file says. Raises `ProjectError` with everything that is wrong with it."""
+    """What a model's file says. Raises `ProjectError` with everything that is wrong
+    with it."""
     template = parse_template(file.path, file.text, macros)
     facts = TemplateFacts(
-        template.config, template.streams, template.refs, template.vars, template.macros, template.reads, template
+        template.config,
+        template.streams,
+        template.refs,
+        template.vars,
+        template.macros,
+        template.reads,
+        template,
     )
     if template.config.get("tables") is not None:
-        return ModelFile(facts, read_group_config(template.config), merge_config(defaults, template.config).plain())
-    config = read_config(template.config, defaults, "streams" if template.streams else "tables")
+        return ModelFile(
+            facts,
+            read_group_config(template.config),
+            merge_config(defaults, template.config).plain(),
+        )
+    config = read_config(
+        template.config, defaults, "streams" if template.streams else "tables"
+    )
     return ModelFile(facts, config, merge_config(defaults, template.config).plain())

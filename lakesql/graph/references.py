@@ -21,9 +21,11 @@ def check_references(
     table_names: Collection[str],
     all_declared: bool,
 ) -> Iterable[Problem]:
-    """What the models read exists. A model, seed or stream that could not be read is there all the same.
+    """What the models read exists. A model, seed or stream that could not be read is
+    there all the same.
 
-    Unless `all_declared`, any name that is no model's may be a stream's, and a model's may be one's too.
+    Unless `all_declared`, any name that is no model's may be a stream's, and a model's
+    may be one's too.
     """
     for model in models.values():
         for reference in model.facts.refs:
@@ -54,7 +56,10 @@ def check_references(
 
 
 def graph_nodes(
-    project: str, streams: Mapping[str, Stream], models: Mapping[str, Model], seeds: Mapping[str, Seed]
+    project: str,
+    streams: Mapping[str, Stream],
+    models: Mapping[str, Model],
+    seeds: Mapping[str, Seed],
 ) -> Iterable[GraphNode]:
     """The seeds, streams and models as nodes, each with what it reads."""
     for seed in seeds.values():
@@ -87,10 +92,13 @@ def graph_nodes(
         )
     for model in models.values():
         references = {
-            node_id("seed" if found.name in seeds else "model", found.name): found.place for found in model.facts.refs
+            node_id("seed" if found.name in seeds else "model", found.name): found.place
+            for found in model.facts.refs
         }
         for found in model.facts.streams:
-            references[node_id("stream" if found.name in streams else "model", found.name)] = found.place
+            references[
+                node_id("stream" if found.name in streams else "model", found.name)
+            ] = found.place
         yield GraphNode(
             id=node_id("model", model.name),
             name=model.name,
@@ -98,7 +106,11 @@ def graph_nodes(
             path=model.path,
             fqn=model.fqn,
             tags=frozenset(model.config.tags),
-            config={**model.options, "mode": model.config.mode, "tags": list(model.config.tags)},
+            config={
+                **model.options,
+                "mode": model.config.mode,
+                "tags": list(model.config.tags),
+            },
             depends_on=tuple(references),
             place=model.place,
             references=references,

@@ -29,11 +29,16 @@ class HasName(Protocol):
 def duplicate_name(what: str, item: HasName, first: Place) -> Problem:
     """The problem of an item whose name another one has already."""
     said = f"{what} '{item.name}' stands at {first} already."
-    return Problem("duplicate-name", said, "Capitals make no difference.", place=item.place)
+    return Problem(
+        "duplicate-name", said, "Capitals make no difference.", place=item.place
+    )
 
 
-def check_names(models: Iterable[Model], streams: Iterable[Stream]) -> Iterable[Problem]:
-    """A model may have the name of a stream, and not one that Spark would take for it."""
+def check_names(
+    models: Iterable[Model], streams: Iterable[Stream]
+) -> Iterable[Problem]:
+    """A model may have the name of a stream, and not one that Spark would take for
+    it."""
     spelled = {stream.name.lower(): stream for stream in streams}
     for model in models:
         stream = spelled.get(model.name.lower())
@@ -41,8 +46,11 @@ def check_names(models: Iterable[Model], streams: Iterable[Stream]) -> Iterable[
             yield duplicate_name("A stream like model", model, stream.place)
 
 
-def check_seed_names(seeds: Iterable[Seed], models: Iterable[AnyModel], streams: Iterable[Stream]) -> Iterable[Problem]:
-    """A seed has no name of a model, which `ref` could mean too; and none that Spark would take for a stream's."""
+def check_seed_names(
+    seeds: Iterable[Seed], models: Iterable[AnyModel], streams: Iterable[Stream]
+) -> Iterable[Problem]:
+    """A seed has no name of a model, which `ref` could mean too; and none that Spark
+    would take for a stream's."""
     named = {model.name.lower(): model for model in models}
     spelled = {stream.name.lower(): stream for stream in streams}
     for seed in seeds:
@@ -53,17 +61,29 @@ def check_seed_names(seeds: Iterable[Seed], models: Iterable[AnyModel], streams:
             yield duplicate_name("A stream like seed", seed, stream.place)
 
 
-def check_seed_tables(seeds: Iterable[Seed], models: Iterable[Model]) -> Iterable[Problem]:
-    """No model writes the table of a seed, nor has a table beside its own that is called so."""
+def check_seed_tables(
+    seeds: Iterable[Seed], models: Iterable[Model]
+) -> Iterable[Problem]:
+    """No model writes the table of a seed, nor has a table beside its own that is
+    called so."""
     seeds = tuple(seeds)
     if not seeds:
         return
-    owners = {str(table).lower(): model for model in models for table in model.table.family}
+    owners = {
+        str(table).lower(): model for model in models for table in model.table.family
+    }
     for seed in seeds:
         model = owners.get(str(seed.table).lower())
         if model is not None and model.name.lower() != seed.name.lower():
-            what = f"Model '{model.name}' and seed '{seed.name}' both write {seed.table}."
-            yield Problem("duplicate-table", what, "Capitals make no difference.", place=seed.place)
+            what = (
+                f"Model '{model.name}' and seed '{seed.name}' both write {seed.table}."
+            )
+            yield Problem(
+                "duplicate-table",
+                what,
+                "Capitals make no difference.",
+                place=seed.place,
+            )
 
 
 def check_tables(models: Iterable[Model]) -> Iterable[Problem]:
@@ -74,6 +94,11 @@ def check_tables(models: Iterable[Model]) -> Iterable[Problem]:
         taken = next((table for table in tables if table.lower() in owners), None)
         if taken:
             what = f"Models '{owners[taken.lower()]}' and '{model.name}' both write {taken}."
-            yield Problem("duplicate-table", what, "Capitals make no difference.", place=model.option_place("table"))
+            yield Problem(
+                "duplicate-table",
+                what,
+                "Capitals make no difference.",
+                place=model.option_place("table"),
+            )
         for table in tables:
             owners.setdefault(table.lower(), model.name)

@@ -1,12 +1,14 @@
-"""The words of `--select` and `--exclude`: dbt's grammar, over models, streams, data tests, and the tasks that maintain
-the models' tables.
+"""The words of `--select` and `--exclude`: dbt's grammar, over models, streams, data
+tests, and the tasks that maintain the models' tables.
 
-`parse_selection` reads the words without knowing the project, `select_nodes` looks them up in its graph.
+`parse_selection` reads the words without knowing the project, `select_nodes` looks them
+up in its graph.
 
-A word is `[@][n+][method:]value[+n]`. Words joined by commas mean the intersection, by spaces the union. The rules are
-those of dbt-core 1.12 (`dbt/graph/selector_spec.py`, `selector_methods.py`). Where dbt would silently select nothing
-(a misspelt method, an empty word), this is an error. `stream:` stands where dbt has `source:`; and a `config.` key may
-itself contain dots, as table properties do.
+A word is `[@][n+][method:]value[+n]`. Words joined by commas mean the intersection, by
+spaces the union. The rules are those of dbt-core 1.12 (`dbt/graph/selector_spec.py`,
+`selector_methods.py`). Where dbt would silently select nothing (a misspelt method, an
+empty word), this is an error. `stream:` stands where dbt has `source:`; and a `config.`
+key may itself contain dots, as table properties do.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ from lakesql.words import suggest
 class Criterion:
     """One word: the nodes that `method` finds for `value`, and their relatives.
 
-    `key` is the dotted key of `config.<key>:`, empty in other methods. `up` and `down` count the generations that are
-    added, None meaning all; `closed` is `@`.
+    `key` is the dotted key of `config.<key>:`, empty in other methods. `up` and `down`
+    count the generations that are added, None meaning all; `closed` is `@`.
     """
 
     method: str
@@ -81,7 +83,8 @@ Raises `UsageError` (`unknown-selector`) where it stands for nothing."""
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The union of `select`, or everything if it is empty, without the union of `exclude`."""
+    """The union of `select`, or everything if it is empty, without the union of
+    `exclude`."""
 
     select: tuple[Intersection, ...]
     exclude: tuple[Intersection, ...]
@@ -89,7 +92,8 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """The ids that a selection means in a graph, and the words of it, in their order, that mean nothing there."""
+    """The ids that a selection means in a graph, and the words of it, in their order,
+    that mean nothing there."""
 
     ids: frozenset[str]
     unmatched: tuple[str, ...]
@@ -102,11 +106,15 @@ def no_selectors(name: str) -> Expression:
 
 
 def parse_selection(
-    select: Sequence[str], exclude: Sequence[str], find_selector: FindSelector = no_selectors
+    select: Sequence[str],
+    exclude: Sequence[str],
+    find_selector: FindSelector = no_selectors,
 ) -> Selection:
-    """The selection in the values of `--select` and `--exclude`, each holding one word or several.
+    """The selection in the values of `--select` and `--exclude`, each holding one word
+    or several.
 
-    Raises `UsageError` (`bad-selector`, `unknown-selector`), one problem for each wrong word.
+    Raises `UsageError` (`bad-selector`, `unknown-selector`), one problem for each wrong
+    word.
     """
     problems: list[Problem] = []
 
@@ -117,21 +125,31 @@ def parse_selection(
             except UsageError as error:
                 problems.extend(error.problems)
 
-    selection = Selection(tuple(parse("--select", select)), tuple(parse("--exclude", exclude)))
+    selection = Selection(
+        tuple(parse("--select", select)), tuple(parse("--exclude", exclude))
+    )
     if problems:
         raise UsageError(problems)
     return selection
 
 
-def parse_words(text: str, called: str, find_selector: FindSelector) -> tuple[Intersection, ...]:
-    """The words in one text, which problems call `called`. Raises as `parse_selection`."""
+def parse_words(
+    text: str, called: str, find_selector: FindSelector
+) -> tuple[Intersection, ...]:
+    """The words in one text, which problems call `called`. Raises as
+    `parse_selection`."""
     problems: list[Problem] = []
     found = []
     for word in text.split() or [""]:
         try:
             if not word:
-                raise _bad(f"The value of {called} is empty.", fix=f"Leave {called} out, or name something.")
-            parts = tuple(_parse_part(part, word, find_selector) for part in word.split(","))
+                raise _bad(
+                    f"The value of {called} is empty.",
+                    fix=f"Leave {called} out, or name something.",
+                )
+            parts = tuple(
+                _parse_part(part, word, find_selector) for part in word.split(",")
+            )
             found.append(Intersection(word, parts))
         except UsageError as error:
             problems.extend(error.problems)
@@ -141,7 +159,8 @@ def parse_words(text: str, called: str, find_selector: FindSelector) -> tuple[In
 
 
 def make_criterion(text: str, prefix: str, value: str) -> Criterion:
-    """The criterion of a method, with its key, and a value. Raises `UsageError` (`bad-selector`), which says `text`."""
+    """The criterion of a method, with its key, and a value. Raises `UsageError`
+    (`bad-selector`), which says `text`."""
     method, _, key = prefix.partition(".")
     if not value:
         raise _bad(f"'{text}' names nothing.", fix="Write a value behind the colon.")
@@ -150,45 +169,75 @@ def make_criterion(text: str, prefix: str, value: str) -> Criterion:
 
 
 def select_nodes(selection: Selection, graph: Graph) -> Selected:
-    """The nodes of `graph` that `selection` means, and which of its words match nothing."""
+    """The nodes of `graph` that `selection` means, and which of its words match
+    nothing."""
     found = [(part, _find(part, graph)) for part in selection.select]
     excluded = [(part, _find(part, graph)) for part in selection.exclude]
     everything = frozenset(graph.nodes)
-    ids = frozenset().union(*(ids for _, ids in found)) if selection.select else everything
+    ids = (
+        frozenset().union(*(ids for _, ids in found))
+        if selection.select
+        else everything
+    )
     return Selected(
         ids=ids.difference(*(ids for _, ids in excluded)),
-        unmatched=tuple(dict.fromkeys(part.text for part, ids in (*found, *excluded) if not ids)),
+        unmatched=tuple(
+            dict.fromkeys(part.text for part, ids in (*found, *excluded) if not ids)
+        ),
     )
 
 
 def _parse_part(text: str, word: str, find_selector: FindSelector) -> Expression:
     criterion = _parse_criterion(text, word)
-    return NamedSelector(criterion, find_selector(criterion.value)) if criterion.method == SELECTOR else criterion
+    return (
+        NamedSelector(criterion, find_selector(criterion.value))
+        if criterion.method == SELECTOR
+        else criterion
+    )
 
 
-_WORD = re.compile(r"(?P<closed>@)?(?:(?P<up>[0-9]{0,9})\+)?(?P<body>.*?)(?:\+(?P<down>[0-9]{0,9}))?", re.DOTALL)
+_WORD = re.compile(
+    r"(?P<closed>@)?(?:(?P<up>[0-9]{0,9})\+)?(?P<body>.*?)(?:\+(?P<down>[0-9]{0,9}))?",
+    re.DOTALL,
+)
 
 
 def _parse_criterion(text: str, word: str) -> Criterion:
     parts = _WORD.fullmatch(text)
-    assert parts is not None, "every part of the pattern is optional, and its middle takes any text"
+    assert parts is not None, (
+        "every part of the pattern is optional, and its middle takes any text"
+    )
     body = parts["body"]
     method, key, value = _split_method(body)
     if not text:
-        raise _bad(f"'{word}' has an empty part.", fix="Put something on both sides of each comma.")
+        raise _bad(
+            f"'{word}' has an empty part.",
+            fix="Put something on both sides of each comma.",
+        )
     if not value:
-        raise _bad(f"'{text}' names nothing.", fix="Write a name, or method:value, between the operators.")
+        raise _bad(
+            f"'{text}' names nothing.",
+            fix="Write a name, or method:value, between the operators.",
+        )
     if parts["closed"] and parts["down"] is not None:
-        raise _bad(f"'{text}' has @ and +.", "@ takes in all that comes after.", f"Write '@{body}'.")
+        raise _bad(
+            f"'{text}' has @ and +.",
+            "@ takes in all that comes after.",
+            f"Write '@{body}'.",
+        )
     if body[0] in "+@" or body[-1] in "+@":
-        raise _bad(f"'{text}' has an operator in a wrong place.", fix="Write @x, or 1+x+2, or +x+.")
+        raise _bad(
+            f"'{text}' has an operator in a wrong place.",
+            fix="Write @x, or 1+x+2, or +x+.",
+        )
     _check_method(text, method, key, value)
     up, down = _generations(parts["up"]), _generations(parts["down"])
     return Criterion(method, key, value, bool(parts["closed"]), up, down)
 
 
 def _split_method(body: str) -> tuple[str, str, str]:
-    """Method, key and value. Without a method, a value with a slash is a path, one that ends in .sql a file."""
+    """Method, key and value. Without a method, a value with a slash is a path, one that
+    ends in .sql a file."""
     prefix, colon, value = body.partition(":")
     if colon and "/" not in prefix:
         method, _, key = prefix.partition(".")
@@ -204,20 +253,39 @@ def _check_method(text: str, method: str, key: str, value: str) -> None:
         raise _bad(f"'{text}': there is no selector method '{method}'.", fix=fix)
     if method == "config":
         if not all(key.split(".")):
-            raise _bad(f"'{text}' lacks a config key.", fix="Write config.<key>:<value>, as config.mode:append.")
+            raise _bad(
+                f"'{text}' lacks a config key.",
+                fix="Write config.<key>:<value>, as config.mode:append.",
+            )
     elif key:
-        raise _bad(f"'{text}': '{method}' takes no key.", fix=f"Write {method}:{value}.")
+        raise _bad(
+            f"'{text}': '{method}' takes no key.", fix=f"Write {method}:{value}."
+        )
     if method == "resource_type" and value not in RESOURCE_TYPES:
-        raise _bad(f"'{text}': there is no resource type '{value}'.", fix=did_you_mean(value, RESOURCE_TYPES))
+        raise _bad(
+            f"'{text}': there is no resource type '{value}'.",
+            fix=did_you_mean(value, RESOURCE_TYPES),
+        )
     if method == "test_type" and value not in TEST_TYPES:
-        raise _bad(f"'{text}': there is no type of tests '{value}'.", fix=did_you_mean(value, TEST_TYPES))
+        raise _bad(
+            f"'{text}': there is no type of tests '{value}'.",
+            fix=did_you_mean(value, TEST_TYPES),
+        )
     if method == "state" and value not in STATES:
-        raise _bad(f"'{text}': there is no state '{value}'.", fix=did_you_mean(value, STATES))
+        raise _bad(
+            f"'{text}': there is no state '{value}'.", fix=did_you_mean(value, STATES)
+        )
     if method == "result" and value not in RESULTS:
-        raise _bad(f"'{text}': there is no result '{value}'.", fix=did_you_mean(value, RESULTS))
+        raise _bad(
+            f"'{text}': there is no result '{value}'.", fix=did_you_mean(value, RESULTS)
+        )
     if method == "path" and posixpath.normpath(value).startswith(("/", "..")):
         why = "A path is relative to the project's directory."
-        raise _bad(f"'{text}' is not a path in the project.", why, "Write it as models/orders.sql.")
+        raise _bad(
+            f"'{text}' is not a path in the project.",
+            why,
+            "Write it as models/orders.sql.",
+        )
 
 
 def _generations(digits: str | None) -> int | None:
@@ -235,12 +303,18 @@ def _find(expression: Expression, graph: Graph) -> frozenset[str]:
     match expression:
         case Criterion():
             matches = METHODS[expression.method]
-            named = frozenset(id_ for id_, node in graph.nodes.items() if matches(node, expression))
+            named = frozenset(
+                id_ for id_, node in graph.nodes.items() if matches(node, expression)
+            )
             return _with_relatives(named, expression, graph)
         case NamedSelector():
-            return _with_relatives(_find(expression.expression, graph), expression.criterion, graph)
+            return _with_relatives(
+                _find(expression.expression, graph), expression.criterion, graph
+            )
         case Intersection():
-            return frozenset(graph.nodes).intersection(*(_find(part, graph) for part in expression.parts))
+            return frozenset(graph.nodes).intersection(
+                *(_find(part, graph) for part in expression.parts)
+            )
         case Union():
             return frozenset().union(*(_find(part, graph) for part in expression.parts))
         case SetDifference():
@@ -249,8 +323,14 @@ def _find(expression: Expression, graph: Graph) -> frozenset[str]:
             assert_never(expression)
 
 
-def _with_relatives(named: frozenset[str], criterion: Criterion, graph: Graph) -> frozenset[str]:
-    related = named | graph.upstream(named, criterion.up) | graph.downstream(named, criterion.down)
+def _with_relatives(
+    named: frozenset[str], criterion: Criterion, graph: Graph
+) -> frozenset[str]:
+    related = (
+        named
+        | graph.upstream(named, criterion.up)
+        | graph.downstream(named, criterion.down)
+    )
     if criterion.closed:
         family = named | graph.downstream(named)
         related |= family | graph.upstream(family)
@@ -258,51 +338,68 @@ def _with_relatives(named: frozenset[str], criterion: Criterion, graph: Graph) -
 
 
 def _matches_fqn(node: GraphNode, criterion: Criterion) -> bool:
-    """By the name, or by the fully qualified name from its start, the project's name said or not.
+    """By the name, or by the fully qualified name from its start, the project's name
+    said or not.
 
-    Streams are not found by their bare names, as sources are not in dbt: `orders` is the model. A task that maintains
-    its table is found by all of its name: `orders.expire_snapshots`, `*.expire_snapshots`. One that is written by hand
-    is found as a model is, by the name of its file.
+    Streams are not found by their bare names, as sources are not in dbt: `orders` is
+    the model. A task that maintains its table is found by all of its name:
+    `orders.expire_snapshots`, `*.expire_snapshots`. One that is written by hand is
+    found as a model is, by the name of its file.
     """
     value = criterion.value
     match node.resource_type:
         case "stream":
             return False
         case "maintenance" if not node.is_appended:
-            return any(_matches_names(names, value) for names in (node.fqn, node.fqn[1:], node.fqn[-2:]))
+            return any(
+                _matches_names(names, value)
+                for names in (node.fqn, node.fqn[1:], node.fqn[-2:])
+            )
         case "maintenance":
             whole = (node.name, ".".join(node.fqn[1:]), ".".join(node.fqn))
-            return value in whole or (value.count(".") > 0 and any(fnmatchcase(name, value) for name in whole))
+            return value in whole or (
+                value.count(".") > 0 and any(fnmatchcase(name, value) for name in whole)
+            )
         case "model" | "seed" | "test":
             pass
-    return node.name == value or _matches_names(node.fqn, value) or _matches_names(node.fqn[1:], value)
+    return (
+        node.name == value
+        or _matches_names(node.fqn, value)
+        or _matches_names(node.fqn[1:], value)
+    )
 
 
 def _matches_names(fqn: Sequence[str], value: str) -> bool:
     """Whether `value` is the start of the dotted `fqn`, or a glob of all of it.
 
-    The names before the first one with a wildcard are taken literally; from there on, the glob covers the rest, dots
-    included, and has no more names than `fqn`.
+    The names before the first one with a wildcard are taken literally; from there on,
+    the glob covers the rest, dots included, and has no more names than `fqn`.
     """
     names = ".".join(fqn).split(".")
     wanted = value.split(".")
     if len(wanted) > len(names):
         return False
-    literal = next((index for index, name in enumerate(wanted) if is_glob(name)), len(wanted))
+    literal = next(
+        (index for index, name in enumerate(wanted) if is_glob(name)), len(wanted)
+    )
     if names[:literal] != wanted[:literal]:
         return False
-    return literal == len(wanted) or fnmatchcase(".".join(names[literal:]), ".".join(wanted[literal:]))
+    return literal == len(wanted) or fnmatchcase(
+        ".".join(names[literal:]), ".".join(wanted[literal:])
+    )
 
 
 def is_glob(name: str) -> bool:
-    """Whether a value of a selector has wildcards, so that it may stand for several names."""
+    """Whether a value of a selector has wildcards, so that it may stand for several
+    names."""
     return any(character in name for character in "*?[]")
 
 
 def _matches_path(node: GraphNode, criterion: Criterion) -> bool:
     """By the file, or by a folder that it is in, at any depth; both may be globs.
 
-    `**` means any folders, none included. A glob that ends in it means folders only, as in pathlib.
+    `**` means any folders, none included. A glob that ends in it means folders only, as
+    in pathlib.
     """
     if node.is_appended:
         return False
@@ -316,19 +413,29 @@ def _matches_parts(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
     if not pattern:
         return not parts
     if pattern[0] == "**":
-        return any(_matches_parts(parts[skipped:], pattern[1:]) for skipped in range(len(parts) + 1))
-    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches_parts(parts[1:], pattern[1:])
+        return any(
+            _matches_parts(parts[skipped:], pattern[1:])
+            for skipped in range(len(parts) + 1)
+        )
+    return (
+        bool(parts)
+        and fnmatchcase(parts[0], pattern[0])
+        and _matches_parts(parts[1:], pattern[1:])
+    )
 
 
 def _matches_file(node: GraphNode, criterion: Criterion) -> bool:
     if node.is_appended:
         return False
     path = PurePosixPath(node.path)
-    return fnmatchcase(path.name, criterion.value) or fnmatchcase(path.stem, criterion.value)
+    return fnmatchcase(path.name, criterion.value) or fnmatchcase(
+        path.stem, criterion.value
+    )
 
 
 def _matches_config(node: GraphNode, criterion: Criterion) -> bool:
-    """By the value under the key, or by a member of it where it is a list. No globs, as in dbt."""
+    """By the value under the key, or by a member of it where it is a list. No globs, as
+    in dbt."""
     return any(
         _is_value(member, criterion.value)
         for value in _values_at(node.config, criterion.key.split("."))
@@ -337,7 +444,8 @@ def _matches_config(node: GraphNode, criterion: Criterion) -> bool:
 
 
 def _values_at(value: object, names: Sequence[str]) -> Iterable[object]:
-    """The values under a dotted key; several, if keys of the mappings contain dots themselves."""
+    """The values under a dotted key; several, if keys of the mappings contain dots
+    themselves."""
     if not names:
         yield value
     elif isinstance(value, Mapping):
@@ -362,15 +470,23 @@ TEST_TYPES = ("data", "generic", "singular")
 
 
 def _is_of_type(node: GraphNode, value: str) -> bool:
-    return value == ("singular" if node.config["test"] == "sql" else "generic") or value == "data"
+    return (
+        value == ("singular" if node.config["test"] == "sql" else "generic")
+        or value == "data"
+    )
 
 
-STATES = ("new", "modified", *(f"modified.{part}" for part in ("body", "configs", "contract", "macros")))
+STATES = (
+    "new",
+    "modified",
+    *(f"modified.{part}" for part in ("body", "configs", "contract", "macros")),
+)
 """What a node may be, compared with another version of the project."""
 
 
 RESULTS = ("success", "error", "skipped", "pass", "no_rows", "warn", "fail")
-"""What an earlier command may have said of a node: the first three of a model, all but `success` of a data test."""
+"""What an earlier command may have said of a node: the first three of a model, all but
+`success` of a data test."""
 
 SELECTOR = "selector"
 """The method that names an entry of selectors.yml."""
@@ -386,7 +502,9 @@ def _uses(expression: Expression, method: str) -> bool:
         case Criterion():
             return expression.method == method
         case NamedSelector():
-            return expression.criterion.method == method or _uses(expression.expression, method)
+            return expression.criterion.method == method or _uses(
+                expression.expression, method
+            )
         case Intersection() | Union():
             return any(_uses(part, method) for part in expression.parts)
         case SetDifference():
@@ -403,9 +521,17 @@ METHODS: Mapping[str, Callable[[GraphNode, Criterion], bool]] = {
     "resource_type": lambda node, criterion: node.resource_type == criterion.value,
     "result": lambda node, criterion: criterion.value in (node.results or ()),
     "state": lambda node, criterion: criterion.value in (node.states or ()),
-    "stream": lambda node, criterion: node.resource_type == "stream" and fnmatchcase(node.name, criterion.value),
-    "tag": lambda node, criterion: any(fnmatchcase(tag, criterion.value) for tag in node.tags),
-    "test_name": lambda node, criterion: node.resource_type == "test" and node.config["test"] == criterion.value,
-    "test_type": lambda node, criterion: node.resource_type == "test" and _is_of_type(node, criterion.value),
+    "stream": lambda node, criterion: (
+        node.resource_type == "stream" and fnmatchcase(node.name, criterion.value)
+    ),
+    "tag": lambda node, criterion: any(
+        fnmatchcase(tag, criterion.value) for tag in node.tags
+    ),
+    "test_name": lambda node, criterion: (
+        node.resource_type == "test" and node.config["test"] == criterion.value
+    ),
+    "test_type": lambda node, criterion: (
+        node.resource_type == "test" and _is_of_type(node, criterion.value)
+    ),
 }
 """The selector methods, by the word before the colon."""

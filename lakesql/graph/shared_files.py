@@ -1,4 +1,5 @@
-"""Streams that move or delete their files once they are read, and who else reads these."""
+"""Streams that move or delete their files once they are read, and who else reads
+these."""
 
 from __future__ import annotations
 
@@ -14,12 +15,16 @@ from lakesql.stream.stream import Stream
 
 
 def check_shared_files(
-    target: Target, models: Iterable[Model], streams: Mapping[str, Stream], directory: Path
+    target: Target,
+    models: Iterable[Model],
+    streams: Mapping[str, Stream],
+    directory: Path,
 ) -> Iterator[Problem]:
-    """Files that one model takes away, and that another one reads, or the same one by another stream (`files-shared`).
+    """Files that one model takes away, and that another one reads, or the same one by
+    another stream (`files-shared`).
 
-    Which files a stream reads, its connection on this target says; the project is in `directory`. Two patterns that may
-    mean one file share it.
+    Which files a stream reads, its connection on this target says; the project is in
+    `directory`. Two patterns that may mean one file share it.
     """
     readers: dict[str, list[str]] = {}
     for model in models:
@@ -27,17 +32,31 @@ def check_shared_files(
             readers.setdefault(reference.name, []).append(model.name)
     if all(stream.after == "leave" for stream in streams.values()):
         return
-    globs = {name: _glob(target, streams[name], directory) for name in readers if name in streams}
+    globs = {
+        name: _glob(target, streams[name], directory)
+        for name in readers
+        if name in streams
+    }
     for name, glob in globs.items():
         stream = streams[name]
         if stream.after == "leave" or glob is None:
             continue
-        sharing = [other for other, its in globs.items() if its is not None and (other == name or may_share(glob, its))]
-        every = [(model, other) for other in sharing for model in dict.fromkeys(readers[other])]
+        sharing = [
+            other
+            for other, its in globs.items()
+            if its is not None and (other == name or may_share(glob, its))
+        ]
+        every = [
+            (model, other)
+            for other in sharing
+            for model in dict.fromkeys(readers[other])
+        ]
         others = [each for each in every if each != (readers[name][0], name)]
         if others:
             does = "moves" if stream.after == "archive" else "deletes"
-            said = ", ".join(f"model '{model}' (stream '{other}')" for model, other in others)
+            said = ", ".join(
+                f"model '{model}' (stream '{other}')" for model, other in others
+            )
             yield Problem(
                 "files-shared",
                 f"Stream '{name}' {does} its files once model '{readers[name][0]}' has their records, and they are "

@@ -11,9 +11,11 @@ from lakesql.modes.all_modes import MAINTENANCE
 
 
 def graph_with_tasks(manifest: Manifest) -> Graph:
-    """The graph with the tasks that maintain the models' tables, each a reader of its model.
+    """The graph with the tasks that maintain the models' tables, each a reader of its
+    model.
 
-    They are many, and no part of a model: who does not ask for them need not wait for them.
+    They are many, and no part of a model: who does not ask for them need not wait for
+    them.
     """
     graph = manifest.graph
     nodes, readers = dict(graph.nodes), dict(graph.readers)

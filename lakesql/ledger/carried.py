@@ -1,10 +1,12 @@
-"""The newest ledger entries in a property of their table, where the catalog shows no snapshot but the newest one.
+"""The newest ledger entries in a property of their table, where the catalog shows no
+snapshot but the newest one.
 
-Nessie does so: an entry is out of sight as soon as a commit without one comes, such as a rewrite of data files or
-somebody else's INSERT. So each commit with an entry also sets the property `lakesql.ledger`, and every later commit,
-whoever makes it, carries the property on. It holds the snapshots of the entries as they were, less their files, by
-model. It is looked at behind the snapshots that the table has. A snapshot that is newer than the table's head is passed
-over: the table was rolled back behind it.
+Nessie does so: an entry is out of sight as soon as a commit without one comes, such as
+a rewrite of data files or somebody else's INSERT. So each commit with an entry also
+sets the property `lakesql.ledger`, and every later commit, whoever makes it, carries
+the property on. It holds the snapshots of the entries as they were, less their files,
+by model. It is looked at behind the snapshots that the table has. A snapshot that is
+newer than the table's head is passed over: the table was rolled back behind it.
 """
 
 from __future__ import annotations
@@ -24,40 +26,62 @@ _KEPT = ("snapshot-id", "sequence-number", "timestamp-ms", "summary")
 
 
 def shows_newest_alone(properties: Mapping[str, str]) -> bool:
-    """Whether the catalog of the table with these properties shows its newest snapshot and no other."""
+    """Whether the catalog of the table with these properties shows its newest snapshot
+    and no other."""
     return any(key.startswith(_OF_NESSIE) for key in properties)
 
 
 def may_carry(properties: str) -> bool:
-    """The same, or whether it carries something, by a text that has all of its properties; true rather than false."""
+    """The same, or whether it carries something, by a text that has all of its
+    properties; true rather than false."""
     return _OF_NESSIE in properties or CARRIED_PROPERTY in properties
 
 
 def carry(properties: Mapping[str, str], facts: Mapping[str, Any]) -> dict[str, str]:
-    """The property to be set in the commit of a snapshot with an entry, which `facts` describe in Iceberg's JSON.
+    """The property to be set in the commit of a snapshot with an entry, which `facts`
+    describe in Iceberg's JSON.
 
-    Nothing is to be set where the catalog shows all snapshots, or where there is no entry.
+    Nothing is to be set where the catalog shows all snapshots, or where there is no
+    entry.
     """
     model = facts["summary"].get(LEDGER_MODEL)
     if model is None or not shows_newest_alone(properties):
         return {}
-    carried = {**_decode(properties), model: {key: facts[key] for key in _KEPT if key in facts}}
+    carried = {
+        **_decode(properties),
+        model: {key: facts[key] for key in _KEPT if key in facts},
+    }
     return {CARRIED_PROPERTY: json.dumps(carried, separators=(",", ":"))}
 
 
-def carried_facts(properties: Mapping[str, str], head_sequence: int) -> Iterator[Mapping[str, Any]]:
-    """The snapshots that a table's property carries, in Iceberg's JSON, the newest first.
+def carried_facts(
+    properties: Mapping[str, str], head_sequence: int
+) -> Iterator[Mapping[str, Any]]:
+    """The snapshots that a table's property carries, in Iceberg's JSON, the newest
+    first.
 
     `head_sequence` is the sequence number of the table's current snapshot.
     """
-    found = [facts for facts in _decode(properties).values() if _sequence(facts) <= head_sequence]
+    found = [
+        facts
+        for facts in _decode(properties).values()
+        if _sequence(facts) <= head_sequence
+    ]
     yield from sorted(found, key=_sequence, reverse=True)
 
 
 def carried_in(metadata: Mapping[str, Any]) -> tuple[Snapshot, ...]:
-    """The snapshots that a table carries by its metadata, in Iceberg's JSON, the newest first."""
+    """The snapshots that a table carries by its metadata, in Iceberg's JSON, the newest
+    first."""
     head = metadata.get("current-snapshot-id")
-    sequence = next((_sequence(each) for each in metadata.get("snapshots", ()) if each["snapshot-id"] == head), -1)
+    sequence = next(
+        (
+            _sequence(each)
+            for each in metadata.get("snapshots", ())
+            if each["snapshot-id"] == head
+        ),
+        -1,
+    )
     found = carried_facts(metadata.get("properties") or {}, sequence)
     return tuple(map(snapshot_of, found))
 
@@ -67,7 +91,8 @@ def _sequence(facts: Mapping[str, Any]) -> int:
 
 
 def _decode(properties: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
-    """What the property holds; nothing where it holds something else, which leaves the ledger to the snapshots."""
+    """What the property holds; nothing where it holds something else, which leaves the
+    ledger to the snapshots."""
     try:
         found: Any = json.loads(properties.get(CARRIED_PROPERTY, "{}"))
     except ValueError:
@@ -80,7 +105,9 @@ def _decode(properties: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
 def _is_snapshot(facts: Any) -> bool:
     return (
         isinstance(facts, dict)
-        and all(isinstance(facts.get(key), int) for key in ("snapshot-id", "timestamp-ms"))
+        and all(
+            isinstance(facts.get(key), int) for key in ("snapshot-id", "timestamp-ms")
+        )
         and isinstance(facts.get("sequence-number", 0), int)
         and isinstance(facts.get("summary"), dict)
     )

@@ -1,1 +1,2 @@
-"""Columns of the whole project and the edges between them: which are made of which, through all models. Pure."""
+"""Columns of the whole project and the edges between them: which are made of which,
+through all models. Pure."""

@@ -1,4 +1,5 @@
-"""The lineage of a model in which views are what they are made of: a view has no rows of its own. Pure."""
+"""The lineage of a model in which views are what they are made of: a view has no rows
+of its own. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +11,29 @@ from lakesql.graph.manifest import Manifest
 from lakesql.select.lineage_edges import through
 
 
-def without_views(manifest: Manifest, compiled: CompiledFiles, lineage: ModelLineage) -> ModelLineage:
+def without_views(
+    manifest: Manifest, compiled: CompiledFiles, lineage: ModelLineage
+) -> ModelLineage:
     """The lineage in which the columns of a view are those that it is made of."""
 
     def resolved(sources: Iterable[SourceColumn]) -> tuple[SourceColumn, ...]:
-        return tuple(dict.fromkeys(each for source in sources for each in _behind(manifest, compiled, source)))
+        return tuple(
+            dict.fromkeys(
+                each
+                for source in sources
+                for each in _behind(manifest, compiled, source)
+            )
+        )
 
-    columns = tuple(MadeColumn(column.name, resolved(column.sources)) for column in lineage.columns)
+    columns = tuple(
+        MadeColumn(column.name, resolved(column.sources)) for column in lineage.columns
+    )
     return ModelLineage(columns, resolved(lineage.rows))
 
 
-def _behind(manifest: Manifest, compiled: CompiledFiles, source: SourceColumn) -> Iterator[SourceColumn]:
+def _behind(
+    manifest: Manifest, compiled: CompiledFiles, source: SourceColumn
+) -> Iterator[SourceColumn]:
     type_, _, name = source.node.partition(".")
     model = manifest.models.get(name) if type_ == "model" else None
     if model is None or model.config.is_stored or name in manifest.deferred:
@@ -28,7 +41,11 @@ def _behind(manifest: Manifest, compiled: CompiledFiles, source: SourceColumn) -
         return
     known = compiled.known(name)
     columns = known.lineage.columns if known is not None else ()
-    of_column = (column for column in columns if column.name.lower() == source.column.lower())
+    of_column = (
+        column for column in columns if column.name.lower() == source.column.lower()
+    )
     for each in (each for column in of_column for each in column.sources):
-        for node, column, kind in through(frozenset({(each.node, each.column, each.kind)}), source.kind):
+        for node, column, kind in through(
+            frozenset({(each.node, each.column, each.kind)}), source.kind
+        ):
             yield from _behind(manifest, compiled, SourceColumn(node, column, kind))

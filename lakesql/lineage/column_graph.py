@@ -1,4 +1,5 @@
-"""The columns of streams, seeds, tables of others and models, and the edges between them."""
+"""The columns of streams, seeds, tables of others and models, and the edges between
+them."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ Direction = Literal["upstream", "downstream"]
 
 @dataclass(frozen=True, slots=True)
 class ColumnNode:
-    """A stream, a seed, a model or a table of others. `columns` are the types of its columns by their names, '' where a
-    type is not known; `is_open`: it has columns that are not known too."""
+    """A stream, a seed, a model or a table of others. `columns` are the types of its
+    columns by their names, '' where a type is not known; `is_open`: it has columns that
+    are not known too."""
 
     id: str
     name: str
@@ -33,12 +35,17 @@ class ColumnNode:
     @property
     def label(self) -> str:
         """What the command line calls it: a model by its name alone."""
-        return self.name if self.resource_type == "model" else f"{self.resource_type}:{self.name}"
+        return (
+            self.name
+            if self.resource_type == "model"
+            else f"{self.resource_type}:{self.name}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnEdge:
-    """`made` is made of `source`, in the way `kind`; where `made` has no column, `source` decides about its rows."""
+    """`made` is made of `source`, in the way `kind`; where `made` has no column,
+    `source` decides about its rows."""
 
     source: ColumnKey
     made: ColumnKey
@@ -47,8 +54,8 @@ class ColumnEdge:
 
 @dataclass(frozen=True, slots=True)
 class ColumnGraph:
-    """The nodes by their ids, the edges between columns by what they lead to and by what they come from, and by node
-    those that decide which rows it has."""
+    """The nodes by their ids, the edges between columns by what they lead to and by
+    what they come from, and by node those that decide which rows it has."""
 
     nodes: Mapping[str, ColumnNode]
     into: Mapping[ColumnKey, Sequence[ColumnEdge]]
@@ -58,14 +65,24 @@ class ColumnGraph:
     def spelled(self, key: ColumnKey) -> str:
         """A column as its node spells it."""
         id_, column = key
-        return next((name for name in self.nodes[id_].columns if name.lower() == column), column)
+        return next(
+            (name for name in self.nodes[id_].columns if name.lower() == column), column
+        )
 
 
 def build_column_graph(manifest: Manifest, compiled: CompiledFiles) -> ColumnGraph:
     """The graph of all models that are known to be right."""
-    lineages = {name: known.lineage for name in manifest.models if (known := compiled.known(name)) is not None}
+    lineages = {
+        name: known.lineage
+        for name in manifest.models
+        if (known := compiled.known(name)) is not None
+    }
     nodes = {node.id: node for node in _declared(manifest, compiled, lineages)}
-    edges = [edge for name, lineage in lineages.items() for edge in _edges(node_id("model", name), lineage)]
+    edges = [
+        edge
+        for name, lineage in lineages.items()
+        for edge in _edges(node_id("model", name), lineage)
+    ]
     _add_read(nodes, edges)
     into: dict[ColumnKey, list[ColumnEdge]] = {}
     out_of: dict[ColumnKey, list[ColumnEdge]] = {}
@@ -81,11 +98,16 @@ def build_column_graph(manifest: Manifest, compiled: CompiledFiles) -> ColumnGra
 
 
 def _add_read(nodes: dict[str, ColumnNode], edges: Sequence[ColumnEdge]) -> None:
-    """Adds the tables that are none of the project's, and columns that are read and not declared: fields of `_record`
-    and `_change`, and those of a node whose columns are not known."""
+    """Adds the tables that are none of the project's, and columns that are read and not
+    declared: fields of `_record` and `_change`, and those of a node whose columns are
+    not known."""
     read: dict[str, dict[str, str]] = {}
     for id_, column in (edge.source for edge in edges):
-        known = {name.lower() for name in nodes[id_].columns} if id_ in nodes else frozenset()
+        known = (
+            {name.lower() for name in nodes[id_].columns}
+            if id_ in nodes
+            else frozenset()
+        )
         if column not in known:
             read.setdefault(id_, {})[column] = ""
     for id_, columns in read.items():
@@ -100,15 +122,29 @@ def _declared(
 ) -> Iterator[ColumnNode]:
     for stream in manifest.streams.values():
         columns = {column.name: column.type for column in stream.columns}
-        yield ColumnNode(node_id("stream", stream.name), stream.name, "stream", columns, is_open=not columns)
+        yield ColumnNode(
+            node_id("stream", stream.name),
+            stream.name,
+            "stream",
+            columns,
+            is_open=not columns,
+        )
     for seed in manifest.seeds.values():
         columns = {column.name: column.type for column in seed.columns}
         yield ColumnNode(node_id("seed", seed.name), seed.name, "seed", columns)
     for name in manifest.models:
         known = compiled.known(name)
-        types = {it.name: it.type for it in known.columns or ()} if known is not None else {}
+        types = (
+            {it.name: it.type for it in known.columns or ()}
+            if known is not None
+            else {}
+        )
         made = lineages.get(name, ModelLineage()).columns
-        columns = {column.name: types.get(column.name, "") for column in made if column.name != "*"}
+        columns = {
+            column.name: types.get(column.name, "")
+            for column in made
+            if column.name != "*"
+        }
         is_open = known is None or any(column.name == "*" for column in made)
         yield ColumnNode(node_id("model", name), name, "model", columns, is_open)
 
@@ -126,10 +162,11 @@ def _key(source: SourceColumn) -> ColumnKey:
 
 
 def find_column(graph: ColumnGraph, word: str) -> tuple[ColumnNode, str | None]:
-    """The node and the column that `orders.amount`, `stream:orders` or `table:lake.shop.prices.price` means.
+    """The node and the column that `orders.amount`, `stream:orders` or
+    `table:lake.shop.prices.price` means.
 
-    A name alone is that of a model or a seed, else of a stream. Raises `UsageError` (`unknown-model`,
-    `unknown-column`) with the nearest name.
+    A name alone is that of a model or a seed, else of a stream. Raises `UsageError`
+    (`unknown-model`, `unknown-column`) with the nearest name.
     """
     type_, _, path = word.rpartition(":")
     for id_, column in _readings(type_, path):
@@ -138,14 +175,24 @@ def find_column(graph: ColumnGraph, word: str) -> tuple[ColumnNode, str | None]:
             continue
         if column is None or column.lower() in (name.lower() for name in node.columns):
             return node, column.lower() if column is not None else None
-        if node.is_open and any(key == (id_, column.lower()) for key in (*graph.into, *graph.out_of)):
+        if node.is_open and any(
+            key == (id_, column.lower()) for key in (*graph.into, *graph.out_of)
+        ):
             return node, column.lower()
         what = f"'{node.label}' has no column '{column}'."
-        raise UsageError.of("unknown-column", what, fix=did_you_mean(column, node.columns))
+        raise UsageError.of(
+            "unknown-column", what, fix=did_you_mean(column, node.columns)
+        )
     nodes = [node for node in graph.nodes.values() if type_ in ("", node.resource_type)]
-    named = word if any(node.name == path for node in nodes) or type_ == "table" else word.partition(".")[0]
+    named = (
+        word
+        if any(node.name == path for node in nodes) or type_ == "table"
+        else word.partition(".")[0]
+    )
     fix = did_you_mean(named, [node.label for node in nodes])
-    raise UsageError.of("unknown-model", f"Nothing in the project is called '{word}'.", fix=fix)
+    raise UsageError.of(
+        "unknown-model", f"Nothing in the project is called '{word}'.", fix=fix
+    )
 
 
 def _readings(type_: str, path: str) -> Iterator[tuple[str, str | None]]:
@@ -157,17 +204,23 @@ def _readings(type_: str, path: str) -> Iterator[tuple[str, str | None]]:
             yield f"{each}.{name}", column
 
 
-def trace(graph: ColumnGraph, start: ColumnKey, direction: Direction) -> tuple[ColumnEdge, ...]:
-    """All edges between a column and what it is made of, or what is made of it; each once, the nearest first.
+def trace(
+    graph: ColumnGraph, start: ColumnKey, direction: Direction
+) -> tuple[ColumnEdge, ...]:
+    """All edges between a column and what it is made of, or what is made of it; each
+    once, the nearest first.
 
-    What only decides about rows is there where it leads from or to the column itself or one on the way; it is not
-    followed, as else everything would be made of almost everything.
+    What only decides about rows is there where it leads from or to the column itself or
+    one on the way; it is not followed, as else everything would be made of almost
+    everything.
     """
     found: dict[ColumnEdge, None] = {}
     seen, waiting = {start}, [start]
     while waiting:
         key = waiting.pop(0)
-        for edge in (graph.into if direction == "upstream" else graph.out_of).get(key, ()):
+        for edge in (graph.into if direction == "upstream" else graph.out_of).get(
+            key, ()
+        ):
             found[edge] = None
             other = edge.source if direction == "upstream" else edge.made
             if other not in seen and other[1]:

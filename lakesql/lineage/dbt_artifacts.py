@@ -1,4 +1,5 @@
-"""The project as dbt's `manifest.json` and `catalog.json`, for catalogs of data that read dbt's files. Pure."""
+"""The project as dbt's `manifest.json` and `catalog.json`, for catalogs of data that
+read dbt's files. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +21,11 @@ CATALOG_SCHEMA = "https://schemas.getdbt.com/dbt/catalog/v1.json"
 DBT_VERSION = "1.10.0"
 """The version of dbt whose files these are like."""
 
-MATERIALIZED: Mapping[str, str] = {"view": "view", "table": "table", "materialized_view": "materialized_view"}
+MATERIALIZED: Mapping[str, str] = {
+    "view": "view",
+    "table": "table",
+    "materialized_view": "materialized_view",
+}
 """What dbt calls a mode. All others add to a table, or change it: `incremental`."""
 
 FILES = "files"
@@ -29,22 +34,48 @@ FILES = "files"
 Artifact = dict[str, Any]
 
 
-def dbt_manifest(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], at: str) -> Artifact:
-    """dbt's `manifest.json`: models and seeds as its nodes, streams as its sources. `selects` are those of all models.
+def dbt_manifest(
+    manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], at: str
+) -> Artifact:
+    """dbt's `manifest.json`: models and seeds as its nodes, streams as its sources.
+    `selects` are those of all models.
 
-    Tests, expectations and maintenance are not in it, nor the lineage of columns, of which dbt's file knows nothing.
+    Tests, expectations and maintenance are not in it, nor the lineage of columns, of
+    which dbt's file knows nothing.
     """
     nodes = _nodes(manifest, compiled, selects)
-    sources = {_source_id(manifest, stream): _source(manifest, stream) for stream in manifest.streams.values()}
-    depends = {id_: node["depends_on"]["nodes"] for id_, node in nodes.items() if "depends_on" in node}
-    parents = {**{id_: depends.get(id_, []) for id_ in nodes}, **{id_: [] for id_ in sources}}
+    sources = {
+        _source_id(manifest, stream): _source(manifest, stream)
+        for stream in manifest.streams.values()
+    }
+    depends = {
+        id_: node["depends_on"]["nodes"]
+        for id_, node in nodes.items()
+        if "depends_on" in node
+    }
+    parents = {
+        **{id_: depends.get(id_, []) for id_ in nodes},
+        **{id_: [] for id_ in sources},
+    }
     children: dict[str, list[str]] = {id_: [] for id_ in parents}
     for id_, above in parents.items():
         for each in above:
             children[each].append(id_)
-    empty = ("macros", "docs", "exposures", "metrics", "groups", "selectors", "disabled", "semantic_models")
+    empty = (
+        "macros",
+        "docs",
+        "exposures",
+        "metrics",
+        "groups",
+        "selectors",
+        "disabled",
+        "semantic_models",
+    )
     return {
-        "metadata": {**_metadata(manifest, MANIFEST_SCHEMA, at), "project_name": _project(manifest)}
+        "metadata": {
+            **_metadata(manifest, MANIFEST_SCHEMA, at),
+            "project_name": _project(manifest),
+        }
         | {"adapter_type": "spark"},
         "nodes": nodes,
         "sources": sources,
@@ -54,15 +85,23 @@ def dbt_manifest(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[s
     }
 
 
-def dbt_catalog(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], at: str) -> Artifact:
-    """dbt's `catalog.json`: the columns of each table, as far as they are known without Spark."""
+def dbt_catalog(
+    manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], at: str
+) -> Artifact:
+    """dbt's `catalog.json`: the columns of each table, as far as they are known without
+    Spark."""
     nodes = {}
     for node in _of_tables(manifest):
-        table, columns = _table(manifest, node), _columns(manifest, compiled, selects, node)
+        table, columns = (
+            _table(manifest, node),
+            _columns(manifest, compiled, selects, node),
+        )
         nodes[_id(manifest, node.id)] = {
             "unique_id": _id(manifest, node.id),
             "metadata": {
-                "type": "VIEW" if _materialized(manifest, node) == "view" else "BASE TABLE",
+                "type": "VIEW"
+                if _materialized(manifest, node) == "view"
+                else "BASE TABLE",
                 "database": table.catalog,
                 "schema": table.namespace,
                 "name": table.name,
@@ -80,11 +119,19 @@ def dbt_catalog(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[st
             },
             "stats": {},
         }
-    return {"metadata": _metadata(manifest, CATALOG_SCHEMA, at), "nodes": nodes, "sources": {}, "errors": None}
+    return {
+        "metadata": _metadata(manifest, CATALOG_SCHEMA, at),
+        "nodes": nodes,
+        "sources": {},
+        "errors": None,
+    }
 
 
 def _metadata(manifest: Manifest, schema: str, at: str) -> Artifact:
-    id_ = uuid5(NAMESPACE_URL, f"urn:lakesql:{manifest.settings.name}:{manifest.target.name}:{at}")
+    id_ = uuid5(
+        NAMESPACE_URL,
+        f"urn:lakesql:{manifest.settings.name}:{manifest.target.name}:{at}",
+    )
     return {
         "dbt_schema_version": schema,
         "dbt_version": DBT_VERSION,
@@ -98,11 +145,17 @@ def _metadata(manifest: Manifest, schema: str, at: str) -> Artifact:
 
 
 def _of_tables(manifest: Manifest) -> list[GraphNode]:
-    found = (node for node in manifest.graph.nodes.values() if node.resource_type in ("model", "seed"))
+    found = (
+        node
+        for node in manifest.graph.nodes.values()
+        if node.resource_type in ("model", "seed")
+    )
     return sorted(found, key=lambda node: node.id)
 
 
-def _nodes(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select]) -> dict[str, Artifact]:
+def _nodes(
+    manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select]
+) -> dict[str, Artifact]:
     return {
         _id(manifest, node.id): _seed(manifest, compiled, selects, node)
         if node.resource_type == "seed"
@@ -111,7 +164,12 @@ def _nodes(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Se
     }
 
 
-def _common(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], node: GraphNode) -> Artifact:
+def _common(
+    manifest: Manifest,
+    compiled: CompiledFiles,
+    selects: Mapping[str, Select],
+    node: GraphNode,
+) -> Artifact:
     table, source = _table(manifest, node), manifest.texts.get(node.path, "")
     folder = node.path.partition("/")[0]
     tags, meta = sorted(node.tags), node.config.get("meta", {})
@@ -125,9 +183,16 @@ def _common(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, S
         "path": node.path.removeprefix(f"{folder}/"),
         "original_file_path": node.path,
         "unique_id": _id(manifest, node.id),
-        "fqn": [_project(manifest), *node.fqn[1:]] if len(node.fqn) > 1 else [_project(manifest), *node.fqn],
+        "fqn": [_project(manifest), *node.fqn[1:]]
+        if len(node.fqn) > 1
+        else [_project(manifest), *node.fqn],
         "checksum": {"name": "sha256", "checksum": sha256(source.encode()).hexdigest()},
-        "config": {"enabled": True, "materialized": _materialized(manifest, node), "tags": tags, "meta": meta},
+        "config": {
+            "enabled": True,
+            "materialized": _materialized(manifest, node),
+            "tags": tags,
+            "meta": meta,
+        },
         "tags": tags,
         "meta": meta,
         "description": _description(manifest, node),
@@ -136,16 +201,41 @@ def _common(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, S
     }
 
 
-def _seed(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], node: GraphNode) -> Artifact:
-    return {**_common(manifest, compiled, selects, node), "depends_on": {"macros": [], "nodes": []}, "raw_code": ""}
+def _seed(
+    manifest: Manifest,
+    compiled: CompiledFiles,
+    selects: Mapping[str, Select],
+    node: GraphNode,
+) -> Artifact:
+    return {
+        **_common(manifest, compiled, selects, node),
+        "depends_on": {"macros": [], "nodes": []},
+        "raw_code": "",
+    }
 
 
-def _model(manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], node: GraphNode) -> Artifact:
+def _model(
+    manifest: Manifest,
+    compiled: CompiledFiles,
+    selects: Mapping[str, Select],
+    node: GraphNode,
+) -> Artifact:
     model = manifest.models[node.name]
-    streams = [name for name in _names(model.facts.streams) if reads_model(manifest, name) is None]
-    tables = [name for name in _names(model.facts.streams) if reads_model(manifest, name) is not None]
+    streams = [
+        name
+        for name in _names(model.facts.streams)
+        if reads_model(manifest, name) is None
+    ]
+    tables = [
+        name
+        for name in _names(model.facts.streams)
+        if reads_model(manifest, name) is not None
+    ]
     refs = [*_names(model.facts.refs), *tables]
-    above = [_id(manifest, node_id("seed" if name in manifest.seeds else "model", name)) for name in refs]
+    above = [
+        _id(manifest, node_id("seed" if name in manifest.seeds else "model", name))
+        for name in refs
+    ]
     above += [_source_id(manifest, manifest.streams[name]) for name in streams]
     text = selects[node.name].query.sql.strip()
     return {
@@ -183,7 +273,10 @@ def _description(manifest: Manifest, node: GraphNode) -> str:
 
 
 def _columns(
-    manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], node: GraphNode
+    manifest: Manifest,
+    compiled: CompiledFiles,
+    selects: Mapping[str, Select],
+    node: GraphNode,
 ) -> tuple[Column, ...]:
     if node.resource_type == "seed":
         return manifest.seeds[node.name].columns

@@ -1,4 +1,5 @@
-"""What batches read, as OpenLineage's datasets: what these are called, and which part of them was read. Pure."""
+"""What batches read, as OpenLineage's datasets: what these are called, and which part
+of them was read. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from lakesql.stream.stream import Column
 
 @dataclass(frozen=True, slots=True)
 class PartitionRange:
-    """What is read of a partition: the first offset, None where it is not known, and the one behind the last."""
+    """What is read of a partition: the first offset, None where it is not known, and
+    the one behind the last."""
 
     partition: str
     begin: int | None
@@ -28,10 +30,11 @@ class PartitionRange:
 
 @dataclass(frozen=True, slots=True)
 class LineageInput:
-    """A dataset that is read, and what of it: offsets of partitions, or a position before and one behind, as JSON.
+    """A dataset that is read, and what of it: offsets of partitions, or a position
+    before and one behind, as JSON.
 
-    `stream` is the one that reads it, if one does. `table` is its name in the catalog, '' of what is no table, and
-    `snapshot` the one that is read.
+    `stream` is the one that reads it, if one does. `table` is its name in the catalog,
+    '' of what is no table, and `snapshot` the one that is read.
     """
 
     dataset: Dataset
@@ -44,50 +47,70 @@ class LineageInput:
     snapshot: str = ""
 
 
-def inputs_of(facts: LineageFacts, job: LineageJob | None, reads: Sequence[ReadRange]) -> tuple[LineageInput, ...]:
-    """The datasets of what a batch of a job reads. One that several streams read stands once for each."""
+def inputs_of(
+    facts: LineageFacts, job: LineageJob | None, reads: Sequence[ReadRange]
+) -> tuple[LineageInput, ...]:
+    """The datasets of what a batch of a job reads. One that several streams read stands
+    once for each."""
     if job is not None and any(each.name.isdecimal() for each in reads):
-        # Of a stream that a SELECT joins with itself Spark has two positions, and none has its name.
+        # Of a stream that a SELECT joins with itself Spark has two positions, and none
+        # has its name.
         reads = [ReadRange(name, "", "") for name in job.streams]
     return tuple(found for each in reads for found in _input_of(facts, each))
 
 
 def _input_of(facts: LineageFacts, read: ReadRange) -> Iterator[LineageInput]:
     stream = facts.streams.get(read.name)
-    if stream is None:  # a table: of a model that is read as it grows, or one of those of a refresh
+    # a table: of a model that is read as it grows, or one of those of a refresh
+    if stream is None:
         table = facts.tables.get(node_id("model", read.name))
         name = str(table) if table is not None else read.name.replace("`", "")
         snapshot = read.after if read.after.isdecimal() else ""
         position = ("", "") if snapshot or not read.after else (read.before, read.after)
         columns = _columns_of(facts, name)
         dataset = table_dataset(facts.catalog, name, read.location)
-        yield LineageInput(dataset, columns, (), *position, table=name, snapshot=snapshot)
+        yield LineageInput(
+            dataset, columns, (), *position, table=name, snapshot=snapshot
+        )
         return
-    before, after = (json.loads(text) if text else None for text in (read.before, read.after))
+    before, after = (
+        json.loads(text) if text else None for text in (read.before, read.after)
+    )
     topics = tuple(after) if after is not None and is_places(after) else ()
     offsets, begins = offsets_of(after), offsets_of(before) or {}
     datasets = facts.sources[read.name].datasets(stream, topics)
     for number, dataset in enumerate(datasets):
         if offsets is None or len(topics) != len(datasets):
-            yield LineageInput(dataset, stream.columns, (), read.before, read.after, stream=read.name)
+            yield LineageInput(
+                dataset, stream.columns, (), read.before, read.after, stream=read.name
+            )
             continue
         topic = topics[number]
         partitions = _partitions(begins.get(topic, {}), offsets[topic])
         yield LineageInput(dataset, stream.columns, partitions, stream=read.name)
 
 
-def _partitions(begins: Mapping[str, int], ends: Mapping[str, int]) -> tuple[PartitionRange, ...]:
-    found = (PartitionRange(number, begins.get(number), end) for number, end in ends.items())
+def _partitions(
+    begins: Mapping[str, int], ends: Mapping[str, int]
+) -> tuple[PartitionRange, ...]:
+    found = (
+        PartitionRange(number, begins.get(number), end) for number, end in ends.items()
+    )
     return tuple(sorted(found, key=lambda each: (len(each.partition), each.partition)))
 
 
 def _columns_of(facts: LineageFacts, table: str) -> tuple[Column, ...]:
     """The columns of a table of the project, where these are known."""
-    return next((job.columns for job in facts.jobs.values() if str(job.table) == table), ())
+    return next(
+        (job.columns for job in facts.jobs.values() if str(job.table) == table), ()
+    )
 
 
-def datasets_of_node(facts: LineageFacts, node: str, inputs: Sequence[LineageInput]) -> tuple[Dataset, ...]:
-    """What a node of the column graph is called: as the batch's inputs are, else as it is known without its place."""
+def datasets_of_node(
+    facts: LineageFacts, node: str, inputs: Sequence[LineageInput]
+) -> tuple[Dataset, ...]:
+    """What a node of the column graph is called: as the batch's inputs are, else as it
+    is known without its place."""
     type_, _, name = node.partition(".")
     if type_ == "stream":
         read = dict.fromkeys(each.dataset for each in inputs if each.stream == name)
@@ -98,7 +121,8 @@ def datasets_of_node(facts: LineageFacts, node: str, inputs: Sequence[LineageInp
 
 
 def table_dataset(catalog: Catalog, table: str, location: str) -> Dataset:
-    """A table by the place of its files; by its name in the catalog where that is not known."""
+    """A table by the place of its files; by its name in the catalog where that is not
+    known."""
     return dataset_at(location) if location else symlink_of(catalog, table)
 
 

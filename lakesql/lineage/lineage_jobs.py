@@ -21,7 +21,8 @@ from lakesql.stream.stream import Column, Stream
 
 @dataclass(frozen=True, slots=True)
 class LineageJob:
-    """A model, or a seed, as a job of lineage. `sql` is what it selects, '' of a seed, which is made of a `file`."""
+    """A model, or a seed, as a job of lineage. `sql` is what it selects, '' of a seed,
+    which is made of a `file`."""
 
     name: str
     table: TableName
@@ -36,9 +37,11 @@ class LineageJob:
 
 @dataclass(frozen=True, slots=True)
 class LineageFacts:
-    """What is the same in all runs of a project on a target: its jobs by their names, and the streams that they read.
+    """What is the same in all runs of a project on a target: its jobs by their names,
+    and the streams that they read.
 
-    `sources` are what the streams are read from, `tables` the tables of models and seeds, by the ids of their nodes.
+    `sources` are what the streams are read from, `tables` the tables of models and
+    seeds, by the ids of their nodes.
     """
 
     project: str
@@ -51,19 +54,45 @@ class LineageFacts:
 
 
 def lineage_facts(
-    manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], namespace: str
+    manifest: Manifest,
+    compiled: CompiledFiles,
+    selects: Mapping[str, Select],
+    namespace: str,
 ) -> LineageFacts:
-    """The facts of the models of `selects`, and of the project's seeds. `namespace` is that of its jobs, '' where the
-    target says none."""
-    jobs = {name: _model_job(manifest, compiled, select) for name, select in selects.items()}
+    """The facts of the models of `selects`, and of the project's seeds. `namespace` is
+    that of its jobs, '' where the target says none."""
+    jobs = {
+        name: _model_job(manifest, compiled, select) for name, select in selects.items()
+    }
     for seed in manifest.seeds.values():
         file = str(manifest.directory / seed.path)
-        jobs[seed.name] = LineageJob(seed.name, seed.table, seed.properties.description, "", seed.columns, file=file)
-    connections, own = manifest.target.connections, project_files(str(manifest.directory))
-    sources = {name: connections.get(stream.connection, own) for name, stream in manifest.streams.items()}
-    tables = {node_id("model", name): model.table for name, model in manifest.models.items()}
-    tables |= {node_id("seed", name): seed.table for name, seed in manifest.seeds.items()}
-    tables |= {node_id("model", name): table for name, table in manifest.deferred.items() if name in manifest.models}
+        jobs[seed.name] = LineageJob(
+            seed.name,
+            seed.table,
+            seed.properties.description,
+            "",
+            seed.columns,
+            file=file,
+        )
+    connections, own = (
+        manifest.target.connections,
+        project_files(str(manifest.directory)),
+    )
+    sources = {
+        name: connections.get(stream.connection, own)
+        for name, stream in manifest.streams.items()
+    }
+    tables = {
+        node_id("model", name): model.table for name, model in manifest.models.items()
+    }
+    tables |= {
+        node_id("seed", name): seed.table for name, seed in manifest.seeds.items()
+    }
+    tables |= {
+        node_id("model", name): table
+        for name, table in manifest.deferred.items()
+        if name in manifest.models
+    }
     project = manifest.settings.name
     return LineageFacts(
         project=project,
@@ -76,7 +105,9 @@ def lineage_facts(
     )
 
 
-def _model_job(manifest: Manifest, compiled: CompiledFiles, select: Select) -> LineageJob:
+def _model_job(
+    manifest: Manifest, compiled: CompiledFiles, select: Select
+) -> LineageJob:
     model, known = select.model, compiled.known(select.model.name)
     made = known.lineage if known is not None else ModelLineage()
     return LineageJob(
@@ -92,12 +123,16 @@ def _model_job(manifest: Manifest, compiled: CompiledFiles, select: Select) -> L
 
 
 def table_columns(compiled: CompiledFiles, select: Select) -> tuple[Column, ...]:
-    """The columns of a model's table with their descriptions, those too that the mode adds; none where Spark's analyzer
-    alone knows them. A type that it alone knows is the empty text."""
+    """The columns of a model's table with their descriptions, those too that the mode
+    adds; none where Spark's analyzer alone knows them. A type that it alone knows is
+    the empty text."""
     known, properties = compiled.known(select.model.name), select.model.properties
     if known is None or known.columns is None:
         return ()
-    columns = [Column(it.name, it.type, description=properties.description_of(it.name)) for it in known.columns]
+    columns = [
+        Column(it.name, it.type, description=properties.description_of(it.name))
+        for it in known.columns
+    ]
     types = {column.name.lower(): column.type for column in columns}
     for added in select.writing.added:
         type_ = added.type or types.get(added.like.lower(), "")

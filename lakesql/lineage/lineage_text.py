@@ -6,24 +6,41 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from lakesql.lineage.column_graph import ColumnEdge, ColumnGraph, ColumnKey, ColumnNode, Direction, trace
+from lakesql.lineage.column_graph import (
+    ColumnEdge,
+    ColumnGraph,
+    ColumnKey,
+    ColumnNode,
+    Direction,
+    trace,
+)
 from lakesql.select.lineage_edges import direct_or_not
 
 _ARROWS: dict[Direction, str] = {"upstream": "<-", "downstream": "->"}
 
 
 def render_text(
-    graph: ColumnGraph, node: ColumnNode, columns: Sequence[str], directions: Sequence[Direction], *, with_rows: bool
+    graph: ColumnGraph,
+    node: ColumnNode,
+    columns: Sequence[str],
+    directions: Sequence[Direction],
+    *,
+    with_rows: bool,
 ) -> str:
-    """A tree for each column: what it is made of behind `<-`, what is made of it behind `->`."""
+    """A tree for each column: what it is made of behind `<-`, what is made of it behind
+    `->`."""
     lines: list[str] = []
     for column in columns:
         key = node.id, column
         kind = node.columns.get(graph.spelled(key), "")
-        lines.append(f"{node.label}.{graph.spelled(key)}" + (f"  {kind}" if kind else ""))
+        lines.append(
+            f"{node.label}.{graph.spelled(key)}" + (f"  {kind}" if kind else "")
+        )
         for direction in directions:
             lines += _tree(graph, key, direction, "  ", {key})
-    decides = graph.rows.get(node.id, ()) if with_rows and "upstream" in directions else ()
+    decides = (
+        graph.rows.get(node.id, ()) if with_rows and "upstream" in directions else ()
+    )
     if decides:
         lines.append(f"rows of {node.label}")
         lines += [f"  <- {_named(graph, edge.source)}  {edge.kind}" for edge in decides]
@@ -31,9 +48,14 @@ def render_text(
 
 
 def _tree(
-    graph: ColumnGraph, key: ColumnKey, direction: Direction, indent: str, above: set[ColumnKey]
+    graph: ColumnGraph,
+    key: ColumnKey,
+    direction: Direction,
+    indent: str,
+    above: set[ColumnKey],
 ) -> Iterator[str]:
-    """The lines below a column. What stands further up already is named, and not followed again."""
+    """The lines below a column. What stands further up already is named, and not
+    followed again."""
     edges = (graph.into if direction == "upstream" else graph.out_of).get(key, ())
     for edge in edges:
         other = edge.source if direction == "upstream" else edge.made
@@ -49,13 +71,20 @@ def _named(graph: ColumnGraph, key: ColumnKey) -> str:
     return f"{label}.{graph.spelled(key)}" if key[1] else f"rows of {label}"
 
 
-def render_json(graph: ColumnGraph, node: ColumnNode, columns: Sequence[str], directions: Sequence[Direction]) -> str:
-    """The columns with all edges of their lineage, and what decides about the node's rows."""
+def render_json(
+    graph: ColumnGraph,
+    node: ColumnNode,
+    columns: Sequence[str],
+    directions: Sequence[Direction],
+) -> str:
+    """The columns with all edges of their lineage, and what decides about the node's
+    rows."""
     said: dict[str, Any] = {"node": node.id, "columns": {}}
     for column in columns:
         key = node.id, column
         said["columns"][graph.spelled(key)] = {
-            direction: [_edge(graph, edge) for edge in trace(graph, key, direction)] for direction in directions
+            direction: [_edge(graph, edge) for edge in trace(graph, key, direction)]
+            for direction in directions
         }
     if "upstream" in directions:
         said["rows"] = [_edge(graph, edge) for edge in graph.rows.get(node.id, ())]
@@ -63,23 +92,41 @@ def render_json(graph: ColumnGraph, node: ColumnNode, columns: Sequence[str], di
 
 
 def _edge(graph: ColumnGraph, edge: ColumnEdge) -> dict[str, Any]:
-    """An edge; `column` of what it leads to is null where the source decides about rows."""
+    """An edge; `column` of what it leads to is null where the source decides about
+    rows."""
     return {
         "from": {"node": edge.source[0], "column": graph.spelled(edge.source)},
-        "to": {"node": edge.made[0], "column": graph.spelled(edge.made) if edge.made[1] else None},
+        "to": {
+            "node": edge.made[0],
+            "column": graph.spelled(edge.made) if edge.made[1] else None,
+        },
         "type": direct_or_not(edge.kind),
         "kind": edge.kind,
     }
 
 
-def render_dot(graph: ColumnGraph, node: ColumnNode, columns: Sequence[str], directions: Sequence[Direction]) -> str:
-    """A graph in the language of Graphviz: a box for each node of the project, a dashed line for what only decides."""
-    traced = [trace(graph, (node.id, column), direction) for column in columns for direction in directions]
+def render_dot(
+    graph: ColumnGraph,
+    node: ColumnNode,
+    columns: Sequence[str],
+    directions: Sequence[Direction],
+) -> str:
+    """A graph in the language of Graphviz: a box for each node of the project, a dashed
+    line for what only decides."""
+    traced = [
+        trace(graph, (node.id, column), direction)
+        for column in columns
+        for direction in directions
+    ]
     edges = list(dict.fromkeys(edge for found in traced for edge in found))
     keys = {(node.id, column): None for column in columns}
     for edge in edges:
         keys |= {edge.source: None, edge.made: None}
-    lines = ["digraph lineage {", "  rankdir=LR;", '  node [shape=box, fontname="sans-serif"];']
+    lines = [
+        "digraph lineage {",
+        "  rankdir=LR;",
+        '  node [shape=box, fontname="sans-serif"];',
+    ]
     for number, id_ in enumerate(dict.fromkeys(id_ for id_, _ in keys)):
         lines.append(f"  subgraph cluster_{number} {{")
         lines.append(f"    label={_quote(graph.nodes[id_].label)};")
@@ -87,7 +134,9 @@ def render_dot(graph: ColumnGraph, node: ColumnNode, columns: Sequence[str], dir
         lines.append("  }")
     for edge in edges:
         style = "" if direct_or_not(edge.kind) == "DIRECT" else ", style=dashed"
-        lines.append(f"  {_dot_id(edge.source)} -> {_dot_id(edge.made)} [label={_quote(edge.kind)}{style}];")
+        lines.append(
+            f"  {_dot_id(edge.source)} -> {_dot_id(edge.made)} [label={_quote(edge.kind)}{style}];"
+        )
     return "\n".join([*lines, "}"]) + "\n"
 
 

@@ -1,1 +1,2 @@
-"""What a project says rightly and its author may regret: rules with codes, each in a file of its own."""
+"""What a project says rightly and its author may regret: rules with codes, each in a
+file of its own."""

@@ -1,4 +1,5 @@
-"""Which rules there are: a line for each, its code and its module. A rule is added by its file and a line here."""
+"""Which rules there are: a line for each, its code and its module. A rule is added by
+its file and a line here."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ MODULES: Mapping[str, str] = {
     "LK081": "projects.unused_macro",
     "LK082": "projects.unused_var",
 }
-"""The module of each rule, below this package, by its code. Codes are never given to another rule."""
+"""The module of each rule, below this package, by its code. Codes are never given to
+another rule."""
 
 
 def load_rule(code: str) -> Rule:
@@ -66,14 +68,20 @@ def load_rule(code: str) -> Rule:
 @cache
 def model_rules() -> Mapping[str, ModelRule]:
     """The rules about models by their codes. Loading them loads what reads SQL."""
-    codes = [code for code, module in MODULES.items() if not module.startswith(_ABOUT_PROJECTS)]
+    codes = [
+        code
+        for code, module in MODULES.items()
+        if not module.startswith(_ABOUT_PROJECTS)
+    ]
     return {code: cast("ModelRule", load_rule(code)) for code in codes}
 
 
 @cache
 def project_rules() -> Mapping[str, ProjectRule]:
     """The rules about a project as a whole by their codes."""
-    codes = [code for code, module in MODULES.items() if module.startswith(_ABOUT_PROJECTS)]
+    codes = [
+        code for code, module in MODULES.items() if module.startswith(_ABOUT_PROJECTS)
+    ]
     return {code: cast("ProjectRule", load_rule(code)) for code in codes}
 
 

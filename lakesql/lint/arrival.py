@@ -1,4 +1,5 @@
-"""Whether the order in which records of a key arrive is the one in which they were written."""
+"""Whether the order in which records of a key arrive is the one in which they were
+written."""
 
 from __future__ import annotations
 
@@ -7,10 +8,11 @@ from lakesql.stream.stream import Stream
 
 
 def why_unordered(select: Select) -> str:
-    """Why a newer record of a key may be read before an older one; '' where the source keeps them in their order.
+    """Why a newer record of a key may be read before an older one; '' where the source
+    keeps them in their order.
 
-    A topic keeps the records of one key of its own in one partition: so those of the model's keys, if the stream's key
-    is a part of these.
+    A topic keeps the records of one key of its own in one partition: so those of the
+    model's keys, if the stream's key is a part of these.
     """
     outputs = {output.name.lower(): output for output in select.query.outputs or ()}
     for name in select.query.streams_read:
@@ -20,7 +22,11 @@ def why_unordered(select: Select) -> str:
             for key in select.writing.keys
             if key.lower() in outputs and outputs[key.lower()].stream == name
         }
-        if why := _why(name, stream, {column.lower() for column in stream.key} <= made_of and bool(stream.key)):
+        if why := _why(
+            name,
+            stream,
+            {column.lower() for column in stream.key} <= made_of and bool(stream.key),
+        ):
             return why
     return ""
 
@@ -36,8 +42,13 @@ def _why(name: str, stream: Stream, is_by_key: bool) -> str:
         case "records" if stream.reads_several:
             return f"'{name}' reads several topics, between which there is no order"
         case "records" if not is_by_key:
-            return f"a topic with several partitions has no order between them, and those of a key of '{name}' may " + (
-                "stand in any: the stream names no key" if not stream.key else "stand in any: its key is another one"
+            return (
+                f"a topic with several partitions has no order between them, and those of a key of '{name}' may "
+                + (
+                    "stand in any: the stream names no key"
+                    if not stream.key
+                    else "stand in any: its key is another one"
+                )
             )
         case _:
             return ""

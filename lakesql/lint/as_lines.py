@@ -1,4 +1,5 @@
-"""Findings as a person reads them: each with its line and carets below what it is about, as errors are."""
+"""Findings as a person reads them: each with its line and carets below what it is
+about, as errors are."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from lakesql.lint.finding import LintFinding
 
 
 def render_finding(finding: LintFinding, name: str, texts: Mapping[str, str]) -> str:
-    """One finding of the rule with this name. `texts` are those of the project's files, by their paths."""
+    """One finding of the rule with this name. `texts` are those of the project's files,
+    by their paths."""
     lines = [f"{finding.code}[{name}] {finding.span.start}"]
     source = line_at(finding.span.start, texts)
     if source is not None:

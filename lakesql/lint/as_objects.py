@@ -12,7 +12,9 @@ from lakesql.lint.finding import LintFinding, Span
 
 def render_objects(findings: Iterable[LintFinding]) -> str:
     """One list of objects, one for each finding."""
-    return json.dumps([_object(finding) for finding in findings], ensure_ascii=False, indent=2)
+    return json.dumps(
+        [_object(finding) for finding in findings], ensure_ascii=False, indent=2
+    )
 
 
 def _object(finding: LintFinding) -> dict[str, Any]:

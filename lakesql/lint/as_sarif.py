@@ -16,7 +16,8 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def render_sarif(findings: Iterable[LintFinding], folder: str) -> str:
-    """The log of one run of the linter. `folder` is the project's, from the repository's root."""
+    """The log of one run of the linter. `folder` is the project's, from the
+    repository's root."""
     rules = {code: load_rule(code) for code in MODULES}
     numbers = {code: number for number, code in enumerate(rules)}
     driver = {
@@ -27,10 +28,18 @@ def render_sarif(findings: Iterable[LintFinding], folder: str) -> str:
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "originalUriBaseIds": {"%SRCROOT%": {"description": {"text": "The root of the repository."}}},
-        "results": [_result(finding, numbers[finding.code], folder) for finding in findings],
+        "originalUriBaseIds": {
+            "%SRCROOT%": {"description": {"text": "The root of the repository."}}
+        },
+        "results": [
+            _result(finding, numbers[finding.code], folder) for finding in findings
+        ],
     }
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, ensure_ascii=False, indent=2)
+    return json.dumps(
+        {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]},
+        ensure_ascii=False,
+        indent=2,
+    )
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
@@ -61,8 +70,13 @@ def _result(finding: LintFinding, number: int, folder: str) -> dict[str, Any]:
     }
     if finding.edits:
         replacements = [_replacement(edit) for edit in finding.edits]
-        change = {"artifactLocation": _file(finding.path, folder), "replacements": replacements}
-        result["fixes"] = [{"description": {"text": finding.fix}, "artifactChanges": [change]}]
+        change = {
+            "artifactLocation": _file(finding.path, folder),
+            "replacements": replacements,
+        }
+        result["fixes"] = [
+            {"description": {"text": finding.fix}, "artifactChanges": [change]}
+        ]
     return result
 
 

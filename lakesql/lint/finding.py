@@ -1,4 +1,5 @@
-"""What a rule has found: a code, a range in a file, what is wrong, what to do, and the edits that do it."""
+"""What a rule has found: a code, a range in a file, what is wrong, what to do, and the
+edits that do it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from lakesql.errors import Place
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A range in a file: from a place, which has a line and a column, up to another one of the same file, exclusively.
+    """A range in a file: from a place, which has a line and a column, up to another one
+    of the same file, exclusively.
 
     Columns are counted in characters, from 1, as in `Place`.
     """
@@ -24,7 +26,8 @@ class Span:
 
     @property
     def width(self) -> int:
-        """How many characters of its first line it has; 1 where it goes on in the next one."""
+        """How many characters of its first line it has; 1 where it goes on in the next
+        one."""
         if self.start.line != self.end.line:
             return 1
         return max(1, (self.end.column or 1) - (self.start.column or 1))
@@ -40,9 +43,11 @@ class TextEdit:
 
 @dataclass(frozen=True, slots=True)
 class RuleMatch:
-    """What a rule says of one place: what is wrong there, what to do, and the edits that do it, if any do.
+    """What a rule says of one place: what is wrong there, what to do, and the edits
+    that do it, if any do.
 
-    Without a span it is about text that the file does not have: the SELECT of a view, as a reader of it runs that.
+    Without a span it is about text that the file does not have: the SELECT of a view,
+    as a reader of it runs that.
     """
 
     span: Span | None
@@ -68,7 +73,8 @@ class LintFinding:
 
 
 def word_span(text: str, place: Place) -> Span:
-    """The range of the word, or of the quoted text, that begins at a place of the file with this text."""
+    """The range of the word, or of the quoted text, that begins at a place of the file
+    with this text."""
     line = place.line or 1
     column = place.column or 1
     lines = text.splitlines()
@@ -81,4 +87,11 @@ def _word_length(written: str) -> int:
     quote = written[:1]
     if quote in ("'", '"', "`"):
         return written.find(quote, 1) + 1
-    return next((at for at, character in enumerate(written) if not (character.isalnum() or character == "_")), 1)
+    return next(
+        (
+            at
+            for at, character in enumerate(written)
+            if not (character.isalnum() or character == "_")
+        ),
+        1,
+    )

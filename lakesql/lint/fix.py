@@ -1,4 +1,5 @@
-"""The edits of findings, made in the texts of files until none is left, where each text still parses."""
+"""The edits of findings, made in the texts of files until none is left, where each text
+still parses."""
 
 from __future__ import annotations
 
@@ -14,23 +15,30 @@ MAX_ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The texts that fixes have changed, by their paths, and how many findings they were for."""
+    """The texts that fixes have changed, by their paths, and how many findings they
+    were for."""
 
     texts: Mapping[str, str]
     count: int
 
 
-def fix_texts(texts: Mapping[str, str], find: Callable[[Mapping[str, str]], Sequence[LintFinding]]) -> Fixed:
+def fix_texts(
+    texts: Mapping[str, str], find: Callable[[Mapping[str, str]], Sequence[LintFinding]]
+) -> Fixed:
     """The texts of files with the edits of what `find` finds in them.
 
-    `find` is given the changed texts, by their paths, and raises `ProjectError` where the project does not parse with
-    them. A file with which it does not stays as it was.
+    `find` is given the changed texts, by their paths, and raises `ProjectError` where
+    the project does not parse with them. A file with which it does not stays as it was.
     """
     changed: dict[str, str] = {}
     count = 0
     refused: set[str] = set()
     for _ in range(MAX_ROUNDS):
-        fixable = [finding for finding in find(changed) if finding.edits and finding.path not in refused]
+        fixable = [
+            finding
+            for finding in find(changed)
+            if finding.edits and finding.path not in refused
+        ]
         if not fixable:
             break
         for path in sorted({finding.path for finding in fixable}):
@@ -43,11 +51,14 @@ def fix_texts(texts: Mapping[str, str], find: Callable[[Mapping[str, str]], Sequ
                 continue
             changed[path] = text
             count += taken
-    return Fixed({path: text for path, text in changed.items() if text != texts[path]}, count)
+    return Fixed(
+        {path: text for path, text in changed.items() if text != texts[path]}, count
+    )
 
 
 def apply_edits(text: str, findings: Iterable[LintFinding]) -> tuple[str, int]:
-    """A text with the edits of findings, and of how many. One whose edits meet those of another waits for its turn.
+    """A text with the edits of findings, and of how many. One whose edits meet those of
+    another waits for its turn.
 
     Line ends are those of the text.
     """
@@ -66,7 +77,8 @@ def apply_edits(text: str, findings: Iterable[LintFinding]) -> tuple[str, int]:
 
 
 def _line_starts(text: str) -> list[int]:
-    """The offset of each line, as `SourceText` divides it, with the text's own line ends."""
+    """The offset of each line, as `SourceText` divides it, with the text's own line
+    ends."""
     starts = [0]
     for at, character in enumerate(text):
         if character == "\n" or (character == "\r" and text[at + 1 : at + 2] != "\n"):
@@ -75,7 +87,10 @@ def _line_starts(text: str) -> list[int]:
 
 
 def _offsets(edit: TextEdit, starts: list[int]) -> tuple[int, int, str]:
-    first, last = (starts[(it.line or 1) - 1] + (it.column or 1) - 1 for it in (edit.span.start, edit.span.end))
+    first, last = (
+        starts[(it.line or 1) - 1] + (it.column or 1) - 1
+        for it in (edit.span.start, edit.span.end)
+    )
     return first, last, edit.text
 
 

@@ -1,4 +1,5 @@
-"""`[tool.lakesql.lint]` of pyproject.toml: which rules are asked, in all files and in those of a folder."""
+"""`[tool.lakesql.lint]` of pyproject.toml: which rules are asked, in all files and in
+those of a folder."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ def _read_code(node: Node) -> str:
     if isinstance(node.value, str) and node.value in MODULES:
         return node.value
     what = f"{node.shown} is not the code of a rule of `lakesql lint`."
-    fix = did_you_mean(node.value.upper() if isinstance(node.value, str) else "", MODULES)
+    fix = did_you_mean(
+        node.value.upper() if isinstance(node.value, str) else "", MODULES
+    )
     raise ProjectError.of("wrong-value", what, fix=fix, place=node.place)
 
 
@@ -31,12 +34,17 @@ def _read_folders(node: Node) -> Mapping[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class LintSettings:
-    """Which rules `lakesql lint` asks. Of a finding that one of the lists leaves out nothing is said."""
+    """Which rules `lakesql lint` asks. Of a finding that one of the lists leaves out
+    nothing is said."""
 
     select: tuple[str, ...] | None = option(
-        "Codes of the rules that are asked, and no others; all, if left out.", default=None, read=_read_codes
+        "Codes of the rules that are asked, and no others; all, if left out.",
+        default=None,
+        read=_read_codes,
     )
-    ignore: tuple[str, ...] = option("Codes of rules that are not asked.", default=(), read=_read_codes)
+    ignore: tuple[str, ...] = option(
+        "Codes of rules that are not asked.", default=(), read=_read_codes
+    )
     ignore_in: Mapping[str, tuple[str, ...]] = option(
         "Codes of rules that are not asked in a folder, or in a file, by its path from the project's folder.",
         factory=dict,
@@ -53,7 +61,11 @@ class LintSettings:
     def asks(self, path: str) -> frozenset[str]:
         """The codes of the rules that are asked of a file."""
         file = PurePosixPath(path)
-        ignored = [codes for folder, codes in self.ignore_in.items() if file.is_relative_to(folder)]
+        ignored = [
+            codes
+            for folder, codes in self.ignore_in.items()
+            if file.is_relative_to(folder)
+        ]
         return self.enabled.difference(*ignored)
 
 
@@ -70,7 +82,9 @@ def read_lint_settings(manifest: Manifest) -> LintSettings:
         if folders is not None and not _is_there(folder, manifest.texts):
             problems.append(_no_such_folder(folder, folders, manifest.texts))
     if problems:
-        raise ProjectError([problem for error in problems for problem in error.problems])
+        raise ProjectError(
+            [problem for error in problems for problem in error.problems]
+        )
     return settings
 
 
@@ -79,8 +93,15 @@ def _is_there(folder: str, paths: Collection[str]) -> bool:
 
 
 def _no_such_folder(folder: str, node: Node, paths: Collection[str]) -> ProjectError:
-    known = {str(parent) for path in paths for parent in (PurePosixPath(path), *PurePosixPath(path).parents)}
+    known = {
+        str(parent)
+        for path in paths
+        for parent in (PurePosixPath(path), *PurePosixPath(path).parents)
+    }
     what = f"No file of the project is '{folder}', or is in a folder of that name."
     return ProjectError.of(
-        "unknown-folder", what, fix=did_you_mean(folder, known - {"."}), place=node.key_place(folder)
+        "unknown-folder",
+        what,
+        fix=did_you_mean(folder, known - {"."}),
+        place=node.key_place(folder),
     )

@@ -6,7 +6,8 @@ from sqlglot import exp
 
 
 def optional_sides(select: exp.Select) -> frozenset[str]:
-    """The names, in small letters, of what outer joins of a SELECT may find no row of."""
+    """The names, in small letters, of what outer joins of a SELECT may find no row
+    of."""
     from_ = select.args.get("from_")
     if from_ is None:
         return frozenset()

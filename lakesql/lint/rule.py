@@ -1,4 +1,5 @@
-"""What a rule is: a code, a name, the texts of its section of docs/lint.md, and what it looks for."""
+"""What a rule is: a code, a name, the texts of its section of docs/lint.md, and what it
+looks for."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from lakesql.lint.linted_model import LintedModel
 class RuleTexts(Protocol):
     """What every rule says of itself.
 
-    `finds` is what it finds, as a sentence. `why` says what goes wrong, `example` has files in which it does, by their
-    paths, and `instead` the same files as they are right. `fix` says what `--fix` does; it is empty where it does
-    nothing.
+    `finds` is what it finds, as a sentence. `why` says what goes wrong, `example` has
+    files in which it does, by their paths, and `instead` the same files as they are
+    right. `fix` says what `--fix` does; it is empty where it does nothing.
     """
 
     code: ClassVar[str]
@@ -28,8 +29,8 @@ class RuleTexts(Protocol):
 
 
 class ModelRule(RuleTexts, Protocol):
-    """A rule that looks at one model, and at nothing that its compiled text does not depend on: what it found is kept
-    until the model, or what it reads, has changed."""
+    """A rule that looks at one model, and at nothing that its compiled text does not
+    depend on: what it found is kept until the model, or what it reads, has changed."""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """What it finds in a model."""

@@ -1,4 +1,5 @@
-"""The templates of a project: of models, groups, maintenance that is written by hand, and tests in files."""
+"""The templates of a project: of models, groups, maintenance that is written by hand,
+and tests in files."""
 
 from __future__ import annotations
 
@@ -17,4 +18,6 @@ def templates_read(manifest: Manifest) -> Iterator[TemplateFacts | Template]:
     yield from (group.facts for group in manifest.groups.values())
     for test in manifest.data_tests:
         if isinstance(test.check, FailingRows):
-            yield test.check.template or parse_template(test.check.path, test.check.source, manifest.macros)
+            yield test.check.template or parse_template(
+                test.check.path, test.check.source, manifest.macros
+            )

@@ -1,1 +1,2 @@
-"""The language server: what an editor asks of a project while it is typed, over stdin and stdout."""
+"""The language server: what an editor asks of a project while it is typed, over stdin
+and stdout."""

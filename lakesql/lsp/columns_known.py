@@ -1,4 +1,5 @@
-"""The columns of what a name means in `stream('…')` and `ref('…')`, with their types and what is said of them."""
+"""The columns of what a name means in `stream('…')` and `ref('…')`, with their types
+and what is said of them."""
 
 from __future__ import annotations
 
@@ -13,23 +14,34 @@ from lakesql.names import CHANGE, RECORD
 from lakesql.stream.stream import RECORD_FIELDS, Column, Stream, change_fields
 
 
-def columns_read(project: OpenProject, function: str, name: str) -> Sequence[KnownColumn]:
-    """The columns of what `stream` or `ref` of a name reads; none where it is not known."""
+def columns_read(
+    project: OpenProject, function: str, name: str
+) -> Sequence[KnownColumn]:
+    """The columns of what `stream` or `ref` of a name reads; none where it is not
+    known."""
     manifest = project.manifest
     if manifest is None:
         return ()
     if function == "stream" and name in manifest.streams:
         return [*stream_columns(manifest.streams[name])]
     if name in manifest.models:
-        return [*model_columns(project, manifest, manifest.models[name], is_stream=function == "stream")]
+        return [
+            *model_columns(
+                project, manifest, manifest.models[name], is_stream=function == "stream"
+            )
+        ]
     if name in manifest.seeds:
         seed = manifest.seeds[name]
-        return [_known(column, column.description, f"seed {name}") for column in seed.columns]
+        return [
+            _known(column, column.description, f"seed {name}")
+            for column in seed.columns
+        ]
     return ()
 
 
 def own_columns(project: OpenProject, path: str) -> Sequence[KnownColumn]:
-    """The columns of the model in a file; none where it has none, or stands for several."""
+    """The columns of the model in a file; none where it has none, or stands for
+    several."""
     manifest = project.manifest
     for model in manifest.models.values() if manifest is not None else ():
         if model.path == path and model.member is None:
@@ -42,14 +54,28 @@ def stream_columns(stream: Stream) -> Iterator[KnownColumn]:
     for column in stream.columns:
         yield _known(column, column.description, f"stream {stream.name}")
     fields = ", ".join(f"{name} {kind}" for name, kind in RECORD_FIELDS.items())
-    yield KnownColumn(RECORD, "struct", f"Where the record is from: {fields}.", f"stream {stream.name}")
+    yield KnownColumn(
+        RECORD,
+        "struct",
+        f"Where the record is from: {fields}.",
+        f"stream {stream.name}",
+    )
     changes = change_fields(stream)
     if changes:
-        said = ", ".join(f"{name} {kind}" for name, kind in changes.items() if name != "before")
-        yield KnownColumn(CHANGE, "struct", f"The change that the row is of: {said}.", f"stream {stream.name}")
+        said = ", ".join(
+            f"{name} {kind}" for name, kind in changes.items() if name != "before"
+        )
+        yield KnownColumn(
+            CHANGE,
+            "struct",
+            f"The change that the row is of: {said}.",
+            f"stream {stream.name}",
+        )
 
 
-def model_columns(project: OpenProject, manifest: Manifest, model: Model, *, is_stream: bool) -> Iterator[KnownColumn]:
+def model_columns(
+    project: OpenProject, manifest: Manifest, model: Model, *, is_stream: bool
+) -> Iterator[KnownColumn]:
     """The columns of a model's table."""
     select = project.select(model.name)
     origin = f"model {model.name}"
@@ -60,9 +86,13 @@ def model_columns(project: OpenProject, manifest: Manifest, model: Model, *, is_
     for column in columns:
         yield _known(column, model.properties.description_of(column.name), origin)
     for added in select.writing.added if select is not None else ():
-        yield KnownColumn(added.name, added.type, f"Added by mode {model.config.mode}.", origin)
+        yield KnownColumn(
+            added.name, added.type, f"Added by mode {model.config.mode}.", origin
+        )
     if is_stream and model.config.changes_rows:
-        yield KnownColumn(CHANGE, "struct", "The change of the row of the table.", origin)
+        yield KnownColumn(
+            CHANGE, "struct", "The change of the row of the table.", origin
+        )
 
 
 def _known(column: Column, description: str, origin: str) -> KnownColumn:

@@ -1,4 +1,5 @@
-"""The options that `config(…)` of a file takes, what each means, and the values that some have."""
+"""The options that `config(…)` of a file takes, what each means, and the values that
+some have."""
 
 from __future__ import annotations
 
@@ -15,23 +16,38 @@ from lakesql.project.duration import Duration
 from lakesql.project.procedures import PROCEDURES
 from lakesql.project.size import Size
 
-COLUMN_OPTIONS = ("keys", "sequence_by", "partition_by", "order_by", "update_columns", "exclude_columns", "cluster_by")
+COLUMN_OPTIONS = (
+    "keys",
+    "sequence_by",
+    "partition_by",
+    "order_by",
+    "update_columns",
+    "exclude_columns",
+    "cluster_by",
+)
 """Options whose values are columns of the SELECT."""
 
 
 def mode_of(text: str) -> str:
-    """The mode that a file gives itself, as far as it is written; '' where it gives none."""
+    """The mode that a file gives itself, as far as it is written; '' where it gives
+    none."""
     found = re.search(r"\bconfig\s*\([^{}%]*?\bmode\s*=\s*['\"](\w*)", text, re.DOTALL)
     return found[1] if found else ""
 
 
 def options_of(text: str) -> tuple[Field, ...]:
     """The options of a file's mode; those of all modes, where it has none yet."""
-    reads: Literal["streams", "tables"] = "streams" if re.search(r"\bstream\s*\(", text) else "tables"
+    reads: Literal["streams", "tables"] = (
+        "streams" if re.search(r"\bstream\s*\(", text) else "tables"
+    )
     kind = find_mode(mode_of(text), reads)
     if kind is not None:
         return fields_of(kind)
-    return tuple({field.name: field for each in all_modes() for field in fields_of(each)}.values())
+    return tuple(
+        {
+            field.name: field for each in all_modes() for field in fields_of(each)
+        }.values()
+    )
 
 
 def find_option(text: str, name: str) -> Field | None:
@@ -47,14 +63,19 @@ def option_text(field: Field) -> str:
     """What an option means, and what it is without being said."""
     default = default_of(field)
     values = ", ".join(f"`{value}`" for value in values_of(field))
-    parts = [field.doc, f"One of {values}." if values else "", f"Default: `{default}`." if default else ""]
+    parts = [
+        field.doc,
+        f"One of {values}." if values else "",
+        f"Default: `{default}`." if default else "",
+    ]
     if field.required:
         parts.append("Required.")
     return " ".join(part for part in parts if part)
 
 
 def values_of(field: Field) -> Sequence[str]:
-    """The values that an option has some of, as one writes them; none where it takes others."""
+    """The values that an option has some of, as one writes them; none where it takes
+    others."""
     return [*_values(field.kind)]
 
 
@@ -89,7 +110,11 @@ def mode_texts() -> Iterator[tuple[str, str]]:
     for word in mode_words():
         kinds = [kind for (each, _), kind in MODES.items() if each == word]
         said = " ".join(" ".join((kind.__doc__ or "").split()) for kind in kinds)
-        yield word, said or "CALL statements of Iceberg's procedures, for the table of another model."
+        yield (
+            word,
+            said
+            or "CALL statements of Iceberg's procedures, for the table of another model.",
+        )
 
 
 def keys_within(option: str) -> Iterator[tuple[str, str]]:

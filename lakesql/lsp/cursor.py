@@ -1,6 +1,8 @@
-"""What the cursor stands in, in a file of Jinja and SQL that may be broken off anywhere: it is being typed.
+"""What the cursor stands in, in a file of Jinja and SQL that may be broken off
+anywhere: it is being typed.
 
-A tag that nothing closes ends where the next one begins, and a text that nothing closes ends with its line.
+A tag that nothing closes ends where the next one begins, and a text that nothing closes
+ends with its line.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ class NameArgument:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """The name of an option in `config(…)`, or of a key in the mapping of one, whose name is `within`."""
+    """The name of an option in `config(…)`, or of a key in the mapping of one, whose
+    name is `within`."""
 
     word: str
     start: int
@@ -77,11 +80,14 @@ class Tag:
 
 
 def find_cursor(text: str, offset: int) -> Cursor | None:
-    """What stands at an offset of a template; None in a comment, and in a text of SQL."""
+    """What stands at an offset of a template; None in a comment, and in a text of
+    SQL."""
     tags = find_tags(text)
     at = bisect_right([tag.start for tag in tags], offset - 1) - 1
     tag = tags[at] if at >= 0 else None
-    if tag is not None and offset < tag.end - (len(tag.sign) if _is_closed(text, tag) else -1):
+    if tag is not None and offset < tag.end - (
+        len(tag.sign) if _is_closed(text, tag) else -1
+    ):
         if tag.sign == "{#" or offset < tag.start + 2:
             return None
         return _in_tag(text, tag, offset)
@@ -127,14 +133,17 @@ def _is_closed(text: str, tag: Tag) -> bool:
 
 @dataclass(slots=True)
 class _Bracket:
-    """A bracket that is open: what is called by it, and the key whose value is being written."""
+    """A bracket that is open: what is called by it, and the key whose value is being
+    written."""
 
     sign: str
     called: str
     key: str = ""
 
 
-_TOKENS = re.compile(r"'(?:[^'\\\n]|\\.)*'?|\"(?:[^\"\\\n]|\\.)*\"?|[^\W\d]\w*|[\d.]+|\S", re.DOTALL)
+_TOKENS = re.compile(
+    r"'(?:[^'\\\n]|\\.)*'?|\"(?:[^\"\\\n]|\\.)*\"?|[^\W\d]\w*|[\d.]+|\S", re.DOTALL
+)
 _OPEN = "([{"
 _CLOSE = ")]}"
 
@@ -149,7 +158,11 @@ def _in_tag(text: str, tag: Tag, offset: int) -> Cursor | None:
         if token[0] in "'\"":
             is_closed = len(token) > 1 and token[-1] == token[0]
             if offset <= found.end() - is_closed:
-                end = found.end() - 1 if is_closed else _end_of_word(text, found.start() + 1)
+                end = (
+                    found.end() - 1
+                    if is_closed
+                    else _end_of_word(text, found.start() + 1)
+                )
                 return _in_text(text, brackets, found.start() + 1, end)
             _note_key(brackets, token[1:-1], text, found.end())
         elif token in _OPEN:
@@ -183,12 +196,15 @@ def _note_key(brackets: list[_Bracket], word: str, text: str, end: int) -> None:
 
 
 def _option_of(brackets: list[_Bracket]) -> str | None:
-    """The option of `config(…)` whose value the brackets are in; '' where none is begun, None outside of it."""
+    """The option of `config(…)` whose value the brackets are in; '' where none is
+    begun, None outside of it."""
     call = next((each for each in brackets if each.called == "config"), None)
     return call.key if call is not None else None
 
 
-def _in_text(text: str, brackets: list[_Bracket], start: int, end: int) -> Cursor | None:
+def _in_text(
+    text: str, brackets: list[_Bracket], start: int, end: int
+) -> Cursor | None:
     word = text[start:end]
     if brackets and brackets[-1].called in REFERRING:
         return NameArgument(brackets[-1].called, word, start, end)
@@ -213,12 +229,14 @@ def _at_word(brackets: list[_Bracket], word: str, start: int, end: int) -> Curso
 
 
 _SQL = re.compile(
-    r"--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`\n]*`?|[^\W\d]\w*|\d[\w.]*|\S", re.DOTALL
+    r"--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`\n]*`?|[^\W\d]\w*|\d[\w.]*|\S",
+    re.DOTALL,
 )
 
 
 def sql_tokens(text: str, tags: list[Tag]) -> Iterator[tuple[int, int, str]]:
-    """The words and signs of the SQL, each with its offsets; of a tag its text. Comments and texts are left out."""
+    """The words and signs of the SQL, each with its offsets; of a tag its text.
+    Comments and texts are left out."""
     position = 0
     for tag in (*tags, None):
         end = tag.start if tag is not None else len(text)
@@ -239,13 +257,20 @@ def _in_sql(text: str, tags: list[Tag], offset: int) -> SqlWord | None:
         if found.start() >= offset:
             break
         token = found[0]
-        is_inside = offset < found.end() or (token.startswith("--") and offset == found.end())
+        is_inside = offset < found.end() or (
+            token.startswith("--") and offset == found.end()
+        )
         if is_inside and token.startswith(("--", "/*", "'", '"')):
             return None
         if offset <= found.end() and _is_word(token):
             return SqlWord(token, found.start(), found.end(), _qualifier(before))
         before.append(found)
-    return SqlWord("", offset, offset, _qualifier(before) if before and before[-1].end() == offset else "")
+    return SqlWord(
+        "",
+        offset,
+        offset,
+        _qualifier(before) if before and before[-1].end() == offset else "",
+    )
 
 
 def _is_word(token: str) -> bool:

@@ -14,7 +14,8 @@ from lakesql.lsp.sql_scopes import KnownColumn, read_scopes
 
 
 def declared_at(project: OpenProject, mention: Mention, text: str) -> Iterator[Place]:
-    """Where what is mentioned is declared: in files of the project, as far as it is known."""
+    """Where what is mentioned is declared: in files of the project, as far as it is
+    known."""
     manifest = project.manifest
     if manifest is None:
         return
@@ -34,14 +35,17 @@ def declared_at(project: OpenProject, mention: Mention, text: str) -> Iterator[P
 
 
 def _of_model(manifest: Manifest, name: str) -> Iterator[Place]:
-    """The file of a model or a seed; of a model that stands for a table of a feed also where that is declared."""
+    """The file of a model or a seed; of a model that stands for a table of a feed also
+    where that is declared."""
     if name in manifest.models:
         model = manifest.models[name]
         yield model.place
         if model.member is not None:
             named = (model.member.feed, model.member.source_table)
             declared = (each for each in manifest.source_tables if each.is_declared)
-            yield from (each.place for each in declared if (each.stream, each.name) == named)
+            yield from (
+                each.place for each in declared if (each.stream, each.name) == named
+            )
     elif name in manifest.groups:
         yield manifest.groups[name].place
     elif name in manifest.written:
@@ -50,9 +54,13 @@ def _of_model(manifest: Manifest, name: str) -> Iterator[Place]:
         yield manifest.seeds[name].place
 
 
-def _of_column(project: OpenProject, manifest: Manifest, mention: Mention, text: str) -> Iterator[Place]:
+def _of_column(
+    project: OpenProject, manifest: Manifest, mention: Mention, text: str
+) -> Iterator[Place]:
     column = find_column(project, mention, text)
-    kind, _, owner = column.origin.partition(" ") if column is not None else ("", "", "")
+    kind, _, owner = (
+        column.origin.partition(" ") if column is not None else ("", "", "")
+    )
     if kind == "stream" and owner in manifest.streams:
         stream = manifest.streams[owner]
         yield _line_of(project, stream.place, mention.name) or stream.place
@@ -60,7 +68,11 @@ def _of_column(project: OpenProject, manifest: Manifest, mention: Mention, text:
         select = project.select(owner)
         outputs = select.query.outputs or () if select is not None else ()
         made = [each for each in outputs if each.name.lower() == mention.name.lower()]
-        yield select.rendered.place(made[0].offset) if select is not None and made else manifest.models[owner].place
+        yield (
+            select.rendered.place(made[0].offset)
+            if select is not None and made
+            else manifest.models[owner].place
+        )
     elif kind == "seed" and owner in manifest.seeds:
         yield manifest.seeds[owner].place
 
@@ -68,7 +80,9 @@ def _of_column(project: OpenProject, manifest: Manifest, mention: Mention, text:
 def _line_of(project: OpenProject, start: Place, column: str) -> Place | None:
     """The line of a stream's entry that declares a column."""
     text = project.text(start.path) or ""
-    pattern = re.compile(rf"""(?:^|[{{,])\s*(?:-\s*)?(['"`]?){re.escape(column)}\1\s*:""", re.IGNORECASE)
+    pattern = re.compile(
+        rf"""(?:^|[{{,])\s*(?:-\s*)?(['"`]?){re.escape(column)}\1\s*:""", re.IGNORECASE
+    )
     lines = re.split(r"\r\n|\r|\n", text)
     for number in range(start.line or 1, len(lines) + 1):
         found = pattern.search(lines[number - 1])
@@ -78,7 +92,9 @@ def _line_of(project: OpenProject, start: Place, column: str) -> Place | None:
     return None
 
 
-def find_column(project: OpenProject, mention: Mention, text: str) -> KnownColumn | None:
+def find_column(
+    project: OpenProject, mention: Mention, text: str
+) -> KnownColumn | None:
     """The column that a word of SQL names."""
     scopes = read_scopes(text)
 
@@ -94,7 +110,9 @@ def find_column(project: OpenProject, mention: Mention, text: str) -> KnownColum
     return None
 
 
-def used_at(project: OpenProject, mention: Mention, *, with_declaration: bool) -> Iterator[Mention]:
+def used_at(
+    project: OpenProject, mention: Mention, *, with_declaration: bool
+) -> Iterator[Mention]:
     """Every place of the project that names what is mentioned."""
     if mention.kind == "column":
         return

@@ -1,4 +1,5 @@
-"""What is wrong with a file, as an editor marks it: conditions, findings of the linter, and notes."""
+"""What is wrong with a file, as an editor marks it: conditions, findings of the linter,
+and notes."""
 
 from __future__ import annotations
 
@@ -20,17 +21,29 @@ SOURCE = "lakesql"
 
 
 def file_diagnostics(
-    project: OpenProject, path: str, positions: TextPositions, problems: tuple[Problem, ...]
+    project: OpenProject,
+    path: str,
+    positions: TextPositions,
+    problems: tuple[Problem, ...],
 ) -> list[types.Diagnostic]:
     """What is shown of a file of which these problems are known."""
     shown = [problem_diagnostic(problem, positions) for problem in problems]
     if problems:
         return shown
-    warning, information = types.DiagnosticSeverity.Warning, types.DiagnosticSeverity.Information
-    shown += [problem_diagnostic(each, positions, warning) for each in project.warnings(path)]
+    warning, information = (
+        types.DiagnosticSeverity.Warning,
+        types.DiagnosticSeverity.Information,
+    )
+    shown += [
+        problem_diagnostic(each, positions, warning) for each in project.warnings(path)
+    ]
     shown += [finding_diagnostic(each, positions) for each in project.findings(path)]
     for note in project.notes(path):
-        shown.append(types.Diagnostic(_first_tag(positions), note, severity=information, source=SOURCE))
+        shown.append(
+            types.Diagnostic(
+                _first_tag(positions), note, severity=information, source=SOURCE
+            )
+        )
     return shown
 
 
@@ -52,7 +65,8 @@ def problem_diagnostic(
 
 
 def problem_span(problem: Problem, positions: TextPositions) -> Span:
-    """The word at the place of a problem; the first character of a file, where it names no line."""
+    """The word at the place of a problem; the first character of a file, where it names
+    no line."""
     place = problem.place
     if place is None or place.line is None:
         start = Place("", 1, 1)
@@ -60,7 +74,9 @@ def problem_span(problem: Problem, positions: TextPositions) -> Span:
     return word_span(positions.source.text, place)
 
 
-def finding_diagnostic(finding: LintFinding, positions: TextPositions) -> types.Diagnostic:
+def finding_diagnostic(
+    finding: LintFinding, positions: TextPositions
+) -> types.Diagnostic:
     """A finding of the linter, with a link to its rule's section of the docs."""
     rule = load_rule(finding.code)
     return types.Diagnostic(
@@ -70,7 +86,9 @@ def finding_diagnostic(finding: LintFinding, positions: TextPositions) -> types.
         code=finding.code,
         code_description=_link("lint.md", f"{finding.code.lower()}-{rule.name}"),
         source=SOURCE,
-        tags=[types.DiagnosticTag.Unnecessary] if rule.name.startswith("unused-") else None,
+        tags=[types.DiagnosticTag.Unnecessary]
+        if rule.name.startswith("unused-")
+        else None,
     )
 
 
@@ -89,7 +107,10 @@ def _link(page: str, anchor: str) -> types.CodeDescription | None:
 
 @cache
 def docs_folder() -> Path | None:
-    """Where the pages of conditions and rules are: in the installed package, or beside it in the repository."""
+    """Where the pages of conditions and rules are: in the installed package, or beside
+    it in the repository."""
     package = Path(lakesql.__file__).parent
     folders: Iterator[Path] = iter((package / "docs", package.parent / "docs"))
-    return next((folder for folder in folders if (folder / "errors.md").is_file()), None)
+    return next(
+        (folder for folder in folders if (folder / "errors.md").is_file()), None
+    )

@@ -1,9 +1,11 @@
-"""The requests of the protocol: each is answered by the module that knows the answer."""
+"""The requests of the protocol: each is answered by the module that knows the
+answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lsprotocol import types
@@ -17,7 +19,12 @@ from lakesql.lsp.hover import show
 from lakesql.lsp.mentions import Mention, mention_at
 from lakesql.lsp.positions import TextPositions
 from lakesql.lsp.project_reader import ServerOptions
-from lakesql.lsp.rename_project import find_renamed, refusal, rename_model, workspace_edit
+from lakesql.lsp.rename_project import (
+    find_renamed,
+    refusal,
+    rename_model,
+    workspace_edit,
+)
 from lakesql.lsp.server import LOOK_AFTER_S, ProjectServer
 from lakesql.lsp.workspace_projects import ProjectFile
 from lakesql.project.settings import SETTINGS_FILE
@@ -42,7 +49,11 @@ def _add_lifecycle(server: ProjectServer) -> None:
         encoding = server.workspace.position_encoding
         server.projects.encoding = str(getattr(encoding, "value", encoding) or "utf-16")
         watches = server.client_capabilities.workspace
-        if watches and watches.did_change_watched_files and watches.did_change_watched_files.dynamic_registration:
+        if (
+            watches
+            and watches.did_change_watched_files
+            and watches.did_change_watched_files.dynamic_registration
+        ):
             watchers = [types.FileSystemWatcher(glob) for glob in WATCHED]
             registration = types.Registration(
                 "lakesql-files",
@@ -64,7 +75,13 @@ def _open_folders(server: ProjectServer, uris: Iterable[str]) -> None:
     for uri in uris:
         for project in server.projects.open_below(uri):
             if project.manifest is None:
-                server.later("open", project, "", 0, lambda project=project: server.read(project, from_disk=True))  # type: ignore[misc]
+                server.later(
+                    "open",
+                    project,
+                    "",
+                    0,
+                    partial(server.read, project, from_disk=True),
+                )
 
 
 def _add_files(server: ProjectServer) -> None:
@@ -79,7 +96,13 @@ def _add_files(server: ProjectServer) -> None:
         file.project.open(file.path, document.text)
         if file.project.manifest is None or known != document.text:
             is_new = file.project.manifest is None
-            server.later("open", file.project, "", 0, lambda: server.read(file.project, from_disk=is_new))
+            server.later(
+                "open",
+                file.project,
+                "",
+                0,
+                lambda: server.read(file.project, from_disk=is_new),
+            )
         else:
             server.read_later(file.project, from_disk=False)
         server.show(file.project)
@@ -89,8 +112,12 @@ def _add_files(server: ProjectServer) -> None:
         file = server.projects.find(params.text_document.uri)
         if file is None:
             return
-        file.project.open(file.path, server.workspace.get_text_document(file.uri).source)
-        server.later("look", file.project, file.path, LOOK_AFTER_S, lambda: server.look(file))
+        file.project.open(
+            file.path, server.workspace.get_text_document(file.uri).source
+        )
+        server.later(
+            "look", file.project, file.path, LOOK_AFTER_S, lambda: server.look(file)
+        )
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def saved(params: types.DidSaveTextDocumentParams) -> None:
@@ -122,7 +149,10 @@ def _add_files(server: ProjectServer) -> None:
 def _add_actions(server: ProjectServer) -> None:
     kinds = [types.CodeActionKind.QuickFix, FIX_ALL]
 
-    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=kinds))
+    @server.feature(
+        types.TEXT_DOCUMENT_CODE_ACTION,
+        types.CodeActionOptions(code_action_kinds=kinds),
+    )
     def actions(params: types.CodeActionParams) -> list[types.CodeAction]:
         file = server.file(params.text_document.uri)
         if file is None:
@@ -135,15 +165,26 @@ def _add_actions(server: ProjectServer) -> None:
 def _add_names(server: ProjectServer) -> None:
     signs = ["'", '"', ".", "(", " ", "="]
 
-    @server.feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=signs))
+    @server.feature(
+        types.TEXT_DOCUMENT_COMPLETION,
+        types.CompletionOptions(trigger_characters=signs),
+    )
     def completed(params: types.CompletionParams) -> types.CompletionList | None:
         at = _at(server, params.text_document, params.position)
-        return complete(at.file.project, at.file.path, at.positions, at.offset) if at is not None else None
+        return (
+            complete(at.file.project, at.file.path, at.positions, at.offset)
+            if at is not None
+            else None
+        )
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hovered(params: types.HoverParams) -> types.Hover | None:
         at = _at(server, params.text_document, params.position)
-        shown = show(at.file.project, at.file.path, at.positions, at.offset) if at is not None else None
+        shown = (
+            show(at.file.project, at.file.path, at.positions, at.offset)
+            if at is not None
+            else None
+        )
         if at is None or shown is None:
             return None
         text = types.MarkupContent(types.MarkupKind.Markdown, server.redact(shown.text))
@@ -164,7 +205,11 @@ def _add_names(server: ProjectServer) -> None:
         mention = at.mention() if at is not None else None
         if at is None or mention is None:
             return []
-        found = used_at(at.file.project, mention, with_declaration=params.context.include_declaration)
+        found = used_at(
+            at.file.project,
+            mention,
+            with_declaration=params.context.include_declaration,
+        )
         return [server.mentioned(at.file.project, each) for each in found]
 
 
@@ -181,7 +226,9 @@ def _add_rename(server: ProjectServer) -> None:
             raise JsonRpcInvalidParams(refusal(error)) from None
         return at.positions.range_of(mention.start, mention.end)
 
-    @server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
+    @server.feature(
+        types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True)
+    )
     def renamed(params: types.RenameParams) -> types.WorkspaceEdit | None:
         at = _at(server, params.text_document, params.position)
         if at is None:
@@ -189,20 +236,31 @@ def _add_rename(server: ProjectServer) -> None:
         project = at.file.project
         can = server.client_capabilities.workspace
         edits = can.workspace_edit if can is not None else None
-        if edits is None or types.ResourceOperationKind.Rename not in (edits.resource_operations or ()):
-            raise JsonRpcInvalidParams("This editor renames no files for a language server.")
+        if edits is None or types.ResourceOperationKind.Rename not in (
+            edits.resource_operations or ()
+        ):
+            raise JsonRpcInvalidParams(
+                "This editor renames no files for a language server."
+            )
         try:
             rename = rename_model(project, at.mention(), params.new_name)
         except LakesqlError as error:
             raise JsonRpcInvalidParams(refusal(error)) from None
-        server.window_show_message(types.ShowMessageParams(types.MessageType.Warning, rename.said))
+        server.window_show_message(
+            types.ShowMessageParams(types.MessageType.Warning, rename.said)
+        )
 
         def edit_of(mention: Mention, new: str) -> types.TextEdit:
             positions = server.projects.positions(project, mention.path)
             return types.TextEdit(positions.range_of(mention.start, mention.end), new)
 
         annotates = edits.change_annotation_support is not None
-        return workspace_edit(rename, edit_of, lambda path: server.projects.uri(project, path), annotates=annotates)
+        return workspace_edit(
+            rename,
+            edit_of,
+            lambda path: server.projects.uri(project, path),
+            annotates=annotates,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +272,16 @@ class _AskedAt:
     offset: int
 
     def mention(self) -> Mention | None:
-        return mention_at(self.file.project, self.file.path, self.positions, self.offset)
+        return mention_at(
+            self.file.project, self.file.path, self.positions, self.offset
+        )
 
 
-def _at(server: ProjectServer, document: types.TextDocumentIdentifier, position: types.Position) -> _AskedAt | None:
+def _at(
+    server: ProjectServer,
+    document: types.TextDocumentIdentifier,
+    position: types.Position,
+) -> _AskedAt | None:
     file = server.file(document.uri)
     if file is None:
         return None

@@ -1,4 +1,5 @@
-"""What an editor offers to do about what is wrong: the edits of the linter, and the name that was meant."""
+"""What an editor offers to do about what is wrong: the edits of the linter, and the
+name that was meant."""
 
 from __future__ import annotations
 
@@ -17,11 +18,16 @@ from lakesql.lsp.open_project import OpenProject
 from lakesql.lsp.positions import TextPositions
 
 FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.lakesql"
-"""The kind of the action that does what `lakesql lint --fix` does to the file; editors may do it at each save."""
+"""The kind of the action that does what `lakesql lint --fix` does to the file; editors
+may do it at each save."""
 
 
 def file_actions(
-    project: OpenProject, path: str, uri: str, positions: TextPositions, asked: types.CodeActionParams
+    project: OpenProject,
+    path: str,
+    uri: str,
+    positions: TextPositions,
+    asked: types.CodeActionParams,
 ) -> list[types.CodeAction]:
     """The actions for a range of a file."""
     only = asked.context.only
@@ -37,12 +43,17 @@ def file_actions(
     return actions
 
 
-def _is_asked(kind: types.CodeActionKind | str, only: Sequence[types.CodeActionKind | str] | None) -> bool:
+def _is_asked(
+    kind: types.CodeActionKind | str, only: Sequence[types.CodeActionKind | str] | None
+) -> bool:
     """Whether a client wants actions of a kind: that, or one of which it is a part."""
     if not only:
         return True
     name = _name(kind)
-    return any(name == _name(each) or name.startswith(f"{_name(each)}.") or not _name(each) for each in only)
+    return any(
+        name == _name(each) or name.startswith(f"{_name(each)}.") or not _name(each)
+        for each in only
+    )
 
 
 def _name(kind: types.CodeActionKind | str) -> str:
@@ -59,7 +70,9 @@ def _ends(of: types.Range) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _fix(finding: LintFinding, uri: str, positions: TextPositions) -> types.CodeAction:
-    edits = [positions.edit(positions.range(edit.span), edit.text) for edit in finding.edits]
+    edits = [
+        positions.edit(positions.range(edit.span), edit.text) for edit in finding.edits
+    ]
     return types.CodeAction(
         title=f"{finding.fix or finding.what} ({finding.code})",
         kind=types.CodeActionKind.QuickFix,
@@ -72,7 +85,9 @@ def _fix(finding: LintFinding, uri: str, positions: TextPositions) -> types.Code
 _MEANT = re.compile(r"Did you mean '([^']+)'\?")
 
 
-def _meant(problem: Problem, uri: str, positions: TextPositions, asked: types.Range) -> Iterator[types.CodeAction]:
+def _meant(
+    problem: Problem, uri: str, positions: TextPositions, asked: types.Range
+) -> Iterator[types.CodeAction]:
     """The name that a problem suggests in the place of the one that there is not."""
     found = _MEANT.search(problem.fix) or _MEANT.search(problem.why)
     if found is None or problem.place is None or problem.place.column is None:
@@ -94,11 +109,15 @@ def _meant(problem: Problem, uri: str, positions: TextPositions, asked: types.Ra
 
 
 def _written(span: Span, positions: TextPositions) -> str:
-    line = positions.line(span.line) if span.line <= len(positions.source.starts) else ""
+    line = (
+        positions.line(span.line) if span.line <= len(positions.source.starts) else ""
+    )
     return line[(span.start.column or 1) - 1 : (span.end.column or 1) - 1]
 
 
-def _fix_all(project: OpenProject, path: str, uri: str, positions: TextPositions) -> Iterator[types.CodeAction]:
+def _fix_all(
+    project: OpenProject, path: str, uri: str, positions: TextPositions
+) -> Iterator[types.CodeAction]:
     """What `lakesql lint --fix` makes of a model's file."""
     manifest = project.manifest
     if manifest is None or not any(finding.edits for finding in project.findings(path)):
@@ -107,7 +126,9 @@ def _fix_all(project: OpenProject, path: str, uri: str, positions: TextPositions
     try:
         fixed = fix_texts(
             {path: positions.source.text},
-            lambda changed: lint(with_texts(manifest, changed), project.lint_settings, names, whole=False),
+            lambda changed: lint(
+                with_texts(manifest, changed), project.lint_settings, names, whole=False
+            ),
         )
     except LakesqlError:
         return

@@ -1,4 +1,5 @@
-"""What is shown of a name where the cursor rests: what it means, its columns, what a model compiles to."""
+"""What is shown of a name where the cursor rests: what it means, its columns, what a
+model compiles to."""
 
 from __future__ import annotations
 
@@ -35,8 +36,11 @@ class Shown:
     end: int
 
 
-def show(project: OpenProject, path: str, positions: TextPositions, offset: int) -> Shown | None:
-    """What is shown of what stands at an offset of a file; None where there is nothing to say."""
+def show(
+    project: OpenProject, path: str, positions: TextPositions, offset: int
+) -> Shown | None:
+    """What is shown of what stands at an offset of a file; None where there is nothing
+    to say."""
     manifest = project.manifest
     if manifest is None:
         return None
@@ -52,15 +56,20 @@ def show(project: OpenProject, path: str, positions: TextPositions, offset: int)
     return Shown(said, mention.start, mention.end) if said else None
 
 
-def _in_config(project: OpenProject, manifest: Manifest, path: str, text: str, offset: int) -> Shown | None:
-    """What is shown in the tag of `config(…)`: of the word itself, what the model compiles to."""
+def _in_config(
+    project: OpenProject, manifest: Manifest, path: str, text: str, offset: int
+) -> Shown | None:
+    """What is shown in the tag of `config(…)`: of the word itself, what the model
+    compiles to."""
     match find_cursor(text, offset):
         case TagWord(word="config", start=start, end=end):
             said = _compiled(project, manifest, path)
             return Shown(said, start, end) if said else None
         case ConfigKey(word=word, start=start, end=end, within=""):
             field = find_option(text, word)
-            said = "What the table holds, and how it is written." if word == "mode" else ""
+            said = (
+                "What the table holds, and how it is written." if word == "mode" else ""
+            )
             said = option_text(field) if field is not None else said
             return Shown(f"**{word}**: {said}", start, end) if said else None
         case ConfigKey(word=word, start=start, end=end, within=within):
@@ -74,7 +83,8 @@ def _in_config(project: OpenProject, manifest: Manifest, path: str, text: str, o
 
 
 def _compiled(project: OpenProject, manifest: Manifest, path: str) -> str:
-    """What the model of a file compiles to: what happens around its statements, then these."""
+    """What the model of a file compiles to: what happens around its statements, then
+    these."""
     model = next((each for each in manifest.models.values() if each.path == path), None)
     select = project.select(model.name) if model is not None else None
     if select is None:
@@ -87,7 +97,9 @@ def _compiled(project: OpenProject, manifest: Manifest, path: str) -> str:
     return f"```sql\n{text[:MOST_TEXT].rstrip()}{more}\n```"
 
 
-def _of_mention(project: OpenProject, manifest: Manifest, mention: Mention, text: str) -> Iterator[str]:
+def _of_mention(
+    project: OpenProject, manifest: Manifest, mention: Mention, text: str
+) -> Iterator[str]:
     name = mention.name
     match mention.kind:
         case "stream" if name in manifest.streams:
@@ -116,27 +128,40 @@ def _of_mention(project: OpenProject, manifest: Manifest, mention: Mention, text
         case "var" if name in manifest.vars:
             yield f"**var {name}**: `{manifest.vars[name]!r}`"
         case "column":
-            yield from _of_column(find_column(project, mention, text) or _own_column(project, mention))
+            yield from _of_column(
+                find_column(project, mention, text) or _own_column(project, mention)
+            )
 
 
 def _own_column(project: OpenProject, mention: Mention) -> KnownColumn | None:
     """The column of the model's own SELECT that a word names."""
     columns = own_columns(project, mention.path) if not mention.qualifier else ()
-    return next((each for each in columns if each.name.lower() == mention.name.lower()), None)
+    return next(
+        (each for each in columns if each.name.lower() == mention.name.lower()), None
+    )
 
 
 def _of_column(column: KnownColumn | None) -> Iterator[str]:
     if column is not None:
-        yield f"**{column.name}** `{column.type or 'type not known'}`" + (f", {column.origin}" if column.origin else "")
+        yield f"**{column.name}** `{column.type or 'type not known'}`" + (
+            f", {column.origin}" if column.origin else ""
+        )
         yield column.description
 
 
 def _columns_table(columns: Sequence[KnownColumn]) -> str:
     if not columns:
         return ""
-    rows = [f"| `{_cell(each.name)}` | `{_cell(each.type) or '?'}` | {_cell(each.description)} |" for each in columns]
-    more = [f"\n… and {len(rows) - MOST_COLUMNS} more"] if len(rows) > MOST_COLUMNS else []
-    return "\n".join(["| Column | Type | |", "| --- | --- | --- |", *rows[:MOST_COLUMNS], *more])
+    rows = [
+        f"| `{_cell(each.name)}` | `{_cell(each.type) or '?'}` | {_cell(each.description)} |"
+        for each in columns
+    ]
+    more = (
+        [f"\n… and {len(rows) - MOST_COLUMNS} more"] if len(rows) > MOST_COLUMNS else []
+    )
+    return "\n".join(
+        ["| Column | Type | |", "| --- | --- | --- |", *rows[:MOST_COLUMNS], *more]
+    )
 
 
 def _cell(text: str) -> str:

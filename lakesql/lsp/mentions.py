@@ -1,4 +1,5 @@
-"""Where the files of a project name its models, streams, seeds, macros and variables, and what stands at the cursor."""
+"""Where the files of a project name its models, streams, seeds, macros and variables,
+and what stands at the cursor."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ from lakesql.decode import Node
 from lakesql.errors import Place, ProjectError
 from lakesql.graph.manifest import Manifest
 from lakesql.lint.finding import word_span
-from lakesql.lsp.cursor import ConfigValue, NameArgument, SqlWord, TagWord, find_cursor, find_tags
+from lakesql.lsp.cursor import (
+    ConfigValue,
+    NameArgument,
+    SqlWord,
+    TagWord,
+    find_cursor,
+    find_tags,
+)
 from lakesql.lsp.open_project import OpenProject
 from lakesql.lsp.positions import TextPositions
 from lakesql.project.files import PROPERTIES_SUFFIXES
@@ -20,12 +28,14 @@ from lakesql.project.yaml import parse_yaml
 from lakesql.template.jinja import SourceText, source_of
 
 MentionKind = Literal["model", "stream", "macro", "var", "column"]
-"""What a name is of. A seed is read as a model is, and a model's table may be read as a stream."""
+"""What a name is of. A seed is read as a model is, and a model's table may be read as a
+stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name between two offsets of a file. `declares`: the file says there what it is."""
+    """A name between two offsets of a file. `declares`: the file says there what it
+    is."""
 
     kind: MentionKind
     name: str
@@ -36,7 +46,9 @@ class Mention:
     qualifier: str = ""
 
 
-def mention_at(project: OpenProject, path: str, positions: TextPositions, offset: int) -> Mention | None:
+def mention_at(
+    project: OpenProject, path: str, positions: TextPositions, offset: int
+) -> Mention | None:
     """The name that stands at an offset of a file."""
     manifest = project.manifest
     if manifest is None:
@@ -47,7 +59,9 @@ def mention_at(project: OpenProject, path: str, positions: TextPositions, offset
     return next((each for each in found if each.start <= offset <= each.end), None)
 
 
-def _in_template(manifest: Manifest, path: str, text: str, offset: int) -> Mention | None:
+def _in_template(
+    manifest: Manifest, path: str, text: str, offset: int
+) -> Mention | None:
     match find_cursor(text, offset):
         case NameArgument(function="var", name=name, start=start, end=end):
             return Mention("var", name, path, start, end)
@@ -58,15 +72,22 @@ def _in_template(manifest: Manifest, path: str, text: str, offset: int) -> Menti
             return Mention("model", name, path, start, end)
         case ConfigValue(option="of", word=word, start=start, end=end):
             return Mention("model", word, path, start, end)
-        case TagWord(word=word, start=start, end=end) if word in manifest.macros.by_name:
+        case TagWord(word=word, start=start, end=end) if (
+            word in manifest.macros.by_name
+        ):
             return Mention("macro", word, path, start, end)
         case SqlWord(word=word, start=start, end=end, qualifier=qualifier) if word:
-            return Mention("column", word.strip("`"), path, start, end, qualifier=qualifier)
+            return Mention(
+                "column", word.strip("`"), path, start, end, qualifier=qualifier
+            )
     return None
 
 
-def all_mentions(project: OpenProject, kind: MentionKind, name: str) -> Iterator[Mention]:
-    """Every place of the project that names a model, a stream, a macro or a variable of this name."""
+def all_mentions(
+    project: OpenProject, kind: MentionKind, name: str
+) -> Iterator[Mention]:
+    """Every place of the project that names a model, a stream, a macro or a variable of
+    this name."""
     manifest = project.manifest
     if manifest is None:
         return
@@ -78,7 +99,9 @@ def all_mentions(project: OpenProject, kind: MentionKind, name: str) -> Iterator
                 yield each
 
 
-def file_mentions(path: str, source: SourceText, manifest: Manifest) -> Iterator[Mention]:
+def file_mentions(
+    path: str, source: SourceText, manifest: Manifest
+) -> Iterator[Mention]:
     """The names of the project that a file has, in no order."""
     if path.endswith(".sql"):
         yield from _template_mentions(path, source.text, manifest)
@@ -89,13 +112,16 @@ def file_mentions(path: str, source: SourceText, manifest: Manifest) -> Iterator
 
 
 def _settings_mentions(source: SourceText, manifest: Manifest) -> Iterator[Mention]:
-    """The variables that pyproject.toml declares, and the models that it has options for."""
+    """The variables that pyproject.toml declares, and the models that it has options
+    for."""
     try:
         settings = parse_settings(source.path, source.text)
     except ProjectError:
         return
     for name in settings.vars.entries():
-        yield from _at("var", name, source, settings.vars.key_place(name), declares=True)
+        yield from _at(
+            "var", name, source, settings.vars.key_place(name), declares=True
+        )
     if not settings.models.entries():
         return
     for model in manifest.models.values():
@@ -136,10 +162,16 @@ def _template_mentions(path: str, text: str, manifest: Manifest) -> Iterator[Men
 _TO = re.compile(r"\bto:[ \t]*(['\"]?)([\w.]+)\1(?=[ \t]*(?:[,}#\n]|\Z))")
 """The other table of a test of relationships, where it is not written as `ref(…)`."""
 
-_SECTIONS: Mapping[str, MentionKind] = {"models": "model", "seeds": "model", "streams": "stream"}
+_SECTIONS: Mapping[str, MentionKind] = {
+    "models": "model",
+    "seeds": "model",
+    "streams": "stream",
+}
 
 
-def _properties_mentions(path: str, source: SourceText, manifest: Manifest) -> Iterator[Mention]:
+def _properties_mentions(
+    path: str, source: SourceText, manifest: Manifest
+) -> Iterator[Mention]:
     """The names in a properties file; none where it is no YAML."""
     try:
         root = parse_yaml(path, source.text)
@@ -147,7 +179,13 @@ def _properties_mentions(path: str, source: SourceText, manifest: Manifest) -> I
         return
     for section, kind in _SECTIONS.items():
         for entry in _items(root, section):
-            yield from _value("model" if kind == "model" else kind, entry, "name", source, declares=True)
+            yield from _value(
+                "model" if kind == "model" else kind,
+                entry,
+                "name",
+                source,
+                declares=True,
+            )
     for test in _items(root, "unit_tests"):
         yield from _value("model", test, "model", source)
         for given in _items(test, "given"):
@@ -173,16 +211,32 @@ def _items(node: Node, key: str) -> tuple[Node, ...]:
     return found.value if found is not None and isinstance(found.value, tuple) else ()
 
 
-def _value(kind: MentionKind, node: Node, key: str, source: SourceText, declares: bool = False) -> Iterator[Mention]:
+def _value(
+    kind: MentionKind, node: Node, key: str, source: SourceText, declares: bool = False
+) -> Iterator[Mention]:
     found = _entry(node, key)
     if found is not None and isinstance(found.value, str):
         yield from _at(kind, found.value, source, found.place, declares=declares)
 
 
-def _at(kind: MentionKind, name: str, source: SourceText, place: Place, declares: bool = False) -> Iterator[Mention]:
+def _at(
+    kind: MentionKind,
+    name: str,
+    source: SourceText,
+    place: Place,
+    declares: bool = False,
+) -> Iterator[Mention]:
     """The mention of a name where a file has it, in quotes or without."""
     span = word_span(source.text, place)
-    first = source.starts[span.line - 1] if span.line <= len(source.starts) else len(source.text)
-    at = source.text.find(name, first + (span.start.column or 1) - 1, first + (span.end.column or 1) + len(name))
+    first = (
+        source.starts[span.line - 1]
+        if span.line <= len(source.starts)
+        else len(source.text)
+    )
+    at = source.text.find(
+        name,
+        first + (span.start.column or 1) - 1,
+        first + (span.end.column or 1) + len(name),
+    )
     if at >= 0:
         yield Mention(kind, name, source.path, at, at + len(name), declares)

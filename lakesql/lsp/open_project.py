@@ -1,8 +1,10 @@
-"""A project in memory, as an editor has it: its files with what is typed over them, and what is wrong with each.
+"""A project in memory, as an editor has it: its files with what is typed over them, and
+what is wrong with each.
 
-What is typed into a model is looked at by itself, in some milliseconds (`look`). What else it means for the project is
-worked out in a pause (`read_all`), and then model by model (`check_next`), so that nobody waits for it. Nothing is
-written, no broker is asked, and no Java is started.
+What is typed into a model is looked at by itself, in some milliseconds (`look`). What
+else it means for the project is worked out in a pause (`read_all`), and then model by
+model (`check_next`), so that nobody waits for it. Nothing is written, no broker is
+asked, and no Java is started.
 """
 
 from __future__ import annotations
@@ -17,7 +19,13 @@ from lakesql.compile.build_select import build_select
 from lakesql.compile.compiled import CompiledFiles, compiled_files
 from lakesql.compile.notes import find_notes
 from lakesql.compile.select import Select, output_columns
-from lakesql.errors import InternalError, LakesqlError, Problem, ProfileError, ProjectError
+from lakesql.errors import (
+    InternalError,
+    LakesqlError,
+    Problem,
+    ProfileError,
+    ProjectError,
+)
 from lakesql.graph.graph import node_id
 from lakesql.graph.load_manifest import with_texts
 from lakesql.graph.manifest import Manifest
@@ -36,7 +44,8 @@ from lakesql.unit.data_test_query import check_tests_of, table_columns
 
 @dataclass(frozen=True, slots=True)
 class CheckedModel:
-    """What checking a model's SELECT has found, under the key of all that it depends on.
+    """What checking a model's SELECT has found, under the key of all that it depends
+    on.
 
     `columns` is None where they are not known.
     """
@@ -57,14 +66,16 @@ class FileLook:
 
 
 class OpenProject:
-    """One project of an editor. `manifest` is what can be read of it now, or could before; None where nothing can."""
+    """One project of an editor. `manifest` is what can be read of it now, or could
+    before; None where nothing can."""
 
     def __init__(self, directory: Path, options: ServerOptions) -> None:
         self.directory = directory
         self.manifest: Manifest | None = None
         self.lint_settings = LintSettings()
         self.opened: dict[str, str] = {}
-        """The texts of the files that are open in the editor, by their paths from the project's directory."""
+        """The texts of the files that are open in the editor, by their paths from the
+        project's directory."""
         self.built: dict[str, Select] = {}
         """The SELECTs of models of `manifest`, as far as they were needed."""
         self._reader = ProjectReader(directory, options)
@@ -82,7 +93,8 @@ class OpenProject:
     # What the editor says
 
     def open(self, path: str, text: str) -> None:
-        """Take in the text of a file that is open in the editor, whatever the disk has."""
+        """Take in the text of a file that is open in the editor, whatever the disk
+        has."""
         self.opened[path] = text.removeprefix("\ufeff")
         self._gone.discard(path)
 
@@ -92,7 +104,8 @@ class OpenProject:
         self._seen.pop(path, None)
 
     def forget(self, path: str) -> None:
-        """Take in that a file was deleted: what the editor has of it is no file of the project until it is changed."""
+        """Take in that a file was deleted: what the editor has of it is no file of the
+        project until it is changed."""
         self._gone.add(path)
         self._seen.pop(path, None)
 
@@ -103,10 +116,13 @@ class OpenProject:
     @property
     def buffers(self) -> dict[str, str]:
         """The texts that stand for the files of the disk."""
-        return {path: text for path, text in self.opened.items() if path not in self._gone}
+        return {
+            path: text for path, text in self.opened.items() if path not in self._gone
+        }
 
     def text(self, path: str) -> str | None:
-        """The text of a file of the project, as the editor has it or else the disk; None where there is none."""
+        """The text of a file of the project, as the editor has it or else the disk;
+        None where there is none."""
         if path in self.opened:
             return self.opened[path]
         if self._reader.disk is not None and path in self._reader.disk.texts:
@@ -117,14 +133,19 @@ class OpenProject:
             return None
 
     def texts(self) -> dict[str, str]:
-        """The texts of all files that say what the project is, as the editor has them or else the disk."""
+        """The texts of all files that say what the project is, as the editor has them
+        or else the disk."""
         on_disk = self._reader.disk.texts if self._reader.disk is not None else {}
-        return {**{path: text for path, text in on_disk.items() if path not in self._gone}, **self.buffers}
+        return {
+            **{path: text for path, text in on_disk.items() if path not in self._gone},
+            **self.buffers,
+        }
 
     # What is worked out
 
     def look(self, path: str) -> bool:
-        """Look at one file alone, as it was typed; whether the rest of the project has to be looked at too."""
+        """Look at one file alone, as it was typed; whether the rest of the project has
+        to be looked at too."""
         text = self.opened.get(path)
         if text is None or path in self._gone:
             return True
@@ -132,24 +153,33 @@ class OpenProject:
         if seen is not None and seen.text == text:
             return False
         if self.manifest is not None and self._reader.disk is not None:
-            is_declaring = path != SELECTORS_FILE and is_of_project(self._reader.disk.settings, path)
+            is_declaring = path != SELECTORS_FILE and is_of_project(
+                self._reader.disk.settings, path
+            )
             if is_declaring and path.endswith(PROPERTIES_SUFFIXES):
                 problems = parse_declarations(SourceFile(path, text)).problems
                 self._seen[path] = FileLook(text, problems)
                 return True
-            model = next((each for each in self.manifest.models.values() if each.path == path), None)
+            model = next(
+                (each for each in self.manifest.models.values() if each.path == path),
+                None,
+            )
             if model is not None and model.member is None:
                 return self._look_at_model(self.manifest, model.name, path, text)
         self._seen.pop(path, None)
         return True
 
-    def _look_at_model(self, manifest: Manifest, name: str, path: str, text: str) -> bool:
+    def _look_at_model(
+        self, manifest: Manifest, name: str, path: str, text: str
+    ) -> bool:
         before = self._face(manifest, name)
         try:
             changed = with_texts(manifest, {path: text})
             kept = self._built_beside(manifest, name)
             select = build_select(changed, name, kept)
-            findings = lint(changed, self.lint_settings, [name], whole=False, built=kept)
+            findings = lint(
+                changed, self.lint_settings, [name], whole=False, built=kept
+            )
         except LakesqlError as error:
             self._seen[path] = FileLook(text, error.problems)
             return False
@@ -157,11 +187,15 @@ class OpenProject:
         self._good[path] = text
         self._seen[path] = FileLook(text, (), findings)
         self._checked[name] = _checked_as("", select)
-        was_wrong = any(each.place is not None and each.place.path == path for each in self._of_reading)
+        was_wrong = any(
+            each.place is not None and each.place.path == path
+            for each in self._of_reading
+        )
         return was_wrong or before is None or before != self._face(changed, name)
 
     def _built_beside(self, manifest: Manifest, name: str) -> dict[str, Select]:
-        """The SELECTs that were built, but for that of a model and those that are made of its rows."""
+        """The SELECTs that were built, but for that of a model and those that are made
+        of its rows."""
         changed = manifest.graph.downstream([node_id("model", name)])
         return {
             each: select
@@ -177,12 +211,27 @@ class OpenProject:
         except LakesqlError:
             return None
         text = "" if model.config.is_stored else select.query.sql
-        reads = [(found.name, kind) for kind in ("streams", "refs") for found in getattr(model.facts, kind)]
-        return model.options, reads, model.facts.vars, model.facts.macros, output_columns(select), select.writing, text
+        reads = [
+            (found.name, kind)
+            for kind in ("streams", "refs")
+            for found in getattr(model.facts, kind)
+        ]
+        return (
+            model.options,
+            reads,
+            model.facts.vars,
+            model.facts.macros,
+            output_columns(select),
+            select.writing,
+            text,
+        )
 
     def read_all(self, *, from_disk: bool) -> None:
-        """Read the whole project again, what has not changed as it was read before, and note what is to be checked."""
-        gc.disable()  # the search for garbage would walk through all that is being read again and again
+        """Read the whole project again, what has not changed as it was read before, and
+        note what is to be checked."""
+        # the search for garbage would walk through all that is being read again and
+        # again
+        gc.disable()
         try:
             self._take(self._reader.read(self.buffers, self._good, from_disk=from_disk))
         except LakesqlError as error:
@@ -200,13 +249,21 @@ class OpenProject:
             self._seen = {}
             return
         self.manifest = part.manifest
-        wrong = {problem.place.path for problem in part.problems if problem.place is not None}
-        right = {path: text for path, text in read.files.texts.items() if path not in wrong}
-        self._good = {path: text for path, text in self._good.items() if path in wrong} | right
+        wrong = {
+            problem.place.path for problem in part.problems if problem.place is not None
+        }
+        right = {
+            path: text for path, text in read.files.texts.items() if path not in wrong
+        }
+        self._good = {
+            path: text for path, text in self._good.items() if path in wrong
+        } | right
         self.built = {}
         self._note_what_waits(part.manifest)
         waiting = {part.manifest.models[name].path for name in self._waiting}
-        self._seen = {path: seen for path, seen in self._seen.items() if path in waiting}
+        self._seen = {
+            path: seen for path, seen in self._seen.items() if path in waiting
+        }
 
     def _note_what_waits(self, manifest: Manifest) -> None:
         try:
@@ -216,15 +273,20 @@ class OpenProject:
         self._compiled = compiled_files(manifest, self.built)
         for name in self._checked.keys() - manifest.models.keys():
             del self._checked[name]
-        first = [name for name, model in manifest.models.items() if model.path in self.opened]
+        first = [
+            name for name, model in manifest.models.items() if model.path in self.opened
+        ]
         keys = {name: self._compiled.key(name) for name in manifest.models}
         names = [*first, *(name for name in manifest.models if name not in first)]
-        self._waiting = deque(name for name in names if self._is_unknown(name, keys[name]))
+        self._waiting = deque(
+            name for name in names if self._is_unknown(name, keys[name])
+        )
         self._has_tests_waiting = True
         self._findings = {}
 
     def _is_unknown(self, name: str, key: str) -> bool:
-        """Whether a model is to be checked; what the last command knows of it counts."""
+        """Whether a model is to be checked; what the last command knows of it
+        counts."""
         assert self._compiled is not None
         if name in self._checked and self._checked[name].key == key:
             return False
@@ -240,7 +302,8 @@ class OpenProject:
         return not self._waiting and not self._has_tests_waiting
 
     def check_next(self) -> None:
-        """Check the next model that waits, or where none does, what lies between them."""
+        """Check the next model that waits, or where none does, what lies between
+        them."""
         manifest, compiled = self.manifest, self._compiled
         if manifest is None or compiled is None:
             self._waiting.clear()
@@ -253,9 +316,15 @@ class OpenProject:
             self._has_tests_waiting = False
             self._of_tests = tuple(self._check_tests(manifest))
             self._lint_opened(manifest)
-            self.built = {name: each for name, each in self.built.items() if each.model.path in self.opened}
+            self.built = {
+                name: each
+                for name, each in self.built.items()
+                if each.model.path in self.opened
+            }
 
-    def _check_model(self, manifest: Manifest, compiled: CompiledFiles, name: str) -> None:
+    def _check_model(
+        self, manifest: Manifest, compiled: CompiledFiles, name: str
+    ) -> None:
         key = compiled.key(name)
         try:
             select = build_select(manifest, name, self.built)
@@ -267,9 +336,14 @@ class OpenProject:
 
     def _check_tests(self, manifest: Manifest) -> Iterator[Problem]:
         if manifest.data_tests:
-            tables = {name: self._table_columns(model) for name, model in manifest.models.items()}
+            tables = {
+                name: self._table_columns(model)
+                for name, model in manifest.models.items()
+            }
             yield from _problems_of(lambda: check_tests_of(manifest, tables))
-        yield from _problems_of(lambda: check_seeds(manifest, manifest.seeds, saves=False))
+        yield from _problems_of(
+            lambda: check_seeds(manifest, manifest.seeds, saves=False)
+        )
 
     def _table_columns(self, model: Model) -> Mapping[str, str] | None:
         checked = self._checked.get(model.name)
@@ -277,22 +351,32 @@ class OpenProject:
         return table_columns(model, columns) if columns is not None else None
 
     def _checked_right(self, manifest: Manifest) -> frozenset[str]:
-        right = (name for name, checked in self._checked.items() if not checked.problems)
+        right = (
+            name for name, checked in self._checked.items() if not checked.problems
+        )
         return frozenset(right) & manifest.models.keys()
 
     def _lint_opened(self, manifest: Manifest) -> None:
-        """Ask the linter about the files that are open: it says nothing of models that are refused."""
+        """Ask the linter about the files that are open: it says nothing of models that
+        are refused."""
         right = self._checked_right(manifest)
-        names = [name for name, model in manifest.models.items() if model.path in self.opened and name in right]
+        names = [
+            name
+            for name, model in manifest.models.items()
+            if model.path in self.opened and name in right
+        ]
         found: dict[str, tuple[LintFinding, ...]] = {}
-        for finding in lint(manifest, self.lint_settings, names, whole=True, built=self.built):
+        for finding in lint(
+            manifest, self.lint_settings, names, whole=True, built=self.built
+        ):
             found[finding.path] = (*found.get(finding.path, ()), finding)
         self._findings = found
 
     # What is known
 
     def problems(self) -> dict[str, tuple[Problem, ...]]:
-        """What is wrong with the project, by the paths of files; '' for what has no place."""
+        """What is wrong with the project, by the paths of files; '' for what has no
+        place."""
         found: dict[str, dict[Problem, None]] = {}
         every = [*self._of_reading, *self._of_tests]
         for name, checked in self._checked.items():
@@ -316,21 +400,30 @@ class OpenProject:
     def warnings(self, path: str) -> tuple[Problem, ...]:
         """What somebody should know of a file, and what ends no command."""
         warnings = self.manifest.warnings if self.manifest is not None else ()
-        return tuple(each for each in warnings if each.place is not None and each.place.path == path)
+        return tuple(
+            each
+            for each in warnings
+            if each.place is not None and each.place.path == path
+        )
 
     def notes(self, path: str) -> Iterable[str]:
-        """What the table of the model in a file holds that its author may have meant otherwise."""
-        for name, model in (self.manifest.models if self.manifest is not None else {}).items():
+        """What the table of the model in a file holds that its author may have meant
+        otherwise."""
+        for name, model in (
+            self.manifest.models if self.manifest is not None else {}
+        ).items():
             if model.path == path and model.member is None and name in self._checked:
                 yield from self._checked[name].notes
 
     def columns(self, name: str) -> tuple[Column, ...]:
-        """The columns of a model, as they were known when it was checked; none where they are not."""
+        """The columns of a model, as they were known when it was checked; none where
+        they are not."""
         checked = self._checked.get(name)
         return checked.columns or () if checked is not None else ()
 
     def select(self, name: str) -> Select | None:
-        """The SELECT of a model, as it is or could be read last; None where it is refused."""
+        """The SELECT of a model, as it is or could be read last; None where it is
+        refused."""
         if self.manifest is None or name not in self.manifest.models:
             return None
         try:

@@ -1,7 +1,8 @@
 """Where something stands, in lakesql's words and in those of the protocol.
 
-lakesql counts lines and characters from 1. The protocol counts them from 0, and characters in the units of an encoding,
-mostly UTF-16, in which an emoji has two. Both end a line at `\\n`, `\\r\\n` and `\\r` alone, and nowhere else.
+lakesql counts lines and characters from 1. The protocol counts them from 0, and
+characters in the units of an encoding, mostly UTF-16, in which an emoji has two. Both
+end a line at `\\n`, `\\r\\n` and `\\r` alone, and nowhere else.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from lakesql.template.jinja import SourceText, source_of
 
 @dataclass(frozen=True, slots=True)
 class TextPositions:
-    """The positions of one text. `source` is the text with `\\n` at the end of each line; offsets are those in it.
+    """The positions of one text. `source` is the text with `\\n` at the end of each
+    line; offsets are those in it.
 
     `line_end` is what the text has at the end of its lines.
     """
@@ -27,7 +29,8 @@ class TextPositions:
     line_end: str = "\n"
 
     def edit(self, of: types.Range, text: str) -> types.TextEdit:
-        """What puts a text in the place of a range, its lines ended as those of the file."""
+        """What puts a text in the place of a range, its lines ended as those of the
+        file."""
         return types.TextEdit(of, text.replace("\n", self.line_end))
 
     def position(self, place: Place) -> types.Position:
@@ -45,14 +48,18 @@ class TextPositions:
 
     def range_of(self, start: int, end: int) -> types.Range:
         """The range between two offsets."""
-        return types.Range(self.position(self.source.place(start)), self.position(self.source.place(end)))
+        return types.Range(
+            self.position(self.source.place(start)),
+            self.position(self.source.place(end)),
+        )
 
     def whole(self) -> types.Range:
         """The range of all of the text."""
         return types.Range(types.Position(0, 0), self._end())
 
     def offset(self, position: types.Position) -> int:
-        """The offset of a position; of one behind the end of its line, that of the end."""
+        """The offset of a position; of one behind the end of its line, that of the
+        end."""
         if position.line >= len(self.source.starts):
             return len(self.source.text)
         written = self.line(position.line + 1)
@@ -66,7 +73,11 @@ class TextPositions:
     def line(self, number: int) -> str:
         """The text of a line, counted from 1, without its end."""
         start = self.source.starts[number - 1]
-        end = self.source.starts[number] - 1 if number < len(self.source.starts) else len(self.source.text)
+        end = (
+            self.source.starts[number] - 1
+            if number < len(self.source.starts)
+            else len(self.source.text)
+        )
         return self.source.text[start:end]
 
     def _end(self) -> types.Position:
@@ -85,4 +96,6 @@ class TextPositions:
 
 def positions_of(path: str, text: str, encoding: str) -> TextPositions:
     """The positions of a file's text."""
-    return TextPositions(source_of(path, text), encoding, "\r\n" if "\r\n" in text else "\n")
+    return TextPositions(
+        source_of(path, text), encoding, "\r\n" if "\r\n" in text else "\n"
+    )

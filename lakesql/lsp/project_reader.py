@@ -1,4 +1,5 @@
-"""Reads a project for an editor: its files from the disk, with the editor's texts over them, on its target."""
+"""Reads a project for an editor: its files from the disk, with the editor's texts over
+them, on its target."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from lakesql.run.manifest.part import ProjectPart, read_part
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """What the command line says: the target, the variables, and where profiles.yml may be, by a project's folder."""
+    """What the command line says: the target, the variables, and where profiles.yml may
+    be, by a project's folder."""
 
     target: str | None
     variables: Mapping[str, Any]
@@ -30,15 +32,16 @@ class ServerOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReadFiles:
-    """The files that a project was read from, and what was read: all of it, or what can be."""
+    """The files that a project was read from, and what was read: all of it, or what can
+    be."""
 
     files: ProjectFiles
     part: ProjectPart
 
 
 class ProjectReader:
-    """Reads one project again and again. What has not changed is as it was read before, and the disk is read where
-    that is asked for."""
+    """Reads one project again and again. What has not changed is as it was read before,
+    and the disk is read where that is asked for."""
 
     def __init__(self, directory: Path, options: ServerOptions) -> None:
         self.disk: ProjectFiles | None = None
@@ -48,11 +51,14 @@ class ProjectReader:
         self._target: Target | None = None
         self._parsed: ParsedFiles | None = None
 
-    def read(self, buffers: Mapping[str, str], former: Mapping[str, str], *, from_disk: bool) -> ReadFiles:
-        """The project with the texts `buffers` over those of the disk; `former` are texts with which files could be
-        read before.
+    def read(
+        self, buffers: Mapping[str, str], former: Mapping[str, str], *, from_disk: bool
+    ) -> ReadFiles:
+        """The project with the texts `buffers` over those of the disk; `former` are
+        texts with which files could be read before.
 
-        Raises `LakesqlError` where not even its files or its target can be read, and `OSError`.
+        Raises `LakesqlError` where not even its files or its target can be read, and
+        `OSError`.
         """
         if self.disk is None or self._target is None or from_disk:
             outputs = outputs_of(self._directory)
@@ -67,7 +73,9 @@ class ProjectReader:
         texts: dict[Path, str] = {}
         if PROFILES_FILE in buffers:
             texts[self._directory / PROFILES_FILE] = buffers[PROFILES_FILE]
-        return load_target(files.settings.profile, self._options.target, folders, os.environ, texts)
+        return load_target(
+            files.settings.profile, self._options.target, folders, os.environ, texts
+        )
 
     def _load(self, files: ProjectFiles) -> Manifest:
         parsed, target = self._parsed, self._target
@@ -75,5 +83,12 @@ class ProjectReader:
             raise InternalError.of("internal", "The project's target was not read.")
         variables = self._options.variables
         return load_known(
-            lambda find: load_manifest(files, target, variables, parsed.read_declarations, parsed.read_model, find)
+            lambda find: load_manifest(
+                files,
+                target,
+                variables,
+                parsed.read_declarations,
+                parsed.read_model,
+                find,
+            )
         )

@@ -1,7 +1,9 @@
-"""The rename of a model over the project: the edits of its files, and what it means for the table that is there.
+"""The rename of a model over the project: the edits of its files, and what it means for
+the table that is there.
 
-`lakesql rename` takes along what there is of a model whose file has another name: its table, ledger and checkpoint. The
-editor changes files alone, so it says that this command is to follow.
+`lakesql rename` takes along what there is of a model whose file has another name: its
+table, ledger and checkpoint. The editor changes files alone, so it says that this
+command is to follow.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ ANNOTATION = "lakesql-rename"
 
 @dataclass(frozen=True, slots=True)
 class ModelRename:
-    """The edits by the paths of files, the file that gets another name, and what is to be said of it."""
+    """The edits by the paths of files, the file that gets another name, and what is to
+    be said of it."""
 
     mentions: tuple[Mention, ...]
     old_path: str
@@ -37,7 +40,8 @@ class ModelRename:
 
 
 def find_renamed(project: OpenProject, mention: Mention | None) -> Model:
-    """The model whose name stands at the cursor. Raises `LakesqlError` for what is not renamed by an editor."""
+    """The model whose name stands at the cursor. Raises `LakesqlError` for what is not
+    renamed by an editor."""
     manifest = project.manifest
     if manifest is None or mention is None or mention.kind not in ("model", "stream"):
         raise _refused("Only the name of a model can be changed here.")
@@ -45,7 +49,9 @@ def find_renamed(project: OpenProject, mention: Mention | None) -> Model:
     if name in manifest.models and name not in manifest.streams:
         model = manifest.models[name]
         if model.member is not None:
-            raise _refused(f"'{name}' stands for a table of a feed: `tables` of {model.path} says what it is called.")
+            raise _refused(
+                f"'{name}' stands for a table of a feed: `tables` of {model.path} says what it is called."
+            )
         return model
     if name in manifest.streams:
         what = f"'{name}' is a stream: its name is in the checkpoints of the models that read it."
@@ -53,30 +59,50 @@ def find_renamed(project: OpenProject, mention: Mention | None) -> Model:
     raise _refused(f"'{name}' is no model that has a table of its own.")
 
 
-def rename_model(project: OpenProject, mention: Mention | None, new: str) -> ModelRename:
-    """What a rename of the model at the cursor changes. Raises `LakesqlError` for a name that it cannot have."""
+def rename_model(
+    project: OpenProject, mention: Mention | None, new: str
+) -> ModelRename:
+    """What a rename of the model at the cursor changes. Raises `LakesqlError` for a
+    name that it cannot have."""
     model = find_renamed(project, mention)
     manifest = project.manifest
     assert manifest is not None
     check_model_name(node_of(new, Place("")))
-    taken = {*manifest.models, *manifest.seeds, *manifest.written, *manifest.groups, *manifest.streams}
+    taken = {
+        *manifest.models,
+        *manifest.seeds,
+        *manifest.written,
+        *manifest.groups,
+        *manifest.streams,
+    }
     if new.lower() in {each.lower() for each in taken}:
         raise _refused(f"There is a model, a seed or a stream '{new}' already.")
     found = [*all_mentions(project, "model", model.name)]
     new_path = str(PurePosixPath(model.path).with_name(f"{new}.sql"))
     if new_path in project.texts() or (project.directory / new_path).exists():
         raise _refused(f"There is a file {new_path} already.")
-    return ModelRename(tuple(found), model.path, new_path, new, _consequence(project, manifest, model, new))
+    return ModelRename(
+        tuple(found),
+        model.path,
+        new_path,
+        new,
+        _consequence(project, manifest, model, new),
+    )
 
 
 def _refused(what: str) -> UsageError:
     return UsageError.of("usage", what)
 
 
-def _consequence(project: OpenProject, manifest: Manifest, model: Model, new: str) -> str:
-    """What is to be done about what there is of a model, on each target where it has run."""
+def _consequence(
+    project: OpenProject, manifest: Manifest, model: Model, new: str
+) -> str:
+    """What is to be done about what there is of a model, on each target where it has
+    run."""
     said = _of_table(model, new)
-    selectors = project.texts().get(SELECTORS_FILE, "") or project.text(SELECTORS_FILE) or ""
+    selectors = (
+        project.texts().get(SELECTORS_FILE, "") or project.text(SELECTORS_FILE) or ""
+    )
     if re.search(rf"\b{re.escape(model.name)}\b", selectors):
         said += f" {SELECTORS_FILE} has the word '{model.name}', and is not changed."
     return said
@@ -90,7 +116,11 @@ def _of_table(model: Model, new: str) -> str:
         )
     becomes = f"{model.table.catalog}.{model.table.namespace}.{new}"
     stays = f"table {model.table} keeps its name, which `table` gives it"
-    moved = stays if model.config.table else f"table {model.table} becomes {becomes} in the catalog"
+    moved = (
+        stays
+        if model.config.table
+        else f"table {model.table} becomes {becomes} in the catalog"
+    )
     return (
         f"The files alone are changed, and no table. Before the next run, on each target where '{model.name}' has run: "
         f"`lakesql rename {model.name} {new}`. By that {moved}, with its rows, its ledger and its checkpoint. Without "
@@ -109,15 +139,26 @@ def workspace_edit(
     by_path: dict[str, list[types.TextEdit]] = {}
     for mention in rename.mentions:
         by_path.setdefault(mention.path, []).append(edit_of(mention, rename.new))
-    changes: list[types.TextDocumentEdit | types.RenameFile | types.CreateFile | types.DeleteFile] = [
-        types.TextDocumentEdit(types.OptionalVersionedTextDocumentIdentifier(uri(path)), edits)
+    changes: list[
+        types.TextDocumentEdit | types.RenameFile | types.CreateFile | types.DeleteFile
+    ] = [
+        types.TextDocumentEdit(
+            types.OptionalVersionedTextDocumentIdentifier(uri(path)), edits
+        )
         for path, edits in by_path.items()
     ]
     marked = ANNOTATION if annotates else None
-    changes.append(types.RenameFile(uri(rename.old_path), uri(rename.new_path), annotation_id=marked))
-    annotation = types.ChangeAnnotation(f"Rename to {rename.new}", needs_confirmation=False, description=rename.said)
+    changes.append(
+        types.RenameFile(
+            uri(rename.old_path), uri(rename.new_path), annotation_id=marked
+        )
+    )
+    annotation = types.ChangeAnnotation(
+        f"Rename to {rename.new}", needs_confirmation=False, description=rename.said
+    )
     return types.WorkspaceEdit(
-        document_changes=changes, change_annotations={ANNOTATION: annotation} if annotates else None
+        document_changes=changes,
+        change_annotations={ANNOTATION: annotation} if annotates else None,
     )
 
 

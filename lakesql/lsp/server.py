@@ -1,7 +1,8 @@
-"""The server: which request of the protocol is answered by what, and when a project is looked at.
+"""The server: which request of the protocol is answered by what, and when a project is
+looked at.
 
-All of it runs in one thread, so that nothing is seen half done. What takes long is done in steps, between which
-requests are answered.
+All of it runs in one thread, so that nothing is seen half done. What takes long is done
+in steps, between which requests are answered.
 """
 
 from __future__ import annotations
@@ -26,17 +27,24 @@ from lakesql.project.settings import SETTINGS_FILE
 from lakesql.secrets import find_secrets
 
 LOOK_AFTER_S = 0.05
-"""So long after a keystroke its file is looked at: of those that follow at once, the last one alone."""
+"""So long after a keystroke its file is looked at: of those that follow at once, the
+last one alone."""
 
 READ_AFTER_S = 0.5
-"""So long after the last keystroke that means something for other files the project is read again."""
+"""So long after the last keystroke that means something for other files the project is
+read again."""
 
 
 class ProjectServer(LanguageServer):
     """The language server, with the projects of the editor's folders."""
 
     def __init__(self, options: ServerOptions, only: Path | None) -> None:
-        super().__init__("lakesql", __version__, text_document_sync_kind=types.TextDocumentSyncKind.Full, max_workers=1)
+        super().__init__(
+            "lakesql",
+            __version__,
+            text_document_sync_kind=types.TextDocumentSyncKind.Full,
+            max_workers=1,
+        )
         self.projects = WorkspaceProjects(options, only)
         self._timers: dict[tuple[str, Path, str], asyncio.TimerHandle] = {}
         self._from_disk: set[Path] = set()
@@ -57,12 +65,21 @@ class ProjectServer(LanguageServer):
         if project.directory not in self._steps:
             self.read(project, from_disk=True)
 
-    def later(self, what: str, project: OpenProject, path: str, after_s: float, do: Callable[[], None]) -> None:
+    def later(
+        self,
+        what: str,
+        project: OpenProject,
+        path: str,
+        after_s: float,
+        do: Callable[[], None],
+    ) -> None:
         """Do something in a while, unless the same is asked for again until then."""
         key = (what, project.directory, path)
         if key in self._timers:
             self._timers[key].cancel()
-        self._timers[key] = asyncio.get_running_loop().call_later(after_s, self._guarded(do))
+        self._timers[key] = asyncio.get_running_loop().call_later(
+            after_s, self._guarded(do)
+        )
 
     def _guarded(self, do: Callable[[], None]) -> Callable[[], None]:
         def guarded() -> None:
@@ -78,7 +95,9 @@ class ProjectServer(LanguageServer):
         logging.getLogger("lakesql").debug("A defect of the server", exc_info=error)
         text = InternalError.of_defect(error).problems[0]
         message = self._secrets.redact(f"{text.what} {text.why}")
-        self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
+        self.window_log_message(
+            types.LogMessageParams(types.MessageType.Error, message)
+        )
 
     def redact(self, text: str) -> str:
         """A text without the secrets of this process."""
@@ -87,15 +106,21 @@ class ProjectServer(LanguageServer):
     def location(self, project: OpenProject, place: Place) -> types.Location:
         """A place of a project, as the protocol has it."""
         position = self.projects.positions(project, place.path).position(place)
-        return types.Location(self.projects.uri(project, place.path), types.Range(position, position))
+        return types.Location(
+            self.projects.uri(project, place.path), types.Range(position, position)
+        )
 
     def mentioned(self, project: OpenProject, mention: Mention) -> types.Location:
         """Where a file names something."""
         positions = self.projects.positions(project, mention.path)
-        return types.Location(self.projects.uri(project, mention.path), positions.range_of(mention.start, mention.end))
+        return types.Location(
+            self.projects.uri(project, mention.path),
+            positions.range_of(mention.start, mention.end),
+        )
 
     def look(self, file: ProjectFile) -> None:
-        """Look at a file that was typed in, and later at the rest, if that may see it."""
+        """Look at a file that was typed in, and later at the rest, if that may see
+        it."""
         if file.project.look(file.path):
             self.read_later(file.project, from_disk=False)
         self.show(file.project)
@@ -104,7 +129,13 @@ class ProjectServer(LanguageServer):
         """Read a project again in a pause of typing."""
         if from_disk:
             self._from_disk.add(project.directory)
-        self.later("read", project, "", READ_AFTER_S, lambda: self.read(project, from_disk=False))
+        self.later(
+            "read",
+            project,
+            "",
+            READ_AFTER_S,
+            lambda: self.read(project, from_disk=False),
+        )
 
     def read(self, project: OpenProject, *, from_disk: bool) -> None:
         """Read a project, and check what is to be checked step by step."""
@@ -118,7 +149,10 @@ class ProjectServer(LanguageServer):
 
     async def _check(self, project: OpenProject) -> None:
         count = 0
-        while not project.is_done and self.projects.projects.get(project.directory) is project:
+        while (
+            not project.is_done
+            and self.projects.projects.get(project.directory) is project
+        ):
             try:
                 project.check_next()
             except Exception as error:  # the next model is checked all the same
@@ -153,15 +187,21 @@ class ProjectServer(LanguageServer):
             uri = self.projects.uri(project, path)
             told.add(uri)
             self._publish(uri, self._diagnostics(project, path, wrong.get(path, ())))
-        for uri in [uri for uri in self._shown if uri not in told and self._is_of(uri, project)]:
+        for uri in [
+            uri for uri in self._shown if uri not in told and self._is_of(uri, project)
+        ]:
             self._publish(uri, [])
 
     def _is_of(self, uri: str, project: OpenProject) -> bool:
         found = self.projects.find(uri)
         return found is not None and found.project is project
 
-    def _diagnostics(self, project: OpenProject, path: str, problems: tuple[Problem, ...]) -> list[types.Diagnostic]:
-        diagnostics = file_diagnostics(project, path, self.projects.positions(project, path), problems)
+    def _diagnostics(
+        self, project: OpenProject, path: str, problems: tuple[Problem, ...]
+    ) -> list[types.Diagnostic]:
+        diagnostics = file_diagnostics(
+            project, path, self.projects.positions(project, path), problems
+        )
         for each in diagnostics:
             each.message = self._secrets.redact(str(each.message))
         return diagnostics
@@ -172,4 +212,6 @@ class ProjectServer(LanguageServer):
         self._shown[uri] = diagnostics
         if not diagnostics:
             del self._shown[uri]
-        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, diagnostics))
+        self.text_document_publish_diagnostics(
+            types.PublishDiagnosticsParams(uri, diagnostics)
+        )

@@ -1,7 +1,8 @@
-"""Which relations a SELECT reads, and their columns, in SQL that may be broken off anywhere.
+"""Which relations a SELECT reads, and their columns, in SQL that may be broken off
+anywhere.
 
-The parser knows this of a SELECT that is complete; here a SELECT is a row of words between brackets, of which those
-that make sense count.
+The parser knows this of a SELECT that is complete; here a SELECT is a row of words
+between brackets, of which those that make sense count.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from lakesql.lsp.cursor import Tag, find_tags, sql_tokens
 
 @dataclass(frozen=True, slots=True)
 class KnownColumn:
-    """A column that a SELECT may name. `type` is '' where it is not known; `origin` says whose it is."""
+    """A column that a SELECT may name. `type` is '' where it is not known; `origin`
+    says whose it is."""
 
     name: str
     type: str = ""
@@ -29,7 +31,8 @@ TableColumns = Callable[[str, str], Sequence[KnownColumn]]
 
 @dataclass(frozen=True, slots=True)
 class SqlRelation:
-    """What a SELECT reads under a name: a stream or a table (`function` and `name`), or the SELECT of a group."""
+    """What a SELECT reads under a name: a stream or a table (`function` and `name`), or
+    the SELECT of a group."""
 
     alias: str
     function: str = ""
@@ -39,7 +42,8 @@ class SqlRelation:
 
 @dataclass(slots=True)
 class _Bracketed:
-    """What stands between two brackets: its words, in which an inner group is its number."""
+    """What stands between two brackets: its words, in which an inner group is its
+    number."""
 
     start: int
     parent: int | None
@@ -50,9 +54,39 @@ class _Bracketed:
 _CALL = re.compile(r"\{\{[-+]?\s*(stream|ref)\s*\(\s*(['\"])([^'\"]*)\2")
 _ENDS = frozenset(
     {
-        *("on", "using", "where", "group", "having", "order", "limit", "union", "except"),
-        *("intersect", "join", "inner", "left", "right", "full", "cross", "lateral", "natural"),
-        *("window", "qualify", "from", "select", "as", "anti", "semi", "pivot", "unpivot"),
+        *(
+            "on",
+            "using",
+            "where",
+            "group",
+            "having",
+            "order",
+            "limit",
+            "union",
+            "except",
+        ),
+        *(
+            "intersect",
+            "join",
+            "inner",
+            "left",
+            "right",
+            "full",
+            "cross",
+            "lateral",
+            "natural",
+        ),
+        *(
+            "window",
+            "qualify",
+            "from",
+            "select",
+            "as",
+            "anti",
+            "semi",
+            "pivot",
+            "unpivot",
+        ),
         *("tablesample", "cluster", "distribute", "sort"),
     }
 )
@@ -78,7 +112,9 @@ class SqlScopes:
 
     def _group_at(self, offset: int) -> int:
         inside = [
-            (group.start, number) for number, group in enumerate(self.groups) if group.start <= offset <= group.end
+            (group.start, number)
+            for number, group in enumerate(self.groups)
+            if group.start <= offset <= group.end
         ]
         return max(inside)[1]
 
@@ -109,7 +145,9 @@ class SqlScopes:
             return SqlRelation(alias or word, group=self.ctes[word.lower()])
         return None
 
-    def columns(self, relation: SqlRelation, read: TableColumns, depth: int = 0) -> list[KnownColumn]:
+    def columns(
+        self, relation: SqlRelation, read: TableColumns, depth: int = 0
+    ) -> list[KnownColumn]:
         """The columns of a relation, as far as they are known."""
         if relation.group is None:
             return [*read(relation.function, relation.name)]
@@ -117,7 +155,9 @@ class SqlScopes:
             return []
         return [*self._outputs(relation.group, read, depth + 1)]
 
-    def _outputs(self, number: int, read: TableColumns, depth: int) -> Iterator[KnownColumn]:
+    def _outputs(
+        self, number: int, read: TableColumns, depth: int
+    ) -> Iterator[KnownColumn]:
         """The columns that the SELECT of a group makes."""
         group = self.groups[number]
         if not group.words and group.parent is not None:
@@ -134,7 +174,11 @@ class SqlScopes:
                 yield self._plain(item, relations, read, depth) or KnownColumn(name)
 
     def _plain(
-        self, item: list[str], relations: list[SqlRelation], read: TableColumns, depth: int
+        self,
+        item: list[str],
+        relations: list[SqlRelation],
+        read: TableColumns,
+        depth: int,
     ) -> KnownColumn | None:
         """The column that an item passes on, under its own name or another one."""
         path = [word.strip("`") for word in item]
@@ -148,7 +192,9 @@ class SqlScopes:
                 continue
             for column in self.columns(each, read, depth):
                 if column.name.lower() == path[-1].lower():
-                    return KnownColumn(renamed, column.type, column.description, column.origin)
+                    return KnownColumn(
+                        renamed, column.type, column.description, column.origin
+                    )
         return None
 
 
@@ -163,7 +209,11 @@ def read_scopes(text: str) -> SqlScopes:
             groups.append(_Bracketed(end, stack[-1], len(text)))
             inner = len(groups) - 1
             before = groups[stack[-1]].words
-            if len(before) > 1 and before[-1][1].lower() == "as" and _is_with(before[:-2]):
+            if (
+                len(before) > 1
+                and before[-1][1].lower() == "as"
+                and _is_with(before[:-2])
+            ):
                 ctes[before[-2][1].strip("`").lower()] = inner
             before.append((start, "(", inner))
             stack.append(inner)
@@ -186,14 +236,30 @@ def _alias(words: Sequence[tuple[int, str, int | None]], at: int) -> str:
     following = [word for _, word, _ in words[at : at + 2]]
     if following and following[0].lower() == "as":
         following = following[1:]
-    if following and re.fullmatch(r"`[^`]+`|[^\W\d]\w*", following[0]) and following[0].lower() not in _ENDS:
+    if (
+        following
+        and re.fullmatch(r"`[^`]+`|[^\W\d]\w*", following[0])
+        and following[0].lower() not in _ENDS
+    ):
         return following[0].strip("`")
     return ""
 
 
 def _is_in_from(words: Sequence[tuple[int, str, int | None]], at: int) -> bool:
     """Whether a comma stands between the relations of a FROM."""
-    clauses = ("select", "from", "where", "group", "having", "order", "on", "with", "join", "window", "using")
+    clauses = (
+        "select",
+        "from",
+        "where",
+        "group",
+        "having",
+        "order",
+        "on",
+        "with",
+        "join",
+        "window",
+        "using",
+    )
     before = [word.lower() for _, word, _ in words[:at] if word.lower() in clauses]
     return bool(before) and before[-1] in ("from", "join", "on", "using")
 

@@ -20,7 +20,8 @@ MOST_FOLDERS = 200
 
 @dataclass(frozen=True, slots=True)
 class ProjectFile:
-    """A file of a project: its path from the project's directory, with slashes, and the editor's name for it."""
+    """A file of a project: its path from the project's directory, with slashes, and the
+    editor's name for it."""
 
     project: OpenProject
     path: str
@@ -29,7 +30,8 @@ class ProjectFile:
 
 @dataclass(slots=True)
 class WorkspaceProjects:
-    """The projects that were met, by their directories. `only` is the one of --project-dir, if that was said."""
+    """The projects that were met, by their directories. `only` is the one of
+    --project-dir, if that was said."""
 
     options: ServerOptions
     only: Path | None = None
@@ -39,14 +41,17 @@ class WorkspaceProjects:
     """What the editor calls the files that it has open."""
 
     def find(self, uri: str) -> ProjectFile | None:
-        """The file of a project that the editor calls so; None for one that is no project's."""
+        """The file of a project that the editor calls so; None for one that is no
+        project's."""
         path = _path_of(uri)
         if path is None:
             return None
         directory = self.only if self.only is not None else find_project(path.parent)
         for each, inside in ((directory, path), (directory.resolve(), path.resolve())):
             if inside.is_relative_to(each) and self._has_project(each):
-                return ProjectFile(self.open(each), inside.relative_to(each).as_posix(), uri)
+                return ProjectFile(
+                    self.open(each), inside.relative_to(each).as_posix(), uri
+                )
         return None
 
     def open(self, directory: Path) -> OpenProject:
@@ -56,7 +61,8 @@ class WorkspaceProjects:
         return self.projects[directory]
 
     def open_below(self, uri: str) -> Iterator[OpenProject]:
-        """The projects of a folder of the editor: itself, or those in the folders that it has."""
+        """The projects of a folder of the editor: itself, or those in the folders that
+        it has."""
         folder = _path_of(uri)
         if folder is None or not folder.is_dir():
             return
@@ -67,7 +73,11 @@ class WorkspaceProjects:
         if self._has_project(above):
             yield self.open(above)
             return
-        visible = sorted(each for each in folder.iterdir() if each.is_dir() and not each.name.startswith("."))
+        visible = sorted(
+            each
+            for each in folder.iterdir()
+            if each.is_dir() and not each.name.startswith(".")
+        )
         for each in visible[:MOST_FOLDERS]:
             if self._has_project(each):
                 yield self.open(each)
@@ -78,12 +88,18 @@ class WorkspaceProjects:
         return self.uris.get(full) or full.as_uri()
 
     def own_path(self, project: OpenProject, path: str) -> str:
-        """The path from the project's directory of a file that a problem names; as it is for one outside of it."""
+        """The path from the project's directory of a file that a problem names; as it
+        is for one outside of it."""
         full = self._full_path(project, path)
-        return full.relative_to(project.directory).as_posix() if full.is_relative_to(project.directory) else path
+        return (
+            full.relative_to(project.directory).as_posix()
+            if full.is_relative_to(project.directory)
+            else path
+        )
 
     def _full_path(self, project: OpenProject, path: str) -> Path:
-        """A path of a problem, which stands from the project's directory; that of a profile from the working one."""
+        """A path of a problem, which stands from the project's directory; that of a
+        profile from the working one."""
         inside = project.directory / path
         full = inside if inside.exists() or inside in self.uris else Path.cwd() / path
         if not full.exists() and full not in self.uris:
@@ -94,7 +110,9 @@ class WorkspaceProjects:
         """The positions of a file's text; of an empty one, where it cannot be read."""
         text = project.text(path)
         if text is None and (Path.cwd() / path).is_file():
-            text = (Path.cwd() / path).read_bytes().decode("utf-8-sig", errors="replace")
+            text = (
+                (Path.cwd() / path).read_bytes().decode("utf-8-sig", errors="replace")
+            )
         return positions_of(path, text or "", self.encoding)
 
     def _has_project(self, directory: Path) -> bool:

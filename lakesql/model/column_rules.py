@@ -1,4 +1,5 @@
-"""What becomes of the columns of a feed's tables, by patterns of their names: masked, of another type, or left out."""
+"""What becomes of the columns of a feed's tables, by patterns of their names: masked,
+of another type, or left out."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ Action = Literal["mask_hash", "mask_null", "mask_truncate", "cast", "drop"]
 class ColumnRule:
     """What becomes of the columns that a pattern names, in every table of the group.
 
-    `pattern` is matched with `schema.table.column`, of which the column is known by its name whatever its capitals, as
-    in SQL. `action` is the word, `argument` what stands in its brackets.
+    `pattern` is matched with `schema.table.column`, of which the column is known by its
+    name whatever its capitals, as in SQL. `action` is the word, `argument` what stands
+    in its brackets.
     """
 
     pattern: str
@@ -31,7 +33,9 @@ class ColumnRule:
     def is_for(self, table: str, column: str) -> bool:
         """Whether the column of a source's table is meant."""
         pattern, _, last = self.pattern.rpartition(".")
-        in_small_letters = fnmatchcase(f"{table}.{column.lower()}", f"{pattern}.{last.lower()}")
+        in_small_letters = fnmatchcase(
+            f"{table}.{column.lower()}", f"{pattern}.{last.lower()}"
+        )
         return in_small_letters or fnmatchcase(f"{table}.{column}", self.pattern)
 
 
@@ -48,7 +52,11 @@ _TAKES: Mapping[Action, bool] = {
 
 def read_column_rules(node: Node) -> tuple[ColumnRule, ...]:
     """The rules of a mapping of patterns to words, in its order."""
-    return tuple(read_entries(node, lambda key, entry: _read_rule(key, entry, node.key_place(key))).values())
+    return tuple(
+        read_entries(
+            node, lambda key, entry: _read_rule(key, entry, node.key_place(key))
+        ).values()
+    )
 
 
 def _read_rule(pattern: str, node: Node, place: Place) -> ColumnRule:
@@ -57,15 +65,23 @@ def _read_rule(pattern: str, node: Node, place: Place) -> ColumnRule:
         fix = f"Write `schema.table.column`, or `*.{pattern}` for the column of every table."
         raise ProjectError.of("wrong-value", what, fix=fix, place=place)
     found = _RULE.match(node.value.strip()) if isinstance(node.value, str) else None
-    action = next((word for word in _TAKES if found is not None and found["action"] == word), None)
-    if found is None or action is None or (found["argument"] is not None) != _TAKES[action]:
+    action = next(
+        (word for word in _TAKES if found is not None and found["action"] == word), None
+    )
+    if (
+        found is None
+        or action is None
+        or (found["argument"] is not None) != _TAKES[action]
+    ):
         what = f"{node.shown} is nothing that can become of a column."
         fix = "Write mask_hash, mask_null, mask_truncate(4), cast(decimal(12,2)), or drop."
         raise ProjectError.of("wrong-value", what, fix=fix, place=node.place)
     argument = (found["argument"] or "").strip()
     if action == "mask_truncate" and not argument.isdecimal():
         what = f"{node.shown} does not say how many characters stay."
-        raise ProjectError.of("wrong-value", what, fix="Write mask_truncate(4).", place=node.place)
+        raise ProjectError.of(
+            "wrong-value", what, fix="Write mask_truncate(4).", place=node.place
+        )
     if action == "cast":
         argument = read_column_type(argument, node.place)
     return ColumnRule(pattern, action, argument, place)
@@ -73,10 +89,11 @@ def _read_rule(pattern: str, node: Node, place: Place) -> ColumnRule:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """How a model is one of a group's: the group, the source's table that it mirrors, and what its file means for it.
+    """How a model is one of a group's: the group, the source's table that it mirrors,
+    and what its file means for it.
 
-    `stream` is what `stream('…')` of the group's feed means. `rules` are those of the group, of which the first that
-    fits a column counts.
+    `stream` is what `stream('…')` of the group's feed means. `rules` are those of the
+    group, of which the first that fits a column counts.
     """
 
     group: str
@@ -87,4 +104,7 @@ class GroupMember:
 
     def rule_of(self, column: str) -> ColumnRule | None:
         """What becomes of a column of the table; None where it is mirrored as it is."""
-        return next((rule for rule in self.rules if rule.is_for(self.source_table, column)), None)
+        return next(
+            (rule for rule in self.rules if rule.is_for(self.source_table, column)),
+            None,
+        )

@@ -1,4 +1,5 @@
-"""What `config(...)` says in every mode, and what each mode answers: the modes themselves are in `modes/`."""
+"""What `config(...)` says in every mode, and what each mode answers: the modes
+themselves are in `modes/`."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ SchemaChange = Literal["ignore", "fail", "append_new_columns", "sync_all_columns
 Late = Literal["count", "dead_letter"]
 
 ReadsFrom = Literal["streams", "tables"]
-"""What the FROM of a SELECT reads: what arrives in streams, or tables alone, as they are."""
+"""What the FROM of a SELECT reads: what arrives in streams, or tables alone, as they
+are."""
 
 READ_WORDS: Mapping[ReadsFrom, str] = {"streams": "a stream", "tables": "tables alone"}
 """What is read, in words."""
@@ -48,7 +50,8 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class OnChange:
-    """A refresh as soon as a table that is read has another snapshot, which is expected every so often."""
+    """A refresh as soon as a table that is read has another snapshot, which is expected
+    every so often."""
 
     expected_ms: int = 0
 
@@ -75,7 +78,8 @@ ON_CHANGE = "on change"
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """An Iceberg partition transform: `identity`, `years` … `hours`, `bucket(n, c)`, `truncate(n, c)`.
+    """An Iceberg partition transform: `identity`, `years` … `hours`, `bucket(n, c)`,
+    `truncate(n, c)`.
 
     `column` is a column, or a field of a struct by its path: `s.t`.
     """
@@ -108,7 +112,9 @@ def _read_trigger(node: Node) -> Trigger:
     try:
         duration = parse_duration(node)
     except ProjectError:
-        raise ProjectError.of("bad-trigger", f"{node.shown} is not a trigger.", place=node.place) from None
+        raise ProjectError.of(
+            "bad-trigger", f"{node.shown} is not a trigger.", place=node.place
+        ) from None
     return Every(duration.text, duration.length_ms)
 
 
@@ -122,7 +128,10 @@ _NAME = r"(?:`[^`]+`|[^\s`(),.]+)"
 _PARTITION = re.compile(
     rf"(?:(?P<transform>\w+)\s*\(\s*(?:(?P<width>\d+)\s*,\s*)?)?(?P<path>{_NAME}(?:\.{_NAME})*)\s*(?P<close>\))?\Z"
 )
-_SORT = re.compile(rf"{_COLUMN}(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\Z", re.IGNORECASE)
+_SORT = re.compile(
+    rf"{_COLUMN}(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\Z",
+    re.IGNORECASE,
+)
 
 
 def _read_partition(node: Node) -> PartitionField:
@@ -131,8 +140,12 @@ def _read_partition(node: Node) -> PartitionField:
     if found and bool(found["transform"]) == bool(found["close"]):
         transform = (found["transform"] or "identity").lower()
         has_width, width = _TRANSFORMS.get(transform), int(found["width"] or 0)
-        if has_width is not None and (0 < width < 2**31 if has_width else found["width"] is None):
-            return PartitionField(transform, found["path"].replace("`", ""), width or None)
+        if has_width is not None and (
+            0 < width < 2**31 if has_width else found["width"] is None
+        ):
+            return PartitionField(
+                transform, found["path"].replace("`", ""), width or None
+            )
     raise ProjectError.of(
         "bad-partition",
         f"{node.shown} is not a partition transform.",
@@ -144,9 +157,13 @@ def _read_partition(node: Node) -> PartitionField:
 def _read_sort(node: Node) -> SortField:
     found = _SORT.match(node.value.strip()) if isinstance(node.value, str) else None
     if not found:
-        raise ProjectError.of("bad-order", f"{node.shown} is not a sort order.", place=node.place)
+        raise ProjectError.of(
+            "bad-order", f"{node.shown} is not a sort order.", place=node.place
+        )
     descending = (found["direction"] or "").lower() == "desc"
-    nulls_first = found["nulls"].lower() == "first" if found["nulls"] else not descending
+    nulls_first = (
+        found["nulls"].lower() == "first" if found["nulls"] else not descending
+    )
     return SortField(found["quoted"] or found["plain"], descending, nulls_first)
 
 
@@ -154,7 +171,10 @@ def _read_partitions(node: Node) -> tuple[PartitionField, ...]:
     fields = read_each(as_items(node), _read_partition)
     ways: set[tuple[str, str]] = set()
     for field, item in zip(fields, as_items(node), strict=True):
-        way = (field.column.lower(), "times" if field.transform in TIMES else field.transform)
+        way = (
+            field.column.lower(),
+            "times" if field.transform in TIMES else field.transform,
+        )
         if way in ways:
             raise ProjectError.of(
                 "redundant-partition",
@@ -172,7 +192,9 @@ TIMES = frozenset({"years", "months", "days", "hours"})
 def _read_property(key: str, node: Node) -> str:
     text = read_option_text(node)
     if key == MAINTAINED_PROPERTY and text not in ("true", "false"):
-        raise ProjectError.of("wrong-value", f"{node.shown} is neither true nor false.", place=node.place)
+        raise ProjectError.of(
+            "wrong-value", f"{node.shown} is neither true nor false.", place=node.place
+        )
     if key == "format-version" and text not in _FORMAT_VERSIONS:
         raise ProjectError.of(
             "wrong-value",
@@ -190,16 +212,24 @@ _FORMAT_VERSIONS = ("2", "3")
 
 def read_ratio(node: Node) -> float:
     """A number from 0 to 1."""
-    if isinstance(node.value, int | float) and not isinstance(node.value, bool) and 0 <= node.value <= 1:
+    if (
+        isinstance(node.value, int | float)
+        and not isinstance(node.value, bool)
+        and 0 <= node.value <= 1
+    ):
         return float(node.value)
-    raise ProjectError.of("wrong-value", "A ratio is a number from 0 to 1.", place=node.place)
+    raise ProjectError.of(
+        "wrong-value", "A ratio is a number from 0 to 1.", place=node.place
+    )
 
 
 def read_keys(node: Node) -> tuple[str, ...]:
     """Columns that a mode cannot do without."""
     keys = read_columns(node)
     if not keys:
-        raise ProjectError.of("wrong-value", "These are names of columns, one at least.", place=node.place)
+        raise ProjectError.of(
+            "wrong-value", "These are names of columns, one at least.", place=node.place
+        )
     return keys
 
 
@@ -208,7 +238,9 @@ def read_columns(node: Node) -> tuple[str, ...]:
     columns = read_each(as_items(node), read_key)
     for index, (column, item) in enumerate(zip(columns, as_items(node), strict=True)):
         if column.lower() in (earlier.lower() for earlier in columns[:index]):
-            raise ProjectError.of("duplicate-key", f"'{column}' stands twice.", place=item.place)
+            raise ProjectError.of(
+                "duplicate-key", f"'{column}' stands twice.", place=item.place
+            )
     return columns
 
 
@@ -216,7 +248,9 @@ def read_key(node: Node) -> str:
     """The name of one column."""
     if isinstance(node.value, str) and node.value:
         return node.value
-    raise ProjectError.of("wrong-type", f"{node.shown} is not the name of a column.", place=node.place)
+    raise ProjectError.of(
+        "wrong-type", f"{node.shown} is not the name of a column.", place=node.place
+    )
 
 
 def read_added_column(node: Node) -> str:
@@ -255,48 +289,67 @@ class TableConfig:
         default=None,
         read=_read_trigger,
     )
-    namespace: str = option("Namespace of the table; the target's if left out.", default="", read=check_name)
-    table: str = option("Name of the table; the model's if left out.", default="", read=check_name)
+    namespace: str = option(
+        "Namespace of the table; the target's if left out.", default="", read=check_name
+    )
+    table: str = option(
+        "Name of the table; the model's if left out.", default="", read=check_name
+    )
     partition_by: tuple[PartitionField, ...] = option(
         "Iceberg partition transforms.", default=(), read=_read_partitions
     )
     order_by: tuple[SortField, ...] = option(
-        "The table's sort order.", default=(), read=lambda node: read_each(as_items(node), _read_sort)
+        "The table's sort order.",
+        default=(),
+        read=lambda node: read_each(as_items(node), _read_sort),
     )
     properties: Mapping[str, str] = option(
-        "Table properties.", factory=dict, read=lambda node: read_entries(node, _read_property)
+        "Table properties.",
+        factory=dict,
+        read=lambda node: read_entries(node, _read_property),
     )
     on_schema_change: SchemaChange = option(
-        "What happens when the SELECT's columns and the table's differ.", default="append_new_columns"
+        "What happens when the SELECT's columns and the table's differ.",
+        default="append_new_columns",
     )
     max_dead_letter_ratio: float = option(
-        "Share of a batch's records that may be dead letters; above it the batch fails.", default=1.0, read=read_ratio
+        "Share of a batch's records that may be dead letters; above it the batch fails.",
+        default=1.0,
+        read=read_ratio,
     )
     late: Late = option(
         "What happens to the events that a watermark drops: they are counted, or they are dead letters too, for which "
         "the batch's records are read once more.",
         default="count",
     )
-    maintenance: Maintenance = option(MAINTAINED, factory=Maintenance, read=read_maintenance)
+    maintenance: Maintenance = option(
+        MAINTAINED, factory=Maintenance, read=read_maintenance
+    )
     tags: tuple[str, ...] = option("Words to select by.", default=())
     meta: Mapping[str, Any] = option(
-        "Anything, for other tools.", factory=dict, read=lambda node: read_entries(node, lambda _, item: item.plain())
+        "Anything, for other tools.",
+        factory=dict,
+        read=lambda node: read_entries(node, lambda _, item: item.plain()),
     )
 
     mode: ClassVar[str] = ""
     """The word in `config(mode=…)`."""
     reads: ClassVar[ReadsFrom] = "streams"
     is_exchanged: ClassVar[bool] = False
-    """Whether all rows of the table may be made anew at any time, of what is read, and exchanged."""
+    """Whether all rows of the table may be made anew at any time, of what is read, and
+    exchanged."""
     is_stored: ClassVar[bool] = True
     """Whether the model has a table, and not a view alone."""
     needs_changes: ClassVar[bool] = False
-    """Whether its SELECT is given the rows that changes leave, which a change feed alone has."""
+    """Whether its SELECT is given the rows that changes leave, which a change feed
+    alone has."""
     own_effects: ClassVar[Mapping[str, OptionEffect]] = MappingProxyType({})
-    """What another value of an option that the mode has, and not all have, means for a table that has rows."""
+    """What another value of an option that the mode has, and not all have, means for a
+    table that has rows."""
 
     def as_stored(self) -> TableConfig:
-        """The same where the model's rows are stored in any case, as unit tests have them."""
+        """The same where the model's rows are stored in any case, as unit tests have
+        them."""
         return self
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
@@ -310,7 +363,8 @@ class TableConfig:
 
     @property
     def default_properties(self) -> Mapping[str, str]:
-        """The table's properties where the model says nothing else, over those of every table."""
+        """The table's properties where the model says nothing else, over those of every
+        table."""
         return {}
 
     @property
@@ -325,27 +379,31 @@ class TableConfig:
 
     @property
     def replaced_ratio(self) -> float:
-        """The share of a batch's rows of which it is assumed that each replaces a row of the table."""
+        """The share of a batch's rows of which it is assumed that each replaces a row
+        of the table."""
         return 0.0
 
     @property
     def versions(self) -> Versions | None:
-        """What tells the versions of a key apart, where each is a row; None where no version is kept."""
+        """What tells the versions of a key apart, where each is a row; None where no
+        version is kept."""
         return None
 
     @property
     def changes_rows(self) -> bool:
-        """Whether rows of the table are updated and deleted. Another model reads its changes as a stream then, and its
-        new rows otherwise."""
+        """Whether rows of the table are updated and deleted. Another model reads its
+        changes as a stream then, and its new rows otherwise."""
         return False
 
     def compared_inputs(self, read: Iterable[str]) -> frozenset[str]:
-        """Those of the models that it reads by `ref` whose tables a refresh compares with what they were."""
+        """Those of the models that it reads by `ref` whose tables a refresh compares
+        with what they were."""
         return frozenset()
 
     @property
     def rewrites_files(self) -> bool:
-        """Whether a MERGE writes the files anew whose rows it changes, where it would write deletes beside them."""
+        """Whether a MERGE writes the files anew whose rows it changes, where it would
+        write deletes beside them."""
         return self.properties.get("write.merge.mode") == "copy-on-write"
 
 
@@ -356,9 +414,12 @@ def as_items(node: Node) -> tuple[Node, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceConfig:
-    """`mode='maintenance'`: CALL statements of Iceberg's procedures, for the table of another model."""
+    """`mode='maintenance'`: CALL statements of Iceberg's procedures, for the table of
+    another model."""
 
-    of: str = option("The model whose table is maintained.", read=read_key, is_inherited=False)
+    of: str = option(
+        "The model whose table is maintained.", read=read_key, is_inherited=False
+    )
     trigger: Duration | None = option(
         "How often the statements are run ('1 hour'), by time alone. If left out, they are due as the tasks that they "
         "replace would be.",
@@ -368,13 +429,15 @@ class MaintenanceConfig:
     )
     tags: tuple[str, ...] = option("Words to select by.", default=())
     meta: Mapping[str, Any] = option(
-        "Anything, for other tools.", factory=dict, read=lambda node: read_entries(node, lambda _, item: item.plain())
+        "Anything, for other tools.",
+        factory=dict,
+        read=lambda node: read_entries(node, lambda _, item: item.plain()),
     )
 
 
 def trigger_of(config: TableConfig, usual: Duration) -> Trigger:
-    """What a model says, or else the target's usual one; of a table that is made of others, when it is expected that
-    these change."""
+    """What a model says, or else the target's usual one; of a table that is made of
+    others, when it is expected that these change."""
     match config.trigger:
         case None:
             return Every(usual.text, usual.length_ms)

@@ -1,4 +1,5 @@
-"""Data tests: what must hold of the rows of a table, as properties files and the `.sql` files of `tests/` say it."""
+"""Data tests: what must hold of the rows of a table, as properties files and the `.sql`
+files of `tests/` say it."""
 
 from __future__ import annotations
 
@@ -8,7 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NewType, TypeAlias, cast
 
-from lakesql.decode import Node, decode, fields_of, option, read_each, read_mapping, read_positive, refuse_template
+from lakesql.decode import (
+    Node,
+    decode,
+    fields_of,
+    option,
+    read_each,
+    read_mapping,
+    read_positive,
+    refuse_template,
+)
 from lakesql.errors import Place, ProjectError, did_you_mean
 from lakesql.model.table_name import TableName
 from lakesql.names import FAILURES_SUFFIX, check_name
@@ -27,7 +37,8 @@ def read_tests(node: Node) -> tuple[TestEntry, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A comparison with the number of failing rows, such as `> 10`. `between` has `most` beside the least number."""
+    """A comparison with the number of failing rows, such as `> 10`. `between` has
+    `most` beside the least number."""
 
     sign: str
     number: int
@@ -41,14 +52,17 @@ class Threshold:
 
     @property
     def least(self) -> int:
-        """The least number of failing rows that must be counted to know whether it is reached."""
+        """The least number of failing rows that must be counted to know whether it is
+        reached."""
         if self.most is not None:
             return self.most + 1
         counts = (0, 1, self.number, self.number + 1)
         return min((each for each in counts if self.holds(each)), default=0)
 
     def __str__(self) -> str:
-        return f"{self.sign} {self.number}" + (f" and {self.most}" if self.most is not None else "")
+        return f"{self.sign} {self.number}" + (
+            f" and {self.most}" if self.most is not None else ""
+        )
 
 
 _SIGNS: Mapping[str, Callable[[int, int], bool]] = {
@@ -74,9 +88,12 @@ def _read_threshold(node: Node) -> Threshold:
     if between is not None and int(between[1]) <= int(between[2]):
         return Threshold("between", int(between[1]), int(between[2]))
     found = _THRESHOLD.match(text)
-    if found is None or (found[1] == "<" and int(found[2]) == 0):  # which no number of rows is
+    # which no number of rows is
+    if found is None or (found[1] == "<" and int(found[2]) == 0):
         fix = 'Write a comparison with the number of failing rows, such as `">10"` or `between 1 and 10`.'
-        raise ProjectError.of("wrong-value", f"{node.shown} is no threshold.", fix=fix, place=node.place)
+        raise ProjectError.of(
+            "wrong-value", f"{node.shown} is no threshold.", fix=fix, place=node.place
+        )
     return Threshold(found[1], int(found[2]))
 
 
@@ -88,7 +105,9 @@ def _read_condition(node: Node) -> Condition:
     if isinstance(node.value, str) and node.value.strip():
         return Condition(node)
     fix = "Write a condition on a row, in SQL, as a text."
-    raise ProjectError.of("wrong-type", f"{node.shown} is no condition.", fix=fix, place=node.place)
+    raise ProjectError.of(
+        "wrong-type", f"{node.shown} is no condition.", fix=fix, place=node.place
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +117,8 @@ class TestOptions:
     __test__ = False
 
     severity: Literal["error", "warn"] = option(
-        "What failing rows are: an error, which ends the command with exit code 1, or a warning.", default="error"
+        "What failing rows are: an error, which ends the command with exit code 1, or a warning.",
+        default="error",
     )
     error_if: Threshold = option(
         "From which number of failing rows on it is an error, where the severity is `error`.",
@@ -106,7 +126,9 @@ class TestOptions:
         read=_read_threshold,
     )
     warn_if: Threshold = option(
-        "From which number of failing rows on it is a warning, where it is no error.", default=ANY, read=_read_threshold
+        "From which number of failing rows on it is a warning, where it is no error.",
+        default=ANY,
+        read=_read_threshold,
     )
     limit: int | None = option(
         "Count so many failing rows at most. A threshold that so many cannot reach is refused.",
@@ -119,15 +141,23 @@ class TestOptions:
         default=False,
     )
     enabled: bool = option("Whether the test is one.", default=True)
-    tags: tuple[str, ...] = option("Words that `--select tag:…` finds the test by.", default=())
-    meta: Node = option("Anything, for other tools.", default=Node({}, Place("")), read=read_mapping)
+    tags: tuple[str, ...] = option(
+        "Words that `--select tag:…` finds the test by.", default=()
+    )
+    meta: Node = option(
+        "Anything, for other tools.", default=Node({}, Place("")), read=read_mapping
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class EntryOptions:
     """What a test in a properties file may say beside these."""
 
-    name: str = option("The test's name, where the one that it gets is not to be it.", default="", read=check_name)
+    name: str = option(
+        "The test's name, where the one that it gets is not to be it.",
+        default="",
+        read=check_name,
+    )
     description: str = option("What the test is for.", default="")
     where: Condition | None = option(
         "A condition on the rows that are tested, such as `status <> 'draft'`. Others are not looked at.",
@@ -152,9 +182,16 @@ def _read_values(node: Node) -> tuple[Node, ...]:
         refuse_template(item)
         if not isinstance(item.value, str | int | float):
             what = f"{item.shown} cannot be a value of a column."
-            raise ProjectError.of("wrong-type", what, fix="Write a text, a number, true or false.", place=item.place)
+            raise ProjectError.of(
+                "wrong-type",
+                what,
+                fix="Write a text, a number, true or false.",
+                place=item.place,
+            )
     if not items:
-        raise ProjectError.of("wrong-value", "The list of accepted values is empty.", place=node.place)
+        raise ProjectError.of(
+            "wrong-value", "The list of accepted values is empty.", place=node.place
+        )
     return items
 
 
@@ -162,8 +199,13 @@ def _read_values(node: Node) -> tuple[Node, ...]:
 class AcceptedValues:
     """Each value of the column is one of a list, or NULL."""
 
-    values: tuple[Node, ...] = option("The values, as the column's type has them.", read=_read_values)
-    quote: bool = option("Of no effect: the type of the column says how a value is written.", default=True)
+    values: tuple[Node, ...] = option(
+        "The values, as the column's type has them.", read=_read_values
+    )
+    quote: bool = option(
+        "Of no effect: the type of the column says how a value is written.",
+        default=True,
+    )
 
 
 _REF = re.compile(r"\s*ref\(\s*(['\"])(?P<name>[^'\"]*)\1\s*\)\s*\Z")
@@ -173,13 +215,16 @@ def _read_to(node: Node) -> str:
     found = _REF.match(node.value) if isinstance(node.value, str) else None
     if found is None and isinstance(node.value, str) and "(" in node.value:
         what = f"{node.shown} is no model."
-        raise ProjectError.of("wrong-value", what, fix="Write ref('customers').", place=node.place)
+        raise ProjectError.of(
+            "wrong-value", what, fix="Write ref('customers').", place=node.place
+        )
     return check_name(node if found is None else Node(found["name"], node.place))
 
 
 @dataclass(frozen=True, slots=True)
 class Relationships:
-    """Each value of the column stands in a column of another model's table, or is NULL."""
+    """Each value of the column stands in a column of another model's table, or is
+    NULL."""
 
     to: str = option("The other model, as `ref('customers')`.", read=_read_to)
     field: str = option("The column of its table.")
@@ -187,7 +232,8 @@ class Relationships:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A condition is false for no row. As in a CHECK constraint, a row passes for which it is NULL."""
+    """A condition is false for no row. As in a CHECK constraint, a row passes for which
+    it is NULL."""
 
     expression: Condition = option("The condition, in SQL.", read=_read_condition)
 
@@ -195,24 +241,33 @@ class Expression:
 def _read_count(node: Node) -> int:
     if type(node.value) is int and node.value >= 0:
         return node.value
-    raise ProjectError.of("wrong-value", f"{node.shown} is no number of rows.", place=node.place)
+    raise ProjectError.of(
+        "wrong-value", f"{node.shown} is no number of rows.", place=node.place
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class RowCount:
     """The table has neither fewer nor more rows than it should."""
 
-    min: int | None = option("The least number of rows.", default=None, read=_read_count)
-    max: int | None = option("The greatest number of rows.", default=None, read=_read_count)
+    min: int | None = option(
+        "The least number of rows.", default=None, read=_read_count
+    )
+    max: int | None = option(
+        "The greatest number of rows.", default=None, read=_read_count
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class NewestWithin:
-    """The newest value of a column of times is not older than it should be. Values of the future are not looked at, and
-    a table without others fails."""
+    """The newest value of a column of times is not older than it should be. Values of
+    the future are not looked at, and a table without others fails."""
 
     within: Duration = option("How old the newest value may be.", read=parse_duration)
-    column: str = option("The column of a time or a date; where the test is one of a column, that one.", default="")
+    column: str = option(
+        "The column of a time or a date; where the test is one of a column, that one.",
+        default="",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +282,9 @@ class FailingRows:
 RowCheck: TypeAlias = NotNull | AcceptedValues | Expression
 """What is said of each row by itself."""
 
-Check: TypeAlias = RowCheck | Unique | Relationships | RowCount | NewestWithin | FailingRows
+Check: TypeAlias = (
+    RowCheck | Unique | Relationships | RowCount | NewestWithin | FailingRows
+)
 
 _KINDS: Mapping[str, type] = {
     "not_null": NotNull,
@@ -242,13 +299,18 @@ TEST_KINDS = tuple(_KINDS.items())
 """The tests that a properties file can name, by their words."""
 
 _OF_COLUMNS = ("not_null", "unique", "accepted_values", "relationships")
-_SHORT = {"expression": "expression", "freshness": "within", "accepted_values": "values"}
+_SHORT = {
+    "expression": "expression",
+    "freshness": "within",
+    "accepted_values": "values",
+}
 """The argument that may stand alone behind the word."""
 
 
 @dataclass(frozen=True, slots=True)
 class TestEntry:
-    """A test as an entry of a properties file, which says neither its model nor its column by itself."""
+    """A test as an entry of a properties file, which says neither its model nor its
+    column by itself."""
 
     __test__ = False
 
@@ -261,10 +323,11 @@ class TestEntry:
 
 @dataclass(frozen=True, slots=True)
 class DataTest:
-    """A test of a project. `model` is the one under whose name it stands, or the seed, '' where it is a file; `column`
-    likewise.
+    """A test of a project. `model` is the one under whose name it stands, or the seed,
+    '' where it is a file; `column` likewise.
 
-    `depends_on` are the models and seeds whose tables it reads, of which `seeds` are the seeds; `path` is its file.
+    `depends_on` are the models and seeds whose tables it reads, of which `seeds` are
+    the seeds; `path` is its file.
     """
 
     name: str
@@ -289,7 +352,11 @@ class DataTest:
     @property
     def compiled_path(self) -> str:
         """Where its SELECT is written, below the folder of compiled files."""
-        return self.path if isinstance(self.check, FailingRows) else f"tests/{self.name}.sql"
+        return (
+            self.path
+            if isinstance(self.check, FailingRows)
+            else f"tests/{self.name}.sql"
+        )
 
     def failures_table(self, of: TableName) -> TableName:
         """The table of its failing rows, beside the table of the tested model."""
@@ -297,7 +364,8 @@ class DataTest:
 
 
 def name_of(model: str, column: str, entry: TestEntry) -> str:
-    """The test's own name, or the one that it gets: what it tests, the model, the column and the other model."""
+    """The test's own name, or the one that it gets: what it tests, the model, the
+    column and the other model."""
     if entry.given.name:
         return entry.given.name
     other = [entry.check.to] if isinstance(entry.check, Relationships) else []
@@ -306,21 +374,33 @@ def name_of(model: str, column: str, entry: TestEntry) -> str:
 
 
 def check_place(entry: TestEntry, column: str) -> None:
-    """Raise `ProjectError` where a test is one of columns and stands at a model, or the other way round."""
+    """Raise `ProjectError` where a test is one of columns and stands at a model, or the
+    other way round."""
     if entry.word in _OF_COLUMNS and not column:
         what = f"The test {entry.word} is one of a column, and stands at the model."
         fix = f"Put it under `columns:`, such as `{{name: order_id, tests: [{entry.word}]}}`."
         raise ProjectError.of("wrong-value", what, fix=fix, place=entry.place)
     if entry.word == "row_count" and column:
         what = "The test row_count counts the rows of a table, and stands at a column."
-        raise ProjectError.of("wrong-value", what, fix="Put it under `tests:` of the model.", place=entry.place)
+        raise ProjectError.of(
+            "wrong-value",
+            what,
+            fix="Put it under `tests:` of the model.",
+            place=entry.place,
+        )
     if isinstance(entry.check, NewestWithin) and not (column or entry.check.column):
         fix = "Add one, such as `freshness: {column: updated_at, within: 1 hour}`, or put the test at the column."
-        raise ProjectError.of("missing-option", "The test freshness names no column.", fix=fix, place=entry.place)
+        raise ProjectError.of(
+            "missing-option",
+            "The test freshness names no column.",
+            fix=fix,
+            place=entry.place,
+        )
 
 
 def _read_entry(item: Node) -> TestEntry:
-    """A word alone, or a mapping of a word to what it takes; options may stand beside the word, as in dbt."""
+    """A word alone, or a mapping of a word to what it takes; options may stand beside
+    the word, as in dbt."""
     match item.value:
         case str(word):
             beside: dict[str, Node] = {}
@@ -337,10 +417,14 @@ def _read_entry(item: Node) -> TestEntry:
             inner = item.entries()[word]
             place = item.key_place(word)
         case _:
-            raise ProjectError.of("wrong-type", f"{item.shown} is no test.", place=item.place)
+            raise ProjectError.of(
+                "wrong-type", f"{item.shown} is no test.", place=item.place
+            )
     if word not in _KINDS:
         fix = answer("test", word) or did_you_mean(word, _KINDS)
-        raise ProjectError.of("unknown-test", f"There is no test '{word}'.", fix=fix, place=place)
+        raise ProjectError.of(
+            "unknown-test", f"There is no test '{word}'.", fix=fix, place=place
+        )
     if inner.value is None:
         inner = Node({}, place)
     if not isinstance(inner.value, Mapping) and word in _SHORT:
@@ -370,14 +454,23 @@ def _read_entry(item: Node) -> TestEntry:
 
 
 def _check_bounds(check: RowCount, place: Place) -> None:
-    """Raise `ProjectError` where every number of rows is within the bounds of a `row_count`, or none is."""
+    """Raise `ProjectError` where every number of rows is within the bounds of a
+    `row_count`, or none is."""
     if check.max is not None and (check.min or 0) > check.max:
         what = f"No table has {check.min} rows at least and {check.max} at most."
-        raise ProjectError.of("wrong-value", what, fix="Let min be no more than max.", place=place)
+        raise ProjectError.of(
+            "wrong-value", what, fix="Let min be no more than max.", place=place
+        )
     if check.max is None and not check.min:
-        said = "has neither min nor max" if check.min is None else "cannot fail: each table has 0 rows or more"
+        said = (
+            "has neither min nor max"
+            if check.min is None
+            else "cannot fail: each table has 0 rows or more"
+        )
         fix = "Write bounds that a table may miss, such as `row_count: {min: 1}`."
-        raise ProjectError.of("missing-option", f"The test row_count {said}.", fix=fix, place=place)
+        raise ProjectError.of(
+            "missing-option", f"The test row_count {said}.", fix=fix, place=place
+        )
 
 
 def _fields(kind: type) -> frozenset[str]:
@@ -405,5 +498,12 @@ def _read_options(node: Node, what: str) -> TestOptions:
     return options
 
 
-DATA_TEST_KINDS = (TestEntry, TestOptions, EntryOptions, Threshold, *_KINDS.values(), Duration)
+DATA_TEST_KINDS = (
+    TestEntry,
+    TestOptions,
+    EntryOptions,
+    Threshold,
+    *_KINDS.values(),
+    Duration,
+)
 """The classes that entries are made of."""

@@ -1,5 +1,5 @@
-"""`expect:` of properties files: what is to hold for each row of a batch, and what happens to one for which it does
-not."""
+"""`expect:` of properties files: what is to hold for each row of a batch, and what
+happens to one for which it does not."""
 
 from __future__ import annotations
 
@@ -34,20 +34,31 @@ _ON_FAIL = (
 def _read_line(node: Node) -> str:
     if isinstance(node.value, str) and node.value.strip() and node.value.isprintable():
         return node.value.strip()
-    raise ProjectError.of("wrong-type", f"{node.shown} is no name: it is a line of text.", place=node.place)
+    raise ProjectError.of(
+        "wrong-type",
+        f"{node.shown} is no name: it is a line of text.",
+        place=node.place,
+    )
 
 
 def _read_that(node: Node) -> str:
     if isinstance(node.value, str) and node.value.strip():
         return node.value.strip()
     what = f"{node.shown} is not a condition: it is a text."
-    raise ProjectError.of("wrong-type", what, fix='Write one in quotes: that: "amount >= 0".', place=node.place)
+    raise ProjectError.of(
+        "wrong-type",
+        what,
+        fix='Write one in quotes: that: "amount >= 0".',
+        place=node.place,
+    )
 
 
 def _read_values(node: Node) -> tuple[AcceptedValue, ...]:
     values = read_each(node.items(), _read_value)
     if not values:
-        raise ProjectError.of("wrong-value", "values is empty: no row would be right.", place=node.place)
+        raise ProjectError.of(
+            "wrong-value", "values is empty: no row would be right.", place=node.place
+        )
     return values
 
 
@@ -59,7 +70,9 @@ def _read_value(node: Node) -> AcceptedValue:
         case float() as number if math.isfinite(number):
             return AcceptedValue(number, node.place)
         case _:
-            what = f"{node.shown} is not a value: it is a text, a number, true or false."
+            what = (
+                f"{node.shown} is not a value: it is a text, a number, true or false."
+            )
             raise ProjectError.of("wrong-type", what, place=node.place)
 
 
@@ -68,8 +81,12 @@ class ExpectThat:
     """A condition in SQL."""
 
     place: Place = field(compare=False)
-    that: str = option("A condition over the columns of the SELECT, in Spark's SQL.", read=_read_that)
-    name: str = option(f"{_NAME} The condition itself, if left out.", default="", read=_read_line)
+    that: str = option(
+        "A condition over the columns of the SELECT, in Spark's SQL.", read=_read_that
+    )
+    name: str = option(
+        f"{_NAME} The condition itself, if left out.", default="", read=_read_line
+    )
     on_fail: OnFail = option(_ON_FAIL, default="warn")
 
 
@@ -78,7 +95,9 @@ class ExpectNotNull:
     """`not_null`: the column has a value."""
 
     place: Place = field(compare=False)
-    name: str = option(f"{_NAME} `not_null` and the column, if left out.", default="", read=_read_line)
+    name: str = option(
+        f"{_NAME} `not_null` and the column, if left out.", default="", read=_read_line
+    )
     on_fail: OnFail = option(_ON_FAIL, default="warn")
 
 
@@ -87,8 +106,14 @@ class ExpectAcceptedValues:
     """`accepted_values`: the column has one of these values, or NULL."""
 
     place: Place = field(compare=False)
-    values: tuple[AcceptedValue, ...] = option("The values, each of the column's type.", read=_read_values)
-    name: str = option(f"{_NAME} `accepted_values` and the column, if left out.", default="", read=_read_line)
+    values: tuple[AcceptedValue, ...] = option(
+        "The values, each of the column's type.", read=_read_values
+    )
+    name: str = option(
+        f"{_NAME} `accepted_values` and the column, if left out.",
+        default="",
+        read=_read_line,
+    )
     on_fail: OnFail = option(_ON_FAIL, default="warn")
 
 
@@ -132,12 +157,21 @@ def _read_of_column(node: Node) -> Expectation:
         if node.value != "not_null":
             fix = did_you_mean(node.value, _OF_COLUMNS)
             fix = f"{fix} A condition is written `- that: …`."
-            raise ProjectError.of("wrong-value", f"{node.shown} is no expectation.", fix=fix, place=node.place)
+            raise ProjectError.of(
+                "wrong-value",
+                f"{node.shown} is no expectation.",
+                fix=fix,
+                place=node.place,
+            )
         return ExpectNotNull(node.place)
     entries = node.entries()
     named = [word for word in entries if word in _OF_COLUMNS]
     if len(entries) != 1 or not named:
-        return _read_that_one(node, "a column's condition") if not named else _refuse_mixture(node, named[0])
+        return (
+            _read_that_one(node, "a column's condition")
+            if not named
+            else _refuse_mixture(node, named[0])
+        )
     word, said = named[0], entries[named[0]]
     place = node.key_place(word)
     if word == "not_null" and said.value is None:
@@ -150,7 +184,9 @@ def _read_of_column(node: Node) -> Expectation:
 def _refuse_mixture(node: Node, word: str) -> Expectation:
     others = ", ".join(key for key in node.entries() if key != word)
     fix = f"Write what it takes within it: `- {word}: {{on_fail: warn}}`."
-    raise ProjectError.of("wrong-value", f"{others} stands beside {word}.", fix=fix, place=node.place)
+    raise ProjectError.of(
+        "wrong-value", f"{others} stands beside {word}.", fix=fix, place=node.place
+    )
 
 
 def name_of(expectation: Expectation, column: str = "") -> str:
@@ -164,9 +200,11 @@ def name_of(expectation: Expectation, column: str = "") -> str:
             return name or f"accepted_values {column}"
 
 
-def find_contradictions(expectations: Collection[tuple[str, Expectation]]) -> Iterator[Problem]:
-    """Expectations of one model, each with its column, that are called the same, or that say the same and want
-    something else done, or that no value satisfies."""
+def find_contradictions(
+    expectations: Collection[tuple[str, Expectation]],
+) -> Iterator[Problem]:
+    """Expectations of one model, each with its column, that are called the same, or
+    that say the same and want something else done, or that no value satisfies."""
     named: dict[str, Expectation] = {}
     said: dict[tuple[object, ...], Expectation] = {}
     for column, expectation in expectations:
@@ -176,14 +214,18 @@ def find_contradictions(expectations: Collection[tuple[str, Expectation]]) -> It
         if first is not expectation:
             what = f"There is an expectation '{name}' at {first.place} already."
             why = "What is counted and set aside is told by the name. Capitals make no difference."
-            yield Problem("contradictory-expectations", what, why, place=expectation.place)
+            yield Problem(
+                "contradictory-expectations", what, why, place=expectation.place
+            )
         elif same is not expectation:
             what = f"'{name}' expects what stands at {same.place} already, with on_fail: {same.on_fail}."
             yield Problem("contradictory-expectations", what, place=expectation.place)
     yield from _find_disjoint(expectations)
 
 
-def _find_disjoint(expectations: Collection[tuple[str, Expectation]]) -> Iterator[Problem]:
+def _find_disjoint(
+    expectations: Collection[tuple[str, Expectation]],
+) -> Iterator[Problem]:
     allowed: dict[str, tuple[frozenset[AcceptedValue], Place]] = {}
     for column, expectation in expectations:
         if not isinstance(expectation, ExpectAcceptedValues):
@@ -204,4 +246,8 @@ def _rule(expectation: Expectation, column: str) -> tuple[object, ...]:
         case ExpectNotNull():
             return ("not_null", column.lower())
         case ExpectAcceptedValues(values=values):
-            return ("accepted_values", column.lower(), frozenset((type(it.value).__name__, it) for it in values))
+            return (
+                "accepted_values",
+                column.lower(),
+                frozenset((type(it.value).__name__, it) for it in values),
+            )

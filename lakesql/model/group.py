@@ -1,4 +1,5 @@
-"""A group of models: what one file with `tables` in its `config(...)` says of the tables of a feed that it mirrors."""
+"""A group of models: what one file with `tables` in its `config(...)` says of the
+tables of a feed that it mirrors."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ NAME_PARTS = ("database", "schema", "table", "topic", "value")
 
 def _read_name(node: Node) -> str:
     text = read_filled(node)
-    unknown = [part for part in re.findall(r"\{(.*?)\}", text) if part not in NAME_PARTS]
+    unknown = [
+        part for part in re.findall(r"\{(.*?)\}", text) if part not in NAME_PARTS
+    ]
     if unknown or not re.fullmatch(r"(?:\w|\{\w+\})+", text, re.ASCII):
         known = ", ".join(f"{{{part}}}" for part in NAME_PARTS)
         what = f"{node.shown} is no pattern of names."
@@ -47,10 +50,11 @@ def _read_renamed(node: Node) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """What `tables` says in `config(...)`: which tables the stream's records are of, and what they are called.
+    """What `tables` says in `config(...)`: which tables the stream's records are of,
+    and what they are called.
 
-    Names of source tables are `schema.table`, or `database.table` where the database has no schemas; with a route, its
-    values.
+    Names of source tables are `schema.table`, or `database.table` where the database
+    has no schemas; with a route, its values.
     """
 
     route: str = option(
@@ -60,9 +64,12 @@ class Tables:
         read=read_filled,
     )
     include: tuple[str, ...] = option(
-        "Patterns of the tables that are mirrored, such as `public.*`; with a route, of its values.", default=("*",)
+        "Patterns of the tables that are mirrored, such as `public.*`; with a route, of its values.",
+        default=("*",),
     )
-    exclude: tuple[str, ...] = option("Patterns of tables that are not, whatever `include` says.", default=())
+    exclude: tuple[str, ...] = option(
+        "Patterns of tables that are not, whatever `include` says.", default=()
+    )
     name: str = option(
         "What the model of a table, and its table, is called: {schema}, {table}, {database} and {topic} stand for what "
         "the source calls it, and {value} for the value of a route. What no name may have becomes `_`. "
@@ -100,7 +107,9 @@ class Tables:
     def takes(self, table: str) -> bool:
         """Whether a table of the source is mirrored."""
         is_included = any(fnmatchcase(table, pattern) for pattern in self.include)
-        return is_included and not any(fnmatchcase(table, pattern) for pattern in self.exclude)
+        return is_included and not any(
+            fnmatchcase(table, pattern) for pattern in self.exclude
+        )
 
     def member_name(self, table: SourceTable) -> str:
         """What the model of a table is called within the group."""
@@ -125,13 +134,16 @@ def _plain(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """What `config(...)` of a group's file says of all of its tables: the rest is an option of each of them."""
+    """What `config(...)` of a group's file says of all of its tables: the rest is an
+    option of each of them."""
 
     tables: Tables = option(
-        "Which tables of the feed get a model.", read=lambda node: decode(node, Tables, what="`tables`", words="config")
+        "Which tables of the feed get a model.",
+        read=lambda node: decode(node, Tables, what="`tables`", words="config"),
     )
     consistent: bool = option(
-        "Whether all changes of a transaction become visible together, in all tables that it touches.", default=False
+        "Whether all changes of a transaction become visible together, in all tables that it touches.",
+        default=False,
     )
 
 
@@ -143,12 +155,18 @@ def read_group_config(config: Node) -> GroupConfig:
     """What the `config(...)` of a group's file says of all of its tables."""
     entries = config.entries()
     own = {name: entries[name] for name in entries if name in GROUP_OPTIONS}
-    return decode(Node(own, config.place, config.keys), GroupConfig, what="a group", words="config")
+    return decode(
+        Node(own, config.place, config.keys),
+        GroupConfig,
+        what="a group",
+        words="config",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ModelGroup:
-    """A model's file that stands for a model for each table of a feed. `members` are the names of these models.
+    """A model's file that stands for a model for each table of a feed. `members` are
+    the names of these models.
 
     `stream` is the feed that has these tables.
     """

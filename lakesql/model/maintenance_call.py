@@ -1,4 +1,5 @@
-"""The CALL statements of a maintenance model: which procedure each calls, with which options."""
+"""The CALL statements of a maintenance model: which procedure each calls, with which
+options."""
 
 from __future__ import annotations
 
@@ -41,17 +42,25 @@ class CallStatement:
 
 
 def read_calls(
-    rendered: Rendered, table: TableName, base: Mapping[str, Procedure], trigger: Duration | None
+    rendered: Rendered,
+    table: TableName,
+    base: Mapping[str, Procedure],
+    trigger: Duration | None,
 ) -> tuple[CallStatement, ...]:
-    """The statements of a maintenance model, whose table is `table`. Statements are separated by `;`.
+    """The statements of a maintenance model, whose table is `table`. Statements are
+    separated by `;`.
 
-    An option that a statement leaves out has lakesql's default. When a procedure is due stands in no CALL: it is
-    `trigger`, and what `base`, the options of the table's own tasks, says. Raises `ProjectError` with what is wrong in
-    each statement (`bad-call`, `unknown-option`, `unsafe-maintenance`, and what decoding finds).
+    An option that a statement leaves out has lakesql's default. When a procedure is due
+    stands in no CALL: it is `trigger`, and what `base`, the options of the table's own
+    tasks, says. Raises `ProjectError` with what is wrong in each statement (`bad-call`,
+    `unknown-option`, `unsafe-maintenance`, and what decoding finds).
     """
     problems: list[Problem] = []
     statements = collect(problems, lambda: _statements(rendered)) or []
-    calls = [collect(problems, partial(_read_call, each, table, base, trigger)) for each in statements]
+    calls = [
+        collect(problems, partial(_read_call, each, table, base, trigger))
+        for each in statements
+    ]
     if not statements and not problems:
         problems.append(_bad("The model holds no statement.", rendered.place(0)))
     if problems:
@@ -89,18 +98,26 @@ def _statements(rendered: Rendered) -> list[list[_Token]]:
     while at < len(text):
         token = _TOKEN.match(text, at)
         if token is None:
-            raise ProjectError([_bad(f"A CALL has no {text[at]!r} here.", rendered.place(at))])
+            raise ProjectError(
+                [_bad(f"A CALL has no {text[at]!r} here.", rendered.place(at))]
+            )
         kind, said = str(token.lastgroup), token[0]
         place = rendered.place(at)
         at = token.end()
         if kind == "blank":
             continue
         if said == ";":
-            found[-1] += [_Token(_END, "the end of the statement", place)] if found[-1] else []
+            found[-1] += (
+                [_Token(_END, "the end of the statement", place)] if found[-1] else []
+            )
             found.append([])
         else:
             found[-1].append(_Token(kind, said, place))
-    found[-1] += [_Token(_END, "the end of the file", rendered.place(len(text)))] if found[-1] else []
+    found[-1] += (
+        [_Token(_END, "the end of the file", rendered.place(len(text)))]
+        if found[-1]
+        else []
+    )
     return list(filter(None, found))
 
 
@@ -121,14 +138,22 @@ class _CallTokens:
         return token
 
     def takes(self, text: str) -> bool:
-        """Whether the next token is this one, which is taken then. Capitals make no difference."""
+        """Whether the next token is this one, which is taken then. Capitals make no
+        difference."""
         is_next = self.next.kind in ("word", "sign") and self.next.text.lower() == text
         self._at += is_next
         return is_next
 
     def expect(self, text: str) -> None:
         if not self.takes(text):
-            raise ProjectError([_bad(f"Instead of {self._shown()}, '{text}' is expected here.", self.next.place)])
+            raise ProjectError(
+                [
+                    _bad(
+                        f"Instead of {self._shown()}, '{text}' is expected here.",
+                        self.next.place,
+                    )
+                ]
+            )
 
     def name(self) -> str:
         token = self.take()
@@ -139,7 +164,14 @@ class _CallTokens:
                 return token.text[1:-1].replace("``", "`")
             case _:
                 self._at -= token.kind != _END
-                raise ProjectError([_bad(f"Instead of {self._shown()}, a name is expected here.", token.place)])
+                raise ProjectError(
+                    [
+                        _bad(
+                            f"Instead of {self._shown()}, a name is expected here.",
+                            token.place,
+                        )
+                    ]
+                )
 
     def path(self) -> tuple[str, ...]:
         """Names with dots between them."""
@@ -152,7 +184,8 @@ class _CallTokens:
         return self.next.text if self.next.kind == _END else f"'{self.next.text}'"
 
     def value(self) -> Node:
-        """A literal, a list or a mapping; of an expression of a time, the age that it means."""
+        """A literal, a list or a mapping; of an expression of a time, the age that it
+        means."""
         token = self.take()
         match token.kind, token.text.lower():
             case "string", _:
@@ -167,7 +200,10 @@ class _CallTokens:
                 return self._mapping(token.place)
             case "word", "interval":
                 return Node(self._interval(), token.place)
-            case "word", "now" | "current_timestamp" as text if self.next.text in ("(", "-"):
+            case "word", "now" | "current_timestamp" as text if self.next.text in (
+                "(",
+                "-",
+            ):
                 if self.takes("("):
                     self.expect(")")
                 self.expect("-")
@@ -175,11 +211,27 @@ class _CallTokens:
                 return Node(self._interval(), token.place)
             case "word", "timestamp" | "date":
                 what = "A fixed time is the same in each run."
-                raise ProjectError([_bad(what, token.place, "Write an age: older_than => INTERVAL 5 DAYS")])
+                raise ProjectError(
+                    [
+                        _bad(
+                            what,
+                            token.place,
+                            "Write an age: older_than => INTERVAL 5 DAYS",
+                        )
+                    ]
+                )
             case _:
                 self._at -= token.kind != _END
                 what = f"Instead of {self._shown()}, a literal is expected here."
-                raise ProjectError([_bad(what, token.place, "A text stands in quotes, a list in array(…).")])
+                raise ProjectError(
+                    [
+                        _bad(
+                            what,
+                            token.place,
+                            "A text stands in quotes, a list in array(…).",
+                        )
+                    ]
+                )
 
     def _items(self) -> Iterator[Node]:
         self.expect("(")
@@ -191,7 +243,9 @@ class _CallTokens:
     def _mapping(self, place: Place) -> Node:
         items = list(self._items())
         if len(items) % 2 or not all(isinstance(key.value, str) for key in items[::2]):
-            raise ProjectError([_bad("A map holds texts, and behind each of them its value.", place)])
+            raise ProjectError(
+                [_bad("A map holds texts, and behind each of them its value.", place)]
+            )
         keys = [str(key.value) for key in items[::2]]
         places = {name: key.place for name, key in zip(keys, items[::2], strict=True)}
         if len(places) < len(keys):
@@ -206,15 +260,25 @@ class _CallTokens:
 
 
 def _unescape(text: str) -> str:
-    return re.sub(r"\\(.)", lambda found: {"n": "\n", "t": "\t", "r": "\r"}.get(found[1], found[1]), text, flags=re.S)
+    return re.sub(
+        r"\\(.)",
+        lambda found: {"n": "\n", "t": "\t", "r": "\r"}.get(found[1], found[1]),
+        text,
+        flags=re.S,
+    )
 
 
 def _read_call(
-    tokens: list[_Token], table: TableName, base: Mapping[str, Procedure], trigger: Duration | None
+    tokens: list[_Token],
+    table: TableName,
+    base: Mapping[str, Procedure],
+    trigger: Duration | None,
 ) -> CallStatement:
     reader, place = _CallTokens(tokens), tokens[0].place
     if not reader.takes("call"):
-        raise ProjectError([_bad(f"'{tokens[0].text}' begins a statement that is no CALL.", place)])
+        raise ProjectError(
+            [_bad(f"'{tokens[0].text}' begins a statement that is no CALL.", place)]
+        )
     path = reader.path()
     procedure = _check_procedure(path, table, place)
     reader.expect("(")
@@ -225,7 +289,15 @@ def _read_call(
         at = reader.next
         if at.kind not in ("word", "quoted"):
             fix = f"Name it: table => '{table.namespace}.{table.name}'"
-            raise ProjectError([_bad("The arguments of a CALL in a maintenance model have names.", at.place, fix)])
+            raise ProjectError(
+                [
+                    _bad(
+                        "The arguments of a CALL in a maintenance model have names.",
+                        at.place,
+                        fix,
+                    )
+                ]
+            )
         name = reader.name().lower()
         reader.expect("=>")
         if name in places:
@@ -239,12 +311,18 @@ def _read_call(
             reader.expect(",")
     if reader.next.kind != _END:
         what = f"'{reader.next.text}' stands behind a CALL."
-        raise ProjectError([_bad(what, reader.next.place, "Statements are separated by ';'.")])
+        raise ProjectError(
+            [_bad(what, reader.next.place, "Statements are separated by ';'.")]
+        )
     _check_table(about, table, places.get("table", place))
     options = _read_options(procedure, Node(given, place, places))
     own = base.get(procedure, DEFAULTS[procedure])
     due = {name: getattr(own, name) for name in DUE_OPTIONS if hasattr(options, name)}
-    return CallStatement(procedure, replace(options, **{**due, "trigger": trigger or due["trigger"]}), place)
+    return CallStatement(
+        procedure,
+        replace(options, **{**due, "trigger": trigger or due["trigger"]}),
+        place,
+    )
 
 
 def _check_procedure(path: tuple[str, ...], table: TableName, place: Place) -> str:
@@ -255,7 +333,15 @@ def _check_procedure(path: tuple[str, ...], table: TableName, place: Place) -> s
     lowered = [part.lower() for part in path]
     if lowered != [table.catalog.lower(), "system", name]:
         what = f"The procedure '{'.'.join(path)}' is not one of the catalog '{table.catalog}', which has the table."
-        raise ProjectError([_bad(what, place, f"Write CALL {{{{ target.catalog }}}}.system.{name}(…).")])
+        raise ProjectError(
+            [
+                _bad(
+                    what,
+                    place,
+                    f"Write CALL {{{{ target.catalog }}}}.system.{name}(…).",
+                )
+            ]
+        )
     return name
 
 
@@ -275,8 +361,20 @@ def _check_table(about: tuple[str, ...] | None, table: TableName, place: Place) 
     said = tuple(name.lower() for name in about or ())
     if said in (table.folded, table.folded[1:]):
         return
-    what = f"The CALL is about '{'.'.join(about)}', and not about {table}." if about else "The CALL has no table."
-    raise ProjectError([_bad(what, place, "Write table => '{{ this }}': the table of the model that `of` names.")])
+    what = (
+        f"The CALL is about '{'.'.join(about)}', and not about {table}."
+        if about
+        else "The CALL has no table."
+    )
+    raise ProjectError(
+        [
+            _bad(
+                what,
+                place,
+                "Write table => '{{ this }}': the table of the model that `of` names.",
+            )
+        ]
+    )
 
 
 def _read_options(procedure: str, given: Node) -> Procedure:
@@ -284,15 +382,29 @@ def _read_options(procedure: str, given: Node) -> Procedure:
     kind, problems = PROCEDURES[procedure], list[Problem]()
     entries = _Entries(procedure)
     others = () if has_map(procedure) else ICEBERG_OPTIONS[procedure]
-    known = {*ARGUMENTS[procedure], *others, *(("options",) if has_map(procedure) else ())}
+    known = {
+        *ARGUMENTS[procedure],
+        *others,
+        *(("options",) if has_map(procedure) else ()),
+    }
     for name, node in given.entries().items():
         place = given.key_place(name)
         if why := REFUSED_ARGUMENTS.get(procedure, {}).get(name):
             fix = "Leave it out."
-            problems.append(Problem("unsafe-maintenance", f"'{name}' is no argument for a model.", why, fix, place))
+            problems.append(
+                Problem(
+                    "unsafe-maintenance",
+                    f"'{name}' is no argument for a model.",
+                    why,
+                    fix,
+                    place,
+                )
+            )
         elif name not in known:
             what = f"{procedure} has no argument '{name}'."
-            problems.append(Problem("unknown-option", what, "", did_you_mean(name, known), place))
+            problems.append(
+                Problem("unknown-option", what, "", did_you_mean(name, known), place)
+            )
         elif name == "options":
             entries.spread(node, problems)
         elif name in others:
@@ -309,7 +421,8 @@ def _read_options(procedure: str, given: Node) -> Procedure:
 
 
 class _Entries:
-    """The options of a CALL: those that are typed, by the names that they have here, and those that are passed on."""
+    """The options of a CALL: those that are typed, by the names that they have here,
+    and those that are passed on."""
 
     def __init__(self, procedure: str) -> None:
         self.procedure = procedure
@@ -327,26 +440,52 @@ class _Entries:
                 self.passed[key], self.places[key] = value, place
             elif name is None:
                 what = f"{self.procedure} has no option '{key}'."
-                problems.append(Problem("unknown-option", what, "", did_you_mean(key, {*own, *others}), place))
-            elif (typed := collect(problems, partial(_typed, value, key.endswith("-bytes")))) is not None:
+                problems.append(
+                    Problem(
+                        "unknown-option",
+                        what,
+                        "",
+                        did_you_mean(key, {*own, *others}),
+                        place,
+                    )
+                )
+            elif (
+                typed := collect(
+                    problems, partial(_typed, value, key.endswith("-bytes"))
+                )
+            ) is not None:
                 self.typed[name], self.places[name] = typed, place
 
     def node(self, place: Place) -> Node:
         """All of them, as `maintenance` has them."""
         passed = Node(self.passed, place, self.places)
-        return Node({**self.typed, **({"options": passed} if self.passed else {})}, place, self.places)
+        return Node(
+            {**self.typed, **({"options": passed} if self.passed else {})},
+            place,
+            self.places,
+        )
 
 
 def _typed(node: Node, is_size: bool) -> Node:
-    """The value of an option, which is a text for Iceberg, as a value of the option's type."""
-    text = str(node.value).lower() if isinstance(node.value, bool | int | float) else node.value
+    """The value of an option, which is a text for Iceberg, as a value of the option's
+    type."""
+    text = (
+        str(node.value).lower()
+        if isinstance(node.value, bool | int | float)
+        else node.value
+    )
     if not isinstance(text, str):
         return node
     if is_size and text.isdecimal():
         return replace(node, value=shortest(int(text)))
     if is_size:
         fix = "Write it without a unit, as Iceberg reads it: '268435456'."
-        raise ProjectError.of("bad-size", f"{node.shown} is not a number of bytes.", fix=fix, place=node.place)
+        raise ProjectError.of(
+            "bad-size",
+            f"{node.shown} is not a number of bytes.",
+            fix=fix,
+            place=node.place,
+        )
     if text in ("true", "false"):
         return replace(node, value=text == "true")
     if not _NUMBER.match(text):

@@ -1,4 +1,5 @@
-"""Which procedures keep the tables of a model in order: the table itself, and those beside it."""
+"""Which procedures keep the tables of a model in order: the table itself, and those
+beside it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,12 @@ from typing import assert_never
 from lakesql.errors import Place
 from lakesql.model.model import Model, WrittenCall
 from lakesql.model.table_name import TableName
-from lakesql.names import DEAD_LETTER_SUFFIX, MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY, MEMORY_SUFFIXES
+from lakesql.names import (
+    DEAD_LETTER_SUFFIX,
+    MAINTAINED_PROPERTY,
+    MAINTENANCE_PROPERTY,
+    MEMORY_SUFFIXES,
+)
 from lakesql.project.iceberg_options import SORT_KEYS, ZORDER_KEYS
 from lakesql.project.procedures import (
     DEFAULTS,
@@ -26,9 +32,11 @@ from lakesql.project.procedures import (
 
 @dataclass(frozen=True, slots=True)
 class UnknownFiles:
-    """Files below a table's location that neither a version of it names nor its own writers are known to have written.
+    """Files below a table's location that neither a version of it names nor its own
+    writers are known to have written.
 
-    `bytes` are those of the first thousand. `listed` is the digest of the list that somebody has asked for, if so.
+    `bytes` are those of the first thousand. `listed` is the digest of the list that
+    somebody has asked for, if so.
     """
 
     count: int = 0
@@ -38,7 +46,8 @@ class UnknownFiles:
 
 
 def read_unknown(found: object) -> UnknownFiles:
-    """What a table remembers of these files: `found` is the value in its property; none, where it cannot be read."""
+    """What a table remembers of these files: `found` is the value in its property;
+    none, where it cannot be read."""
     match found:
         case [int(count), int(size), str(example), str(listed)]:
             return UnknownFiles(count, size, example, listed)
@@ -59,8 +68,9 @@ def unknown_in(properties: Mapping[str, str]) -> UnknownFiles:
 class MaintenanceTask:
     """A procedure of Iceberg's that is run on a table of a model.
 
-    `owner` is the name of its `model`, with the suffix of a table beside its own. Such a table may not be there yet.
-    `written` is the statement of a maintenance model, where somebody has written one.
+    `owner` is the name of its `model`, with the suffix of a table beside its own. Such
+    a table may not be there yet. `written` is the statement of a maintenance model,
+    where somebody has written one.
     """
 
     model: str
@@ -73,7 +83,8 @@ class MaintenanceTask:
 
     @property
     def name(self) -> str:
-        """What the task is called: `orders.rewrite_data_files`, `orders_sorted.rewrite_data_files`."""
+        """What the task is called: `orders.rewrite_data_files`,
+        `orders_sorted.rewrite_data_files`."""
         return self.written.name if self.written else f"{self.owner}.{self.procedure}"
 
     @property
@@ -83,7 +94,8 @@ class MaintenanceTask:
 
 
 def is_maintained(model: Model) -> bool:
-    """Whether the model's properties leave the maintenance of its own table to lakesql."""
+    """Whether the model's properties leave the maintenance of its own table to
+    lakesql."""
     return not is_left(model.config.properties)
 
 
@@ -93,8 +105,13 @@ def is_left(properties: Mapping[str, str]) -> bool:
 
 
 def rewrite_of(model: Model) -> RewriteDataFiles:
-    """What makes a rewrite of the model's data files due: as somebody has said it, or the default, whoever does it."""
-    written = [call.options for call in model.calls if isinstance(call.options, RewriteDataFiles)]
+    """What makes a rewrite of the model's data files due: as somebody has said it, or
+    the default, whoever does it."""
+    written = [
+        call.options
+        for call in model.calls
+        if isinstance(call.options, RewriteDataFiles)
+    ]
     if written:
         return written[-1]
     usual = model.config.usual_maintenance
@@ -104,13 +121,24 @@ def rewrite_of(model: Model) -> RewriteDataFiles:
 
 
 def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
-    """The tasks of a model: those of its own table, of its dead letters, and of what its batches may remember."""
+    """The tasks of a model: those of its own table, of its dead letters, and of what
+    its batches may remember."""
     if not model.config.is_stored:
         return ()
     has_records = model.config.reads == "streams"
-    tables = {model.name + DEAD_LETTER_SUFFIX: model.table.dead_letter} if has_records else {}
-    tables |= {model.name + MEMORY_SUFFIXES[kind]: model.table.memory(kind) for kind in model.config.memories}
-    beside = {name: _beside(name, options) for name, options in model.config.maintenance.procedures.items()}
+    tables = (
+        {model.name + DEAD_LETTER_SUFFIX: model.table.dead_letter}
+        if has_records
+        else {}
+    )
+    tables |= {
+        model.name + MEMORY_SUFFIXES[kind]: model.table.memory(kind)
+        for kind in model.config.memories
+    }
+    beside = {
+        name: _beside(name, options)
+        for name, options in model.config.maintenance.procedures.items()
+    }
     return (
         *own_tasks(model),
         *(
@@ -128,7 +156,9 @@ def own_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
     tasks: list[MaintenanceTask] = []
     for name, options in model.config.maintenance.procedures.items():
         written = _written(model, name)
-        tasks += written or (MaintenanceTask(model.name, model.name, name, model.table, options),)
+        tasks += written or (
+            MaintenanceTask(model.name, model.name, name, model.table, options),
+        )
     return tuple(tasks)
 
 
@@ -140,7 +170,9 @@ def said_at(model: Model, task: MaintenanceTask) -> Place:
 def _written(model: Model, procedure: str) -> tuple[MaintenanceTask, ...]:
     """The tasks that somebody has written for a procedure on the model's table."""
     return tuple(
-        MaintenanceTask(model.name, model.name, procedure, model.table, call.options, written=call)
+        MaintenanceTask(
+            model.name, model.name, procedure, model.table, call.options, written=call
+        )
         for call in model.calls
         if call.procedure == procedure
     )
@@ -160,7 +192,11 @@ def _beside(name: str, options: Procedure) -> Procedure:
                 sort_order=plain.sort_order,
                 where=RECENT if options.where == RECENT else "",
                 output_spec_id=None,
-                options={key: value for key, value in options.options.items() if key not in of_order},
+                options={
+                    key: value
+                    for key, value in options.options.items()
+                    if key not in of_order
+                },
             )
         case RewritePositionDeleteFiles():
             return replace(options, where="")

@@ -1,4 +1,5 @@
-"""A model: what its file and its properties say, checked by itself. Its SELECT is not rendered yet."""
+"""A model: what its file and its properties say, checked by itself. Its SELECT is not
+rendered yet."""
 
 from __future__ import annotations
 
@@ -18,11 +19,13 @@ from lakesql.template.template import Template, read_config_again
 
 @dataclass(frozen=True, slots=True)
 class TemplateFacts:
-    """What a template says without being rendered: all that the graph needs, and what a cache can keep.
+    """What a template says without being rendered: all that the graph needs, and what a
+    cache can keep.
 
-    `vars` and `macros` are those it can reach; `reads` says which of `this`, `target`, `is_full_refresh` it reads.
-    `config` is what `config(...)` says, with the place of each word, and `template` the parsed template, where the
-    facts come fresh from it: no cache keeps them, as few commands ask for them.
+    `vars` and `macros` are those it can reach; `reads` says which of `this`, `target`,
+    `is_full_refresh` it reads. `config` is what `config(...)` says, with the place of
+    each word, and `template` the parsed template, where the facts come fresh from it:
+    no cache keeps them, as few commands ask for them.
     """
 
     config: Node | None = field(compare=False)
@@ -38,7 +41,8 @@ class TemplateFacts:
 class WrittenCall:
     """A CALL statement of a maintenance model, for the table of the model that has it.
 
-    `of` is the maintenance model's name, `name` the task's. `is_by_time`: it is due by its trigger alone.
+    `of` is the maintenance model's name, `name` the task's. `is_by_time`: it is due by
+    its trigger alone.
     """
 
     name: str
@@ -75,10 +79,11 @@ class MaintenanceModel:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model of the project. `options` are its configuration as plain values, for the selector and the manifest.
+    """One model of the project. `options` are its configuration as plain values, for
+    the selector and the manifest.
 
-    `trigger` is what `config` says, or else the target. `calls` maintain its table in the place of the tasks that it
-    would have by its options.
+    `trigger` is what `config` says, or else the target. `calls` maintain its table in
+    the place of the tasks that it would have by its options.
     """
 
     name: str
@@ -101,7 +106,8 @@ class Model:
 
     @property
     def compiled_path(self) -> str:
-        """Where its compiled file stands below a folder of these: each model of a group has one of its own."""
+        """Where its compiled file stands below a folder of these: each model of a group
+        has one of its own."""
         if self.member is None:
             return self.path
         return f"{self.path.removesuffix('.sql')}/{self.fqn[-1]}.sql"
@@ -112,7 +118,8 @@ class Model:
         return self.facts.config or read_config_again(self.path, self.source)
 
     def option_place(self, option: str, item: int | None = None) -> Place:
-        """Where `config(...)` gives an option, or one item of it; the call, or the file, if it does not."""
+        """Where `config(...)` gives an option, or one item of it; the call, or the
+        file, if it does not."""
         config = self.said
         entry = config.entries().get(option)
         if entry is not None and item is not None and isinstance(entry.value, tuple):

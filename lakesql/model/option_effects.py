@@ -1,4 +1,5 @@
-"""What another value of an option of a model means for a table that has rows: mode by mode, and for all of them."""
+"""What another value of an option of a model means for a table that has rows: mode by
+mode, and for all of them."""
 
 from __future__ import annotations
 
@@ -7,17 +8,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 Compared = Literal["values", "words", "expressions", "columns in order", "columns"]
-"""When two values of an option are the same: as they are, as words in any order, as SQL, or as names of columns."""
+"""When two values of an option are the same: as they are, as words in any order, as
+SQL, or as names of columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptionEffect:
-    """What another value means: nothing but for readers, something from the next batch on, or that the rows that are
-    there were written by the former one. `condition` names the change; `compared` says when two values are the same.
+    """What another value means: nothing but for readers, something from the next batch
+    on, or that the rows that are there were written by the former one. `condition`
+    names the change; `compared` says when two values are the same.
     """
 
     verdict: Literal["docs", "next-batch", "rebuild"]
-    condition: Literal["option-changed", "sequence-changed", "history-changed"] = "option-changed"
+    condition: Literal["option-changed", "sequence-changed", "history-changed"] = (
+        "option-changed"
+    )
     compared: Compared = "values"
 
 
@@ -26,12 +31,16 @@ NEXT_BATCH = OptionEffect("next-batch")
 OF_ALL_MODES: Mapping[str, OptionEffect] = {
     "tags": OptionEffect("docs", compared="words"),
     "meta": OptionEffect("docs"),
-    **dict.fromkeys(("on_schema_change", "max_dead_letter_ratio", "late", "maintenance"), NEXT_BATCH),
+    **dict.fromkeys(
+        ("on_schema_change", "max_dead_letter_ratio", "late", "maintenance"), NEXT_BATCH
+    ),
 }
-"""The options that every mode has. Of the others the table, the checkpoint or the trigger says what they do."""
+"""The options that every mode has. Of the others the table, the checkpoint or the
+trigger says what they do."""
 
 OF_SEQUENCE = OptionEffect("rebuild", "sequence-changed", "columns in order")
-"""The effect of another `sequence_by`: stored rows were ordered by the former columns."""
+"""The effect of another `sequence_by`: stored rows were ordered by the former
+columns."""
 
 OF_COLUMNS = OptionEffect("next-batch", compared="columns")
 OF_CONDITION = OptionEffect("next-batch", compared="expressions")

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 
 
 def owner_of(config: Mapping[str, object]) -> str:
-    """The owner that `meta` in the configuration of a node names, for people to read; '' where it names none.
+    """The owner that `meta` in the configuration of a node names, for people to read;
+    '' where it names none.
 
-    dbt takes anything for one: a text, several, or the `name` and `email` of one, which are read as such.
+    dbt takes anything for one: a text, several, or the `name` and `email` of one, which
+    are read as such.
     """
     meta = config.get("meta")
     return _shown(meta.get("owner")) if isinstance(meta, Mapping) else ""

@@ -1,4 +1,5 @@
-"""Properties files: descriptions, column docs and tests that stand beside the models."""
+"""Properties files: descriptions, column docs and tests that stand beside the
+models."""
 
 from __future__ import annotations
 
@@ -26,8 +27,12 @@ class ColumnProperties:
 
     name: str = option("The column's name.")
     description: str = option("What the column holds.", default="")
-    tests: tuple[TestEntry, ...] = option("Tests of the column.", default=(), read=read_tests)
-    data_tests: tuple[TestEntry, ...] = option("The same, by dbt's newer word.", default=(), read=read_tests)
+    tests: tuple[TestEntry, ...] = option(
+        "Tests of the column.", default=(), read=read_tests
+    )
+    data_tests: tuple[TestEntry, ...] = option(
+        "The same, by dbt's newer word.", default=(), read=read_tests
+    )
     expect: tuple[Expectation, ...] = option(
         "What is to hold for the column in each row of a batch ([docs/expectations.md](expectations.md)).",
         default=(),
@@ -37,11 +42,16 @@ class ColumnProperties:
 
 def _read_columns(node: Node) -> tuple[ColumnProperties, ...]:
     items = node.value if isinstance(node.value, tuple) else (node,)
-    return read_each(items, lambda item: decode(item, ColumnProperties, what="a column", words="column"))
+    return read_each(
+        items,
+        lambda item: decode(item, ColumnProperties, what="a column", words="column"),
+    )
 
 
 def _read_average(node: Node) -> float:
-    return _read_number(node, math.inf, "An average number of files is a number from 0 on.")
+    return _read_number(
+        node, math.inf, "An average number of files is a number from 0 on."
+    )
 
 
 def _read_ratio(node: Node) -> float:
@@ -50,7 +60,8 @@ def _read_ratio(node: Node) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """What a model's table is held to. `lakesql freshness` fails above each limit but `warn_after`."""
+    """What a model's table is held to. `lakesql freshness` fails above each limit but
+    `warn_after`."""
 
     warn_after: Duration | None = option(
         "Age from which on there is a warning: of the newest event, where the ledger knows that of the last commit, or "
@@ -59,7 +70,9 @@ class Freshness:
         read=parse_duration,
     )
     error_after: Duration | None = option(
-        "Age from which on there is an error. It is longer than `warn_after`.", default=None, read=parse_duration
+        "Age from which on there is an error. It is longer than `warn_after`.",
+        default=None,
+        read=parse_duration,
     )
     max_average_small_files: float | None = option(
         "How many small data files a partition may have on average; a table without partitions is one. A data file is "
@@ -89,7 +102,10 @@ def _read_freshness(node: Node) -> Freshness:
     if limits == NO_LIMITS:
         what = "freshness names no limit."
         raise ProjectError.of(
-            "missing-option", what, fix="Add one, such as `error_after: 15 minutes`.", place=node.place
+            "missing-option",
+            what,
+            fix="Add one, such as `error_after: 15 minutes`.",
+            place=node.place,
         )
     warn, error = limits.warn_after, limits.error_after
     if warn and error and warn.length_ms >= error.length_ms:
@@ -104,7 +120,12 @@ def _read_freshness(node: Node) -> Freshness:
 
 def _read_number(node: Node, most: float, wanted: str) -> float:
     value = node.value
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most and math.isfinite(value):
+    if (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and 0 <= value <= most
+        and math.isfinite(value)
+    ):
         return float(value)
     raise ProjectError.of("wrong-value", wanted, place=node.place)
 
@@ -125,12 +146,20 @@ class ModelProperties:
     place: Place = option("Where the file names the model.")
     name: str = option("The model's name.", read=check_model_name)
     description: str = option("What a row of the table is.", default="")
-    columns: tuple[ColumnProperties, ...] = option("Docs of the columns.", default=(), read=_read_columns)
-    freshness: Freshness = option(
-        "What `lakesql freshness` holds the table to.", default=NO_LIMITS, read=_read_freshness
+    columns: tuple[ColumnProperties, ...] = option(
+        "Docs of the columns.", default=(), read=_read_columns
     )
-    tests: tuple[TestEntry, ...] = option("Tests of the table.", default=(), read=read_tests)
-    data_tests: tuple[TestEntry, ...] = option("The same, by dbt's newer word.", default=(), read=read_tests)
+    freshness: Freshness = option(
+        "What `lakesql freshness` holds the table to.",
+        default=NO_LIMITS,
+        read=_read_freshness,
+    )
+    tests: tuple[TestEntry, ...] = option(
+        "Tests of the table.", default=(), read=read_tests
+    )
+    data_tests: tuple[TestEntry, ...] = option(
+        "The same, by dbt's newer word.", default=(), read=read_tests
+    )
     watermark: Watermark | None = option(
         "How late rows may be for the models that read the table as a stream: an aggregate in mode append needs it.",
         default=None,
@@ -154,23 +183,36 @@ class ModelProperties:
 
     @property
     def expectations(self) -> tuple[tuple[str, Expectation], ...]:
-        """All that is expected of rows, in the order of the file: the model's, then those of its columns, each with the
-        column's name."""
-        of_columns = ((column.name, it) for column in self.columns for it in column.expect)
+        """All that is expected of rows, in the order of the file: the model's, then
+        those of its columns, each with the column's name."""
+        of_columns = (
+            (column.name, it) for column in self.columns for it in column.expect
+        )
         return (*(("", it) for it in self.expect), *of_columns)
 
     def description_of(self, column: str) -> str:
         """The docs of a column, or the empty text."""
-        return next((item.description for item in self.columns if item.name.lower() == column.lower()), "")
+        return next(
+            (
+                item.description
+                for item in self.columns
+                if item.name.lower() == column.lower()
+            ),
+            "",
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _PropertiesFile:
     models: Node | None = option("Models.", default=None, read=lambda node: node)
     streams: Node | None = option("Streams.", default=None, read=lambda node: node)
-    unit_tests: Node | None = option("Unit tests of models.", default=None, read=lambda node: node)
+    unit_tests: Node | None = option(
+        "Unit tests of models.", default=None, read=lambda node: node
+    )
     seeds: Node | None = option("Seeds.", default=None, read=lambda node: node)
-    source_tables: Node | None = option("Tables behind change feeds.", default=None, read=lambda node: node)
+    source_tables: Node | None = option(
+        "Tables behind change feeds.", default=None, read=lambda node: node
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +227,8 @@ class FileSections:
 
 
 def read_sections(root: Node) -> FileSections:
-    """The entries of a properties file. Raises `ProjectError` for a key that no file has."""
+    """The entries of a properties file. Raises `ProjectError` for a key that no file
+    has."""
     file = decode(root, _PropertiesFile, what="a properties file", words="file")
     return FileSections(
         models=_items(file.models),
@@ -197,9 +240,16 @@ def read_sections(root: Node) -> FileSections:
 
 
 def read_model_properties(node: Node) -> ModelProperties:
-    """One entry of a file's `models:`. Raises `ProjectError` with everything that is wrong with it."""
+    """One entry of a file's `models:`. Raises `ProjectError` with everything that is
+    wrong with it."""
     place = node.keys.get("name", node.place)
-    said = decode(node, ModelProperties, what="a model's properties", words="model", given={"place": place})
+    said = decode(
+        node,
+        ModelProperties,
+        what="a model's properties",
+        words="model",
+        given={"place": place},
+    )
     if problems := tuple(find_contradictions(said.expectations)):
         raise ProjectError(problems)
     return said

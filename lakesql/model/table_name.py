@@ -11,7 +11,8 @@ from lakesql.names import DEAD_LETTER_SUFFIX, MEMORY_SUFFIXES, REBUILD_SUFFIX, M
 class TableName:
     """`catalog.namespace.name`, as people and catalogs write it.
 
-    All three are plain words (`names.check_name`), which may be words of SQL: in SQL it is `compile.quote.table_name`.
+    All three are plain words (`names.check_name`), which may be words of SQL: in SQL it
+    is `compile.quote.table_name`.
     """
 
     catalog: str
@@ -23,7 +24,8 @@ class TableName:
 
     @property
     def folded(self) -> tuple[str, ...]:
-        """Its parts in small letters, by which names are compared: capitals make no difference."""
+        """Its parts in small letters, by which names are compared: capitals make no
+        difference."""
         return self.catalog.lower(), self.namespace.lower(), self.name.lower()
 
     @property
@@ -47,7 +49,8 @@ class TableName:
 
     @property
     def beside(self) -> tuple[TableName, ...]:
-        """All tables that a model may have beside its own, but for those of a rebuild."""
+        """All tables that a model may have beside its own, but for those of a
+        rebuild."""
         return self.dead_letter, *map(self.memory, MEMORY_SUFFIXES)
 
     @property
@@ -57,7 +60,8 @@ class TableName:
 
     @property
     def family(self) -> tuple[TableName, ...]:
-        """All tables that a model may have: its own, those beside it, and those of a rebuild."""
+        """All tables that a model may have: its own, those beside it, and those of a
+        rebuild."""
         return (self, *self.beside, self.rebuild, *self.rebuild.beside)
 
     def _with_suffix(self, suffix: str) -> TableName:

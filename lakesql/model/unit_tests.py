@@ -1,4 +1,5 @@
-"""`unit_tests:` of properties files: rows and records given to one model, and the rows expected of it."""
+"""`unit_tests:` of properties files: rows and records given to one model, and the rows
+expected of it."""
 
 from __future__ import annotations
 
@@ -39,8 +40,14 @@ def _read_now(node: Node) -> datetime:
 class Overrides:
     """What a test sets instead of the project and the clock. `now` is in UTC."""
 
-    vars: Node | None = option("Values of variables, over those of the project.", default=None, read=_read_vars)
-    now: datetime | None = option("What `current_timestamp()` is; in UTC without a zone.", default=None, read=_read_now)
+    vars: Node | None = option(
+        "Values of variables, over those of the project.", default=None, read=_read_vars
+    )
+    now: datetime | None = option(
+        "What `current_timestamp()` is; in UTC without a zone.",
+        default=None,
+        read=_read_now,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,9 @@ class GivenTable:
     """The rows of the model's own table before the first batch."""
 
     place: Place
-    table: Literal["this"] = option("`this`: the model's own table, before the batches. Left out, it has no rows.")
+    table: Literal["this"] = option(
+        "`this`: the model's own table, before the batches. Left out, it has no rows."
+    )
     rows: Rows = option("Its rows: a list, or a .csv or .jsonl file.", read=_read_rows)
 
 
@@ -67,10 +76,13 @@ class GivenStream:
 
 @dataclass(frozen=True, slots=True)
 class GivenRef:
-    """The rows of another model's table, or a seed's, which the model reads, and how they change."""
+    """The rows of another model's table, or a seed's, which the model reads, and how
+    they change."""
 
     place: Place
-    ref: str = option("A model whose table the model reads, or a seed.", read=check_name)
+    ref: str = option(
+        "A model whose table the model reads, or a seed.", read=check_name
+    )
     rows: Rows | None = option(
         "Its rows before the first batch: a list, or a .csv or .jsonl file. Left out, it has none.",
         default=None,
@@ -106,7 +118,9 @@ def _read_one(node: Node) -> Given:
         hint = did_you_mean(keys[0], _KINDS) if keys and not named else ""
         what = "An entry of given says one of: table, stream, ref."
         raise ProjectError.of("wrong-value", what, fix=hint, place=node.place)
-    given = decode(node, _KINDS[named[0]], what=f"a given {named[0]}", given={"place": node.place})
+    given = decode(
+        node, _KINDS[named[0]], what=f"a given {named[0]}", given={"place": node.place}
+    )
     if isinstance(given, GivenRef) and given.rows is None and not given.batches:
         what = f"The given ref '{given.ref}' has neither rows nor batches."
         fix = "Write `rows: []` for a table without rows, or leave the entry out."
@@ -146,9 +160,19 @@ class Expect:
 
 def _read_expect(node: Node) -> Expect:
     expect = decode(node, Expect, what="expect", given={"place": node.place})
-    if not expect.batches and expect.rows is None and expect.dead_letters is None and expect.tombstones is None:
+    if (
+        not expect.batches
+        and expect.rows is None
+        and expect.dead_letters is None
+        and expect.tombstones is None
+    ):
         what = "expect names neither rows nor batches nor dead_letters nor tombstones."
-        raise ProjectError.of("missing-option", what, fix="Add `rows: []` for an empty table.", place=node.place)
+        raise ProjectError.of(
+            "missing-option",
+            what,
+            fix="Add `rows: []` for an empty table.",
+            place=node.place,
+        )
     return expect
 
 
@@ -158,7 +182,11 @@ _NAME = re.compile(r"\S(?:[^\n\r]*\S)?\Z")
 def _read_name(node: Node) -> str:
     if isinstance(node.value, str) and _NAME.match(node.value):
         return node.value
-    raise ProjectError.of("wrong-type", f"{node.shown} is no name: it is a line of text.", place=node.place)
+    raise ProjectError.of(
+        "wrong-type",
+        f"{node.shown} is no name: it is a line of text.",
+        place=node.place,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +196,21 @@ class UnitTest:
     place: Place
     name: str = option("What the test says, in a line.", read=_read_name)
     model: str = option("The model.", read=check_name)
-    given: tuple[Given, ...] = option("What is there before, and what arrives.", read=_read_given)
+    given: tuple[Given, ...] = option(
+        "What is there before, and what arrives.", read=_read_given
+    )
     expect: Expect = option("What is there afterwards.", read=_read_expect)
     description: str = option("More of it.", default="")
     overrides: Overrides = option("Variables and the time.", factory=Overrides)
 
     @property
     def batch_count(self) -> int:
-        """How many batches arrive: as many as the stream, or the table, has that has most of them."""
-        return max((len(it.batches) for it in self.given if not isinstance(it, GivenTable)), default=0)
+        """How many batches arrive: as many as the stream, or the table, has that has
+        most of them."""
+        return max(
+            (len(it.batches) for it in self.given if not isinstance(it, GivenTable)),
+            default=0,
+        )
 
 
 UNIT_TEST_KINDS = (UnitTest, Overrides, GivenTable, GivenStream, GivenRef, Expect)
@@ -184,7 +218,8 @@ UNIT_TEST_KINDS = (UnitTest, Overrides, GivenTable, GivenStream, GivenRef, Expec
 
 
 def read_unit_test(node: Node) -> UnitTest:
-    """One entry of a file's `unit_tests:`. Raises `ProjectError` with everything that is wrong with it."""
+    """One entry of a file's `unit_tests:`. Raises `ProjectError` with everything that
+    is wrong with it."""
     place = node.key_place("name")
     test = decode(node, UnitTest, what="a unit test", given={"place": place})
     wanted = len(test.expect.batches)

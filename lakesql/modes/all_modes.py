@@ -1,4 +1,5 @@
-"""The modes by their words: the only place where `config(mode=…)` finds what it names."""
+"""The modes by their words: the only place where `config(mode=…)` finds what it
+names."""
 
 from __future__ import annotations
 
@@ -16,10 +17,20 @@ from lakesql.modes.whole_table import WholeTable
 
 MODES: dict[tuple[str, ReadsFrom], type[TableConfig]] = {
     (kind.mode, kind.reads): kind
-    for kind in (Append, Upsert, Cdc, Scd2, WholeTable, MaterializedView, Scd2OfTables, View)
+    for kind in (
+        Append,
+        Upsert,
+        Cdc,
+        Scd2,
+        WholeTable,
+        MaterializedView,
+        Scd2OfTables,
+        View,
+    )
 }
-"""The modes that write a table, by their words and by what their SELECTs read: a word may have two meanings. Another
-one is added here, and to `modes/batches/all_batches.py`."""
+"""The modes that write a table, by their words and by what their SELECTs read: a word
+may have two meanings. Another one is added here, and to
+`modes/batches/all_batches.py`."""
 
 MAINTENANCE = "maintenance"
 """The mode of a file that makes no table, and maintains that of a model."""
@@ -35,10 +46,14 @@ def all_modes() -> tuple[type[TableConfig | MaintenanceConfig], ...]:
     return (*MODES.values(), MaintenanceConfig)
 
 
-def find_mode(word: str, reads: ReadsFrom) -> type[TableConfig | MaintenanceConfig] | None:
-    """What a word means in a model that reads streams, or tables alone; None where it is no mode.
+def find_mode(
+    word: str, reads: ReadsFrom
+) -> type[TableConfig | MaintenanceConfig] | None:
+    """What a word means in a model that reads streams, or tables alone; None where it
+    is no mode.
 
-    A word that has a meaning for the other one alone has that: the mode itself refuses what it cannot read.
+    A word that has a meaning for the other one alone has that: the mode itself refuses
+    what it cannot read.
     """
     if word == MAINTENANCE:
         return MaintenanceConfig
@@ -51,7 +66,8 @@ def namesakes(word: str) -> tuple[type[TableConfig], ...]:
 
 
 def may_exchange(words: Iterable[str]) -> bool:
-    """Whether all of these modes make their tables of others as they are, and keep nothing of what these were: one may
-    take the place of another, whose rows it exchanges."""
+    """Whether all of these modes make their tables of others as they are, and keep
+    nothing of what these were: one may take the place of another, whose rows it
+    exchanges."""
     kinds = [MODES.get((word, "tables")) for word in words]
     return all(kind is not None and kind.is_exchanged for kind in kinds)

@@ -16,14 +16,15 @@ PARTITIONED_APPEND_PROPERTIES: Mapping[str, str] = {
     "write.distribution-mode": "hash",
     "write.spark.fanout.enabled": "true",
 }
-"""What goes over the table's defaults where rows are appended to partitions in no order. Each partition's rows go to
-one task, or each task would write a file into each partition; and a task holds its files open side by side, or it would
-sort."""
+"""What goes over the table's defaults where rows are appended to partitions in no
+order. Each partition's rows go to one task, or each task would write a file into each
+partition; and a task holds its files open side by side, or it would sort."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append(TableConfig):
-    """`mode='append'`: every row of the SELECT is inserted, or with `keys` the first one of each key."""
+    """`mode='append'`: every row of the SELECT is inserted, or with `keys` the first
+    one of each key."""
 
     keys: tuple[str, ...] = option(
         "Columns that identify a row, none of which may be NULL: a row whose key is in the table is not inserted. They "
@@ -43,7 +44,10 @@ class Append(TableConfig):
     @property
     def time_column(self) -> str:
         """The column by whose time the table is partitioned; '' where it is not."""
-        return next((field.column for field in self.partition_by if field.transform in TIMES), "")
+        return next(
+            (field.column for field in self.partition_by if field.transform in TIMES),
+            "",
+        )
 
     mode: ClassVar[str] = "append"
     own_effects: ClassVar[Mapping[str, OptionEffect]] = {"within": NEXT_BATCH}
@@ -56,11 +60,17 @@ class Append(TableConfig):
             keys=self.keys,
             not_null=(*self.keys, *time),
             compared={"keys": self.keys, "within": time},
-            is_positioned=(bool(self.keys) or reads.is_traced) and not reads.is_stateful,
+            is_positioned=(bool(self.keys) or reads.is_traced)
+            and not reads.is_stateful,
             output_mode="append",
         )
 
     @property
     def default_properties(self) -> Mapping[str, str]:
-        """Rows that come in no order are brought together by their partitions, if there are any."""
-        return PARTITIONED_APPEND_PROPERTIES if self.partition_by and not self.order_by else {}
+        """Rows that come in no order are brought together by their partitions, if there
+        are any."""
+        return (
+            PARTITIONED_APPEND_PROPERTIES
+            if self.partition_by and not self.order_by
+            else {}
+        )

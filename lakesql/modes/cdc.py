@@ -23,15 +23,21 @@ from lakesql.names import MARKED_AT, Memory
 from lakesql.project.duration import Duration, parse_duration
 
 _MARKED_AT = AddedColumn(
-    "apply_deletes", MARKED_AT, "When the source deleted the row; NULL while it has it.", "timestamp"
+    "apply_deletes",
+    MARKED_AT,
+    "When the source deleted the row; NULL while it has it.",
+    "timestamp",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cdc(ChangingConfig):
-    """`mode='cdc'`: what the SELECT says of the rows that a database's table has now, by its change feed."""
+    """`mode='cdc'`: what the SELECT says of the rows that a database's table has now,
+    by its change feed."""
 
-    keys: tuple[str, ...] = option("The columns of the SELECT that are the feed's `key`.", read=read_keys)
+    keys: tuple[str, ...] = option(
+        "The columns of the SELECT that are the feed's `key`.", read=read_keys
+    )
     sequence_by: tuple[str, ...] = option(
         "What says which of two changes is newer: '_change.position', the place in the database's log, or columns of "
         "the feed. The SELECT has them. Arrival if left out.",
@@ -50,18 +56,23 @@ class Cdc(ChangingConfig):
         default="hard",
     )
     on_truncate: Literal["apply", "fail"] = option(
-        "What a truncate of the source does: it empties the table, or the model stops before it.", default="apply"
+        "What a truncate of the source does: it empties the table, or the model stops before it.",
+        default="apply",
     )
 
     mode: ClassVar[str] = "cdc"
     needs_changes: ClassVar[bool] = True
     own_effects: ClassVar[Mapping[str, OptionEffect]] = {
         "sequence_by": OF_SEQUENCE,
-        **dict.fromkeys(("tombstone_retention", "max_delete_ratio", "apply_deletes", "on_truncate"), NEXT_BATCH),
+        **dict.fromkeys(
+            ("tombstone_retention", "max_delete_ratio", "apply_deletes", "on_truncate"),
+            NEXT_BATCH,
+        ),
     }
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
-        """The SELECT over the rows that the source has: a key for which it makes none is deleted, or marked."""
+        """The SELECT over the rows that the source has: a key for which it makes none
+        is deleted, or marked."""
         return Writing(
             mode=self.mode,
             keys=self.keys,
@@ -82,8 +93,8 @@ class Cdc(ChangingConfig):
 
     @property
     def memories(self) -> Mapping[Memory, Duration]:
-        """Changes of keys whose transactions a batch has cut are remembered, and deleted keys where something says
-        which change is older."""
+        """Changes of keys whose transactions a batch has cut are remembered, and
+        deleted keys where something says which change is older."""
         return {**self._tombstones, "moves": self.tombstone_retention}
 
     @property

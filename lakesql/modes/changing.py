@@ -1,4 +1,5 @@
-"""What the modes share that change rows of the table: options, properties, and what their tables need."""
+"""What the modes share that change rows of the table: options, properties, and what
+their tables need."""
 
 from __future__ import annotations
 
@@ -8,16 +9,22 @@ from functools import partial
 
 from lakesql.decode import option
 from lakesql.model.config import MAINTAINED, SortField, TableConfig
-from lakesql.project.procedures import Maintenance, changing_maintenance, read_changing_maintenance
+from lakesql.project.procedures import (
+    Maintenance,
+    changing_maintenance,
+    read_changing_maintenance,
+)
 
 PARTITIONED_MERGE_PROPERTIES: Mapping[str, str] = {
     "write.merge.distribution-mode": "hash",
 }
-"""What goes over the table's defaults where rows are merged into partitions: each partition's rows go to one task, or
-each task would write a file into each partition. They are sorted by their key anyway."""
+"""What goes over the table's defaults where rows are merged into partitions: each
+partition's rows go to one task, or each task would write a file into each partition.
+They are sorted by their key anyway."""
 
 REPLACED = 0.5
-"""The share of a batch's rows that are assumed to replace rows of the table, where no table says it."""
+"""The share of a batch's rows that are assumed to replace rows of the table, where no
+table says it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +32,9 @@ class ChangingConfig(TableConfig):
     """Options of the modes that change rows."""
 
     maintenance: Maintenance = option(
-        MAINTAINED, factory=partial(changing_maintenance, Maintenance()), read=read_changing_maintenance
+        MAINTAINED,
+        factory=partial(changing_maintenance, Maintenance()),
+        read=read_changing_maintenance,
     )
 
     @property
@@ -49,6 +58,7 @@ class ChangingConfig(TableConfig):
         return True
 
     def order_by_key(self, *columns: str) -> tuple[SortField, ...]:
-        """How files of a keyed table are ordered, so that what looks for some keys reads few of them. Those that a
-        MERGE writes anew are not: it would sort all rows of each, for a batch that changes some."""
+        """How files of a keyed table are ordered, so that what looks for some keys
+        reads few of them. Those that a MERGE writes anew are not: it would sort all
+        rows of each, for a batch that changes some."""
         return () if self.rewrites_files else tuple(map(SortField, columns))

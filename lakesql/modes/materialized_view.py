@@ -1,4 +1,5 @@
-"""Mode `materialized_view`: a SELECT over tables, kept equal to it by what has changed in these."""
+"""Mode `materialized_view`: a SELECT over tables, kept equal to it by what has changed
+in these."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from lakesql.names import RefreshChoice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaterializedView(Refreshed):
-    """`mode='materialized_view'`: the rows of the SELECT, kept right by what changes in the tables that it reads."""
+    """`mode='materialized_view'`: the rows of the SELECT, kept right by what changes in
+    the tables that it reads."""
 
     keys: tuple[str, ...] = option(
         "Columns of the SELECT that tell its rows apart, which may be NULL. The GROUP BY, if left out.",
@@ -35,7 +37,11 @@ class MaterializedView(Refreshed):
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
         """The rows of the SELECT are those of the table."""
-        return Writing(mode=self.mode, keys=self.keys, compared={"keys": self.keys} if self.keys else {})
+        return Writing(
+            mode=self.mode,
+            keys=self.keys,
+            compared={"keys": self.keys} if self.keys else {},
+        )
 
     @property
     def default_order(self) -> tuple[SortField, ...]:
@@ -43,5 +49,6 @@ class MaterializedView(Refreshed):
         return self.order_by_key(*self.keys)
 
     def compared_inputs(self, read: Iterable[str]) -> frozenset[str]:
-        """All: what has changed is the difference of two snapshots, unless all is computed each time."""
+        """All: what has changed is the difference of two snapshots, unless all is
+        computed each time."""
         return frozenset(read) if self.refresh != "full" else frozenset()

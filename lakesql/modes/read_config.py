@@ -1,4 +1,5 @@
-"""What `config(...)` of a model says, over what the project says of its folder: the options of its mode, decoded."""
+"""What `config(...)` of a model says, over what the project says of its folder: the
+options of its mode, decoded."""
 
 from __future__ import annotations
 
@@ -6,7 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from lakesql.decode import Node, decode, fields_of, read_entries
 from lakesql.errors import Problem, ProjectError, did_you_mean
-from lakesql.model.config import READ_WORDS, MaintenanceConfig, ReadsFrom, TableConfig, as_items
+from lakesql.model.config import (
+    READ_WORDS,
+    MaintenanceConfig,
+    ReadsFrom,
+    TableConfig,
+    as_items,
+)
 from lakesql.modes.all_modes import MODES, find_mode, mode_words, namesakes
 from lakesql.project.procedures import merge_maintenance
 from lakesql.stream.client import find_client_options
@@ -18,37 +25,73 @@ REMOVED: Mapping[str, str] = {
 """Options that earlier versions had, and why there are none any more."""
 
 
-def read_config(node: Node, defaults: Node, reads: ReadsFrom = "streams") -> TableConfig | MaintenanceConfig:
-    """A model's configuration: what `config(...)` says over what the project's settings say. `reads` is what its SELECT
-    does.
+def read_config(
+    node: Node, defaults: Node, reads: ReadsFrom = "streams"
+) -> TableConfig | MaintenanceConfig:
+    """A model's configuration: what `config(...)` says over what the project's settings
+    say. `reads` is what its SELECT does.
 
-    Options of `defaults` that the mode does not have are passed over: another mode has them, or `check_defaults`
-    tells of them. Raises `ProjectError`: `unknown-mode`, and what `decode` finds.
+    Options of `defaults` that the mode does not have are passed over: another mode has
+    them, or `check_defaults` tells of them. Raises `ProjectError`: `unknown-mode`, and
+    what `decode` finds.
     """
     merged = merge_config(defaults, node)
     mode = merged.get("mode")
     if mode is None:
         fix = f"Add mode='…' to config(…). {did_you_mean('', mode_words())}"
-        foreign_words = {key: said for key in node.entries() if (said := answer("config", key))}
+        foreign_words = {
+            key: said for key in node.entries() if (said := answer("config", key))
+        }
         said_of = (
-            Problem("unknown-option", f"A model has no option '{key}'.", "", said, node.key_place(key))
+            Problem(
+                "unknown-option",
+                f"A model has no option '{key}'.",
+                "",
+                said,
+                node.key_place(key),
+            )
             for key, said in foreign_words.items()
         )
-        raise ProjectError([Problem("missing-option", "The model has no mode.", "", fix, node.place), *said_of])
+        raise ProjectError(
+            [
+                Problem(
+                    "missing-option", "The model has no mode.", "", fix, node.place
+                ),
+                *said_of,
+            ]
+        )
     kind = find_mode(mode.value, reads) if isinstance(mode.value, str) else None
     if kind is None:
         fix = suggest("mode", str(mode.value), mode_words())
-        raise ProjectError.of("unknown-mode", f"{mode.shown} is not a mode.", fix=fix, place=mode.place)
+        raise ProjectError.of(
+            "unknown-mode", f"{mode.shown} is not a mode.", fix=fix, place=mode.place
+        )
     inherited = set(defaults.entries()) - set(node.entries())
-    foreign = inherited - {field.name for field in fields_of(kind) if field.is_inherited}
-    own = {key: value for key, value in merged.entries().items() if key == "mode" or key not in foreign}
+    foreign = inherited - {
+        field.name for field in fields_of(kind) if field.is_inherited
+    }
+    own = {
+        key: value
+        for key, value in merged.entries().items()
+        if key == "mode" or key not in foreign
+    }
     merged = Node(own, merged.place, merged.keys)
     what = f"mode '{mode.value}'"
     of_namesakes = _options_of_namesakes(merged, kind, what)
-    removed = {key: _removed(key).at(merged.keys.get(key, merged.place)) for key in REMOVED if merged.get(key)}
+    removed = {
+        key: _removed(key).at(merged.keys.get(key, merged.place))
+        for key in REMOVED
+        if merged.get(key)
+    }
     clients = {**find_client_options(merged, what), **of_namesakes, **removed}
     try:
-        config = decode(merged, kind, what=what, words="config", ignore=frozenset({"mode", *clients}))
+        config = decode(
+            merged,
+            kind,
+            what=what,
+            words="config",
+            ignore=frozenset({"mode", *clients}),
+        )
     except ProjectError as error:
         raise ProjectError([*clients.values(), *error.problems]) from None
     if clients:
@@ -56,8 +99,11 @@ def read_config(node: Node, defaults: Node, reads: ReadsFrom = "streams") -> Tab
     return config
 
 
-def _options_of_namesakes(node: Node, kind: type[TableConfig | MaintenanceConfig], what: str) -> Mapping[str, Problem]:
-    """The options that the mode's word has only where the SELECT reads something else."""
+def _options_of_namesakes(
+    node: Node, kind: type[TableConfig | MaintenanceConfig], what: str
+) -> Mapping[str, Problem]:
+    """The options that the mode's word has only where the SELECT reads something
+    else."""
     if not issubclass(kind, TableConfig):
         return {}
     found = {}
@@ -76,15 +122,19 @@ def _removed(key: str) -> Problem:
 
 
 def merge_config(outer: Node, inner: Node) -> Node:
-    """`inner` over `outer`: tags add up, `meta`, `properties` and `maintenance` merge key by key, everything else is
-    replaced."""
+    """`inner` over `outer`: tags add up, `meta`, `properties` and `maintenance` merge
+    key by key, everything else is replaced."""
     entries = dict(outer.entries())
     for key, node in inner.entries().items():
         if key == "tags" and key in entries:
             entries[key] = Node((*as_items(entries[key]), *as_items(node)), node.place)
         elif key in ("meta", "properties") and key in entries:
             under = entries[key]
-            entries[key] = Node({**under.entries(), **node.entries()}, node.place, {**under.keys, **node.keys})
+            entries[key] = Node(
+                {**under.entries(), **node.entries()},
+                node.place,
+                {**under.keys, **node.keys},
+            )
         elif key == "maintenance" and key in entries:
             entries[key] = merge_maintenance(entries[key], node)
         else:
@@ -93,13 +143,19 @@ def merge_config(outer: Node, inner: Node) -> Node:
 
 
 def folder_defaults(settings: Node, fqn: tuple[str, ...]) -> Node:
-    """The options that `[tool.lakesql.models]` gives the model of this name: outer folders first, then inner ones.
+    """The options that `[tool.lakesql.models]` gives the model of this name: outer
+    folders first, then inner ones.
 
-    In a folder's table, a key whose value is a table is a subfolder or a model, unless it is an option that takes one.
+    In a folder's table, a key whose value is a table is a subfolder or a model, unless
+    it is an option that takes one.
     """
     merged, level = Node({}, settings.place), settings
     for part in (*fqn[1:], ""):
-        own = {key: node for key, node in level.entries().items() if not _is_folder(key, node)}
+        own = {
+            key: node
+            for key, node in level.entries().items()
+            if not _is_folder(key, node)
+        }
         merged = merge_config(merged, Node(own, level.place, level.keys))
         child = level.get(part)
         if child is None or not _is_folder(part, child):
@@ -114,28 +170,45 @@ def check_defaults(settings: Node) -> None:
 
 
 def _check_default(key: str, node: Node) -> None:
-    known = {"mode", *(field.name for kind in MODES.values() for field in fields_of(kind))}
+    known = {
+        "mode",
+        *(field.name for kind in MODES.values() for field in fields_of(kind)),
+    }
     if _is_folder(key, node):
         check_defaults(node)
     elif key in REMOVED:
         raise ProjectError([_removed(key)])
     elif key not in known:
-        raise ProjectError.of("unknown-option", f"No mode has an option '{key}'.", fix=suggest("config", key, known))
+        raise ProjectError.of(
+            "unknown-option",
+            f"No mode has an option '{key}'.",
+            fix=suggest("config", key, known),
+        )
 
 
-def check_folders(settings: Node, names: Iterable[tuple[str, ...]]) -> Iterator[Problem]:
-    """Defaults for a folder or a model that is not there, given the models' fully qualified names (`unknown-folder`).
+def check_folders(
+    settings: Node, names: Iterable[tuple[str, ...]]
+) -> Iterator[Problem]:
+    """Defaults for a folder or a model that is not there, given the models' fully
+    qualified names (`unknown-folder`).
 
-    Such defaults would count for nothing, and a table be written to another namespace than somebody believes.
+    Such defaults would count for nothing, and a table be written to another namespace
+    than somebody believes.
     """
     return _check_level(settings, [name[1:] for name in names], "")
 
 
-def _check_level(settings: Node, names: list[tuple[str, ...]], inside: str) -> Iterator[Problem]:
+def _check_level(
+    settings: Node, names: list[tuple[str, ...]], inside: str
+) -> Iterator[Problem]:
     known = {name[0] for name in names if name}
     for key, node in settings.entries().items():
         if _is_folder(key, node) and key in known:
-            yield from _check_level(node, [name[1:] for name in names if name[:1] == (key,)], f"{inside}{key}/")
+            yield from _check_level(
+                node,
+                [name[1:] for name in names if name[:1] == (key,)],
+                f"{inside}{key}/",
+            )
         elif _is_folder(key, node):
             place = settings.keys.get(key, node.place)
             what = f"There is no folder and no model '{inside}{key}' that these defaults could be for."

@@ -1,4 +1,5 @@
-"""What the modes share whose SELECT reads tables alone, to which their table is made equal when one has changed."""
+"""What the modes share whose SELECT reads tables alone, to which their table is made
+equal when one has changed."""
 
 from __future__ import annotations
 
@@ -6,7 +7,15 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lakesql.decode import option
-from lakesql.model.config import NOTHING_KNOWN, Late, OnChange, ReadsFrom, SchemaChange, Trigger, read_refresh_trigger
+from lakesql.model.config import (
+    NOTHING_KNOWN,
+    Late,
+    OnChange,
+    ReadsFrom,
+    SchemaChange,
+    Trigger,
+    read_refresh_trigger,
+)
 from lakesql.model.writing import Reads, Writing
 from lakesql.modes.changing import ChangingConfig
 
@@ -15,8 +24,9 @@ from lakesql.modes.changing import ChangingConfig
 class Refreshed(ChangingConfig):
     """Options of the modes that make a table of others.
 
-    There are no records that could be late or bad, and a table of other columns is made anew with all of its rows: the
-    options that say what becomes of these have one value each.
+    There are no records that could be late or bad, and a table of other columns is made
+    anew with all of its rows: the options that say what becomes of these have one value
+    each.
     """
 
     trigger: Trigger | None = option(

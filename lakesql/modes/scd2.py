@@ -1,4 +1,5 @@
-"""Mode `scd2` of a stream: its options, and what they mean for the batches and the table."""
+"""Mode `scd2` of a stream: its options, and what they mean for the batches and the
+table."""
 
 from __future__ import annotations
 
@@ -11,17 +12,24 @@ from lakesql.model.config import NOTHING_KNOWN, SortField, read_keys
 from lakesql.model.option_effects import NEXT_BATCH, OF_SEQUENCE, OptionEffect
 from lakesql.model.writing import Reads, Versions, Writing
 from lakesql.modes.changing import ChangingConfig
-from lakesql.modes.version_columns import is_current_option, valid_from_option, valid_to_option, version_columns
+from lakesql.modes.version_columns import (
+    is_current_option,
+    valid_from_option,
+    valid_to_option,
+    version_columns,
+)
 from lakesql.names import Memory
 from lakesql.project.duration import Duration, parse_duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scd2(ChangingConfig):
-    """`mode='scd2'`: the history of each key of a stream, a row for each version of it."""
+    """`mode='scd2'`: the history of each key of a stream, a row for each version of
+    it."""
 
     keys: tuple[str, ...] = option(
-        "Columns that identify what has a history; none of them may be NULL.", read=read_keys
+        "Columns that identify what has a history; none of them may be NULL.",
+        read=read_keys,
     )
     sequence_by: tuple[str, ...] = option(
         "What orders the changes of a key: a column, which says from when a version is valid, and more where two "
@@ -29,7 +37,8 @@ class Scd2(ChangingConfig):
         read=read_keys,
     )
     track_columns: tuple[str, ...] = option(
-        "The columns of which a change makes a new version; all, if left out.", default=()
+        "The columns of which a change makes a new version; all, if left out.",
+        default=(),
     )
     valid_from: str = valid_from_option()
     valid_to: str = valid_to_option()
@@ -46,21 +55,30 @@ class Scd2(ChangingConfig):
         "sequence_by": OF_SEQUENCE,
         "track_columns": OptionEffect("rebuild", "history-changed", "columns"),
         **dict.fromkeys(
-            ("valid_from", "valid_to", "is_current"), OptionEffect("rebuild", "history-changed", "columns in order")
+            ("valid_from", "valid_to", "is_current"),
+            OptionEffect("rebuild", "history-changed", "columns in order"),
         ),
         "tombstone_retention": NEXT_BATCH,
     }
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
-        """Each change of a key is a version of it: of rows of the SELECT, or of what a change feed does to its rows."""
+        """Each change of a key is a version of it: of rows of the SELECT, or of what a
+        change feed does to its rows."""
         compared = {"keys": self.keys, "track_columns": self.track_columns}
         return Writing(
             mode=self.mode,
             keys=self.keys,
             sequence_by=self.sequence_by,
             not_null=() if reads.has_feed else (*self.keys, *self.sequence_by),
-            compared=compared if reads.has_feed else {**compared, "sequence_by": self.sequence_by},
-            added=version_columns(self.valid_from, self.valid_to, self.is_current, like=self.sequence_by[0]),
+            compared=compared
+            if reads.has_feed
+            else {**compared, "sequence_by": self.sequence_by},
+            added=version_columns(
+                self.valid_from,
+                self.valid_to,
+                self.is_current,
+                like=self.sequence_by[0],
+            ),
             memories=self.memories,
             given="rows" if reads.has_feed else "records",
             is_positioned=not reads.has_feed,

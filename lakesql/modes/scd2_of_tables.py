@@ -1,4 +1,5 @@
-"""Mode `scd2` of a SELECT over tables: the versions of its rows, by what each refresh finds changed."""
+"""Mode `scd2` of a SELECT over tables: the versions of its rows, by what each refresh
+finds changed."""
 
 from __future__ import annotations
 
@@ -11,28 +12,37 @@ from lakesql.model.config import NOTHING_KNOWN, SchemaChange, SortField, read_ke
 from lakesql.model.option_effects import NEXT_BATCH, OF_COLUMNS, OptionEffect
 from lakesql.model.writing import Reads, Versions, Writing
 from lakesql.modes.refreshed import Refreshed
-from lakesql.modes.version_columns import is_current_option, valid_from_option, valid_to_option, version_columns
+from lakesql.modes.version_columns import (
+    is_current_option,
+    valid_from_option,
+    valid_to_option,
+    version_columns,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scd2OfTables(Refreshed):
-    """`mode='scd2'`: the history of each row of a SELECT over tables, a row for each version of it.
+    """`mode='scd2'`: the history of each row of a SELECT over tables, a row for each
+    version of it.
 
-    What a table was is in no other place, so its rows are never made anew: columns come and go as in a table of a
-    stream.
+    What a table was is in no other place, so its rows are never made anew: columns come
+    and go as in a table of a stream.
     """
 
     keys: tuple[str, ...] = option(
-        "Columns of the SELECT that identify what has a history, which may be NULL.", read=read_keys
+        "Columns of the SELECT that identify what has a history, which may be NULL.",
+        read=read_keys,
     )
     track_columns: tuple[str, ...] = option(
-        "The columns of which a change makes a new version; all, if left out.", default=()
+        "The columns of which a change makes a new version; all, if left out.",
+        default=(),
     )
     valid_from: str = valid_from_option()
     valid_to: str = valid_to_option()
     is_current: str = is_current_option()
     on_schema_change: SchemaChange = option(
-        "What happens when the SELECT's columns and the table's differ.", default="append_new_columns"
+        "What happens when the SELECT's columns and the table's differ.",
+        default="append_new_columns",
     )
 
     mode: ClassVar[str] = "scd2"
@@ -48,7 +58,9 @@ class Scd2OfTables(Refreshed):
             mode=self.mode,
             keys=self.keys,
             compared={"keys": self.keys, "track_columns": self.track_columns},
-            added=version_columns(self.valid_from, self.valid_to, self.is_current, time_type="timestamp"),
+            added=version_columns(
+                self.valid_from, self.valid_to, self.is_current, time_type="timestamp"
+            ),
         )
 
     @property

@@ -16,7 +16,13 @@ from lakesql.model.config import (
     read_keys,
     read_ratio,
 )
-from lakesql.model.option_effects import NEXT_BATCH, OF_COLUMNS, OF_CONDITION, OF_SEQUENCE, OptionEffect
+from lakesql.model.option_effects import (
+    NEXT_BATCH,
+    OF_COLUMNS,
+    OF_CONDITION,
+    OF_SEQUENCE,
+    OptionEffect,
+)
 from lakesql.model.writing import Reads, Writing
 from lakesql.modes.changing import ChangingConfig
 from lakesql.names import Memory
@@ -27,30 +33,45 @@ from lakesql.project.duration import Duration, parse_duration
 class Upsert(ChangingConfig):
     """`mode='upsert'`: one row a key, the newest."""
 
-    keys: tuple[str, ...] = option("Columns that identify a row; none of them may be NULL.", read=read_keys)
-    sequence_by: tuple[str, ...] = option(
-        "Column or columns that say which of two rows is newer; arrival if left out.", default=(), read=read_columns
+    keys: tuple[str, ...] = option(
+        "Columns that identify a row; none of them may be NULL.", read=read_keys
     )
-    delete_when: str = option("A condition on the row that deletes its key.", default="")
+    sequence_by: tuple[str, ...] = option(
+        "Column or columns that say which of two rows is newer; arrival if left out.",
+        default=(),
+        read=read_columns,
+    )
+    delete_when: str = option(
+        "A condition on the row that deletes its key.", default=""
+    )
     tombstone_retention: Duration = option(
-        TOMBSTONE_RETENTION, default=Duration("7 days", 604_800_000), read=parse_duration
+        TOMBSTONE_RETENTION,
+        default=Duration("7 days", 604_800_000),
+        read=parse_duration,
     )
     max_delete_ratio: float = option(MAX_DELETE_RATIO, default=1.0, read=read_ratio)
     update_columns: tuple[str, ...] | None = option(
         "The columns that an update sets, those of `sequence_by` among them; all, if left out. A new row gets all.",
         default=None,
     )
-    exclude_columns: tuple[str, ...] = option("The columns that no update sets.", default=())
+    exclude_columns: tuple[str, ...] = option(
+        "The columns that no update sets.", default=()
+    )
     when_matched: str = option(
         "A condition on `source`, the arriving row, and `target`, the stored one, without which it is not updated.",
         default="",
     )
-    ignore_null_updates: bool = option("A NULL in an arriving row leaves the stored value as it is.", default=False)
+    ignore_null_updates: bool = option(
+        "A NULL in an arriving row leaves the stored value as it is.", default=False
+    )
 
     mode: ClassVar[str] = "upsert"
     own_effects: ClassVar[Mapping[str, OptionEffect]] = {
         "sequence_by": OF_SEQUENCE,
-        **dict.fromkeys(("tombstone_retention", "max_delete_ratio", "ignore_null_updates"), NEXT_BATCH),
+        **dict.fromkeys(
+            ("tombstone_retention", "max_delete_ratio", "ignore_null_updates"),
+            NEXT_BATCH,
+        ),
         **dict.fromkeys(("update_columns", "exclude_columns"), OF_COLUMNS),
         **dict.fromkeys(("delete_when", "when_matched"), OF_CONDITION),
     }
@@ -66,7 +87,9 @@ class Upsert(ChangingConfig):
             not_null=(*self.keys, *self.sequence_by),
             compared={"keys": self.keys, "sequence_by": self.sequence_by},
             conditions={"delete_when": self.delete_when} if self.delete_when else {},
-            match_conditions={"when_matched": self.when_matched} if self.when_matched else {},
+            match_conditions={"when_matched": self.when_matched}
+            if self.when_matched
+            else {},
             memories=self.memories if deletes else {},
             is_positioned=not reads.is_stateful,
             tombstones="delete" if takes_tombstones else "",
@@ -74,7 +97,8 @@ class Upsert(ChangingConfig):
         )
 
     def _finds_rows_by(self, reads: Reads) -> bool:
-        """Whether `keys` are the key of the records, so that one without a value says which row it deletes."""
+        """Whether `keys` are the key of the records, so that one without a value says
+        which row it deletes."""
         if reads.is_stateful or not reads.key_columns:
             return False
         by_key = sorted(reads.key_columns.get(key.lower(), "") for key in self.keys)
@@ -82,7 +106,8 @@ class Upsert(ChangingConfig):
 
     @property
     def memories(self) -> Mapping[Memory, Duration]:
-        """Deleted keys are remembered where something says which row is older, if any are deleted."""
+        """Deleted keys are remembered where something says which row is older, if any
+        are deleted."""
         return {"tombstones": self.tombstone_retention} if self.sequence_by else {}
 
     @property

@@ -1,4 +1,5 @@
-"""The columns that say of each version of a row when it is valid, for the modes whose table has a row a version."""
+"""The columns that say of each version of a row when it is valid, for the modes whose
+table has a row a version."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from lakesql.model.writing import AddedColumn
 def valid_from_option() -> str:
     """The option that names the column with the begin of a version."""
     return option(  # type: ignore[no-any-return]
-        "The column that says from when a version is valid.", default="valid_from", read=read_added_column
+        "The column that says from when a version is valid.",
+        default="valid_from",
+        read=read_added_column,
     )
 
 
@@ -26,16 +29,36 @@ def valid_to_option() -> str:
 def is_current_option() -> str:
     """The option that names the column which says whether a version is valid now."""
     return option(  # type: ignore[no-any-return]
-        "The column that says whether it still is.", default="is_current", read=read_added_column
+        "The column that says whether it still is.",
+        default="is_current",
+        read=read_added_column,
     )
 
 
 def version_columns(
-    valid_from: str, valid_to: str, is_current: str, *, time_type: str = "", like: str = ""
+    valid_from: str,
+    valid_to: str,
+    is_current: str,
+    *,
+    time_type: str = "",
+    like: str = "",
 ) -> tuple[AddedColumn, ...]:
-    """The columns by these names. Times are of `time_type`, or of the type of a column of the SELECT."""
+    """The columns by these names. Times are of `time_type`, or of the type of a column
+    of the SELECT."""
     return (
-        AddedColumn("valid_from", valid_from, "From when this version is valid.", time_type, like),
-        AddedColumn("valid_to", valid_to, "Until when it was valid, exclusively; NULL while it is.", time_type, like),
+        AddedColumn(
+            "valid_from",
+            valid_from,
+            "From when this version is valid.",
+            time_type,
+            like,
+        ),
+        AddedColumn(
+            "valid_to",
+            valid_to,
+            "Until when it was valid, exclusively; NULL while it is.",
+            time_type,
+            like,
+        ),
         AddedColumn("is_current", is_current, "Whether it still is valid.", "boolean"),
     )

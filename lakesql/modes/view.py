@@ -1,4 +1,5 @@
-"""Mode `view`: a SELECT over tables as a view of the catalog, of which no row is stored."""
+"""Mode `view`: a SELECT over tables as a view of the catalog, of which no row is
+stored."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ from lakesql.project.procedures import Maintenance
 class View(TableConfig):
     """`mode='view'`: the rows of the SELECT, made when somebody reads it.
 
-    Nothing is written but the view itself, when its SELECT has changed: the options of tables and batches have one
-    value each.
+    Nothing is written but the view itself, when its SELECT has changed: the options of
+    tables and batches have one value each.
     """
 
     trigger: Trigger | None = field(default=OnChange(), init=False)
@@ -45,7 +46,9 @@ class View(TableConfig):
 
     def as_stored(self) -> TableConfig:
         """A table that is made anew has the same rows."""
-        return WholeTable(namespace=self.namespace, table=self.table, tags=self.tags, meta=self.meta)
+        return WholeTable(
+            namespace=self.namespace, table=self.table, tags=self.tags, meta=self.meta
+        )
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
         """No row is written."""

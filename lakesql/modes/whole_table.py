@@ -1,4 +1,5 @@
-"""Mode `table`: a SELECT over tables, all of whose rows are made anew when one of these has changed."""
+"""Mode `table`: a SELECT over tables, all of whose rows are made anew when one of these
+has changed."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from lakesql.modes.refreshed import Refreshed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeTable(Refreshed):
-    """`mode='table'`: the rows of the SELECT, made anew when a table that it reads has changed."""
+    """`mode='table'`: the rows of the SELECT, made anew when a table that it reads has
+    changed."""
 
     mode: ClassVar[str] = "table"
 

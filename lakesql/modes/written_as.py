@@ -1,4 +1,5 @@
-"""Whether the rows of a table can be continued by a model, by the modes that have written them and that it is in."""
+"""Whether the rows of a table can be continued by a model, by the modes that have
+written them and that it is in."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ from lakesql.modes.all_modes import may_exchange
 
 @dataclass(frozen=True, slots=True)
 class WrittenAs:
-    """How rows of a table are written: the word of the mode, the columns by which batches find rows that they change,
-    what becomes of deleted rows, and what the SELECT reads. The word is empty where dead letters are written."""
+    """How rows of a table are written: the word of the mode, the columns by which
+    batches find rows that they change, what becomes of deleted rows, and what the
+    SELECT reads. The word is empty where dead letters are written."""
 
     mode: str = ""
     keys: tuple[str, ...] = ()
@@ -24,8 +26,8 @@ class WrittenAs:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Why a model cannot continue a table: what the model says, how the table was written, why the two do not go
-    together, and what puts it back."""
+    """Why a model cannot continue a table: what the model says, how the table was
+    written, why the two do not go together, and what puts it back."""
 
     condition: Literal["mode-changed", "keys-changed"]
     model_says: str
@@ -35,10 +37,12 @@ class Break:
 
 
 def find_break(was: WrittenAs, now: WrittenAs, table: str, by: str) -> Break | None:
-    """What keeps a model that writes as `now` from continuing rows that were written as `was`; None if nothing does.
+    """What keeps a model that writes as `now` from continuing rows that were written as
+    `was`; None if nothing does.
 
-    `by` says of the rows of `table` which model has written them, where it is another one. Rows that are made of tables
-    as these are need not be continued: all of them are exchanged.
+    `by` says of the rows of `table` which model has written them, where it is another
+    one. Rows that are made of tables as these are need not be continued: all of them
+    are exchanged.
     """
     if was.reads == now.reads == "tables" and may_exchange((was.mode, now.mode)):
         return None

@@ -1,4 +1,5 @@
-"""A bar for each file that is fetched, on a terminal that somebody watches, and gone again at the end."""
+"""A bar for each file that is fetched, on a terminal that somebody watches, and gone
+again at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def download_bars() -> Iterator[Callable[[str, int, int | None], None]]:
-    """What draws the bars: told of a file's name, how many bytes of it are there, and how many it has, if known."""
+    """What draws the bars: told of a file's name, how many bytes of it are there, and
+    how many it has, if known."""
     tasks: dict[str, TaskID] = {}
     bars: list[Progress] = []
 
@@ -37,7 +39,18 @@ def download_bars() -> Iterator[Callable[[str, int, int | None], None]]:
 def _open_bars() -> Progress:
     # Only here: importing rich takes a while, and jars are fetched once.
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TransferSpeedColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+    )
     return Progress(*columns, console=Console(stderr=True), transient=True)

@@ -17,7 +17,8 @@ Clock = Callable[[], int]
 
 
 class Renderer(Protocol):
-    """Shows events. Called by one thread at a time; one that holds a resource is a context manager besides."""
+    """Shows events. Called by one thread at a time; one that holds a resource is a
+    context manager besides."""
 
     def __call__(self, event: Event, run: RunTally) -> None:
         """Shows the event, or passes it over. `run` is how the run stands after it."""
@@ -28,23 +29,29 @@ class Forewarner(Protocol):
     """A renderer that has something to say before an event is shown."""
 
     def say_first(self, event: Event, run: RunTally) -> Iterable[Event]:
-        """The events that all renderers are shown before `event`. `run` is how the run stands before it."""
+        """The events that all renderers are shown before `event`. `run` is how the run
+        stands before it."""
 
 
 class Emitter:
-    """Takes events from any thread and hands each to every renderer, one event at a time, in the renderers' order.
+    """Takes events from any thread and hands each to every renderer, one event at a
+    time, in the renderers' order.
 
-    A renderer that raises is left out from then on and the others are told: a full disk or a closed pipe costs its
-    own output, never a batch. `failures` holds what such renderers raised. As a context manager it enters and leaves
-    the renderers that are context managers. No renderer gets to see one of `secrets`.
+    A renderer that raises is left out from then on and the others are told: a full disk
+    or a closed pipe costs its own output, never a batch. `failures` holds what such
+    renderers raised. As a context manager it enters and leaves the renderers that are
+    context managers. No renderer gets to see one of `secrets`.
     """
 
-    def __init__(self, renderers: Iterable[Renderer], secrets: Secrets = NO_SECRETS) -> None:
+    def __init__(
+        self, renderers: Iterable[Renderer], secrets: Secrets = NO_SECRETS
+    ) -> None:
         self._renderers = list(renderers)
         self._secrets = secrets
         self._run = RunTally()
         self._resources = ExitStack()
-        # Re-entrant, because a signal's handler may emit in the thread that is just emitting.
+        # Re-entrant, because a signal's handler may emit in the thread that is just
+        # emitting.
         self._lock = RLock()
         self._untold: list[str] = []
         self.failures: list[Exception] = []
@@ -52,7 +59,9 @@ class Emitter:
     def __call__(self, event: Event) -> None:
         """Hands `event` to every renderer."""
         with self._lock:
-            for renderer in [each for each in self._renderers if isinstance(each, Forewarner)]:
+            for renderer in [
+                each for each in self._renderers if isinstance(each, Forewarner)
+            ]:
                 for said in self._ask(renderer, self._secrets.redact_fields(event)):
                     self._deliver(said)
             self._deliver(event)
@@ -66,7 +75,10 @@ class Emitter:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         with self._lock:
             self._renderers.clear()
@@ -95,4 +107,6 @@ class Emitter:
     def _leave_out(self, renderer: Renderer, failure: Exception) -> None:
         self._renderers.remove(renderer)
         self.failures.append(failure)
-        self._untold.append(f"{type(renderer).__name__} shows nothing more, after {failure!r}.")
+        self._untold.append(
+            f"{type(renderer).__name__} shows nothing more, after {failure!r}."
+        )

@@ -13,8 +13,12 @@ from lakesql.table.simulation import TableGrowth
 
 
 def render_forecast_lines(forecasts: Iterable[Forecast]) -> str:
-    """An object for each model. Times are in milliseconds, sizes in bytes; null where there is nothing."""
-    return "".join(f"{json.dumps(_fields(each), ensure_ascii=False, allow_nan=False)}\n" for each in forecasts)
+    """An object for each model. Times are in milliseconds, sizes in bytes; null where
+    there is nothing."""
+    return "".join(
+        f"{json.dumps(_fields(each), ensure_ascii=False, allow_nan=False)}\n"
+        for each in forecasts
+    )
 
 
 def _fields(found: Forecast) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""What `lakesql forecast` shows of a model: its table after a time, and what other triggers would make of it."""
+"""What `lakesql forecast` shows of a model: its table after a time, and what other
+triggers would make of it."""
 
 from __future__ import annotations
 
@@ -16,8 +17,11 @@ from lakesql.plan.forecast import Forecast, Input, Outlook, Source
 from lakesql.table.simulation import TableCounts
 
 
-def draw_forecasts(out: TextIO, forecasts: Sequence[Forecast], environ: Mapping[str, str]) -> None:
-    """Each model by itself: its own trigger, then all, and what the figures are made of."""
+def draw_forecasts(
+    out: TextIO, forecasts: Sequence[Forecast], environ: Mapping[str, str]
+) -> None:
+    """Each model by itself: its own trigger, then all, and what the figures are made
+    of."""
     width = terminal_width()
     lines: list[Text] = []
     for found in forecasts:
@@ -25,27 +29,46 @@ def draw_forecasts(out: TextIO, forecasts: Sequence[Forecast], environ: Mapping[
             lines.append(Text())
         own = found.own
         table = f"{printable(found.model.name)}: {found.model.table}, {_every(own)}"
-        lines += [Text(table, "bold"), *_table(found, own, width), Text(), *_triggers(found, width)]
+        lines += [
+            Text(table, "bold"),
+            *_table(found, own, width),
+            Text(),
+            *_triggers(found, width),
+        ]
         lines += below([*_verdict(found), *_made_of(found)])
     draw(out, lines, environ)
 
 
 def _every(own: Outlook) -> str:
     every = f"trigger {trigger_text(own.trigger)}"
-    is_slower = not isinstance(own.trigger, Every) or own.interval_ms > own.trigger.interval_ms
-    return f"{every}, a commit every {duration(round(own.interval_ms))}" if is_slower else every
+    is_slower = (
+        not isinstance(own.trigger, Every) or own.interval_ms > own.trigger.interval_ms
+    )
+    return (
+        f"{every}, a commit every {duration(round(own.interval_ms))}"
+        if is_slower
+        else every
+    )
 
 
 def _table(found: Forecast, own: Outlook, width: int) -> list[Text]:
     """The table after the time, without maintenance and with it."""
-    columns = [LayoutColumn(f"after {_span(found)}", words=True), LayoutColumn("now"), LayoutColumn("unmaintained")]
+    columns = [
+        LayoutColumn(f"after {_span(found)}", words=True),
+        LayoutColumn("now"),
+        LayoutColumn("unmaintained"),
+    ]
     columns += [LayoutColumn("maintained"), LayoutColumn("at most")] if own.kept else []
     grown = [own.unkept, *([own.kept] if own.kept else [])]
     rows = [("commits", "", *(number(growth.commits) for growth in grown), "")]
     for title, read in COUNTS:
         now = read(found.now) if found.now else "-"
-        rows.append((title, now, *(read(growth.end) for growth in grown), read(grown[-1].most)))
-    rows.append(("metadata written", "", *(size(growth.written_bytes) for growth in grown), ""))
+        rows.append(
+            (title, now, *(read(growth.end) for growth in grown), read(grown[-1].most))
+        )
+    rows.append(
+        ("metadata written", "", *(size(growth.written_bytes) for growth in grown), "")
+    )
     return fit_table(columns, [Row(row[: len(columns)]) for row in rows], 0, width)
 
 
@@ -65,7 +88,8 @@ def _span(found: Forecast) -> str:
 
 
 def _triggers(found: Forecast, width: int) -> list[Text]:
-    """A row for each trigger: how far each figure rises; where there is maintenance, without it and with it."""
+    """A row for each trigger: how far each figure rises; where there is maintenance,
+    without it and with it."""
     columns = (
         LayoutColumn("trigger", words=True),
         LayoutColumn("", words=True),
@@ -82,12 +106,26 @@ def _triggers(found: Forecast, width: int) -> list[Text]:
 
 def _outlook(outlook: Outlook) -> Row:
     unkept, kept = outlook.unkept, outlook.kept
-    pairs = [_pair(read(unkept.most), read(kept.most) if kept else "") for _, read in COUNTS]
+    pairs = [
+        _pair(read(unkept.most), read(kept.most) if kept else "") for _, read in COUNTS
+    ]
     return Row(
         (
             trigger_text(outlook.trigger),
-            Text(_mark(outlook), STYLES["good" if outlook.is_cheapest else "bad" if outlook.is_behind else "plain"]),
-            Text(duration(round(outlook.freshness_ms)), STYLES["warning" if outlook.is_fresh is False else "plain"]),
+            Text(
+                _mark(outlook),
+                STYLES[
+                    "good"
+                    if outlook.is_cheapest
+                    else "bad"
+                    if outlook.is_behind
+                    else "plain"
+                ],
+            ),
+            Text(
+                duration(round(outlook.freshness_ms)),
+                STYLES["warning" if outlook.is_fresh is False else "plain"],
+            ),
             _pair(number(unkept.commits), number(kept.commits) if kept else ""),
             *pairs,
             _pair(size(unkept.written_bytes), size(kept.written_bytes) if kept else ""),
@@ -100,19 +138,28 @@ def _pair(unkept: str, kept: str) -> str:
 
 
 def _mark(outlook: Outlook) -> str:
-    marks = (("own", outlook.is_own), ("cheapest", outlook.is_cheapest), ("behind", outlook.is_behind))
+    marks = (
+        ("own", outlook.is_own),
+        ("cheapest", outlook.is_cheapest),
+        ("behind", outlook.is_behind),
+    )
     return ", ".join(word for word, is_so in marks if is_so)
 
 
 def _verdict(found: Forecast) -> Iterator[str]:
-    """Whether the table is as fresh as it must be, and how the rows of the triggers are to be read."""
+    """Whether the table is as fresh as it must be, and how the rows of the triggers are
+    to be read."""
     own, limit = found.own, found.limit
     age = f"before a commit the newest row is {duration(round(own.freshness_ms))} old"
     if limit is None:
         yield f"freshness: {age}; no `freshness` of the model says how old it may be, so no trigger is marked"
     else:
         kept = "within" if own.is_fresh else "more than"
-        none = "" if any(each.is_cheapest for each in found.triggers) else "; none of these triggers keeps it"
+        none = (
+            ""
+            if any(each.is_cheapest for each in found.triggers)
+            else "; none of these triggers keeps it"
+        )
         yield f"freshness: {age}, {kept} the {limit.text} of the model's properties{none}"
     if any(each.is_behind for each in found.triggers):
         yield "behind: more rows come in this time than `max_per_batch` of the streams lets a batch read"
@@ -123,9 +170,20 @@ def _verdict(found: Forecast) -> Iterator[str]:
 def _made_of(found: Forecast) -> Iterator[str]:
     """Where the figures are from, a line for each way."""
     for source in _SOURCES:
-        said = [text for each in found.inputs if each.source == source and (text := _say(each))]
+        said = [
+            text
+            for each in found.inputs
+            if each.source == source and (text := _say(each))
+        ]
         if said:
-            over = next((f" over {number(round(each.value))} commits" for each in found.inputs if _is_over(each)), "")
+            over = next(
+                (
+                    f" over {number(round(each.value))} commits"
+                    for each in found.inputs
+                    if _is_over(each)
+                ),
+                "",
+            )
             yield f"{source}{over if source == 'measured' else ''}: {', '.join(said)}"
 
 
@@ -147,7 +205,11 @@ def _say(each: Input) -> str:
         case "batch_ms":
             return f"a batch takes {duration(round(value))}"
         case "delay_ms":
-            return f"the newest event is {duration(round(value))} old when a batch begins" if value else ""
+            return (
+                f"the newest event is {duration(round(value))} old when a batch begins"
+                if value
+                else ""
+            )
         case "interval_ms":
             return f"a run every {duration(round(value))} ({each.note})"
         case "commit_partitions" if each.note:

@@ -16,9 +16,11 @@ PROGRESS_EVERY_MS = 5_000
 
 
 class JsonLines:
-    """Writes each event as a line, flushed at once, so that whoever reads the pipe is never behind.
+    """Writes each event as a line, flushed at once, so that whoever reads the pipe is
+    never behind.
 
-    Of a model's progress, which is told twice a second, a line every 5 seconds at most, and none that says it again.
+    Of a model's progress, which is told twice a second, a line every 5 seconds at most,
+    and none that says it again.
     """
 
     def __init__(self, out: TextIO) -> None:
@@ -29,7 +31,10 @@ class JsonLines:
         """Writes the event."""
         if isinstance(event, Progress):
             last = self._progress.get(event.model)
-            if last and (event.at_ms - last.at_ms < PROGRESS_EVERY_MS or replace(event, at_ms=last.at_ms) == last):
+            if last and (
+                event.at_ms - last.at_ms < PROGRESS_EVERY_MS
+                or replace(event, at_ms=last.at_ms) == last
+            ):
                 return
             self._progress[event.model] = event
         self._out.write(render_json(event) + "\n")
@@ -37,17 +42,21 @@ class JsonLines:
 
 
 def render_json(event: Event) -> str:
-    """`{"event": "batch_committed", "at": "2026-03-01T12:03:05.120Z", "model": "orders", …}`, in ASCII.
+    """`{"event": "batch_committed", "at": "2026-03-01T12:03:05.120Z", "model":
+    "orders", …}`, in ASCII.
 
-    The other keys are the event's fields by name; `reasons` is an object of counts, and a number that JSON does not
-    have (a speed before the first batch) is null.
+    The other keys are the event's fields by name; `reasons` is an object of counts, and
+    a number that JSON does not have (a speed before the first batch) is null.
     """
     fields: dict[str, Any] = asdict(event)
     at_ms = fields.pop("at_ms")
     if "reasons" in fields:
         fields["reasons"] = dict(fields["reasons"])
     plain = {key: _without_nan(value) for key, value in fields.items()}
-    return json.dumps({"event": event_name(type(event)), "at": iso_time(at_ms), **plain}, allow_nan=False)
+    return json.dumps(
+        {"event": event_name(type(event)), "at": iso_time(at_ms), **plain},
+        allow_nan=False,
+    )
 
 
 def event_name(kind: type[Event]) -> str:

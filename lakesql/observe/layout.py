@@ -1,4 +1,5 @@
-"""Tables on a terminal, laid out by rich: of a run that goes on, of what it has done, and of rows."""
+"""Tables on a terminal, laid out by rich: of a run that goes on, of what it has done,
+and of rows."""
 
 from __future__ import annotations
 
@@ -15,12 +16,14 @@ from rich.text import Text
 from lakesql.observe.text import GAP, shorten
 
 SHORTEST_NAME = 16
-"""Columns of the terminal that a model's name keeps as long as there are figures to do without."""
+"""Columns of the terminal that a model's name keeps as long as there are figures to do
+without."""
 
 LONGEST_CELL = 60
 NARROWEST_CELL = 20
 MOST_LINES = 8
-"""Bounds of what is shown of a value: characters in a table; characters of a line and lines where it is folded."""
+"""Bounds of what is shown of a value: characters in a table; characters of a line and
+lines where it is folded."""
 
 UNBOUNDED = 1_000_000
 
@@ -29,8 +32,9 @@ UNBOUNDED = 1_000_000
 class LayoutColumn:
     """A column: figures to the right, or `words` to the left.
 
-    It takes `least` columns of the terminal, so that nothing moves at every digit, or exactly `width`. On a narrow
-    terminal those of `rank` 1 are left out first, then those of rank 2, and so on; never those of rank 0.
+    It takes `least` columns of the terminal, so that nothing moves at every digit, or
+    exactly `width`. On a narrow terminal those of `rank` 1 are left out first, then
+    those of rank 2, and so on; never those of rank 0.
     """
 
     header: str
@@ -42,7 +46,8 @@ class LayoutColumn:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: a cell for each column, shown to the letter, and the style of all of them."""
+    """A row: a cell for each column, shown to the letter, and the style of all of
+    them."""
 
     cells: Sequence[str | Text]
     style: str = ""
@@ -51,14 +56,19 @@ class Row:
 PAIR = (LayoutColumn("", words=True), LayoutColumn("", words=True))
 
 
-def fit_table(columns: Sequence[LayoutColumn], rows: Sequence[Row], name: int, width: int) -> list[Text]:
+def fit_table(
+    columns: Sequence[LayoutColumn], rows: Sequence[Row], name: int, width: int
+) -> list[Text]:
     """The lines of a table of models in `width`, by the columns that it has room for.
 
-    The names, in the column number `name`, are shortened before a column is left out, and more where none is left.
+    The names, in the column number `name`, are shortened before a column is left out,
+    and more where none is left.
     """
     sizes = _sizes(columns, rows)
     for rank in range(max(column.rank for column in columns) + 1):
-        kept = [index for index, column in enumerate(columns) if not 0 < column.rank <= rank]
+        kept = [
+            index for index, column in enumerate(columns) if not 0 < column.rank <= rank
+        ]
         spare = width - sum(sizes[index] for index in kept) - len(GAP) * (len(kept) - 1)
         if sizes[name] + spare >= min(sizes[name], SHORTEST_NAME):
             break
@@ -68,32 +78,59 @@ def fit_table(columns: Sequence[LayoutColumn], rows: Sequence[Row], name: int, w
         cells = [*row.cells]
         cells[name] = shorten(str(cells[name]), sizes[name])
         fitting.append(Row([cells[index] for index in kept], row.style))
-    named = [replace(column, width=sizes[name]) if index == name else column for index, column in enumerate(columns)]
+    named = [
+        replace(column, width=sizes[name]) if index == name else column
+        for index, column in enumerate(columns)
+    ]
     return render_table([named[index] for index in kept], fitting)
 
 
-def render_values(names: Sequence[str], words: Sequence[bool], rows: Sequence[Sequence[str]], width: int) -> list[Text]:
-    """The lines of a table of rows of values, long ones shortened; `words` says which columns hold no numbers.
+def render_values(
+    names: Sequence[str],
+    words: Sequence[bool],
+    rows: Sequence[Sequence[str]],
+    width: int,
+) -> list[Text]:
+    """The lines of a table of rows of values, long ones shortened; `words` says which
+    columns hold no numbers.
 
-    Where it is wider than `width` it is turned: each row under its number, a line for each of its columns with the
-    value beside the name, folded where it is long.
+    Where it is wider than `width` it is turned: each row under its number, a line for
+    each of its columns with the value beside the name, folded where it is long.
     """
     if not names:
         return []
-    columns = [LayoutColumn(_shorten(name), is_words) for name, is_words in zip(names, words, strict=True)]
+    columns = [
+        LayoutColumn(_shorten(name), is_words)
+        for name, is_words in zip(names, words, strict=True)
+    ]
     shortened = [Row([_shorten(text) for text in row]) for row in rows]
-    if not rows or sum(_sizes(columns, shortened)) + len(" | ") * (len(columns) - 1) <= width:
+    if (
+        not rows
+        or sum(_sizes(columns, shortened)) + len(" | ") * (len(columns) - 1) <= width
+    ):
         return render_table(columns, shortened, ASCII)
-    room = max(width - max(cell_len(column.header) for column in columns) - len(" | "), NARROWEST_CELL)
+    room = max(
+        width - max(cell_len(column.header) for column in columns) - len(" | "),
+        NARROWEST_CELL,
+    )
     turned = []
     for number, row in enumerate(rows, start=1):
-        pairs = [Row((column.header, _fold(text, room))) for column, text in zip(columns, row, strict=True)]
-        turned += [Text(f"-- {number} ".ljust(width, "-")), *render_table(PAIR, pairs, ASCII)]
+        pairs = [
+            Row((column.header, _fold(text, room)))
+            for column, text in zip(columns, row, strict=True)
+        ]
+        turned += [
+            Text(f"-- {number} ".ljust(width, "-")),
+            *render_table(PAIR, pairs, ASCII),
+        ]
     return turned
 
 
-def render_table(columns: Sequence[LayoutColumn], rows: Sequence[Row], box: Box | None = None) -> list[Text]:
-    """The lines of the table, its header first if it has one, each as wide as it takes."""
+def render_table(
+    columns: Sequence[LayoutColumn], rows: Sequence[Row], box: Box | None = None
+) -> list[Text]:
+    """The lines of the table, its header first if it has one, each as wide as it
+    takes."""
     table = Table(
         box=box,
         show_edge=False,
@@ -113,15 +150,29 @@ def render_table(columns: Sequence[LayoutColumn], rows: Sequence[Row], box: Box 
         )
     for row in rows:
         table.add_row(*row.cells, style=row.style)
-    console = Console(file=io.StringIO(), width=UNBOUNDED, markup=False, emoji=False, highlight=False, _environ={})
+    console = Console(
+        file=io.StringIO(),
+        width=UNBOUNDED,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        _environ={},
+    )
     lines = console.render_lines(table, pad=False)
-    return [Text.assemble(*((part.text, part.style or "") for part in line)) for line in lines]
+    return [
+        Text.assemble(*((part.text, part.style or "") for part in line))
+        for line in lines
+    ]
 
 
 def _sizes(columns: Sequence[LayoutColumn], rows: Sequence[Row]) -> list[int]:
     """How much of the terminal each column takes."""
     return [
-        max(column.least, cell_len(column.header), *(cell_len(str(row.cells[index])) for row in rows))
+        max(
+            column.least,
+            cell_len(column.header),
+            *(cell_len(str(row.cells[index])) for row in rows),
+        )
         for index, column in enumerate(columns)
     ]
 
@@ -131,8 +182,11 @@ def _shorten(text: str) -> str:
 
 
 def _fold(text: str, width: int) -> str:
-    """The text in lines of at most `width`; what goes beyond `MOST_LINES` of them is left out."""
+    """The text in lines of at most `width`; what goes beyond `MOST_LINES` of them is
+    left out."""
     lines = chop_cells(text, width)
     return "\n".join(
-        lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], lines[MOST_LINES - 1][:-1] + "…"]
+        lines
+        if len(lines) <= MOST_LINES
+        else [*lines[: MOST_LINES - 1], lines[MOST_LINES - 1][:-1] + "…"]
     )

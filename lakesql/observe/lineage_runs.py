@@ -1,4 +1,5 @@
-"""A run's events as runs of lineage: which begins, which is over, and what it has read and written. A renderer."""
+"""A run's events as runs of lineage: which begins, which is over, and what it has read
+and written. A renderer."""
 
 from __future__ import annotations
 
@@ -54,14 +55,17 @@ class _OpenRun:
 
 
 class LineageRuns:
-    """Tells the runs of lineage to a sink: one for each batch, or one for those of a while.
+    """Tells the runs of lineage to a sink: one for each batch, or one for those of a
+    while.
 
-    `period_ms` is how long the batches of a model are told together, 0 for each by itself; `new_id` makes the id of a
-    run. The run of lakesql itself is their parent, and is told with the first of them: one that finds nothing new tells
-    nothing.
+    `period_ms` is how long the batches of a model are told together, 0 for each by
+    itself; `new_id` makes the id of a run. The run of lakesql itself is their parent,
+    and is told with the first of them: one that finds nothing new tells nothing.
     """
 
-    def __init__(self, sink: LineageSink, period_ms: Mapping[str, int], new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, sink: LineageSink, period_ms: Mapping[str, int], new_id: Callable[[], str]
+    ) -> None:
         self._sink = sink
         self._period_ms = period_ms
         self._new_id = new_id
@@ -80,7 +84,12 @@ class LineageRuns:
             case BatchStarted():
                 self._begin(event)
             case BatchCommitted():
-                self._add(event, rows=event.rows, snapshot=event.snapshot, location=event.location)
+                self._add(
+                    event,
+                    rows=event.rows,
+                    snapshot=event.snapshot,
+                    location=event.location,
+                )
             case BatchEmpty():
                 self._add(event, rows=0)
             case BatchSkipped():
@@ -97,9 +106,14 @@ class LineageRuns:
                 self._end_due(event)
 
     def say_first(self, event: Event, run: RunTally) -> Iterable[Event]:
-        """What is lost of the lineage, before the event is shown. Before the last one of a run all is told and sent."""
+        """What is lost of the lineage, before the event is shown. Before the last one
+        of a run all is told and sent."""
         if isinstance(event, RunFinished):
-            self._end_all(run, "ABORT" if event.interrupted and not run.continuous else "COMPLETE", event.at_ms)
+            self._end_all(
+                run,
+                "ABORT" if event.interrupted and not run.continuous else "COMPLETE",
+                event.at_ms,
+            )
             self._sink.drain()
         events, why = self._sink.take_lost()
         if events:
@@ -109,28 +123,42 @@ class LineageRuns:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         with suppress(Exception):  # what has ended the run is told elsewhere
             if self._is_begun:
-                self._end_all(RunTally(), "FAIL" if error is not None else "ABORT", self._last_ms)
+                self._end_all(
+                    RunTally(), "FAIL" if error is not None else "ABORT", self._last_ms
+                )
         self._sink.drain()
 
     # --- batches
 
     def _begin(self, event: BatchStarted) -> None:
         found = self._open.get(event.model)
-        if found is not None and found.is_in_batch and event.checkpoint and found.last == event.batch:
+        if (
+            found is not None
+            and found.is_in_batch
+            and event.checkpoint
+            and found.last == event.batch
+        ):
             return  # it is begun anew, as where a new schema was found in it
-        if found is not None and (not found.period_ms or event.at_ms - found.started_ms >= found.period_ms):
-            self._end(event.model, "COMPLETE", event.at_ms)  # a refresh that has found nothing to write says no more
+        if found is not None and (
+            not found.period_ms or event.at_ms - found.started_ms >= found.period_ms
+        ):
+            # a refresh that has found nothing to write says no more
+            self._end(event.model, "COMPLETE", event.at_ms)
             found = None
         if found is not None and found.checkpoint != event.checkpoint:
             self._end(event.model, "COMPLETE", event.at_ms)
             found = None
         if found is None:
             period_ms = self._period_ms.get(event.model, 0)
-            # A batch that is planned now has an id of its own, by which another runner can say that it has come.
+            # A batch that is planned now has an id of its own, by which another runner
+            # can say that it has come.
             is_own = not period_ms and event.checkpoint and not event.is_repeated
             id_ = batch_id(event.checkpoint, event.batch) if is_own else self._new_id()
             found = self._open[event.model] = _open_run(event, id_, period_ms)
@@ -142,7 +170,11 @@ class LineageRuns:
         found.location = found.location or event.location
 
     def _add(
-        self, event: BatchCommitted | BatchEmpty, rows: int, snapshot: int | None = None, location: str = ""
+        self,
+        event: BatchCommitted | BatchEmpty,
+        rows: int,
+        snapshot: int | None = None,
+        location: str = "",
     ) -> None:
         found = self._open.get(event.model)
         if found is None:
@@ -157,7 +189,8 @@ class LineageRuns:
         self._end_due(event)
 
     def _find(self, event: BatchSkipped) -> None:
-        """A batch that the table has: the runner that has written it may not have said so."""
+        """A batch that the table has: the runner that has written it may not have said
+        so."""
         found = self._open.get(event.model)
         if found is None and self._period_ms.get(event.model, 0):
             started = BatchStarted(
@@ -208,15 +241,22 @@ class LineageRuns:
             is_broken = event.status == "skipped" and found.is_in_batch
             self._end(event.model, "ABORT" if is_broken else "COMPLETE", event.at_ms)
 
-    def _fail(self, model: str, problems: tuple[Problem, ...], at_ms: int, *, is_final: bool) -> None:
-        error = "\n".join(f"{each.condition}: {each.what}" for each in problems) or "no problem was given"
+    def _fail(
+        self, model: str, problems: tuple[Problem, ...], at_ms: int, *, is_final: bool
+    ) -> None:
+        error = (
+            "\n".join(f"{each.condition}: {each.what}" for each in problems)
+            or "no problem was given"
+        )
         if model in self._open:
             self._end(model, "FAIL", at_ms, error)
         elif is_final:
             self._tell_parent()
             id_ = self._new_id()
             self._sink.offer(LineageRun("START", id_, model, at_ms, self._parent))
-            self._sink.offer(LineageRun("FAIL", id_, model, at_ms, self._parent, error=error))
+            self._sink.offer(
+                LineageRun("FAIL", id_, model, at_ms, self._parent, error=error)
+            )
 
     def _end(self, model: str, state: State, at_ms: int, error: str = "") -> None:
         self._tell(state, model, self._open.pop(model), at_ms, error)
@@ -227,14 +267,30 @@ class LineageRuns:
         if not self._is_begun:
             return
         failed = [name for name, tally in run.models.items() if tally.phase == "error"]
-        failed += [name for name, seed in run.seeds.items() if seed is not None and seed.status == "error"]
-        error = f"failed: {', '.join(failed)}" if failed else "the run broke off" if state == "FAIL" else ""
-        self._sink.offer(LineageRun("FAIL" if failed else state, self._parent, "", at_ms, "", error=error))
+        failed += [
+            name
+            for name, seed in run.seeds.items()
+            if seed is not None and seed.status == "error"
+        ]
+        error = (
+            f"failed: {', '.join(failed)}"
+            if failed
+            else "the run broke off"
+            if state == "FAIL"
+            else ""
+        )
+        self._sink.offer(
+            LineageRun(
+                "FAIL" if failed else state, self._parent, "", at_ms, "", error=error
+            )
+        )
         self._is_begun = False
 
     # --- what is told
 
-    def _tell(self, state: State, model: str, found: _OpenRun, at_ms: int, error: str = "") -> None:
+    def _tell(
+        self, state: State, model: str, found: _OpenRun, at_ms: int, error: str = ""
+    ) -> None:
         self._tell_parent()
         is_start = state == "START"
         self._sink.offer(
@@ -245,7 +301,12 @@ class LineageRuns:
                 at_ms=at_ms,
                 parent=self._parent,
                 reads=tuple(found.reads.values()),
-                output=LineageOutput(found.table, found.location, None if is_start else found.rows, found.snapshot),
+                output=LineageOutput(
+                    found.table,
+                    found.location,
+                    None if is_start else found.rows,
+                    found.snapshot,
+                ),
                 letters=tuple(found.letters.values()),
                 checkpoint=found.checkpoint,
                 batches=(found.first, found.last),
@@ -260,7 +321,9 @@ class LineageRuns:
     def _tell_parent(self) -> None:
         if not self._is_begun:
             self._is_begun = True
-            self._sink.offer(LineageRun("START", self._parent, "", self._started_ms, ""))
+            self._sink.offer(
+                LineageRun("START", self._parent, "", self._started_ms, "")
+            )
 
     def _tell_seed(self, event: SeedFinished) -> None:
         if event.done == "unchanged":
@@ -268,10 +331,24 @@ class LineageRuns:
         self._tell_parent()
         rows = event.rows if event.done == "filled" else None
         id_, output = self._new_id(), LineageOutput(event.table, event.location, rows)
-        began = LineageRun("START", id_, event.seed, event.at_ms - event.duration_ms, self._parent, output=output)
+        began = LineageRun(
+            "START",
+            id_,
+            event.seed,
+            event.at_ms - event.duration_ms,
+            self._parent,
+            output=output,
+        )
         self._sink.offer(replace(began, output=replace(output, rows=None)))
         error = "\n".join(f"{each.condition}: {each.what}" for each in event.problems)
-        self._sink.offer(replace(began, state="FAIL" if error else "COMPLETE", at_ms=event.at_ms, error=error))
+        self._sink.offer(
+            replace(
+                began,
+                state="FAIL" if error else "COMPLETE",
+                at_ms=event.at_ms,
+                error=error,
+            )
+        )
 
 
 def _open_run(event: BatchStarted | BatchSkipped, id_: str, period_ms: int) -> _OpenRun:
@@ -289,7 +366,8 @@ def _open_run(event: BatchStarted | BatchSkipped, id_: str, period_ms: int) -> _
 
 
 def batch_id(checkpoint: str, batch: int) -> str:
-    """The id of the run that tells a batch of a checkpoint, the same whoever tells it."""
+    """The id of the run that tells a batch of a checkpoint, the same whoever tells
+    it."""
     return str(uuid5(NAMESPACE_URL, f"urn:lakesql:{checkpoint}:{batch}"))
 
 
@@ -297,4 +375,6 @@ def _join(found: _OpenRun, reads: Iterable[ReadRange]) -> None:
     """Take in what a further batch reads, behind what those before it have read."""
     for read in reads:
         before = found.reads.get(read.name)
-        found.reads[read.name] = read if before is None else replace(read, before=before.before)
+        found.reads[read.name] = (
+            read if before is None else replace(read, before=before.before)
+        )

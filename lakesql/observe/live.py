@@ -1,4 +1,5 @@
-"""The live view of a run on a terminal: a table that stays in its place, and above it what is worth reading later."""
+"""The live view of a run on a terminal: a table that stays in its place, and above it
+what is worth reading later."""
 
 from __future__ import annotations
 
@@ -39,7 +40,13 @@ from lakesql.events import (
 from lakesql.observe.emitter import Clock
 from lakesql.observe.layout import LayoutColumn, Row, fit_table
 from lakesql.observe.plain import name_cell
-from lakesql.observe.summary import ReadLine, render_closing, render_failures, render_remarks, render_totals
+from lakesql.observe.summary import (
+    ReadLine,
+    render_closing,
+    render_failures,
+    render_remarks,
+    render_totals,
+)
 from lakesql.observe.tally import ModelTally, Phase, RunTally
 from lakesql.observe.text import (
     GAP,
@@ -57,17 +64,20 @@ from lakesql.observe.text import (
 REFRESHES_PER_SECOND = 8
 
 REJECTED_EVERY_MS = 30_000
-"""How often a model's dead letters get a line while their reasons are known already; the table counts on."""
+"""How often a model's dead letters get a line while their reasons are known already;
+the table counts on."""
 
 LINES_BESIDE_MODELS = 6
-"""The table's header, its foot, the air above and below it, the cursor's line, and one for a message above."""
+"""The table's header, its foot, the air above and below it, the cursor's line, and one
+for a message above."""
 
 
 class LiveView:
-    """Draws a run on the terminal `out` from its first event to its last, and writes the failures to `err`.
+    """Draws a run on the terminal `out` from its first event to its last, and writes
+    the failures to `err`.
 
-    Left as a context manager it gives the terminal back, however the run ended. The times of the lines above the table
-    are of `zone`, this machine's if it is None.
+    Left as a context manager it gives the terminal back, however the run ended. The
+    times of the lines above the table are of `zone`, this machine's if it is None.
     """
 
     def __init__(
@@ -85,20 +95,29 @@ class LiveView:
         self._clock = clock
         self._zone = zone
         self._read_line = read_line
-        self._signs = PICTURES if self._out.encoding.lower().startswith("utf") else LETTERS
+        self._signs = (
+            PICTURES if self._out.encoding.lower().startswith("utf") else LETTERS
+        )
         self._told: dict[str, tuple[int, frozenset[str]]] = {}
-        # The thread that redraws reads it: an immutable value, replaced by one assignment, needs no lock.
+        # The thread that redraws reads it: an immutable value, replaced by one
+        # assignment, needs no lock.
         self._run = RunTally()
         self._live: Live | None = None
 
     def __call__(self, event: Event, run: RunTally) -> None:
-        """Shows how the run stands in the table, and writes the event above it where it is worth a line."""
+        """Shows how the run stands in the table, and writes the event above it where it
+        is worth a line."""
         self._run = run
         match event:
             case RunStarted(models=()):
                 self._out.print(self._line(event))
             case RunStarted():
-                self._live = Live(self, console=self._out, refresh_per_second=REFRESHES_PER_SECOND, transient=True)
+                self._live = Live(
+                    self,
+                    console=self._out,
+                    refresh_per_second=REFRESHES_PER_SECOND,
+                    transient=True,
+                )
                 self._live.start()
             case RunFinished():
                 self._stop()
@@ -110,13 +129,24 @@ class LiveView:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._stop()
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> RenderResult:
         """The table as it is now, for rich's redrawing thread."""
-        yield render_live(self._run, options.max_width, console.size.height, self._clock(), self._signs)
+        yield render_live(
+            self._run,
+            options.max_width,
+            console.size.height,
+            self._clock(),
+            self._signs,
+        )
 
     def _stop(self) -> None:
         if self._live:
@@ -135,7 +165,13 @@ class LiveView:
                 | SpelledOtherwise()
             ):
                 return True
-            case StepApplied() | BatchSkipped() | QueryPaused() | Retrying() | SeedFinished():
+            case (
+                StepApplied()
+                | BatchSkipped()
+                | QueryPaused()
+                | Retrying()
+                | SeedFinished()
+            ):
                 return True
             case LineageLost():
                 return True
@@ -144,15 +180,22 @@ class LiveView:
             case ModelFinished():
                 return event.status != "success"
             case RecordsRejected():
-                return self._is_news(event.model, {reason for reason, _ in event.reasons}, event.at_ms)
+                return self._is_news(
+                    event.model, {reason for reason, _ in event.reasons}, event.at_ms
+                )
             case FieldsRescued():
-                fields = {f"{each.stream}.{name}" for each in event.rescued for name in each.fields}
+                fields = {
+                    f"{each.stream}.{name}"
+                    for each in event.rescued
+                    for name in each.fields
+                }
                 return self._is_news(event.model, fields, event.at_ms)
             case _:
                 return False
 
     def _is_news(self, model: str, facts: Set[str], at_ms: int) -> bool:
-        """Whether of a model a reason of dead letters or an unknown field is new, or nothing was said for a while."""
+        """Whether of a model a reason of dead letters or an unknown field is new, or
+        nothing was said for a while."""
         last_at_ms, known = self._told.get(model, (0, frozenset()))
         if facts <= known and at_ms - last_at_ms < REJECTED_EVERY_MS:
             return False
@@ -173,13 +216,20 @@ class LiveView:
 
     def _close(self) -> None:
         self._out.print()
-        for line in render_totals(self._run, self._out.width) if self._run.models else ():
+        for line in (
+            render_totals(self._run, self._out.width) if self._run.models else ()
+        ):
             self._out.print(line, soft_wrap=True)
         remarks = render_remarks(self._run)
         if remarks:
             self._out.print(Text("\n".join(("", *remarks)), style="yellow"))
         failed = self._run.has_failed
-        self._out.print(Text(f"\n{render_closing(self._run)}", style="bold red" if failed else "bold green"))
+        self._out.print(
+            Text(
+                f"\n{render_closing(self._run)}",
+                style="bold red" if failed else "bold green",
+            )
+        )
         self._out.file.flush()
         for failure in render_failures(self._run, self._read_line):
             self._err.print(_style_failure(failure), soft_wrap=True)
@@ -187,15 +237,24 @@ class LiveView:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What stands before a model's name, by phase, what turns there while it runs, and what is between two facts."""
+    """What stands before a model's name, by phase, what turns there while it runs, and
+    what is between two facts."""
 
     phases: Mapping[Phase, str]
     turning: str
     between: str
 
 
-PICTURES = Signs({"waiting": "·", "retrying": "↻", "success": "✓", "error": "✗", "skipped": "-"}, "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", " · ")
-LETTERS = Signs({"waiting": ".", "retrying": "~", "success": "+", "error": "x", "skipped": "-"}, "-\\|/", ", ")
+PICTURES = Signs(
+    {"waiting": "·", "retrying": "↻", "success": "✓", "error": "✗", "skipped": "-"},
+    "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏",
+    " · ",
+)
+LETTERS = Signs(
+    {"waiting": ".", "retrying": "~", "success": "+", "error": "x", "skipped": "-"},
+    "-\\|/",
+    ", ",
+)
 
 PHASE_STYLES: Mapping[Phase, tuple[str, str]] = {
     "waiting": ("", "dim"),
@@ -225,14 +284,27 @@ COLUMNS = (
 BEFORE_NAME = 3
 """Columns of the sign and the gap after it."""
 
-ATTENTION: Mapping[Phase, int] = {"error": 0, "retrying": 1, "running": 2, "waiting": 3, "skipped": 4, "success": 5}
+ATTENTION: Mapping[Phase, int] = {
+    "error": 0,
+    "retrying": 1,
+    "running": 2,
+    "waiting": 3,
+    "skipped": 4,
+    "success": 5,
+}
 
 
-def render_live(run: RunTally, width: int, height: int, now_ms: int, signs: Signs) -> Text:
-    """The table of the models, as many as `height` has room for, and a line that counts them all."""
+def render_live(
+    run: RunTally, width: int, height: int, now_ms: int, signs: Signs
+) -> Text:
+    """The table of the models, as many as `height` has room for, and a line that counts
+    them all."""
     models = most_telling(run, _room(run, height))
     longest = max((len(printable(name)) for name in run.models), default=0)
-    columns = [replace(column, least=longest) if column.header == "model" else column for column in COLUMNS]
+    columns = [
+        replace(column, least=longest) if column.header == "model" else column
+        for column in COLUMNS
+    ]
     rows = [_row(model, signs, now_ms) for model in models]
     header, *table = fit_table(columns, rows, 1, width)
     lines = [header]
@@ -240,24 +312,31 @@ def render_live(run: RunTally, width: int, height: int, now_ms: int, signs: Sign
     for model, line in zip(models, table, strict=True):
         lines.append(line)
         room = width - BEFORE_NAME - len(GAP)
-        for text, style in ((_reasons(model, room, signs), "yellow"), (_lag(model, room, signs), "dim")):
+        for text, style in (
+            (_reasons(model, room, signs), "yellow"),
+            (_lag(model, room, signs), "dim"),
+        ):
             if spare > 0 and text:
                 lines.append(Text(f"{' ' * BEFORE_NAME}{GAP}{text}", style=style))
                 spare -= 1
-    view = Text("\n").join((Text(), *lines, Text(), _foot(run, len(models), now_ms, signs)))
+    view = Text("\n").join(
+        (Text(), *lines, Text(), _foot(run, len(models), now_ms, signs))
+    )
     view.no_wrap, view.overflow = True, "crop"
     return view
 
 
 def most_telling(run: RunTally, limit: int) -> tuple[ModelTally, ...]:
-    """At most `limit` of the models, in the run's order: those that fail before the running, then the others."""
+    """At most `limit` of the models, in the run's order: those that fail before the
+    running, then the others."""
     by_attention = sorted(run.models.values(), key=lambda model: ATTENTION[model.phase])
     chosen = {model.name for model in by_attention[: max(limit, 0)]}
     return tuple(model for model in run.models.values() if model.name in chosen)
 
 
 def _room(run: RunTally, height: int) -> int:
-    """How many models are shown: all if they fit, else half a screen, and more only for those that run or failed."""
+    """How many models are shown: all if they fit, else half a screen, and more only for
+    those that run or failed."""
     most = max(3, height - LINES_BESIDE_MODELS)
     if len(run.models) <= most:
         return most
@@ -286,7 +365,8 @@ def _row(model: ModelTally, signs: Signs, now_ms: int) -> Row:
 
 
 def _outcome(model: ModelTally) -> tuple[Text | str, str, str]:
-    """How the model's table is, and the records read and rows written; empty until it has begun."""
+    """How the model's table is, and the records read and rows written; empty until it
+    has begun."""
     has_begun = model.phase in ("running", "retrying", "success", "error")
     if not has_begun:
         return "", "", ""
@@ -295,20 +375,30 @@ def _outcome(model: ModelTally) -> tuple[Text | str, str, str]:
 
 
 def _progress(model: ModelTally, now_ms: int) -> tuple[str, str, str]:
-    """How fast the model's query is, its backlog, and how long its last commit is ago; empty unless it runs."""
+    """How fast the model's query is, its backlog, and how long its last commit is ago;
+    empty unless it runs."""
     if model.phase not in ("running", "retrying"):
         return "", "", ""
-    speed = "" if model.records_per_second is None else f"{model.records_per_second:,.0f}"
-    committed = "" if model.committed_at_ms is None else age(now_ms - model.committed_at_ms)
+    speed = (
+        "" if model.records_per_second is None else f"{model.records_per_second:,.0f}"
+    )
+    committed = (
+        "" if model.committed_at_ms is None else age(now_ms - model.committed_at_ms)
+    )
     return speed, _backlog(model), committed
 
 
 def _backlog(model: ModelTally) -> str:
-    """What the model's streams have that is not read, and how long that takes at its speed."""
+    """What the model's streams have that is not read, and how long that takes at its
+    speed."""
     if model.backlog is None:
         return ""
     is_counted = model.backlog_unit == "records"
-    backlog = number(model.backlog) if is_counted else backlog_text(model.backlog, model.backlog_unit)
+    backlog = (
+        number(model.backlog)
+        if is_counted
+        else backlog_text(model.backlog, model.backlog_unit)
+    )
     left = time_left(model.backlog, model.backlog_unit, model.records_per_second)
     return f"{backlog} ({left})" if left else backlog
 
@@ -325,19 +415,30 @@ def _number_or_nothing(value: int) -> str:
 
 
 def _reasons(model: ModelTally, width: int, signs: Signs) -> str:
-    """Why the model's table is not well, the worst first, in what `width` has room for; '' of a model that is done."""
+    """Why the model's table is not well, the worst first, in what `width` has room for;
+    '' of a model that is done."""
     if model.phase not in ("running", "retrying"):
         return ""
-    text = printable(signs.between.join(f"{reason.word}: {reason.text}" for reason in model.judged_because))
+    text = printable(
+        signs.between.join(
+            f"{reason.word}: {reason.text}" for reason in model.judged_because
+        )
+    )
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def _lag(model: ModelTally, width: int, signs: Signs) -> str:
-    """The backlog by partition, the largest first, as many as `width` has room for; '' where there is none."""
-    behind = sorted((each for each in model.lag if each.records), key=lambda each: -each.records)
+    """The backlog by partition, the largest first, as many as `width` has room for; ''
+    where there is none."""
+    behind = sorted(
+        (each for each in model.lag if each.records), key=lambda each: -each.records
+    )
     if model.phase != "running" or not behind:
         return ""
-    parts = [printable(f"{each.topic}-{each.partition} {number(each.records)}") for each in behind]
+    parts = [
+        printable(f"{each.topic}-{each.partition} {number(each.records)}")
+        for each in behind
+    ]
     for shown in range(len(parts), 0, -1):
         more = [f"{number(len(parts) - shown)} more"] if shown < len(parts) else []
         line = f"backlog {signs.between.join((*parts[:shown], *more))}"
@@ -355,7 +456,9 @@ def _foot(run: RunTally, shown: int, now_ms: int, signs: Signs) -> Text:
     time = stopwatch(now_ms - run.started_at_ms)
     if not run.spark_is_up:
         said = signs.between.join((run.target, "starting Spark", time))
-        return Text.assemble((_turning(signs, now_ms), "not dim cyan"), GAP, said, style="dim")
+        return Text.assemble(
+            (_turning(signs, now_ms), "not dim cyan"), GAP, said, style="dim"
+        )
     counts = (
         (run.count("running"), "running"),
         (run.count("retrying"), "retrying"),
@@ -365,7 +468,13 @@ def _foot(run: RunTally, shown: int, now_ms: int, signs: Signs) -> Text:
         (run.count("skipped"), "skipped"),
         (len(run.models) - shown, "not shown"),
     )
-    said = signs.between.join((run.target, *(f"{number(times)} {how}" for times, how in counts if times), time))
+    said = signs.between.join(
+        (
+            run.target,
+            *(f"{number(times)} {how}" for times, how in counts if times),
+            time,
+        )
+    )
     return Text(f"   {said}", style="dim")
 
 
@@ -379,7 +488,9 @@ def _style_failure(failure: str) -> Text:
     return Text("\n").join((Text(), *styled))
 
 
-def _open_console(stream: TextIO, environ: Mapping[str, str], *, terminal: bool) -> Console:
+def _open_console(
+    stream: TextIO, environ: Mapping[str, str], *, terminal: bool
+) -> Console:
     return Console(
         file=stream,
         force_terminal=terminal,

@@ -21,18 +21,27 @@ KEPT_FILES = 5
 
 
 class LogFile:
-    """Appends a line for each event but the figures between batches, their begins, and a health that is no news.
+    """Appends a line for each event but the figures between batches, their begins, and
+    a health that is no news.
 
     A failure's problems follow it in full.
 
-    A file that would grow past `max_bytes` becomes `<path>.1`, the former `.1` becomes `.2`, and so on up to `kept`
-    files. The file is opened with the first event, and its directory is made if it is not there.
+    A file that would grow past `max_bytes` becomes `<path>.1`, the former `.1` becomes
+    `.2`, and so on up to `kept` files. The file is opened with the first event, and its
+    directory is made if it is not there.
     """
 
-    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES, kept: int = KEPT_FILES) -> None:
+    def __init__(
+        self, path: Path, *, max_bytes: int = MAX_BYTES, kept: int = KEPT_FILES
+    ) -> None:
         self._path = path
         self._handler = _RotatedFileHandler(
-            path, maxBytes=max_bytes, backupCount=kept, encoding="utf-8", errors="backslashreplace", delay=True
+            path,
+            maxBytes=max_bytes,
+            backupCount=kept,
+            encoding="utf-8",
+            errors="backslashreplace",
+            delay=True,
         )
         self._handler.terminator = ""
 
@@ -47,13 +56,17 @@ class LogFile:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._handler.close()
 
 
 class _RotatedFileHandler(RotatingFileHandler):
-    """Follows the file where another run in the project has rotated it, and raises where it cannot be written."""
+    """Follows the file where another run in the project has rotated it, and raises
+    where it cannot be written."""
 
     def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: N802  logging's name
         if self.stream is not None and not self._is_at_path(self.stream):
@@ -66,7 +79,9 @@ class _RotatedFileHandler(RotatingFileHandler):
 
     def _is_at_path(self, stream: TextIO) -> bool:
         try:
-            return os.path.samestat(os.fstat(stream.fileno()), Path(self.baseFilename).stat())
+            return os.path.samestat(
+                os.fstat(stream.fileno()), Path(self.baseFilename).stat()
+            )
         except FileNotFoundError:
             return False
 

@@ -1,4 +1,5 @@
-"""Metrics in Prometheus's words: the one list of their names, of tables at rest and of a run that goes on."""
+"""Metrics in Prometheus's words: the one list of their names, of tables at rest and of
+a run that goes on."""
 
 from __future__ import annotations
 
@@ -7,7 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    SummaryMetricFamily,
+)
 from prometheus_client.registry import Collector
 
 from lakesql.events import (
@@ -45,56 +50,144 @@ MetricFamily = GaugeMetricFamily | CounterMetricFamily | SummaryMetricFamily
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric of a model: its name, with the unit in it, and what it means. Counters end in `_total`."""
+    """A metric of a model: its name, with the unit in it, and what it means. Counters
+    end in `_total`."""
 
     name: str
     doc: str
     kind: Literal["gauge", "counter", "summary"] = "gauge"
 
 
-LAST_COMMIT = Metric("lakesql_table_last_commit_timestamp_seconds", "When the table's last commit was made.")
+LAST_COMMIT = Metric(
+    "lakesql_table_last_commit_timestamp_seconds",
+    "When the table's last commit was made.",
+)
 LAST_EVENT = Metric(
-    "lakesql_table_last_event_timestamp_seconds", "The newest event in the table, where the last commit's is known."
+    "lakesql_table_last_event_timestamp_seconds",
+    "The newest event in the table, where the last commit's is known.",
 )
 
 TABLE_METRICS: tuple[tuple[Metric, str], ...] = (
-    (Metric("lakesql_table_latency_seconds", "From the last commit's newest event to the commit."), "latency_ms"),
     (
-        Metric("lakesql_table_latency_p95_seconds", "Its 95th percentile over 100 commits."),
+        Metric(
+            "lakesql_table_latency_seconds",
+            "From the last commit's newest event to the commit.",
+        ),
+        "latency_ms",
+    ),
+    (
+        Metric(
+            "lakesql_table_latency_p95_seconds", "Its 95th percentile over 100 commits."
+        ),
         "latency_p95_ms",
     ),
     (
-        Metric("lakesql_table_backlog", "Records, or files, that the source still had at the last commit."),
+        Metric(
+            "lakesql_table_backlog",
+            "Records, or files, that the source still had at the last commit.",
+        ),
         "backlog_items",
     ),
     (
-        Metric("lakesql_table_backlog_seconds", "How far the source was ahead at the last commit, if it counts none."),
+        Metric(
+            "lakesql_table_backlog_seconds",
+            "How far the source was ahead at the last commit, if it counts none.",
+        ),
         "backlog_ms",
     ),
-    (Metric("lakesql_table_commits_last_hour", "Commits that brought rows, in the last hour."), "commits_last_hour"),
-    (Metric("lakesql_table_rows_last_hour", "Rows that these have written."), "rows_last_hour"),
-    (Metric("lakesql_table_rows", "Rows in data files, deleted ones among them."), "rows"),
-    (Metric("lakesql_table_data_files", "Data files of the current snapshot."), "data_files"),
+    (
+        Metric(
+            "lakesql_table_commits_last_hour",
+            "Commits that brought rows, in the last hour.",
+        ),
+        "commits_last_hour",
+    ),
+    (
+        Metric("lakesql_table_rows_last_hour", "Rows that these have written."),
+        "rows_last_hour",
+    ),
+    (
+        Metric("lakesql_table_rows", "Rows in data files, deleted ones among them."),
+        "rows",
+    ),
+    (
+        Metric("lakesql_table_data_files", "Data files of the current snapshot."),
+        "data_files",
+    ),
     (Metric("lakesql_table_data_bytes", "Bytes of these data files."), "data_bytes"),
-    (Metric("lakesql_table_file_bytes_average", "Bytes of a data file on average."), "file_bytes_average"),
-    (Metric("lakesql_table_file_bytes_p10", "Bytes that a tenth of these do not exceed."), "file_bytes_p10"),
+    (
+        Metric("lakesql_table_file_bytes_average", "Bytes of a data file on average."),
+        "file_bytes_average",
+    ),
+    (
+        Metric(
+            "lakesql_table_file_bytes_p10", "Bytes that a tenth of these do not exceed."
+        ),
+        "file_bytes_p10",
+    ),
     (
         Metric("lakesql_table_file_bytes_p90", "Bytes that nine tenths do not exceed."),
         "file_bytes_p90",
     ),
-    (Metric("lakesql_table_small_files", "Data files below 75 % of the table's target size."), "small_files"),
-    (Metric("lakesql_table_small_file_ratio", "Share of the data files that are small."), "small_file_ratio"),
-    (Metric("lakesql_table_average_small_files", "Small data files of a partition on average."), "average_small_files"),
-    (Metric("lakesql_table_delete_files", "Delete files of the current snapshot."), "delete_files"),
-    (Metric("lakesql_table_delete_ratio", "Share of the rows in data files that are deleted."), "delete_ratio"),
-    (Metric("lakesql_table_snapshots", "Snapshots that the table has."), "snapshots"),
-    (Metric("lakesql_table_metadata_bytes", "Bytes that a reader reads to know the files."), "metadata_bytes"),
     (
-        Metric("lakesql_table_compaction_lag_seconds", "Age of the oldest data not compacted."),
+        Metric(
+            "lakesql_table_small_files",
+            "Data files below 75 % of the table's target size.",
+        ),
+        "small_files",
+    ),
+    (
+        Metric(
+            "lakesql_table_small_file_ratio", "Share of the data files that are small."
+        ),
+        "small_file_ratio",
+    ),
+    (
+        Metric(
+            "lakesql_table_average_small_files",
+            "Small data files of a partition on average.",
+        ),
+        "average_small_files",
+    ),
+    (
+        Metric("lakesql_table_delete_files", "Delete files of the current snapshot."),
+        "delete_files",
+    ),
+    (
+        Metric(
+            "lakesql_table_delete_ratio",
+            "Share of the rows in data files that are deleted.",
+        ),
+        "delete_ratio",
+    ),
+    (Metric("lakesql_table_snapshots", "Snapshots that the table has."), "snapshots"),
+    (
+        Metric(
+            "lakesql_table_metadata_bytes",
+            "Bytes that a reader reads to know the files.",
+        ),
+        "metadata_bytes",
+    ),
+    (
+        Metric(
+            "lakesql_table_compaction_lag_seconds",
+            "Age of the oldest data not compacted.",
+        ),
         "compaction_lag_ms",
     ),
-    (Metric("lakesql_table_uncompacted_bytes", "Bytes of all data that is not compacted."), "uncompacted_bytes"),
-    (Metric("lakesql_table_dead_letters_last_hour", "Dead letters of the last hour."), "dead_letters_last_hour"),
+    (
+        Metric(
+            "lakesql_table_uncompacted_bytes",
+            "Bytes of all data that is not compacted.",
+        ),
+        "uncompacted_bytes",
+    ),
+    (
+        Metric(
+            "lakesql_table_dead_letters_last_hour", "Dead letters of the last hour."
+        ),
+        "dead_letters_last_hour",
+    ),
     (
         Metric(
             "lakesql_table_late_events_last_hour",
@@ -103,10 +196,13 @@ TABLE_METRICS: tuple[tuple[Metric, str], ...] = (
         "late_last_hour",
     ),
 )
-"""What `lakesql status --output prometheus` says of each table beside `TABLE_STATES`: the metric, and the field of
-`Figures`, whose milliseconds become seconds."""
+"""What `lakesql status --output prometheus` says of each table beside `TABLE_STATES`:
+the metric, and the field of `Figures`, whose milliseconds become seconds."""
 
-STATUS_TIME = Metric("lakesql_status_timestamp_seconds", "When the table was looked at, whatever was found.")
+STATUS_TIME = Metric(
+    "lakesql_status_timestamp_seconds",
+    "When the table was looked at, whatever was found.",
+)
 TABLE_EXISTS = Metric(
     "lakesql_table_exists",
     "1 if the catalog has the table, 0 if not; no value if it does not answer.",
@@ -117,19 +213,34 @@ TABLE_READABLE = Metric(
 )
 TABLE_HEALTH = Metric("lakesql_table_health", "0 well, 1 watch, 2 ill.")
 
-TABLE_STATES = (STATUS_TIME, TABLE_EXISTS, TABLE_READABLE, TABLE_HEALTH, LAST_COMMIT, LAST_EVENT)
+TABLE_STATES = (
+    STATUS_TIME,
+    TABLE_EXISTS,
+    TABLE_READABLE,
+    TABLE_HEALTH,
+    LAST_COMMIT,
+    LAST_EVENT,
+)
 """What is said of a table besides its figures."""
 
 
 BATCHES = Metric("lakesql_batches_total", "Batches that were committed.", "counter")
 RECORDS = Metric("lakesql_records_total", "Records that arrived in batches.", "counter")
 ROWS = Metric("lakesql_rows_total", "Rows that were written.", "counter")
-DEAD_LETTERS = Metric("lakesql_dead_letters_total", "Dead letters that were written.", "counter")
-LATE_EVENTS = Metric("lakesql_late_events_total", "Events that a watermark has dropped.", "counter")
-VIOLATIONS = Metric(
-    "lakesql_expectation_failures_total", "Rows that failed an expectation, once for each that they failed.", "counter"
+DEAD_LETTERS = Metric(
+    "lakesql_dead_letters_total", "Dead letters that were written.", "counter"
 )
-RETRIES = Metric("lakesql_retries_total", "Retries after transient failures.", "counter")
+LATE_EVENTS = Metric(
+    "lakesql_late_events_total", "Events that a watermark has dropped.", "counter"
+)
+VIOLATIONS = Metric(
+    "lakesql_expectation_failures_total",
+    "Rows that failed an expectation, once for each that they failed.",
+    "counter",
+)
+RETRIES = Metric(
+    "lakesql_retries_total", "Retries after transient failures.", "counter"
+)
 CONSECUTIVE_RETRIES = Metric(
     "lakesql_model_consecutive_retries",
     "Retries since the model's last batch, and since it last waited for something new.",
@@ -139,15 +250,27 @@ NO_PROGRESS = Metric(
     "How long the model has had something to do, its trigger was due, and it has made no progress; or it has not been "
     "heard of.",
 )
-BATCH_DURATION = Metric("lakesql_batch_duration_seconds", "What batches took, to the commit.", "summary")
-BACKLOG_RECORDS = Metric("lakesql_backlog_records", "Records that are left to read, of a model that reads Kafka.")
-BACKLOG_FILES = Metric("lakesql_backlog_files", "Files that are left to read, of one that reads none.")
+BATCH_DURATION = Metric(
+    "lakesql_batch_duration_seconds", "What batches took, to the commit.", "summary"
+)
+BACKLOG_RECORDS = Metric(
+    "lakesql_backlog_records",
+    "Records that are left to read, of a model that reads Kafka.",
+)
+BACKLOG_FILES = Metric(
+    "lakesql_backlog_files", "Files that are left to read, of one that reads none."
+)
 BACKLOG_SECONDS = Metric(
-    "lakesql_backlog_seconds", "How far a model is behind the newest record, that reads Kinesis or Pulsar."
+    "lakesql_backlog_seconds",
+    "How far a model is behind the newest record, that reads Kinesis or Pulsar.",
 )
 MODEL_RUNNING = Metric("lakesql_model_running", "1 while the model's query runs.")
-MODEL_FAILED = Metric("lakesql_model_failed", "1 from when the model has failed for good.")
-MODEL_HEALTH = Metric("lakesql_model_health", "0 well, 1 watch, 2 ill, by what the run knows of it.")
+MODEL_FAILED = Metric(
+    "lakesql_model_failed", "1 from when the model has failed for good."
+)
+MODEL_HEALTH = Metric(
+    "lakesql_model_health", "0 well, 1 watch, 2 ill, by what the run knows of it."
+)
 
 LINEAGE_LOST = Metric(
     "lakesql_lineage_events_lost_total",
@@ -156,11 +279,28 @@ LINEAGE_LOST = Metric(
 )
 
 RUN_METRICS = (
-    *(BATCHES, RECORDS, ROWS, DEAD_LETTERS, LATE_EVENTS, VIOLATIONS, RETRIES, BATCH_DURATION),
-    *(BACKLOG_RECORDS, BACKLOG_FILES, BACKLOG_SECONDS, MODEL_RUNNING, MODEL_FAILED, MODEL_HEALTH),
+    *(
+        BATCHES,
+        RECORDS,
+        ROWS,
+        DEAD_LETTERS,
+        LATE_EVENTS,
+        VIOLATIONS,
+        RETRIES,
+        BATCH_DURATION,
+    ),
+    *(
+        BACKLOG_RECORDS,
+        BACKLOG_FILES,
+        BACKLOG_SECONDS,
+        MODEL_RUNNING,
+        MODEL_FAILED,
+        MODEL_HEALTH,
+    ),
     *(CONSECUTIVE_RETRIES, NO_PROGRESS, LAST_COMMIT, LAST_EVENT, LINEAGE_LOST),
 )
-"""What a run with `--metrics-port` says of each of its models, and of the lineage of them all."""
+"""What a run with `--metrics-port` says of each of its models, and of the lineage of
+them all."""
 
 
 def render_table_metrics(statuses: Iterable[TableStatus], now_ms: int) -> str:
@@ -173,7 +313,9 @@ def render_table_metrics(statuses: Iterable[TableStatus], now_ms: int) -> str:
     return families.render()
 
 
-def _table_values(status: TableStatus, now_ms: int) -> Iterable[tuple[Metric, float | None]]:
+def _table_values(
+    status: TableStatus, now_ms: int
+) -> Iterable[tuple[Metric, float | None]]:
     yield STATUS_TIME, now_ms / 1000
     match status.state:
         case MissingTable():
@@ -190,13 +332,21 @@ def _table_values(status: TableStatus, now_ms: int) -> Iterable[tuple[Metric, fl
             assert_never(status.state)
 
 
-def _figure_values(figures: Figures, now_ms: int) -> Iterable[tuple[Metric, float | None]]:
-    age_ms, newest_ms = figures.age_ms, figures.freshness_ms if figures.is_by_event else None
+def _figure_values(
+    figures: Figures, now_ms: int
+) -> Iterable[tuple[Metric, float | None]]:
+    age_ms, newest_ms = (
+        figures.age_ms,
+        figures.freshness_ms if figures.is_by_event else None,
+    )
     yield LAST_COMMIT, None if age_ms is None else (now_ms - age_ms) / 1000
     yield LAST_EVENT, None if newest_ms is None else (now_ms - newest_ms) / 1000
     for metric, field in TABLE_METRICS:
         value: float | None = getattr(figures, field)
-        yield metric, value / 1000 if value is not None and field.endswith("_ms") else value
+        yield (
+            metric,
+            value / 1000 if value is not None and field.endswith("_ms") else value,
+        )
 
 
 def labels_of(table: TableName, model: str) -> tuple[str, ...]:
@@ -208,8 +358,9 @@ def labels_of(table: TableName, model: str) -> tuple[str, ...]:
 class _Seen:
     """What a model's events say that its tally does not keep.
 
-    `waits_since_ms` is since when it has had work and has not got on: None where it had none when last seen. It
-    `is_idle` while no batch is under way, and its trigger brings the next one. At `heard_ms` was its last event.
+    `waits_since_ms` is since when it has had work and has not got on: None where it had
+    none when last seen. It `is_idle` while no batch is under way, and its trigger
+    brings the next one. At `heard_ms` was its last event.
     """
 
     retries: int = 0
@@ -221,15 +372,22 @@ class _Seen:
 
 
 class RunMetrics:
-    """A run as metrics, and whether it is well; a renderer of its events. Read by other threads than it is told by.
+    """A run as metrics, and whether it is well; a renderer of its events. Read by other
+    threads than it is told by.
 
-    `labels` are the values of `LABELS` for each model, `triggers` how often each takes a batch.
+    `labels` are the values of `LABELS` for each model, `triggers` how often each takes
+    a batch.
     """
 
-    def __init__(self, labels: Mapping[str, Sequence[str]], triggers: Mapping[str, Trigger]) -> None:
+    def __init__(
+        self, labels: Mapping[str, Sequence[str]], triggers: Mapping[str, Trigger]
+    ) -> None:
         self._labels = dict(labels)
-        self._trigger_ms = {name: _interval_ms(trigger) for name, trigger in triggers.items()}
-        # Values that are replaced by one assignment, so that whoever reads them needs no lock.
+        self._trigger_ms = {
+            name: _interval_ms(trigger) for name, trigger in triggers.items()
+        }
+        # Values that are replaced by one assignment, so that whoever reads them needs
+        # no lock.
         self._run = RunTally()
         self._seen: Mapping[str, _Seen] = {}
 
@@ -239,11 +397,20 @@ class RunMetrics:
         match event:
             case RunStarted():
                 self._seen = {name: _Seen() for name in event.models}
-            case SessionStarted() | Noted() | SeedFinished() | LineageLost() | RunFinished():
+            case (
+                SessionStarted()
+                | Noted()
+                | SeedFinished()
+                | LineageLost()
+                | RunFinished()
+            ):
                 pass
             case _:
                 seen = _see(self._seen.get(event.model, _Seen()), event)
-                self._seen = {**self._seen, event.model: replace(seen, heard_ms=event.at_ms)}
+                self._seen = {
+                    **self._seen,
+                    event.model: replace(seen, heard_ms=event.at_ms),
+                }
 
     def render(self, now_ms: int) -> str:
         """The metrics in the text format."""
@@ -252,20 +419,29 @@ class RunMetrics:
             labels, seen = self._labels[name], all_seen.get(name, _Seen())
             for metric, value in _run_values(model, seen):
                 families.add(metric, labels, value)
-            stuck_ms = max(_waited_ms(model, seen, self._trigger_ms[name], now_ms), _silent_ms(model, seen, now_ms))
+            stuck_ms = max(
+                _waited_ms(model, seen, self._trigger_ms[name], now_ms),
+                _silent_ms(model, seen, now_ms),
+            )
             families.add(NO_PROGRESS, labels, stuck_ms // 1000)
             families.add(BATCH_DURATION, labels, seen.duration_ms / 1000, seen.timed)
         if run.models:
-            families.add(LINEAGE_LOST, (), run.lineage_lost.events if run.lineage_lost is not None else 0)
+            families.add(
+                LINEAGE_LOST,
+                (),
+                run.lineage_lost.events if run.lineage_lost is not None else 0,
+            )
         return families.render()
 
     def faults(self, now_ms: int, patience_ms: int) -> tuple[str, ...]:
-        """Why the run is not well: models that have failed for good, and those that have work and do not get on.
+        """Why the run is not well: models that have failed for good, and those that
+        have work and do not get on.
 
-        A model has work from a retry or a pause on until its source says that there is none, while records or files are
-        left, and while it writes a batch; it gets on with each batch, and with each maintenance of its table. Between
-        two batches it may wait for its trigger. One that runs is heard of all the time, whatever it does: else the run
-        hangs, or its Java.
+        A model has work from a retry or a pause on until its source says that there is
+        none, while records or files are left, and while it writes a batch; it gets on
+        with each batch, and with each maintenance of its table. Between two batches it
+        may wait for its trigger. One that runs is heard of all the time, whatever it
+        does: else the run hangs, or its Java.
         """
         faults = []
         for name, model in self._run.models.items():
@@ -276,7 +452,9 @@ class RunMetrics:
                 faults.append(f"{name} has failed")
             elif waited_ms > patience_ms:
                 due = " since its trigger was due" if seen.is_idle else ""
-                faults.append(f"{name} has made no progress for {duration(waited_ms)}{due}")
+                faults.append(
+                    f"{name} has made no progress for {duration(waited_ms)}{due}"
+                )
             elif silent_ms > patience_ms:
                 faults.append(f"{name} has not been heard of for {duration(silent_ms)}")
         return tuple(faults)
@@ -293,7 +471,8 @@ def _interval_ms(trigger: Trigger) -> int:
 
 
 def _waited_ms(model: ModelTally, seen: _Seen, trigger_ms: int, now_ms: int) -> int:
-    """How long the model has had work and has not got on, without the time until its trigger."""
+    """How long the model has had work and has not got on, without the time until its
+    trigger."""
     if model.finished is not None or seen.waits_since_ms is None:
         return 0
     return max(0, now_ms - seen.waits_since_ms - (trigger_ms if seen.is_idle else 0))
@@ -301,7 +480,11 @@ def _waited_ms(model: ModelTally, seen: _Seen, trigger_ms: int, now_ms: int) -> 
 
 def _silent_ms(model: ModelTally, seen: _Seen, now_ms: int) -> int:
     """How long nothing has been heard of a model that runs."""
-    return max(0, now_ms - seen.heard_ms) if model.phase == "running" and seen.heard_ms is not None else 0
+    return (
+        max(0, now_ms - seen.heard_ms)
+        if model.phase == "running" and seen.heard_ms is not None
+        else 0
+    )
 
 
 def _see(seen: _Seen, event: Event) -> _Seen:
@@ -309,23 +492,40 @@ def _see(seen: _Seen, event: Event) -> _Seen:
     match event:
         case BatchCommitted():
             took_ms = seen.duration_ms + event.duration_ms
-            return replace(seen, timed=seen.timed + 1, duration_ms=took_ms, waits_since_ms=event.at_ms)
+            return replace(
+                seen,
+                timed=seen.timed + 1,
+                duration_ms=took_ms,
+                waits_since_ms=event.at_ms,
+            )
         case BatchEmpty() | BatchSkipped() | TableMaintained() | MaintenanceFailed():
-            return replace(seen, waits_since_ms=event.at_ms)  # whether there is more, the next progress says
+            # whether there is more, the next progress says
+            return replace(seen, waits_since_ms=event.at_ms)
         case QueryPaused():
             return replace(seen, waits_since_ms=waits_since_ms, is_idle=False)
         case Retrying():
-            return replace(seen, retries=seen.retries + 1, waits_since_ms=waits_since_ms, is_idle=False)
+            return replace(
+                seen,
+                retries=seen.retries + 1,
+                waits_since_ms=waits_since_ms,
+                is_idle=False,
+            )
         case Progress(is_busy=True):
             began_ms = event.at_ms if seen.is_idle else waits_since_ms
             return replace(seen, waits_since_ms=began_ms, is_idle=False)
         case Progress():
-            return replace(seen, waits_since_ms=waits_since_ms if event.left else None, is_idle=True)
+            return replace(
+                seen,
+                waits_since_ms=waits_since_ms if event.left else None,
+                is_idle=True,
+            )
         case _:
             return seen
 
 
-def _run_values(model: ModelTally, seen: _Seen) -> Iterable[tuple[Metric, float | None]]:
+def _run_values(
+    model: ModelTally, seen: _Seen
+) -> Iterable[tuple[Metric, float | None]]:
     is_running = model.phase == "running"
     yield from (
         (BATCHES, model.batches),
@@ -340,8 +540,14 @@ def _run_values(model: ModelTally, seen: _Seen) -> Iterable[tuple[Metric, float 
         (MODEL_FAILED, int(model.phase == "error")),
         (MODEL_HEALTH, WORDS.index(model.health)),
         (CONSECUTIVE_RETRIES, model.retries if model.finished is None else 0),
-        (LAST_COMMIT, None if model.committed_at_ms is None else model.committed_at_ms / 1000),
-        (LAST_EVENT, None if model.known.newest_ms is None else model.known.newest_ms / 1000),
+        (
+            LAST_COMMIT,
+            None if model.committed_at_ms is None else model.committed_at_ms / 1000,
+        ),
+        (
+            LAST_EVENT,
+            None if model.known.newest_ms is None else model.known.newest_ms / 1000,
+        ),
     )
 
 
@@ -352,7 +558,10 @@ def _backlog(model: ModelTally) -> tuple[Metric, float | None]:
         case "files":
             return BACKLOG_FILES, model.backlog
         case "ms":
-            return BACKLOG_SECONDS, None if model.backlog is None else model.backlog / 1000
+            return (
+                BACKLOG_SECONDS,
+                None if model.backlog is None else model.backlog / 1000,
+            )
         case _:
             assert_never(model.backlog_unit)
 
@@ -363,15 +572,23 @@ class _Families:
     def __init__(self) -> None:
         self._families: dict[Metric, MetricFamily] = {}
 
-    def add(self, metric: Metric, labels: Sequence[str], value: float | None, times: int = 0) -> None:
-        """One sample; none where there is no value. That of a summary is a sum, over so many `times`. Without `labels`
-        it is one of the whole run."""
+    def add(
+        self, metric: Metric, labels: Sequence[str], value: float | None, times: int = 0
+    ) -> None:
+        """One sample; none where there is no value. That of a summary is a sum, over so
+        many `times`. Without `labels` it is one of the whole run."""
         if value is None:
             return
         if metric not in self._families:
-            kinds = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "summary": SummaryMetricFamily}
+            kinds = {
+                "gauge": GaugeMetricFamily,
+                "counter": CounterMetricFamily,
+                "summary": SummaryMetricFamily,
+            }
             names = LABELS if labels else ()
-            self._families[metric] = kinds[metric.kind](metric.name, metric.doc, labels=names)
+            self._families[metric] = kinds[metric.kind](
+                metric.name, metric.doc, labels=names
+            )
         match self._families[metric]:
             case SummaryMetricFamily() as family:
                 family.add_metric(labels, times, value)

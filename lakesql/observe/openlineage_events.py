@@ -9,7 +9,15 @@ from importlib.metadata import version
 from typing import Any, TypeVar, cast
 
 import attr
-from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState, set_producer
+from openlineage.client.event_v2 import (
+    InputDataset,
+    Job,
+    OutputDataset,
+    Run,
+    RunEvent,
+    RunState,
+    set_producer,
+)
 from openlineage.client.facet_v2 import (
     catalog_dataset,
     column_lineage_dataset,
@@ -41,7 +49,12 @@ from lakesql.lineage.lineage_inputs import (
     table_dataset,
 )
 from lakesql.lineage.lineage_jobs import LineageFacts, LineageJob
-from lakesql.observe.openlineage_facets import PRODUCER, BatchesFacet, OffsetRange, OffsetsFacet
+from lakesql.observe.openlineage_facets import (
+    PRODUCER,
+    BatchesFacet,
+    OffsetRange,
+    OffsetsFacet,
+)
 from lakesql.observe.told_run import LineageOutput, LineageRun
 from lakesql.secrets import Secrets
 from lakesql.select.lineage_edges import direct_or_not
@@ -58,15 +71,24 @@ def openlineage_event(facts: LineageFacts, told: LineageRun) -> RunEvent:
     job = facts.jobs.get(told.job)
     inputs = inputs_of(facts, job, told.reads)
     outputs = [_letters(facts, each) for each in told.letters]
-    # A table that is not made yet has no place: by another name it would be another dataset.
-    is_placed = told.output is not None and (told.output.location or told.state == "COMPLETE")
+    # A table that is not made yet has no place: by another name it would be another
+    # dataset.
+    is_placed = told.output is not None and (
+        told.output.location or told.state == "COMPLETE"
+    )
     if told.output is not None and is_placed and job is not None:
         outputs.insert(0, _output(facts, job, told, told.output, inputs))
     return RunEvent(
         eventType=RunState[told.state],
-        eventTime=datetime.fromtimestamp(told.at_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+        eventTime=datetime.fromtimestamp(told.at_ms / 1000, UTC).isoformat(
+            timespec="milliseconds"
+        ),
         run=Run(runId=told.id, facets=_run_facets(facts, told, job)),
-        job=Job(namespace=facts.namespace, name=_job_name(facts, told.job), facets=_job_facets(facts, told, job)),
+        job=Job(
+            namespace=facts.namespace,
+            name=_job_name(facts, told.job),
+            facets=_job_facets(facts, told, job),
+        ),
         inputs=[*_files(job), *_inputs(facts, inputs, told)],
         outputs=outputs,
         producer=PRODUCER,
@@ -89,7 +111,9 @@ def _redact(value: Any, secrets: Secrets) -> Any:
         case _ if attr.has(type(value)):
             kind: Any = type(value)
             for each in attr.fields(kind):
-                object.__setattr__(value, each.name, _redact(getattr(value, each.name), secrets))
+                object.__setattr__(
+                    value, each.name, _redact(getattr(value, each.name), secrets)
+                )
     return value
 
 
@@ -101,10 +125,14 @@ def _job_name(facts: LineageFacts, name: str) -> str:
 # --- the run and its job
 
 
-def _run_facets(facts: LineageFacts, told: LineageRun, job: LineageJob | None) -> Facets:
+def _run_facets(
+    facts: LineageFacts, told: LineageRun, job: LineageJob | None
+) -> Facets:
     facets: Facets = {
         "processing_engine": processing_engine_run.ProcessingEngineRunFacet(
-            version=__version__, name="lakesql", openlineageAdapterVersion=version("openlineage-python")
+            version=__version__,
+            name="lakesql",
+            openlineageAdapterVersion=version("openlineage-python"),
         )
     }
     if told.parent:
@@ -122,21 +150,33 @@ def _run_facets(facts: LineageFacts, told: LineageRun, job: LineageJob | None) -
             deadLetters=sum(each.rows or 0 for each in told.letters),
         )
     if told.error:
-        facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(message=told.error, programmingLanguage="SQL")
+        facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(
+            message=told.error, programmingLanguage="SQL"
+        )
     if told.is_checked and job is not None and job.checks:
-        facets["test"] = test_run.TestRunFacet(tests=[_test(check, told) for check in job.checks])
+        facets["test"] = test_run.TestRunFacet(
+            tests=[_test(check, told) for check in job.checks]
+        )
     return facets
 
 
-def _job_facets(facts: LineageFacts, told: LineageRun, job: LineageJob | None) -> Facets:
-    kind = "RUN" if not told.job else "SEED" if job is not None and job.file else "MODEL"
+def _job_facets(
+    facts: LineageFacts, told: LineageRun, job: LineageJob | None
+) -> Facets:
+    kind = (
+        "RUN" if not told.job else "SEED" if job is not None and job.file else "MODEL"
+    )
     facets: Facets = {
-        "jobType": job_type_job.JobTypeJobFacet(processingType="BATCH", integration="LAKESQL", jobType=kind)
+        "jobType": job_type_job.JobTypeJobFacet(
+            processingType="BATCH", integration="LAKESQL", jobType=kind
+        )
     }
     if job is not None and job.sql:
         facets["sql"] = sql_job.SQLJobFacet(query=job.sql, dialect="spark")
     if job is not None and job.description:
-        facets["documentation"] = documentation_job.DocumentationJobFacet(description=job.description)
+        facets["documentation"] = documentation_job.DocumentationJobFacet(
+            description=job.description
+        )
     return facets
 
 
@@ -148,30 +188,50 @@ def _files(job: LineageJob | None) -> list[InputDataset]:
     if job is None or not job.file:
         return []
     dataset = dataset_at(job.file)
-    return [InputDataset(namespace=dataset.namespace, name=dataset.name, facets=_schema(job.columns))]
+    return [
+        InputDataset(
+            namespace=dataset.namespace, name=dataset.name, facets=_schema(job.columns)
+        )
+    ]
 
 
-def _inputs(facts: LineageFacts, inputs: Sequence[LineageInput], told: LineageRun) -> list[InputDataset]:
+def _inputs(
+    facts: LineageFacts, inputs: Sequence[LineageInput], told: LineageRun
+) -> list[InputDataset]:
     found = []
     for each in inputs:
         facets = _schema(each.columns)
         if each.table:
             facets |= _of_table(facts, each.table, each.dataset.namespace)
         if each.snapshot:
-            facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=each.snapshot)
+            facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(
+                datasetVersion=each.snapshot
+            )
         own: Facets = {}
         if each.partitions or each.after:
             own["lakesql_offsets"] = OffsetsFacet(
-                partitions=[OffsetRange(it.partition, it.end, it.begin) for it in each.partitions],
+                partitions=[
+                    OffsetRange(it.partition, it.end, it.begin)
+                    for it in each.partitions
+                ],
                 before=each.before or None,
                 after=each.after or None,
             )
         if len(inputs) == 1 and told.state != "START" and told.checkpoint:
-            own["inputStatistics"] = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
-                rowCount=told.records
+            own["inputStatistics"] = (
+                input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
+                    rowCount=told.records
+                )
             )
         dataset = each.dataset
-        found.append(InputDataset(namespace=dataset.namespace, name=dataset.name, facets=facets, inputFacets=own))
+        found.append(
+            InputDataset(
+                namespace=dataset.namespace,
+                name=dataset.name,
+                facets=facets,
+                inputFacets=own,
+            )
+        )
     return found
 
 
@@ -179,7 +239,11 @@ def _inputs(facts: LineageFacts, inputs: Sequence[LineageInput], told: LineageRu
 
 
 def _output(
-    facts: LineageFacts, job: LineageJob, told: LineageRun, output: LineageOutput, inputs: Sequence[LineageInput]
+    facts: LineageFacts,
+    job: LineageJob,
+    told: LineageRun,
+    output: LineageOutput,
+    inputs: Sequence[LineageInput],
 ) -> OutputDataset:
     """The table that a job writes, with its columns and what they are made of."""
     dataset = table_dataset(facts.catalog, output.table, output.location)
@@ -187,13 +251,20 @@ def _output(
     if job.made.columns:
         facets["columnLineage"] = _column_lineage(facts, job, inputs)
     if output.snapshot is not None:
-        facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=str(output.snapshot))
+        facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(
+            datasetVersion=str(output.snapshot)
+        )
     if told.is_checked and job.checks:
-        facets["dataQualityAssertions"] = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
-            assertions=[_assertion(check, told) for check in job.checks]
+        facets["dataQualityAssertions"] = (
+            data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
+                assertions=[_assertion(check, told) for check in job.checks]
+            )
         )
     return OutputDataset(
-        namespace=dataset.namespace, name=dataset.name, facets=facets, outputFacets=_statistics(output)
+        namespace=dataset.namespace,
+        name=dataset.name,
+        facets=facets,
+        outputFacets=_statistics(output),
     )
 
 
@@ -202,29 +273,40 @@ def _letters(facts: LineageFacts, output: LineageOutput) -> OutputDataset:
     dataset = table_dataset(facts.catalog, output.table, output.location)
     facets = _of_table(facts, output.table, dataset.namespace)
     return OutputDataset(
-        namespace=dataset.namespace, name=dataset.name, facets=facets, outputFacets=_statistics(output)
+        namespace=dataset.namespace,
+        name=dataset.name,
+        facets=facets,
+        outputFacets=_statistics(output),
     )
 
 
 def _statistics(output: LineageOutput) -> Facets:
     if output.rows is None:
         return {}
-    statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=output.rows)
+    statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+        rowCount=output.rows
+    )
     return {"outputStatistics": statistics}
 
 
 def _schema(columns: Iterable[Column]) -> Facets:
     fields = [
         schema_dataset.SchemaDatasetFacetFields(
-            name=column.name, type=column.type or None, description=column.description or None, fields=None
+            name=column.name,
+            type=column.type or None,
+            description=column.description or None,
+            fields=None,
         )
         for column in columns
     ]
-    return {"schema": schema_dataset.SchemaDatasetFacet(fields=fields)} if fields else {}
+    return (
+        {"schema": schema_dataset.SchemaDatasetFacet(fields=fields)} if fields else {}
+    )
 
 
 def _of_table(facts: LineageFacts, table: str, namespace: str) -> Facets:
-    """What tells a table of Iceberg beside its place: its name in the catalog, and the catalog."""
+    """What tells a table of Iceberg beside its place: its name in the catalog, and the
+    catalog."""
     catalog, symlink = facts.catalog, symlink_of(facts.catalog, table)
     facets: Facets = {
         "catalog": catalog_dataset.CatalogDatasetFacet(
@@ -238,29 +320,43 @@ def _of_table(facts: LineageFacts, table: str, namespace: str) -> Facets:
         "storage": storage_dataset.StorageDatasetFacet(storageLayer="iceberg"),
     }
     if namespace != symlink.namespace:
-        name = symlinks_dataset.Identifier(namespace=symlink.namespace, name=symlink.name, type="TABLE")
+        name = symlinks_dataset.Identifier(
+            namespace=symlink.namespace, name=symlink.name, type="TABLE"
+        )
         facets["symlinks"] = symlinks_dataset.SymlinksDatasetFacet(identifiers=[name])
     return facets
 
 
-def _column_lineage(facts: LineageFacts, job: LineageJob, inputs: Sequence[LineageInput]) -> Any:
+def _column_lineage(
+    facts: LineageFacts, job: LineageJob, inputs: Sequence[LineageInput]
+) -> Any:
     fields = {
-        column.name: column_lineage_dataset.Fields(inputFields=_input_fields(facts, column.sources, inputs))
+        column.name: column_lineage_dataset.Fields(
+            inputFields=_input_fields(facts, column.sources, inputs)
+        )
         for column in job.made.columns
     }
     rows = _input_fields(facts, job.made.rows, inputs)
     return column_lineage_dataset.ColumnLineageDatasetFacet(fields=fields, dataset=rows)
 
 
-def _input_fields(facts: LineageFacts, sources: Iterable[SourceColumn], inputs: Sequence[LineageInput]) -> list[Any]:
+def _input_fields(
+    facts: LineageFacts, sources: Iterable[SourceColumn], inputs: Sequence[LineageInput]
+) -> list[Any]:
     """The columns, each once, with all ways in which it is taken in."""
     found: dict[tuple[str, str, str], list[Any]] = {}
     for source in sources:
-        way = column_lineage_dataset.Transformation(type=direct_or_not(source.kind), subtype=source.kind.upper())
+        way = column_lineage_dataset.Transformation(
+            type=direct_or_not(source.kind), subtype=source.kind.upper()
+        )
         for dataset in datasets_of_node(facts, source.node, inputs):
-            found.setdefault((dataset.namespace, dataset.name, source.column), []).append(way)
+            found.setdefault(
+                (dataset.namespace, dataset.name, source.column), []
+            ).append(way)
     return [
-        column_lineage_dataset.InputField(namespace=namespace, name=name, field=field, transformations=ways)
+        column_lineage_dataset.InputField(
+            namespace=namespace, name=name, field=field, transformations=ways
+        )
         for (namespace, name, field), ways in found.items()
     ]
 
@@ -298,7 +394,8 @@ def _assertion(check: Check, told: LineageRun) -> Any:
 
 
 def _severity(check: Check) -> str:
-    """`error` of one that stops the model; a warning of one whose rows are written, or become dead letters."""
+    """`error` of one that stops the model; a warning of one whose rows are written, or
+    become dead letters."""
     return "error" if check.on_fail == "stop" else "warn"
 
 

@@ -1,4 +1,5 @@
-"""Facets of lineage that OpenLineage does not have: which offsets a batch has read, and which batches a run tells."""
+"""Facets of lineage that OpenLineage does not have: which offsets a batch has read, and
+which batches a run tells."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ SCHEMAS = "urn:lakesql:facets:1-0-0"
 
 @attr.define
 class OffsetRange:
-    """The records of a partition from `begin` on, where that is known, and before `end`."""
+    """The records of a partition from `begin` on, where that is known, and before
+    `end`."""
 
     partition: str
     end: int
@@ -25,7 +27,8 @@ class OffsetRange:
 
 @attr.define
 class OffsetsFacet(InputDatasetFacet):
-    """What a run has read of a dataset: offsets by partition, or the positions before and behind it, as JSON."""
+    """What a run has read of a dataset: offsets by partition, or the positions before
+    and behind it, as JSON."""
 
     partitions: list[OffsetRange] = attr.field(factory=list)
     before: str | None = None
@@ -38,10 +41,11 @@ class OffsetsFacet(InputDatasetFacet):
 
 @attr.define
 class BatchesFacet(RunFacet):
-    """The batches that a run tells, from the first to the last, of a checkpoint of Spark's ('' of refreshes).
+    """The batches that a run tells, from the first to the last, of a checkpoint of
+    Spark's ('' of refreshes).
 
-    `commits` are the snapshots that they have made, `records` what has arrived in them, and `deadLetters` those of
-    these that could not be used.
+    `commits` are the snapshots that they have made, `records` what has arrived in them,
+    and `deadLetters` those of these that could not be used.
     """
 
     checkpoint: str

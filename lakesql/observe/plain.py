@@ -5,8 +5,21 @@ from __future__ import annotations
 from datetime import tzinfo
 from typing import TextIO
 
-from lakesql.events import BatchEmpty, BatchStarted, Event, HealthJudged, Progress, RunFinished
-from lakesql.observe.summary import ReadLine, render_closing, render_failures, render_remarks, render_totals
+from lakesql.events import (
+    BatchEmpty,
+    BatchStarted,
+    Event,
+    HealthJudged,
+    Progress,
+    RunFinished,
+)
+from lakesql.observe.summary import (
+    ReadLine,
+    render_closing,
+    render_failures,
+    render_remarks,
+    render_totals,
+)
 from lakesql.observe.tally import RunTally
 from lakesql.observe.text import GAP, describe, shorten, wall_time
 
@@ -21,12 +34,15 @@ PROGRESS_EVERY_MS = 30_000
 
 
 class PlainLines:
-    """Writes a line for each event that is worth one, and at the end the closing table; the failures go to `err`.
+    """Writes a line for each event that is worth one, and at the end the closing table;
+    the failures go to `err`.
 
     Times are of `zone`, this machine's if it is None.
     """
 
-    def __init__(self, out: TextIO, err: TextIO, *, zone: tzinfo | None, read_line: ReadLine) -> None:
+    def __init__(
+        self, out: TextIO, err: TextIO, *, zone: tzinfo | None, read_line: ReadLine
+    ) -> None:
         self._out = out
         self._err = err
         self._zone = zone
@@ -38,14 +54,19 @@ class PlainLines:
         if isinstance(event, RunFinished):
             self._close(run)
         elif self._is_worth_a_line(event):
-            _write(self._out, f"{wall_time(event.at_ms, self._zone)} {render_line(event, run)}\n")
+            _write(
+                self._out,
+                f"{wall_time(event.at_ms, self._zone)} {render_line(event, run)}\n",
+            )
 
     def _is_worth_a_line(self, event: Event) -> bool:
         match event:
             case BatchStarted():
                 return False
             case BatchEmpty():
-                return event.rejected + event.late + event.replaced > 0 or bool(event.violations)
+                return event.rejected + event.late + event.replaced > 0 or bool(
+                    event.violations
+                )
             case HealthJudged():
                 return event.health != event.was
             case Progress():
@@ -58,7 +79,11 @@ class PlainLines:
                 return True
 
     def _close(self, run: RunTally) -> None:
-        table = "\n".join(line.plain.rstrip() for line in render_totals(run, WIDTH)) if run.models else ""
+        table = (
+            "\n".join(line.plain.rstrip() for line in render_totals(run, WIDTH))
+            if run.models
+            else ""
+        )
         parts = (table, "\n".join(render_remarks(run)), render_closing(run))
         _write(self._out, "".join(f"\n{part}\n" for part in parts if part))
         for failure in render_failures(run, self._read_line):
@@ -66,7 +91,8 @@ class PlainLines:
 
 
 def render_line(event: Event, run: RunTally) -> str:
-    """What the event says in a line, its model in a column of its own; a line about the run has no such column."""
+    """What the event says in a line, its model in a column of its own; a line about the
+    run has no such column."""
     line = describe(event)
     return f"{name_cell(line.model, run)}{line.text}" if line.model else line.text
 

@@ -1,4 +1,5 @@
-"""`target/run_results.json`: how a run stands, and what it has done, for other programs."""
+"""`target/run_results.json`: how a run stands, and what it has done, for other
+programs."""
 
 from __future__ import annotations
 
@@ -24,11 +25,12 @@ BROKE_OFF = "the run broke off before its end"
 
 
 class RunResults:
-    """Keeps the file as the run stands: from its first event on, and after its last one or where it breaks off.
+    """Keeps the file as the run stands: from its first event on, and after its last one
+    or where it breaks off.
 
-    A failure is written at once, anything else at most every `WRITE_EVERY_MS`. `path` is written beside itself
-    and moved into its place, so a reader meets a whole file. `command` is the command line as given, without the
-    program's name.
+    A failure is written at once, anything else at most every `WRITE_EVERY_MS`. `path`
+    is written beside itself and moved into its place, so a reader meets a whole file.
+    `command` is the command line as given, without the program's name.
     """
 
     def __init__(self, path: Path, *, command: str, clock: Clock) -> None:
@@ -42,28 +44,45 @@ class RunResults:
         """Writes how the run stands, where it is time to."""
         self._run = run
         match event:
-            case RunFinished() | Retrying() | ModelFinished(status="error") | SeedFinished(status="error"):
+            case (
+                RunFinished()
+                | Retrying()
+                | ModelFinished(status="error")
+                | SeedFinished(status="error")
+            ):
                 self._write(is_running=run.finished is None)
-            case _ if run.started_at_ms and self._clock() - self._written_at_ms >= WRITE_EVERY_MS:
+            case _ if (
+                run.started_at_ms
+                and self._clock() - self._written_at_ms >= WRITE_EVERY_MS
+            ):
                 self._write(is_running=True)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._run.started_at_ms and not self._run.finished:
             self._write(is_running=False)
 
     def _write(self, is_running: bool) -> None:
         now = self._written_at_ms = self._clock()
-        write_atomically(self._path, render_results(self._run, is_running, command=self._command, at_ms=now))
+        write_atomically(
+            self._path,
+            render_results(self._run, is_running, command=self._command, at_ms=now),
+        )
 
 
-def read_results(folder: Path, *, with_tests: bool = False) -> Mapping[str, frozenset[str]]:
-    """How nodes have ended, by their ids: models, by the `run_results.json` of a folder; with `with_tests` data tests
-    too, by its `test_results.json`. Then one of the two files is enough.
+def read_results(
+    folder: Path, *, with_tests: bool = False
+) -> Mapping[str, frozenset[str]]:
+    """How nodes have ended, by their ids: models, by the `run_results.json` of a
+    folder; with `with_tests` data tests too, by its `test_results.json`. Then one of
+    the two files is enough.
 
     Raises `UsageError` (`results-missing`, `results-unreadable`).
     """
@@ -72,7 +91,11 @@ def read_results(folder: Path, *, with_tests: bool = False) -> Mapping[str, froz
         missing = f"{models.name} or {tests.name}" if with_tests else models.name
         raise UsageError.of("results-missing", f"There is no {missing} in {folder}.")
     found = _read_statuses(models, "model") if models.is_file() else {}
-    return {**found, **_read_statuses(tests, "test")} if with_tests and tests.is_file() else found
+    return (
+        {**found, **_read_statuses(tests, "test")}
+        if with_tests and tests.is_file()
+        else found
+    )
 
 
 def _read_statuses(path: Path, kind: ResourceType) -> Mapping[str, frozenset[str]]:
@@ -81,15 +104,20 @@ def _read_statuses(path: Path, kind: ResourceType) -> Mapping[str, frozenset[str
         if "lakesql_version" not in read["metadata"]:
             raise ValueError
         return {
-            node_id(it.get("resource_type", kind), str(it["name"])): frozenset({str(it["status"])})
+            node_id(it.get("resource_type", kind), str(it["name"])): frozenset(
+                {str(it["status"])}
+            )
             for it in read["results"]
         }
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise UsageError.of("results-unreadable", f"{path} is not what a command of lakesql writes.") from None
+        raise UsageError.of(
+            "results-unreadable", f"{path} is not what a command of lakesql writes."
+        ) from None
 
 
 def render_results(run: RunTally, is_running: bool, *, command: str, at_ms: int) -> str:
-    """The text of the file: `metadata`, and one entry of `results` for each seed and each model in the run's order.
+    """The text of the file: `metadata`, and one entry of `results` for each seed and
+    each model in the run's order.
 
     A run that is not over and not running any more broke off.
     """
@@ -104,23 +132,37 @@ def render_results(run: RunTally, is_running: bool, *, command: str, at_ms: int)
         "running": is_running,
         "interrupted": over.interrupted if over else not is_running,
         "elapsed_ms": over.duration_ms if over else at_ms - run.started_at_ms,
-        "lineage_events_lost": run.lineage_lost.events if run.lineage_lost is not None else 0,
+        "lineage_events_lost": run.lineage_lost.events
+        if run.lineage_lost is not None
+        else 0,
     }
     results = [_seed_result(name, seed, is_running) for name, seed in run.seeds.items()]
     results += [_result(model, is_running, at_ms) for model in run.models.values()]
     return json.dumps({"metadata": metadata, "results": results}, indent=2) + "\n"
 
 
-def _seed_result(name: str, seed: SeedFinished | None, is_running: bool) -> Mapping[str, Any]:
-    """A seed that is not done waits while the run goes on, and was skipped where the run broke off."""
+def _seed_result(
+    name: str, seed: SeedFinished | None, is_running: bool
+) -> Mapping[str, Any]:
+    """A seed that is not done waits while the run goes on, and was skipped where the
+    run broke off."""
     if seed is None:
         status, message = ("waiting", "") if is_running else ("skipped", BROKE_OFF)
-        return {"name": name, "resource_type": "seed", "status": status, "message": message, "rows": 0, "problems": []}
+        return {
+            "name": name,
+            "resource_type": "seed",
+            "status": status,
+            "message": message,
+            "rows": 0,
+            "problems": [],
+        }
     return {
         "name": name,
         "resource_type": "seed",
         "status": seed.status,
-        "message": headline(seed.problems) if seed.status == "error" else f"{seed.done}: {seed.because}",
+        "message": headline(seed.problems)
+        if seed.status == "error"
+        else f"{seed.done}: {seed.because}",
         "rows": seed.written,
         "table": seed.table,
         "table_rows": seed.rows,
@@ -130,9 +172,12 @@ def _seed_result(name: str, seed: SeedFinished | None, is_running: bool) -> Mapp
 
 
 def _result(model: ModelTally, is_running: bool, at_ms: int) -> Mapping[str, Any]:
-    """A model that is not done: its phase while the run goes on, failed or skipped where the run broke off."""
+    """A model that is not done: its phase while the run goes on, failed or skipped
+    where the run broke off."""
     done = model.finished
-    finished = done or model.finish("skipped" if model.phase == "waiting" else "error", 0, at_ms, because=BROKE_OFF)
+    finished = done or model.finish(
+        "skipped" if model.phase == "waiting" else "error", 0, at_ms, because=BROKE_OFF
+    )
     is_open = is_running and not done
     return {
         "name": model.name,

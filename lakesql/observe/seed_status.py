@@ -1,4 +1,5 @@
-"""What `lakesql status` says of the tables of seeds: whether they have the rows of their files, and since when."""
+"""What `lakesql status` says of the tables of seeds: whether they have the rows of
+their files, and since when."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ _TONES: Mapping[SeedState, Tone] = {
 }
 
 
-def draw_seeds(out: TextIO, statuses: Sequence[SeedStatus], now_ms: int, environ: Mapping[str, str]) -> None:
+def draw_seeds(
+    out: TextIO, statuses: Sequence[SeedStatus], now_ms: int, environ: Mapping[str, str]
+) -> None:
     """A row for each seed, and below it how those are filled that are not."""
     columns = (
         LayoutColumn("seed", words=True),
@@ -33,13 +36,19 @@ def draw_seeds(out: TextIO, statuses: Sequence[SeedStatus], now_ms: int, environ
         LayoutColumn("filled"),
     )
     rows = [_row(it, now_ms) for it in statuses]
-    said = [f"{printable(it.seed.name)}: {_remark(it)}" for it in statuses if it.state in ("outdated", "missing")]
+    said = [
+        f"{printable(it.seed.name)}: {_remark(it)}"
+        for it in statuses
+        if it.state in ("outdated", "missing")
+    ]
     draw(out, [*fit_table(columns, rows, 0, terminal_width()), *below(said)], environ)
 
 
 def render_seed_lines(statuses: Sequence[SeedStatus]) -> str:
     """An object for each seed, as a line of JSON."""
-    return "".join(f"{json.dumps(_fields(status), ensure_ascii=False)}\n" for status in statuses)
+    return "".join(
+        f"{json.dumps(_fields(status), ensure_ascii=False)}\n" for status in statuses
+    )
 
 
 def _row(status: SeedStatus, now_ms: int) -> Row:
@@ -62,6 +71,8 @@ def _fields(status: SeedStatus) -> dict[str, object]:
         "table": str(status.seed.table),
         "state": status.state,
         "rows": status.rows,
-        "filled_at": None if status.filled_at_ms is None else iso_time(status.filled_at_ms),
+        "filled_at": None
+        if status.filled_at_ms is None
+        else iso_time(status.filled_at_ms),
         "problems": [asdict(problem) for problem in status.problems],
     }

@@ -12,22 +12,33 @@ Sample = tuple[int, float]
 
 
 def sparkline(values: Sequence[float | None], bars: str = BARS) -> str:
-    """A character for each value: from the lowest bar for nothing to the highest for the most; none for no value."""
+    """A character for each value: from the lowest bar for nothing to the highest for
+    the most; none for no value."""
     most = max((value for value in values if value is not None), default=0) or 1
-    return "".join(" " if value is None else bars[_level(value / most, len(bars))] for value in values)
+    return "".join(
+        " " if value is None else bars[_level(value / most, len(bars))]
+        for value in values
+    )
 
 
 def in_buckets(
-    samples: Iterable[Sample], start_ms: int, end_ms: int, buckets: int, fold: Callable[[list[float]], float]
+    samples: Iterable[Sample],
+    start_ms: int,
+    end_ms: int,
+    buckets: int,
+    fold: Callable[[list[float]], float],
 ) -> list[float | None]:
-    """The samples of each of `buckets` equal parts of the time from `start_ms` to `end_ms`, folded to one value.
+    """The samples of each of `buckets` equal parts of the time from `start_ms` to
+    `end_ms`, folded to one value.
 
     None for a part without samples. What is outside of the time is left out.
     """
     found: list[list[float]] = [[] for _ in range(buckets)]
     for at_ms, value in samples:
         if start_ms <= at_ms <= end_ms:
-            found[min((at_ms - start_ms) * buckets // (end_ms - start_ms), buckets - 1)].append(value)
+            found[
+                min((at_ms - start_ms) * buckets // (end_ms - start_ms), buckets - 1)
+            ].append(value)
     return [fold(values) if values else None for values in found]
 
 

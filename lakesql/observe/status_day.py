@@ -1,4 +1,5 @@
-"""A table's last day as sparklines, and all of its figures: what `lakesql status MODEL` shows."""
+"""A table's last day as sparklines, and all of its figures: what `lakesql status MODEL`
+shows."""
 
 from __future__ import annotations
 
@@ -17,13 +18,16 @@ from lakesql.plan.table_status import Known, TableStatus
 DAY_MS = 24 * HOUR_MS
 
 PLACES = (96, 72, 48, 24)
-"""How many characters a day may take: a quarter of an hour each, twenty minutes, half an hour, an hour."""
+"""How many characters a day may take: a quarter of an hour each, twenty minutes, half
+an hour, an hour."""
 
 _LABEL, _SAID = 11, 21
 """Columns before a sparkline, and behind it."""
 
 
-def render_day(status: TableStatus, now_ms: int, width: int, *, is_unicode: bool) -> list[Text]:
+def render_day(
+    status: TableStatus, now_ms: int, width: int, *, is_unicode: bool
+) -> list[Text]:
     """The lines. Where the table could not be read, they say no more than that."""
     word = Text(mark(status), STYLES[TONES[status.health]])
     lines = [Text.assemble((str(status.model.table), "bold"), GAP, word)]
@@ -35,7 +39,9 @@ def render_day(status: TableStatus, now_ms: int, width: int, *, is_unicode: bool
 
 
 def _day(facts: TableFacts, now_ms: int, width: int, bars: str) -> list[str]:
-    places = next((places for places in PLACES if _LABEL + places + _SAID <= width), PLACES[-1])
+    places = next(
+        (places for places in PLACES if _LABEL + places + _SAID <= width), PLACES[-1]
+    )
     lines = [
         f"{label.ljust(_LABEL)}{sparkline(values, bars)}{GAP}{said}".rstrip()
         for label, values, said in day_figures(facts, now_ms, places)
@@ -43,17 +49,38 @@ def _day(facts: TableFacts, now_ms: int, width: int, bars: str) -> list[str]:
     return [*lines, f"{'':{_LABEL}}{'24 h ago'.ljust(places - 3)}now"]
 
 
-def day_figures(facts: TableFacts, now_ms: int, places: int) -> Iterator[tuple[str, Sequence[float | None], str]]:
-    """What is drawn of a table's last day: a label, a value for each of so many parts of it, and a sentence."""
+def day_figures(
+    facts: TableFacts, now_ms: int, places: int
+) -> Iterator[tuple[str, Sequence[float | None], str]]:
+    """What is drawn of a table's last day: a label, a value for each of so many parts
+    of it, and a sentence."""
     start_ms = now_ms - DAY_MS
     commits = [commit for commit in facts.commits if commit.at_ms >= start_ms]
     times = [(commit.at_ms, 1.0) for commit in commits]
-    sizes = [(commit.at_ms, commit.size_bytes / commit.files) for commit in commits if commit.files]
-    latencies = [(commit.at_ms, float(ms)) for commit in commits if (ms := commit.latency_ms) is not None]
-    yield "commits", in_buckets(times, start_ms, now_ms, places, sum), number(len(commits))
-    mean = f"mean {size(_mean([each for _, each in sizes]))}" if sizes else "no new file"
+    sizes = [
+        (commit.at_ms, commit.size_bytes / commit.files)
+        for commit in commits
+        if commit.files
+    ]
+    latencies = [
+        (commit.at_ms, float(ms))
+        for commit in commits
+        if (ms := commit.latency_ms) is not None
+    ]
+    yield (
+        "commits",
+        in_buckets(times, start_ms, now_ms, places, sum),
+        number(len(commits)),
+    )
+    mean = (
+        f"mean {size(_mean([each for _, each in sizes]))}" if sizes else "no new file"
+    )
     yield "file size", in_buckets(sizes, start_ms, now_ms, places, _mean), mean
-    most = f"at most {duration(round(max(each for _, each in latencies)))}" if latencies else "not in the ledger"
+    most = (
+        f"at most {duration(round(max(each for _, each in latencies)))}"
+        if latencies
+        else "not in the ledger"
+    )
     yield "latency", in_buckets(latencies, start_ms, now_ms, places, max), most
 
 
@@ -63,21 +90,42 @@ def figure_pairs(known: Known) -> list[tuple[str, str]]:
     spread = (figures.file_bytes_p10, figures.file_bytes_p50, figures.file_bytes_p90)
     sizes = ", ".join(size(each) for each in spread if each is not None)
     read = figures.data_files + figures.delete_files
-    of_all = f" (of the newest {number(figures.files_read)} files)" if figures.files_read < read else ""
+    of_all = (
+        f" (of the newest {number(figures.files_read)} files)"
+        if figures.files_read < read
+        else ""
+    )
     target = size(known.facts.metadata.target_bytes)
     return [
         ("last commit", age(figures.age_ms) if figures.age_ms is not None else "none"),
         ("last hour", _last_hour(figures)),
-        ("latency", f"{_time(figures.latency_ms)} of the last commit, p95 {_time(figures.latency_p95_ms)}"),
-        ("backlog", backlog_text(figures.backlog, figures.backlog_unit) if figures.backlog is not None else "-"),
+        (
+            "latency",
+            f"{_time(figures.latency_ms)} of the last commit, p95 {_time(figures.latency_p95_ms)}",
+        ),
+        (
+            "backlog",
+            backlog_text(figures.backlog, figures.backlog_unit)
+            if figures.backlog is not None
+            else "-",
+        ),
         ("rows", number(figures.rows)),
-        ("data files", f"{number(figures.data_files)} in {count(figures.partitions, 'partition')}, {_bytes(figures)}"),
+        (
+            "data files",
+            f"{number(figures.data_files)} in {count(figures.partitions, 'partition')}, {_bytes(figures)}",
+        ),
         (
             "file size",
             f"p10, p50, p90: {sizes}; target {target}{of_all}" if sizes else "-",
         ),
-        ("small", f"{number(figures.small_files)} ({percent(figures.small_file_ratio)}), {_average(figures)}"),
-        ("deletes", f"{count(figures.delete_files, 'delete file')}, {percent(figures.delete_ratio)} of the rows"),
+        (
+            "small",
+            f"{number(figures.small_files)} ({percent(figures.small_file_ratio)}), {_average(figures)}",
+        ),
+        (
+            "deletes",
+            f"{count(figures.delete_files, 'delete file')}, {percent(figures.delete_ratio)} of the rows",
+        ),
         ("not compacted", _not_compacted(figures)),
         ("snapshots", number(figures.snapshots)),
         ("metadata", size(figures.metadata_bytes)),
@@ -91,7 +139,11 @@ def _last_hour(figures: Figures) -> str:
             count(figures.rows_last_hour, "row"),
             _letters(figures.dead_letters_last_hour),
             count(figures.late_last_hour, "late event"),
-            *([f"{count(figures.older_last_hour, 'row')} left out as older"] if figures.older_last_hour else []),
+            *(
+                [f"{count(figures.older_last_hour, 'row')} left out as older"]
+                if figures.older_last_hour
+                else []
+            ),
         )
     )
 
@@ -105,7 +157,11 @@ def _time(ms: int | None) -> str:
 
 
 def _bytes(figures: Figures) -> str:
-    average = "" if figures.file_bytes_average is None else f", {size(figures.file_bytes_average)} on average"
+    average = (
+        ""
+        if figures.file_bytes_average is None
+        else f", {size(figures.file_bytes_average)} on average"
+    )
     return f"{size(figures.data_bytes)}{average}"
 
 

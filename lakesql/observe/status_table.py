@@ -1,4 +1,5 @@
-"""What `lakesql status` and `lakesql freshness` show of tables, on a terminal or elsewhere."""
+"""What `lakesql status` and `lakesql freshness` show of tables, on a terminal or
+elsewhere."""
 
 from __future__ import annotations
 
@@ -22,20 +23,30 @@ EVERYWHERE = 400
 """Columns where there is no terminal: all that there is."""
 
 
-def draw_statuses(out: TextIO, statuses: Sequence[TableStatus], environ: Mapping[str, str]) -> None:
+def draw_statuses(
+    out: TextIO, statuses: Sequence[TableStatus], environ: Mapping[str, str]
+) -> None:
     """A row for each table, and below it what the row has no room for."""
-    said = [f"{printable(status.model.name)}: {text}" for status in statuses for text in remarks(status)]
+    said = [
+        f"{printable(status.model.name)}: {text}"
+        for status in statuses
+        for text in remarks(status)
+    ]
     draw(out, [*render_statuses(statuses, terminal_width()), *below(said)], environ)
 
 
-def draw_day(out: TextIO, status: TableStatus, now_ms: int, environ: Mapping[str, str]) -> None:
+def draw_day(
+    out: TextIO, status: TableStatus, now_ms: int, environ: Mapping[str, str]
+) -> None:
     """The last day of one table, all of its figures, and what of them is not well."""
     is_unicode = (out.encoding or "").lower().startswith("utf")
     lines = render_day(status, now_ms, terminal_width(), is_unicode=is_unicode)
     draw(out, [*lines, *below(remarks(status))], environ)
 
 
-def draw_checks(out: TextIO, checked: Sequence[Checked], environ: Mapping[str, str]) -> None:
+def draw_checks(
+    out: TextIO, checked: Sequence[Checked], environ: Mapping[str, str]
+) -> None:
     """A row for each figure that a model's properties hold its table to."""
     columns = (
         LayoutColumn("model", words=True),
@@ -44,7 +55,14 @@ def draw_checks(out: TextIO, checked: Sequence[Checked], environ: Mapping[str, s
         LayoutColumn("", words=True),
     )
     rows = [
-        Row((printable(each.model), Text(each.result, STYLES[RESULT_TONES[each.result]]), each.figure, each.text))
+        Row(
+            (
+                printable(each.model),
+                Text(each.result, STYLES[RESULT_TONES[each.result]]),
+                each.figure,
+                each.text,
+            )
+        )
         for each in checked
     ]
     draw(out, fit_table(columns, rows, 0, terminal_width()), environ)
@@ -52,13 +70,19 @@ def draw_checks(out: TextIO, checked: Sequence[Checked], environ: Mapping[str, s
 
 def below(said: Sequence[str]) -> list[Text]:
     """Remarks below a table, folded between words."""
-    folded = [line for text in said for line in textwrap.wrap(text, terminal_width(), subsequent_indent="  ")]
+    folded = [
+        line
+        for text in said
+        for line in textwrap.wrap(text, terminal_width(), subsequent_indent="  ")
+    ]
     return [Text(), *map(Text, folded)] if folded else []
 
 
 def draw(out: TextIO, lines: Sequence[Text], environ: Mapping[str, str]) -> None:
     """Print lines, in colours where the terminal has them."""
-    console = Console(file=out, markup=False, emoji=False, highlight=False, _environ=dict(environ))
+    console = Console(
+        file=out, markup=False, emoji=False, highlight=False, _environ=dict(environ)
+    )
     for line in lines:
         line.rstrip()
         console.print(line, soft_wrap=True)
@@ -70,7 +94,8 @@ def terminal_width() -> int:
 
 
 def render_statuses(statuses: Sequence[TableStatus], width: int) -> list[Text]:
-    """The lines of a table, its header first: a row for each model's table, by the columns that fit."""
+    """The lines of a table, its header first: a row for each model's table, by the
+    columns that fit."""
     columns = (
         LayoutColumn("model", words=True),
         LayoutColumn("health", words=True),
@@ -107,11 +132,15 @@ def _cells(figures: Figures) -> list[str]:
         _backlog(figures),
         number(figures.commits_last_hour),
         number(figures.data_files),
-        size(figures.file_bytes_average) if figures.file_bytes_average is not None else "-",
+        size(figures.file_bytes_average)
+        if figures.file_bytes_average is not None
+        else "-",
         "-".join(size(each) for each in spread if each is not None) or "-",
         percent(figures.small_file_ratio) if figures.data_files else "-",
         percent(figures.delete_ratio) if figures.data_files else "-",
-        age(figures.compaction_lag_ms).removesuffix(" ago") if figures.uncompacted_bytes else "-",
+        age(figures.compaction_lag_ms).removesuffix(" ago")
+        if figures.uncompacted_bytes
+        else "-",
         number(figures.snapshots),
         size(figures.metadata_bytes),
         _letters(figures.dead_letters_last_hour),
@@ -131,4 +160,8 @@ def _time(ms: int | None) -> str:
 def _backlog(figures: Figures) -> str:
     if figures.backlog is None:
         return "-"
-    return duration(figures.backlog) if figures.backlog_unit == "ms" else number(figures.backlog)
+    return (
+        duration(figures.backlog)
+        if figures.backlog_unit == "ms"
+        else number(figures.backlog)
+    )

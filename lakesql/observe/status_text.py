@@ -1,4 +1,5 @@
-"""How a table is, in words: the one word for it, its reasons, and each figure beside its limit."""
+"""How a table is, in words: the one word for it, its reasons, and each figure beside
+its limit."""
 
 from __future__ import annotations
 
@@ -10,7 +11,14 @@ from lakesql.events import Word
 from lakesql.model.maintenance_tasks import UnknownFiles, is_maintained
 from lakesql.observe.text import WORD_TONES, Tone, duration, iso_time, percent, size
 from lakesql.plan.health import Figure, Finding, Judged, check
-from lakesql.plan.table_status import Health, InputLag, Known, MissingTable, TableStatus, Unknown
+from lakesql.plan.table_status import (
+    Health,
+    InputLag,
+    Known,
+    MissingTable,
+    TableStatus,
+    Unknown,
+)
 from lakesql.table.maintenance_plan import Wait
 
 FOREIGN = "* not written by lakesql: none of its snapshots has a ledger entry"
@@ -30,9 +38,14 @@ TONES: dict[Health, Tone] = {
 
 
 def _is_left(status: TableStatus) -> bool:
-    """Whether the table's property, or the model, says that somebody else maintains it."""
-    is_own = is_maintained(status.model) and bool(status.model.config.maintenance.procedures)
-    return not is_own or (isinstance(status.state, Known) and status.state.facts.metadata.is_left)
+    """Whether the table's property, or the model, says that somebody else maintains
+    it."""
+    is_own = is_maintained(status.model) and bool(
+        status.model.config.maintenance.procedures
+    )
+    return not is_own or (
+        isinstance(status.state, Known) and status.state.facts.metadata.is_left
+    )
 
 
 def mark(status: TableStatus) -> str:
@@ -42,21 +55,30 @@ def mark(status: TableStatus) -> str:
 
 
 def remarks(status: TableStatus) -> tuple[str, ...]:
-    """The reasons of a table's one word, and whether lakesql has written it. Of one that cannot be read, none: those
-    are problems."""
+    """The reasons of a table's one word, and whether lakesql has written it. Of one
+    that cannot be read, none: those are problems."""
     match status.state:
-        case Known(facts=facts, figures=figures, findings=findings, waits=waits, lags=lags):
-            reasons = [f"{finding.word}: {sentence(finding, figures)}" for finding in findings]
+        case Known(
+            facts=facts, figures=figures, findings=findings, waits=waits, lags=lags
+        ):
+            reasons = [
+                f"{finding.word}: {sentence(finding, figures)}" for finding in findings
+            ]
             foreign = () if facts.is_ours else (FOREIGN,)
             left = (LEFT,) if _is_left(status) else ()
             is_said = any(finding.figure == "dead_letter_ratio" for finding in findings)
             unread = (LETTERS_UNREAD,) if facts.letters_unread and not is_said else ()
             unknown = _unknown(facts.metadata.record.unknown)
-            rescued = (f"in the last day, {each.text}; `_rescued` has them" for each in figures.rescued_last_day)
+            rescued = (
+                f"in the last day, {each.text}; `_rescued` has them"
+                for each in figures.rescued_last_day
+            )
             others = (*map(_lagging, lags), *map(_waiting, waits), *unknown, *rescued)
             return (*reasons, *unread, *foreign, *left, *others)
         case MissingTable():
-            return (f"missing: there is no table {status.model.table} yet; its first run makes it",)
+            return (
+                f"missing: there is no table {status.model.table} yet; its first run makes it",
+            )
         case Unknown():
             return ()
         case _:
@@ -78,13 +100,19 @@ def _unknown(files: UnknownFiles) -> tuple[str, ...]:
     if not files.count:
         return ()
     found = f"{count(files.count, 'unknown file')} in its folder, {size(files.bytes)}"
-    return (f"{found}, which no removal of orphans takes; one of them is {files.example}",)
+    return (
+        f"{found}, which no removal of orphans takes; one of them is {files.example}",
+    )
 
 
-def sentence(finding: Finding, figures: Judged | None, *, has_commit: bool = True) -> str:
-    """A figure beside the limit that it was compared with: `63 small data files in a partition (limit 50)`.
+def sentence(
+    finding: Finding, figures: Judged | None, *, has_commit: bool = True
+) -> str:
+    """A figure beside the limit that it was compared with: `63 small data files in a
+    partition (limit 50)`.
 
-    Without `has_commit` nobody knows of a commit, and the table's age is how long none has come.
+    Without `has_commit` nobody knows of a commit, and the table's age is how long none
+    has come.
     """
     value, limit = finding.value, finding.limit
     if value is None:
@@ -157,7 +185,8 @@ RESULT_TONES: dict[Result, Tone] = {"pass": "good", "warn": "warning", "error": 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One limit of a model's `freshness`, and what came of it. `value` and `limit` are in milliseconds, or numbers.
+    """One limit of a model's `freshness`, and what came of it. `value` and `limit` are
+    in milliseconds, or numbers.
 
     The figure of a table that cannot be read is an empty text, and its result an error.
     """

@@ -1,4 +1,5 @@
-"""What a run has done, at its end: a table, where its dead letters are, and each failure in full."""
+"""What a run has done, at its end: a table, where its dead letters are, and each
+failure in full."""
 
 from __future__ import annotations
 
@@ -28,8 +29,10 @@ ReadLine = Callable[[Place], str | None]
 
 
 def render_totals(run: RunTally, width: int) -> list[Text]:
-    """The lines of the table, its header first: a row for each model in the run's order, by the columns that fit."""
-    # Only here, as it imports rich, which a run that nobody watches needs for no other line.
+    """The lines of the table, its header first: a row for each model in the run's
+    order, by the columns that fit."""
+    # Only here, as it imports rich, which a run that nobody watches needs for no other
+    # line.
     from rich.text import Text
 
     from lakesql.observe.layout import LayoutColumn, Row, fit_table
@@ -47,14 +50,19 @@ def render_totals(run: RunTally, width: int) -> list[Text]:
     for model in run.models.values():
         status, tone = _status(model)
         figures = (model.batches, model.records, model.rows, model.rejected)
-        took = duration(model.finished.duration_ms) if model.finished and model.phase != "skipped" else ""
+        took = (
+            duration(model.finished.duration_ms)
+            if model.finished and model.phase != "skipped"
+            else ""
+        )
         cells = (*(number(figure) if figure else "-" for figure in figures), took)
         rows.append(Row((printable(model.name), Text(status, STYLES[tone]), *cells)))
     return fit_table(columns, rows, 0, width)
 
 
 def render_closing(run: RunTally) -> str:
-    """The run in a few words: `41,000 rows written in 41.2 s. Seeds: 1 filled. Models: 3 done, 1 failed.`"""
+    """The run in a few words: `41,000 rows written in 41.2 s. Seeds: 1 filled. Models:
+    3 done, 1 failed.`"""
     over = run.finished
     took = duration(over.duration_ms) if over else ""
     models = run.models.values()
@@ -90,19 +98,32 @@ def _seeds_fared(run: RunTally) -> str:
 
 
 def render_remarks(run: RunTally) -> tuple[str, ...]:
-    """What the table has no room for: where the dead letters are, what rows fail, which fields no contract knows, what
-    came too late, how many deletes are remembered and how many rows were older than those of the table, which streams
-    had nothing, why models were skipped, which ones a continuous run has not kept fresh, and how much of the lineage
-    is lost."""
+    """What the table has no room for: where the dead letters are, what rows fail, which
+    fields no contract knows, what came too late, how many deletes are remembered and
+    how many rows were older than those of the table, which streams had nothing, why
+    models were skipped, which ones a continuous run has not kept fresh, and how much of
+    the lineage is lost."""
     models = run.models.values()
     dead_letters = (
         f"{model.name}: {count(model.rejected, 'dead letter')} in {model.dead_letter_table} ({reasons(model.reasons)})"
         for model in models
         if model.rejected and model.dead_letter_table
     )
-    violations = (f"{model.name}: {failing(model.violations)}" for model in models if model.violations)
-    texts = (f"{model.name}: {replaced(model.replaced, model.replaced_keys)}" for model in models if model.replaced)
-    rescued = (f"{model.name}: {each.text}; `_rescued` has them" for model in models for each in model.rescued)
+    violations = (
+        f"{model.name}: {failing(model.violations)}"
+        for model in models
+        if model.violations
+    )
+    texts = (
+        f"{model.name}: {replaced(model.replaced, model.replaced_keys)}"
+        for model in models
+        if model.replaced
+    )
+    rescued = (
+        f"{model.name}: {each.text}; `_rescued` has them"
+        for model in models
+        for each in model.rescued
+    )
     late = (
         f"{model.name}: {number(model.late)} dropped as late, older than its watermark; "
         f"{'they are among its dead letters' if 'late' in dict(model.reasons) else 'no dead letter has them'}"
@@ -125,28 +146,54 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
         for model in models
         if model.older
     )
-    empty = (f"{model.name}: {warning}" for model in models for warning in model.warnings)
+    empty = (
+        f"{model.name}: {warning}" for model in models for warning in model.warnings
+    )
     skipped = (
         f"{model.name}: skipped, {model.finished.because}"
         for model in models
         if model.finished and model.finished.status == "skipped"
     )
-    ended = (f"{name}: ended with what was there (trigger='available_now'), and not kept fresh" for name in run.ending)
-    of_records = (*dead_letters, *violations, *texts, *rescued, *late, *moved, *remembered, *older)
-    lost = (f"lineage: {lost_lineage(each)}" for each in (run.lineage_lost,) if each is not None)
+    ended = (
+        f"{name}: ended with what was there (trigger='available_now'), and not kept fresh"
+        for name in run.ending
+    )
+    of_records = (
+        *dead_letters,
+        *violations,
+        *texts,
+        *rescued,
+        *late,
+        *moved,
+        *remembered,
+        *older,
+    )
+    lost = (
+        f"lineage: {lost_lineage(each)}"
+        for each in (run.lineage_lost,)
+        if each is not None
+    )
     remarks = (*of_records, *empty, *skipped, *ended, *lost)
     return tuple(map(printable, remarks))
 
 
 def render_failures(run: RunTally, read_line: ReadLine) -> tuple[str, ...]:
-    """Each problem of each failed seed and model in full, as one text of several lines."""
+    """Each problem of each failed seed and model in full, as one text of several
+    lines."""
     failures = []
     ended = [seed for seed in run.seeds.values() if seed is not None]
     failed = [(seed.seed, seed.problems) for seed in ended if seed.status == "error"]
-    finished = [model.finished for model in run.models.values() if model.finished is not None]
-    failed += [(event.model, event.problems) for event in finished if event.status == "error"]
+    finished = [
+        model.finished for model in run.models.values() if model.finished is not None
+    ]
+    failed += [
+        (event.model, event.problems) for event in finished if event.status == "error"
+    ]
     for name, problems in failed:
-        texts = [render_problem(problem, read_line(problem.place) if problem.place else None) for problem in problems]
+        texts = [
+            render_problem(problem, read_line(problem.place) if problem.place else None)
+            for problem in problems
+        ]
         told = "\n".join(texts) if texts else "  No problem was given."
         failures.append(printable(f"{name} failed\n{told}", keep="\n\t"))
     return tuple(failures)
@@ -155,7 +202,9 @@ def render_failures(run: RunTally, read_line: ReadLine) -> tuple[str, ...]:
 def _status(model: ModelTally) -> tuple[str, Tone]:
     match model.phase:
         case "success":
-            return "up to date" if model.finished and is_up_to_date(model.finished) else "done", "good"
+            return "up to date" if model.finished and is_up_to_date(
+                model.finished
+            ) else "done", "good"
         case "error":
             return "failed", "bad"
         case "skipped":

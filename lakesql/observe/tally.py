@@ -1,4 +1,5 @@
-"""What a run's events come to, as a value: each event makes the next one. Renderers and the supervisor read it."""
+"""What a run's events come to, as a value: each event makes the next one. Renderers and
+the supervisor read it."""
 
 from __future__ import annotations
 
@@ -46,14 +47,21 @@ from lakesql.events import (
     add_rescued,
 )
 from lakesql.plan.health import WORDS
-from lakesql.plan.run_health import SeenByRun, count_batch, count_commit, count_letters, count_rewrite
+from lakesql.plan.run_health import (
+    SeenByRun,
+    count_batch,
+    count_commit,
+    count_letters,
+    count_rewrite,
+)
 
 Phase = Literal["waiting", "running", "retrying", "success", "error", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskTally:
-    """What a maintenance task has done: how often, how often it has failed, how long it took, and what it counted."""
+    """What a maintenance task has done: how often, how often it has failed, how long it
+    took, and what it counted."""
 
     runs: int = 0
     failures: int = 0
@@ -66,16 +74,19 @@ class TaskTally:
 class ModelTally:
     """How a model stands, and what it has done so far.
 
-    `retries` counts those in a row: since its last batch, whose number is `batch`, and since its query last waited for
-    something new. `backlog` is None where nobody knows, and `lag` is the backlog of each partition of its topics.
-    `rejected` are dead letters, `reasons` counts them. `late` are rows that a watermark has dropped, `ignored` messages
-    and tombstones of a change feed, and `remembered` what was put into the model's tombstones, `older` the rows that
-    were left out, as the table has newer ones. `warnings` are of its streams that had nothing to read; `has_nothing` if
-    that goes for all of them. `maintenance` is by the names of the tasks that have run. `violations` count the rows
-    that failed an expectation, by its name. `known` is what its commits say of its table, `judged` how well that is.
-    `furthest` is the event that has moved a watermark furthest. `unusable` says what is wrong with the first of its
-    records where each one is a dead letter, and the table is empty. `rescued` are the records that had fields which
-    their contract does not know.
+    `retries` counts those in a row: since its last batch, whose number is `batch`, and
+    since its query last waited for something new. `backlog` is None where nobody knows,
+    and `lag` is the backlog of each partition of its topics. `rejected` are dead
+    letters, `reasons` counts them. `late` are rows that a watermark has dropped,
+    `ignored` messages and tombstones of a change feed, and `remembered` what was put
+    into the model's tombstones, `older` the rows that were left out, as the table has
+    newer ones. `warnings` are of its streams that had nothing to read; `has_nothing` if
+    that goes for all of them. `maintenance` is by the names of the tasks that have run.
+    `violations` count the rows that failed an expectation, by its name. `known` is what
+    its commits say of its table, `judged` how well that is. `furthest` is the event
+    that has moved a watermark furthest. `unusable` says what is wrong with the first of
+    its records where each one is a dead letter, and the table is empty. `rescued` are
+    the records that had fields which their contract does not know.
     """
 
     name: str
@@ -114,12 +125,18 @@ class ModelTally:
 
     @property
     def health(self) -> Word:
-        """How well the model is: its table, and whether it gets on. One that has failed is ill."""
+        """How well the model is: its table, and whether it gets on. One that has failed
+        is ill."""
         own: dict[Phase, Word] = {"error": "ill", "retrying": "watch"}
         return max(self.judged, own.get(self.phase, "well"), key=WORDS.index)
 
     def finish(
-        self, status: Status, duration_ms: int, at_ms: int, problems: tuple[Problem, ...] = (), because: str = ""
+        self,
+        status: Status,
+        duration_ms: int,
+        at_ms: int,
+        problems: tuple[Problem, ...] = (),
+        because: str = "",
     ) -> ModelFinished:
         """The event that the model is done, with what it has done."""
         return ModelFinished(
@@ -149,10 +166,12 @@ class ModelTally:
 
 @dataclass(frozen=True, slots=True)
 class RunTally:
-    """How a run stands. `models` are in the run's order; `finished` is None while it runs.
+    """How a run stands. `models` are in the run's order; `finished` is None while it
+    runs.
 
-    Models that are `ending` in a continuous run are not kept fresh by it. `seeds` are None until they are done.
-    `lineage_lost` are all events of its lineage that were not delivered, with why the last of them was not.
+    Models that are `ending` in a continuous run are not kept fresh by it. `seeds` are
+    None until they are done. `lineage_lost` are all events of its lineage that were not
+    delivered, with why the last of them was not.
     """
 
     target: str = ""
@@ -168,7 +187,9 @@ class RunTally:
     @property
     def has_failed(self) -> bool:
         """Whether a model or a seed has."""
-        failed_seed = any(seed is not None and seed.status == "error" for seed in self.seeds.values())
+        failed_seed = any(
+            seed is not None and seed.status == "error" for seed in self.seeds.values()
+        )
         return failed_seed or self.count("error") > 0
 
     def count(self, *phases: Phase) -> int:
@@ -183,7 +204,12 @@ def count_event(run: RunTally, event: Event) -> RunTally:
             models = {name: ModelTally(name) for name in event.models}
             seeds = dict.fromkeys(event.seeds)
             return RunTally(
-                event.target, event.continuous, event.at_ms, models=models, ending=event.ending, seeds=seeds
+                event.target,
+                event.continuous,
+                event.at_ms,
+                models=models,
+                ending=event.ending,
+                seeds=seeds,
             )
         case SeedFinished():
             return replace(run, seeds={**run.seeds, event.seed: event})
@@ -198,13 +224,23 @@ def count_event(run: RunTally, event: Event) -> RunTally:
             return run
         case _:
             model = run.models.get(event.model) or ModelTally(event.model)
-            return replace(run, models={**run.models, event.model: count_model_event(model, event)})
+            return replace(
+                run, models={**run.models, event.model: count_model_event(model, event)}
+            )
 
 
 def count_model_event(model: ModelTally, event: Event) -> ModelTally:
     """The tally of the model after an event of its own."""
     match event:
-        case RunStarted() | SessionStarted() | RunFinished() | Noted() | StepApplied() | RowsWaiting() | SeedFinished():
+        case (
+            RunStarted()
+            | SessionStarted()
+            | RunFinished()
+            | Noted()
+            | StepApplied()
+            | RowsWaiting()
+            | SeedFinished()
+        ):
             return model
         case BatchStarted() | LineageLost():
             return model
@@ -213,17 +249,23 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
             warnings = tuple(dict.fromkeys((*model.warnings, warning)))
             return replace(model, warnings=warnings, has_nothing=not event.others_have)
         case FilesLeftOut() | FilesLate():
-            warnings = tuple(dict.fromkeys((*model.warnings, f"stream {event.stream}: {event.why}")))
+            warnings = tuple(
+                dict.fromkeys((*model.warnings, f"stream {event.stream}: {event.why}"))
+            )
             return replace(model, warnings=warnings)
         case ColumnsAbsent() | SpelledOtherwise():
-            warnings = tuple(dict.fromkeys((*model.warnings, f"stream {event.stream}: {event.text}")))
+            warnings = tuple(
+                dict.fromkeys((*model.warnings, f"stream {event.stream}: {event.text}"))
+            )
             return replace(model, warnings=warnings)
         case QueryStarted():
             return replace(model, phase="running")
         case QueryPaused():
             return replace(model, phase="waiting", records_per_second=None)
         case Retrying():
-            return replace(model, phase="retrying", retries=event.attempt, records_per_second=None)
+            return replace(
+                model, phase="retrying", retries=event.attempt, records_per_second=None
+            )
         case BatchCommitted():
             return replace(
                 model,
@@ -248,7 +290,14 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
         case BatchSkipped():
             skipped = model.skipped_batches + 1
             known = count_batch(model.known, event.at_ms)
-            return replace(model, phase="running", retries=0, batch=event.batch, skipped_batches=skipped, known=known)
+            return replace(
+                model,
+                phase="running",
+                retries=0,
+                batch=event.batch,
+                skipped_batches=skipped,
+                known=known,
+            )
         case BatchEmpty():
             return replace(
                 model,
@@ -288,15 +337,23 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
         case HealthJudged():
             return replace(model, judged=event.health, judged_because=event.findings)
         case TableMaintained():
-            known = count_rewrite(model.known) if event.task in _rewrites(model.name) else model.known
+            known = (
+                count_rewrite(model.known)
+                if event.task in _rewrites(model.name)
+                else model.known
+            )
             task = model.maintenance.get(event.task, TaskTally())
             task = replace(
                 task,
                 runs=task.runs + 1,
                 duration_ms=task.duration_ms + event.duration_ms,
-                counts=tuple((Counter(dict(task.counts)) + Counter(dict(event.counts))).items()),
+                counts=tuple(
+                    (Counter(dict(task.counts)) + Counter(dict(event.counts))).items()
+                ),
             )
-            return replace(model, known=known, maintenance={**model.maintenance, event.task: task})
+            return replace(
+                model, known=known, maintenance={**model.maintenance, event.task: task}
+            )
         case MaintenanceFailed():
             task = model.maintenance.get(event.task, TaskTally())
             task = replace(
@@ -330,9 +387,15 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
             assert_never(event)
 
 
-def _add(counts: tuple[tuple[str, int], ...], more: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+def _add(
+    counts: tuple[tuple[str, int], ...], more: tuple[tuple[str, int], ...]
+) -> tuple[tuple[str, int], ...]:
     """Both counts together, the largest first."""
-    return tuple((Counter(dict(counts)) + Counter(dict(more))).most_common()) if more else counts
+    return (
+        tuple((Counter(dict(counts)) + Counter(dict(more))).most_common())
+        if more
+        else counts
+    )
 
 
 def _rewrites(model: str) -> tuple[str, ...]:

@@ -44,7 +44,12 @@ from lakesql.events import (
 
 Tone = Literal["plain", "good", "warning", "bad"]
 
-STYLES: Mapping[Tone, str] = {"plain": "", "good": "green", "warning": "yellow", "bad": "red"}
+STYLES: Mapping[Tone, str] = {
+    "plain": "",
+    "good": "green",
+    "warning": "yellow",
+    "bad": "red",
+}
 
 WORD_TONES: Mapping[Word, Tone] = {"well": "good", "watch": "warning", "ill": "bad"}
 
@@ -68,12 +73,21 @@ def describe(event: Event) -> Line:
 
 
 def _waiting(event: RowsWaiting) -> str:
-    """Such as `228 groups wait until the watermark, 2026-03-01T23:59:50.000Z, has passed them`."""
-    watermark = f"the watermark, {event.watermark}," if event.watermark else "the watermark"
+    """Such as `228 groups wait until the watermark, 2026-03-01T23:59:50.000Z, has
+    passed them`."""
+    watermark = (
+        f"the watermark, {event.watermark}," if event.watermark else "the watermark"
+    )
     verb = "waits" if event.groups == 1 else "wait"
-    said = [f"{count(event.groups, 'group')} {verb} until {watermark} has passed"] if event.groups else []
+    said = (
+        [f"{count(event.groups, 'group')} {verb} until {watermark} has passed"]
+        if event.groups
+        else []
+    )
     if event.joined:
-        said.append(f"{count(event.joined, 'record')} kept for those of the other stream that may come")
+        said.append(
+            f"{count(event.joined, 'record')} kept for those of the other stream that may come"
+        )
     return "; ".join(said)
 
 
@@ -82,14 +96,23 @@ def _describe(event: Event) -> Line:
         case RunStarted():
             until = "until stopped" if event.continuous else "once"
             seeds = count(len(event.seeds), "seed") if event.seeds else ""
-            models = count(len(event.models), "model") if event.models or not seeds else ""
-            return Line("", f"{' and '.join(filter(None, (seeds, models)))} on target {event.target}, {until}")
+            models = (
+                count(len(event.models), "model") if event.models or not seeds else ""
+            )
+            return Line(
+                "",
+                f"{' and '.join(filter(None, (seeds, models)))} on target {event.target}, {until}",
+            )
         case SessionStarted():
             return Line("", f"Spark is up after {duration(event.duration_ms)}")
         case Noted():
             return Line(event.model or "", event.text)
         case StreamEmpty():
-            return Line(event.model, f"stream {event.stream} has nothing to read: {event.why}", "warning")
+            return Line(
+                event.model,
+                f"stream {event.stream} has nothing to read: {event.why}",
+                "warning",
+            )
         case FilesLeftOut() | FilesLate():
             return Line(event.model, f"stream {event.stream}: {event.why}", "warning")
         case RowsWaiting():
@@ -104,44 +127,98 @@ def _describe(event: Event) -> Line:
         case QueryStarted():
             return Line(event.model, "started")
         case QueryPaused():
-            return Line(event.model, "pauses until a rebuild has swapped in its table's rows")
+            return Line(
+                event.model, "pauses until a rebuild has swapped in its table's rows"
+            )
         case Retrying():
             retry = f"retry {event.attempt} of {event.attempts} in {duration(event.wait_ms)}"
             return Line(event.model, f"{headline(event.problems)} - {retry}", "warning")
         case BatchStarted():
             return Line(event.model, f"batch {event.batch}: begins")
         case BatchCommitted() if event.refreshed:
-            parts = [event.refreshed, count(event.rows, "row"), duration(event.duration_ms)]
+            parts = [
+                event.refreshed,
+                count(event.rows, "row"),
+                duration(event.duration_ms),
+            ]
             said = _join(*parts, failing(event.violations))
             return Line(event.model, f"refresh {event.batch}: {said}", _style_of(event))
         case BatchCommitted():
-            parts = [count(event.records, "record"), count(event.rows, "row"), *_lost(event.rejected, event.late)]
-            said = _join(*parts, duration(event.duration_ms), failing(event.violations), _replaced_in(event))
+            parts = [
+                count(event.records, "record"),
+                count(event.rows, "row"),
+                *_lost(event.rejected, event.late),
+            ]
+            said = _join(
+                *parts,
+                duration(event.duration_ms),
+                failing(event.violations),
+                _replaced_in(event),
+            )
             return Line(event.model, f"batch {event.batch}: {said}", _style_of(event))
         case BatchSkipped():
-            return Line(event.model, f"batch {event.batch}: in the table already, nothing written", "warning")
+            return Line(
+                event.model,
+                f"batch {event.batch}: in the table already, nothing written",
+                "warning",
+            )
         case BatchEmpty():
-            parts = [count(event.records, "record"), "no row to write", *_lost(event.rejected, event.late)]
+            parts = [
+                count(event.records, "record"),
+                "no row to write",
+                *_lost(event.rejected, event.late),
+            ]
             said = _join(*parts, failing(event.violations), _replaced_in(event))
             return Line(event.model, f"batch {event.batch}: {said}", _style_of(event))
         case RecordsRejected():
             dead_letters = f"{count(event.count, 'dead letter')} in {event.table}"
-            return Line(event.model, f"batch {event.batch}: {dead_letters} ({reasons(event.reasons)})", "warning")
+            return Line(
+                event.model,
+                f"batch {event.batch}: {dead_letters} ({reasons(event.reasons)})",
+                "warning",
+            )
         case FieldsRescued():
-            return Line(event.model, f"batch {event.batch}: {'; '.join(it.text for it in event.rescued)}", "warning")
+            return Line(
+                event.model,
+                f"batch {event.batch}: {'; '.join(it.text for it in event.rescued)}",
+                "warning",
+            )
         case Progress():
-            backlog = "" if event.left is None else f"backlog {backlog_text(event.left, event.left_unit)}"
+            backlog = (
+                ""
+                if event.left is None
+                else f"backlog {backlog_text(event.left, event.left_unit)}"
+            )
             left = time_left(event.left, event.left_unit, event.records_per_second)
-            figures = (backlog, rate(event.records_per_second), f"about {left} left" if left else "")
+            figures = (
+                backlog,
+                rate(event.records_per_second),
+                f"about {left} left" if left else "",
+            )
             return Line(event.model, _join(*figures) or "no figures yet")
         case HealthJudged():
             why = "; ".join(finding.text for finding in event.findings)
-            return Line(event.model, f"{event.health}: {why}" if why else event.health, WORD_TONES[event.health])
+            return Line(
+                event.model,
+                f"{event.health}: {why}" if why else event.health,
+                WORD_TONES[event.health],
+            )
         case TableMaintained():
-            done = [f"{name.removesuffix('_count').replace('_', ' ')} {number(n)}" for name, n in event.counts if n]
-            return Line(event.model, f"{event.task}: {_join(*done, duration(event.duration_ms))}")
+            done = [
+                f"{name.removesuffix('_count').replace('_', ' ')} {number(n)}"
+                for name, n in event.counts
+                if n
+            ]
+            return Line(
+                event.model,
+                f"{event.task}: {_join(*done, duration(event.duration_ms))}",
+            )
         case MaintenanceFailed():
-            return Line(event.model, f"{event.task} failed, and is tried again later: {event.why}", "warning")
+            return Line(
+                event.model,
+                f"{event.task} failed, and is tried again later: {event.why}",
+                "warning",
+            )
         case ModelFinished():
             return _describe_finished(event)
         case SeedFinished():
@@ -149,7 +226,10 @@ def _describe(event: Event) -> Line:
         case LineageLost():
             return Line("", lost_lineage(event), "warning")
         case RunFinished():
-            return Line("", f"{'stopped' if event.interrupted else 'finished'} after {duration(event.duration_ms)}")
+            return Line(
+                "",
+                f"{'stopped' if event.interrupted else 'finished'} after {duration(event.duration_ms)}",
+            )
         case _:
             assert_never(event)
 
@@ -157,13 +237,23 @@ def _describe(event: Event) -> Line:
 def _describe_finished(event: ModelFinished) -> Line:
     match event.status:
         case "success" if is_up_to_date(event) and event.warnings:
-            return Line(event.model, f"nothing to read: {'; '.join(event.warnings)}", "warning")
+            return Line(
+                event.model, f"nothing to read: {'; '.join(event.warnings)}", "warning"
+            )
         case "success" if is_up_to_date(event) and event.maintained:
-            return Line(event.model, f"up to date; {count(event.maintained, 'procedure')} run on its tables", "good")
+            return Line(
+                event.model,
+                f"up to date; {count(event.maintained, 'procedure')} run on its tables",
+                "good",
+            )
         case "success" if is_up_to_date(event):
             return Line(event.model, "up to date, nothing new to read", "good")
         case "success":
-            return Line(event.model, f"done: {totals(event)}, {duration(event.duration_ms)}", "good")
+            return Line(
+                event.model,
+                f"done: {totals(event)}, {duration(event.duration_ms)}",
+                "good",
+            )
         case "error":
             return Line(event.model, f"failed: {headline(event.problems)}", "bad")
         case "skipped":
@@ -178,7 +268,11 @@ def _describe_seed(event: SeedFinished) -> Line:
     match event.done:
         case "filled":
             took = duration(event.duration_ms)
-            return Line(event.seed, f"{_join(f'filled with {rows}', took)}: {event.because}", "good")
+            return Line(
+                event.seed,
+                f"{_join(f'filled with {rows}', took)}: {event.because}",
+                "good",
+            )
         case "unchanged":
             return Line(event.seed, _join(f"unchanged, {event.because}", rows), "good")
         case None:
@@ -189,13 +283,24 @@ def _describe_seed(event: SeedFinished) -> Line:
 
 def is_up_to_date(event: ModelFinished) -> bool:
     """Whether the model found nothing that its table did not hold."""
-    work = event.batches + event.records + event.rows + event.rejected + event.late + event.skipped_batches
+    work = (
+        event.batches
+        + event.records
+        + event.rows
+        + event.rejected
+        + event.late
+        + event.skipped_batches
+    )
     return event.status == "success" and work == 0
 
 
 def totals(event: ModelFinished) -> str:
     """What the model has done in the run, as far as it got."""
-    known = f"{count(event.skipped_batches, 'batch', 'batches')} known already" if event.skipped_batches else ""
+    known = (
+        f"{count(event.skipped_batches, 'batch', 'batches')} known already"
+        if event.skipped_batches
+        else ""
+    )
     return _join(
         count(event.batches, "batch", "batches"),
         count(event.records, "record") if event.records or not event.rows else "",
@@ -211,18 +316,29 @@ def headline(problems: tuple[Problem, ...]) -> str:
         return "no problem was given"
     first = problems[0]
     place = f" {first.place}" if first.place else ""
-    more = f" (and {count(len(problems) - 1, 'more problem')})" if len(problems) > 1 else ""
+    more = (
+        f" (and {count(len(problems) - 1, 'more problem')})"
+        if len(problems) > 1
+        else ""
+    )
     return f"error[{first.condition}]{place} {first.what}{more}"
 
 
 def reasons(counts: tuple[tuple[str, int], ...]) -> str:
     """Why records are dead letters: `missing-value 3, not-readable 1`."""
-    return ", ".join(f"{reason} {number(times)}" for reason, times in counts) or "no reason given"
+    return (
+        ", ".join(f"{reason} {number(times)}" for reason, times in counts)
+        or "no reason given"
+    )
 
 
 def failing(counts: tuple[tuple[str, int], ...]) -> str:
-    """How many rows fail which expectations: `3 rows fail 'amount >= 0'`; empty where none does."""
-    return ", ".join(f"{count(times, 'row')} {'fails' if times == 1 else 'fail'} '{name}'" for name, times in counts)
+    """How many rows fail which expectations: `3 rows fail 'amount >= 0'`; empty where
+    none does."""
+    return ", ".join(
+        f"{count(times, 'row')} {'fails' if times == 1 else 'fail'} '{name}'"
+        for name, times in counts
+    )
 
 
 def replaced(values: int, keys: int) -> str:
@@ -250,8 +366,13 @@ def lost_lineage(event: LineageLost) -> str:
 
 
 def rate(records_per_second: float) -> str:
-    """`8,300 records/s`; empty for a speed that is not a number, as Spark gives before its first batch."""
-    return f"{records_per_second:,.0f} records/s" if math.isfinite(records_per_second) else ""
+    """`8,300 records/s`; empty for a speed that is not a number, as Spark gives before
+    its first batch."""
+    return (
+        f"{records_per_second:,.0f} records/s"
+        if math.isfinite(records_per_second)
+        else ""
+    )
 
 
 def backlog_text(backlog: int, unit: str) -> str:
@@ -260,8 +381,14 @@ def backlog_text(backlog: int, unit: str) -> str:
 
 
 def time_left(backlog: int | None, unit: str, records_per_second: float | None) -> str:
-    """How long the backlog takes at this speed: `2 min 05 s`. Empty where nobody knows, and for what is soon done."""
-    if not backlog or unit != "records" or not records_per_second or not math.isfinite(records_per_second):
+    """How long the backlog takes at this speed: `2 min 05 s`. Empty where nobody knows,
+    and for what is soon done."""
+    if (
+        not backlog
+        or unit != "records"
+        or not records_per_second
+        or not math.isfinite(records_per_second)
+    ):
         return ""
     seconds = backlog / records_per_second
     return duration(round(seconds) * 1000) if seconds >= SOON_S else ""
@@ -287,7 +414,12 @@ def duration(ms: int) -> str:
 
 def size(size_bytes: float) -> str:
     """`812 B`, `3.4 kB`, `268 MB`, `1.2 GB`."""
-    for unit, unit_bytes in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+    for unit, unit_bytes in (
+        ("TB", 10**12),
+        ("GB", 10**9),
+        ("MB", 10**6),
+        ("kB", 10**3),
+    ):
         if size_bytes >= 0.9995 * unit_bytes:
             value = size_bytes / unit_bytes
             return f"{value:.1f} {unit}" if value < 9.95 else f"{value:,.0f} {unit}"
@@ -295,15 +427,23 @@ def size(size_bytes: float) -> str:
 
 
 def percent(share: float) -> str:
-    """`0 %`, `0.4 %`, `12 %`; what is not nothing never shows as nothing, and what is not all never as all."""
+    """`0 %`, `0.4 %`, `12 %`; what is not nothing never shows as nothing, and what is
+    not all never as all."""
     value = 100 * share
     if value in (0, 100) or 9.95 <= value < 99.5:
         return f"{value:.0f} %"
-    return f"{max(value, 0.1):.1f} %" if value < 9.95 else "99 %" if value < 100 else f"{value:,.0f} %"
+    return (
+        f"{max(value, 0.1):.1f} %"
+        if value < 9.95
+        else "99 %"
+        if value < 100
+        else f"{value:,.0f} %"
+    )
 
 
 def age(ms: int) -> str:
-    """How long ago, in one unit, so that it does not flicker: `now`, `4 s ago`, `12 min ago`."""
+    """How long ago, in one unit, so that it does not flicker: `now`, `4 s ago`, `12 min
+    ago`."""
     seconds = ms // 1000
     if seconds < 1:
         return "now"
@@ -327,21 +467,30 @@ def wall_time(at_ms: int, zone: tzinfo | None) -> str:
 
 def iso_time(at_ms: int) -> str:
     """`2026-03-01T12:03:05.120Z`."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(at_ms / 1000, UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
 
 
 def printable(text: str, keep: str = "") -> str:
-    """`text` in one line that no terminal takes for a command; the characters in `keep` pass as they are.
+    """`text` in one line that no terminal takes for a command; the characters in `keep`
+    pass as they are.
 
     What an event quotes may come from a record, and so from anybody.
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c in keep else " " if c.isspace() else _escape(c) for c in text)
+    return "".join(
+        c if c.isprintable() or c in keep else " " if c.isspace() else _escape(c)
+        for c in text
+    )
 
 
 def shorten(name: str, width: int) -> str:
-    """`name` in at most `width` characters; what is too much is left out in its middle, so that both ends tell."""
+    """`name` in at most `width` characters; what is too much is left out in its middle,
+    so that both ends tell."""
     if len(name) <= width:
         return name
     tail = (width - 3) // 2
@@ -358,4 +507,6 @@ def _join(*parts: str) -> str:
 
 def _lost(rejected: int, late: int) -> tuple[str, str]:
     """What did not become rows of the table, as far as there is any."""
-    return count(rejected, "dead letter") if rejected else "", f"{number(late)} dropped as late" if late else ""
+    return count(
+        rejected, "dead letter"
+    ) if rejected else "", f"{number(late)} dropped as late" if late else ""

@@ -12,7 +12,8 @@ State = Literal["START", "COMPLETE", "FAIL", "ABORT"]
 
 @dataclass(frozen=True, slots=True)
 class LineageOutput:
-    """What a run of lineage has written to a table: its rows, and the snapshot that has the last of them."""
+    """What a run of lineage has written to a table: its rows, and the snapshot that has
+    the last of them."""
 
     table: str
     location: str
@@ -22,11 +23,13 @@ class LineageOutput:
 
 @dataclass(frozen=True, slots=True)
 class LineageRun:
-    """One event of OpenLineage before it is one: a run of the job `job`, '' of the whole run of lakesql.
+    """One event of OpenLineage before it is one: a run of the job `job`, '' of the
+    whole run of lakesql.
 
-    `batches` are those of Spark's checkpoint `checkpoint`, from the first to the last. `reads` are what they take in
-    together, `letters` the tables of dead letters. `violations` count the rows that fail an expectation, by its name,
-    where these were looked at (`is_checked`). `error` says why a run has failed.
+    `batches` are those of Spark's checkpoint `checkpoint`, from the first to the last.
+    `reads` are what they take in together, `letters` the tables of dead letters.
+    `violations` count the rows that fail an expectation, by its name, where these were
+    looked at (`is_checked`). `error` says why a run has failed.
     """
 
     state: State
@@ -53,10 +56,12 @@ class LineageSink(Protocol):
         """Takes an event to be delivered; never waits."""
 
     def take_lost(self) -> tuple[int, str]:
-        """How many events were lost since this was asked last, and why the last of them was."""
+        """How many events were lost since this was asked last, and why the last of them
+        was."""
 
     def drain(self) -> None:
-        """Wait, for a few seconds at most, until all are delivered; count the others as lost, and take no more."""
+        """Wait, for a few seconds at most, until all are delivered; count the others as
+        lost, and take no more."""
 
     @property
     def shown(self) -> str:

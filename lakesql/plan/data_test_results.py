@@ -13,15 +13,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Status = Literal["pass", "no_rows", "warn", "fail", "error", "skipped"]
-"""`no_rows`: its `where` holds for no row, so that it has looked at none; `fail`: there are failing rows, of severity
-error; `error`: it could not be told."""
+"""`no_rows`: its `where` holds for no row, so that it has looked at none; `fail`: there
+are failing rows, of severity error; `error`: it could not be told."""
 
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The failing rows: how many, and the first ones. `all_rows` is all of them, where they were asked for."""
+    """The failing rows: how many, and the first ones. `all_rows` is all of them, where
+    they were asked for."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -31,7 +32,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class ReadOf:
-    """What was read of one table: so many rows, of all snapshots or only of the `snapshots` since an earlier pass."""
+    """What was read of one table: so many rows, of all snapshots or only of the
+    `snapshots` since an earlier pass."""
 
     model: str
     rows: int
@@ -42,9 +44,11 @@ class ReadOf:
 class TestResult:
     """A test and how it ended.
 
-    `engine` is where its SELECT has run, '' if nowhere, and `why_spark` why that was Spark. `failures` are the failing
-    rows, of which `rows` are the first ones. `reads` is known of DuckDB alone: what Spark reads is its own affair.
-    `compiled` is the path of its compiled SELECT, `stored` the table of its failing rows, '' where there is none.
+    `engine` is where its SELECT has run, '' if nowhere, and `why_spark` why that was
+    Spark. `failures` are the failing rows, of which `rows` are the first ones. `reads`
+    is known of DuckDB alone: what Spark reads is its own affair. `compiled` is the path
+    of its compiled SELECT, `stored` the table of its failing rows, '' where there is
+    none.
     """
 
     __test__ = False
@@ -64,7 +68,9 @@ class TestResult:
     problems: tuple[Problem, ...] = ()
 
 
-def judge_failures(test: DataTest, failures: int, looked_at: int | None = None) -> Status:
+def judge_failures(
+    test: DataTest, failures: int, looked_at: int | None = None
+) -> Status:
     """What so many failing rows are, by the test's severity and thresholds, as in dbt.
 
     `looked_at` is how many rows its `where` has let through, where it has one.
@@ -78,5 +84,6 @@ def judge_failures(test: DataTest, failures: int, looked_at: int | None = None) 
 
 
 def is_bad(results: Iterable[TestResult]) -> bool:
-    """Whether the command ends with exit code 1: warnings do not, nor does what is skipped by itself."""
+    """Whether the command ends with exit code 1: warnings do not, nor does what is
+    skipped by itself."""
     return any(result.status in ("fail", "error") for result in results)

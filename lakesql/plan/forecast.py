@@ -1,4 +1,5 @@
-"""What a model's commits will make of its table, from how the table is, or from what is said or assumed. Pure."""
+"""What a model's commits will make of its table, from how the table is, or from what is
+said or assumed. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +28,14 @@ from lakesql.plan.health import LAST_COMMITS, TableFacts, percentile
 from lakesql.project.duration import Duration
 from lakesql.project.procedures import DAY_MS, SMALL_FILE_SHARE
 from lakesql.table.live_files import LiveFile, MetadataSizes
-from lakesql.table.simulation import Sizes, Stock, TableCounts, TableGrowth, Writes, grow
+from lakesql.table.simulation import (
+    Sizes,
+    Stock,
+    TableCounts,
+    TableGrowth,
+    Writes,
+    grow,
+)
 from lakesql.table.terms import Terms, read_terms
 from lakesql.table.uncompacted import measure_uncompacted
 
@@ -44,11 +52,13 @@ TRIGGERS = (
 Source = Literal["given", "measured", "assumed"]
 
 _ENTRY_BYTES = (10.0, 2_000.0)
-"""What an entry of a manifest takes at least, and at most: fewer and more are measured wrongly."""
+"""What an entry of a manifest takes at least, and at most: fewer and more are measured
+wrongly."""
 
 _LONGEST_BATCH_MS = 5_000
-"""More time than this from the newest event to the commit is taken for events that arrive late: the ledger does not say
-how long a batch takes, and the events' own delay is no reason to commit less often."""
+"""More time than this from the newest event to the commit is taken for events that
+arrive late: the ledger does not say how long a batch takes, and the events' own delay
+is no reason to commit less often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,8 @@ class ForecastInput:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A figure that a forecast begins with, and where it is from. Of what is assumed, `note` says what of."""
+    """A figure that a forecast begins with, and where it is from. Of what is assumed,
+    `note` says what of."""
 
     name: str
     value: float
@@ -71,12 +82,14 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What one trigger makes of a table: without maintenance, and with the model's, None where it has none.
+    """What one trigger makes of a table: without maintenance, and with the model's,
+    None where it has none.
 
-    `freshness_ms` is how old the newest row is at most before the next commit: the interval, a batch's own time, and
-    how old events are when they arrive. `is_fresh`: that is within what the model's properties ask for; None where they
-    ask for nothing. `is_behind`: more rows come between two batches than a batch may read, so that the model falls
-    further and further behind its source.
+    `freshness_ms` is how old the newest row is at most before the next commit: the
+    interval, a batch's own time, and how old events are when they arrive. `is_fresh`:
+    that is within what the model's properties ask for; None where they ask for nothing.
+    `is_behind`: more rows come between two batches than a batch may read, so that the
+    model falls further and further behind its source.
     """
 
     trigger: Trigger
@@ -93,10 +106,12 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """A model's table after `span_ms`. `now` is None where there is no table, or nobody has looked.
+    """A model's table after `span_ms`. `now` is None where there is no table, or nobody
+    has looked.
 
-    `limit` is how old the model's properties let the newest row become. `triggers` are ordered by their intervals; the
-    model's own is one of them, and the cheapest is the one with the fewest commits that keeps the limit.
+    `limit` is how old the model's properties let the newest row become. `triggers` are
+    ordered by their intervals; the model's own is one of them, and the cheapest is the
+    one with the fewest commits that keeps the limit.
     """
 
     model: Model
@@ -134,7 +149,9 @@ def forecast(
         terms = read_terms(facts.metadata.properties, facts.metadata.version)
         sizes = _sizes(facts, facts.sizes, sizes)
         stock = _stock(facts, facts.sizes, now_ms)
-    limit = model.properties.freshness.warn_after or model.properties.freshness.error_after
+    limit = (
+        model.properties.freshness.warn_after or model.properties.freshness.error_after
+    )
 
     def look(trigger: Trigger) -> Outlook:
         interval_ms = interval_of(trigger, rate, batch_ms)
@@ -151,13 +168,19 @@ def forecast(
             freshness_ms=freshness_ms,
             rows=writes.rows,
             unkept=grow(writes, terms, sizes, stock, None, span_ms),
-            kept=grow(writes, terms, sizes, stock, maintenance, span_ms) if maintenance else None,
-            is_fresh=freshness_ms <= limit.length_ms and not is_behind if limit else None,
+            kept=grow(writes, terms, sizes, stock, maintenance, span_ms)
+            if maintenance
+            else None,
+            is_fresh=freshness_ms <= limit.length_ms and not is_behind
+            if limit
+            else None,
             is_behind=is_behind,
         )
 
     compared = [each for each in TRIGGERS if not _is_same(each, model.trigger)]
-    outlooks = sorted(map(look, (model.trigger, *compared)), key=lambda found: found.interval_ms)
+    outlooks = sorted(
+        map(look, (model.trigger, *compared)), key=lambda found: found.interval_ms
+    )
     return Forecast(
         model=model,
         span_ms=span_ms,
@@ -170,7 +193,10 @@ def forecast(
 
 def _now(facts: TableFacts, stock: Stock) -> TableCounts:
     return TableCounts(
-        round(stock.data_files), round(stock.delete_files), len(facts.metadata.snapshots), facts.sizes.total_bytes
+        round(stock.data_files),
+        round(stock.delete_files),
+        len(facts.metadata.snapshots),
+        facts.sizes.total_bytes,
     )
 
 
@@ -179,8 +205,11 @@ def _is_same(trigger: Every, own: Trigger) -> bool:
 
 
 def _mark(outlooks: Sequence[Outlook]) -> Iterator[Outlook]:
-    """The outlooks, the cheapest marked of those that are fresh: the one of the longest interval that a run keeps."""
-    fresh = [each for each in outlooks if each.is_fresh and isinstance(each.trigger, Every)]
+    """The outlooks, the cheapest marked of those that are fresh: the one of the longest
+    interval that a run keeps."""
+    fresh = [
+        each for each in outlooks if each.is_fresh and isinstance(each.trigger, Every)
+    ]
     cheapest = fresh[-1] if fresh else None
     return (replace(each, is_cheapest=each is cheapest) for each in outlooks)
 
@@ -192,7 +221,8 @@ def _mark(outlooks: Sequence[Outlook]) -> Iterator[Outlook]:
 class _Measured:
     """What the last commits of a table did on average. None where they do not tell.
 
-    From the newest event to the commit it takes `delay_ms` and `batch_ms`, or as long as a batch is assumed to take.
+    From the newest event to the commit it takes `delay_ms` and `batch_ms`, or as long
+    as a batch is assumed to take.
     """
 
     commits: int
@@ -210,7 +240,11 @@ class _Measured:
 
 def _measure(facts: TableFacts) -> _Measured | None:
     last = facts.commits[-1] if facts.commits else None
-    commits = [each for each in facts.commits[-LAST_COMMITS:] if last and last.at_ms - each.at_ms < DAY_MS]
+    commits = [
+        each
+        for each in facts.commits[-LAST_COMMITS:]
+        if last and last.at_ms - each.at_ms < DAY_MS
+    ]
     rows = sum(each.rows for each in commits)
     if not rows:
         return None
@@ -220,12 +254,16 @@ def _measure(facts: TableFacts) -> _Measured | None:
     stored = sum(file.rows for file in data)
     latencies = sorted(ms for each in commits if (ms := each.latency_ms) is not None)
     latency = percentile(latencies, 0.5)
-    if latency is not None and (not passed_ms or latency > passed_ms / (len(commits) - 1)):
+    if latency is not None and (
+        not passed_ms or latency > passed_ms / (len(commits) - 1)
+    ):
         latency = None  # the model was behind its source
     is_batch = latency is not None and latency <= _LONGEST_BATCH_MS
     deletes = [each.deletes for each in commits if each.deletes is not None]
     replaced = [each.replaced for each in commits if each.replaced is not None]
-    touched = [(each.added, each.rows) for each in deletes] + [(each.files, each.rows) for each in replaced]
+    touched = [(each.added, each.rows) for each in deletes] + [
+        (each.files, each.rows) for each in replaced
+    ]
     count = len(commits)
     deleted = sum(rows for _, rows in touched) / count
     return _Measured(
@@ -239,13 +277,15 @@ def _measure(facts: TableFacts) -> _Measured | None:
         partitions=sum(each.partitions for each in commits) / count,
         deleted=deleted,
         scattered=_scattered([files for files, _ in touched], deleted, data),
-        delete_files=max(0.0, sum(each.added - each.removed for each in deletes) / count),
+        delete_files=max(
+            0.0, sum(each.added - each.removed for each in deletes) / count
+        ),
     )
 
 
 def _scattered(touched: Sequence[int], rows: float, data: Sequence[LiveFile]) -> float:
-    """How many rows, taken at random, lie in as many data files as the last commits had to write delete files for, or
-    to write anew.
+    """How many rows, taken at random, lie in as many data files as the last commits had
+    to write delete files for, or to write anew.
 
     Fewer than they delete, where these lie together.
     """
@@ -268,7 +308,9 @@ def _scale(measured: _Measured, assumed: Writes, terms: Terms) -> Writes:
     """
     ratio = assumed.rows / measured.rows
     partitions = max(1.0, measured.partitions)
-    had_tasks, tasks = (max(1, math.ceil(rows / TASK_RECORDS)) for rows in (measured.rows, assumed.rows))
+    had_tasks, tasks = (
+        max(1, math.ceil(rows / TASK_RECORDS)) for rows in (measured.rows, assumed.rows)
+    )
     plain = replace(
         assumed,
         partitions=partitions,
@@ -276,9 +318,16 @@ def _scale(measured: _Measured, assumed: Writes, terms: Terms) -> Writes:
         scattered=measured.scattered * ratio,
     )
     is_by_task = assumed.files > assumed.partitions and partitions == 1
-    files = max(measured.files, measured.files / had_tasks * min(tasks, assumed.files) if is_by_task else 0.0)
+    files = max(
+        measured.files,
+        measured.files / had_tasks * min(tasks, assumed.files) if is_by_task else 0.0,
+    )
     files = max(1.0, files, commit_files(plain, terms.target_bytes, is_spread=True))
-    return replace(plain, files=files, delete_files=measured.delete_files * files / max(1.0, measured.files))
+    return replace(
+        plain,
+        files=files,
+        delete_files=measured.delete_files * files / max(1.0, measured.files),
+    )
 
 
 def _sizes(facts: TableFacts, metadata: MetadataSizes, assumed: Sizes) -> Sizes:
@@ -288,10 +337,17 @@ def _sizes(facts: TableFacts, metadata: MetadataSizes, assumed: Sizes) -> Sizes:
     count = len(metadata.manifests)
     return Sizes(
         # What is not in the lists, so that the whole is the file's size now.
-        table=max(0.0, metadata.file_bytes - snapshot * len(facts.metadata.snapshots) - log_entry * metadata.log),
+        table=max(
+            0.0,
+            metadata.file_bytes
+            - snapshot * len(facts.metadata.snapshots)
+            - log_entry * metadata.log,
+        ),
         snapshot=snapshot,
         log_entry=log_entry,
-        manifest_list=metadata.list_bytes - assumed.list_entry * count if count else assumed.manifest_list,
+        manifest_list=metadata.list_bytes - assumed.list_entry * count
+        if count
+        else assumed.manifest_list,
         list_entry=assumed.list_entry,
         manifest=manifest,
         entry=entry,
@@ -299,22 +355,34 @@ def _sizes(facts: TableFacts, metadata: MetadataSizes, assumed: Sizes) -> Sizes:
 
 
 def _manifest_sizes(metadata: MetadataSizes, assumed: Sizes) -> tuple[float, float]:
-    """What a manifest takes without entries, and what each entry takes: by the straight line through all manifests."""
+    """What a manifest takes without entries, and what each entry takes: by the straight
+    line through all manifests."""
     count = len(metadata.manifests)
     if not count:
         return assumed.manifest, assumed.entry
     entries = sum(each.entries for each in metadata.manifests) / count
     size = sum(each.size_bytes for each in metadata.manifests) / count
     spread = sum((each.entries - entries) ** 2 for each in metadata.manifests)
-    both = sum((each.entries - entries) * (each.size_bytes - size) for each in metadata.manifests)
-    entry = min(max(both / spread, _ENTRY_BYTES[0]), _ENTRY_BYTES[1]) if spread else assumed.entry
+    both = sum(
+        (each.entries - entries) * (each.size_bytes - size)
+        for each in metadata.manifests
+    )
+    entry = (
+        min(max(both / spread, _ENTRY_BYTES[0]), _ENTRY_BYTES[1])
+        if spread
+        else assumed.entry
+    )
     return max(0.0, size - entry * entries), entry
 
 
 def _stock(facts: TableFacts, sizes: MetadataSizes, now_ms: int) -> Stock:
     data = [file for file in facts.files if not file.is_delete]
     deletes = [file for file in facts.files if file.is_delete]
-    small = [file for file in data if file.size_bytes < SMALL_FILE_SHARE * facts.metadata.target_bytes]
+    small = [
+        file
+        for file in data
+        if file.size_bytes < SMALL_FILE_SHARE * facts.metadata.target_bytes
+    ]
     snapshots = len(facts.metadata.snapshots)
     ages = [float(now_ms - commit.at_ms) for commit in facts.commits][:snapshots]
     oldest = ages[0] if ages else 0.0
@@ -326,8 +394,12 @@ def _stock(facts: TableFacts, sizes: MetadataSizes, now_ms: int) -> Stock:
         small_partitions=len({file.partition for file in small}),
         uncompacted=measure_uncompacted(facts.metadata),
         rows=sum(file.rows for file in data) if totals.rows is None else totals.rows,
-        deleted=sum(file.rows for file in deletes) if totals.deletes is None else totals.deletes,
-        delete_files=len(deletes) if totals.delete_files is None else totals.delete_files,
+        deleted=sum(file.rows for file in deletes)
+        if totals.deletes is None
+        else totals.deletes,
+        delete_files=len(deletes)
+        if totals.delete_files is None
+        else totals.delete_files,
         data_manifests=sum(not each.is_delete for each in sizes.manifests),
         delete_manifests=sum(each.is_delete for each in sizes.manifests),
         ages_ms=(*[oldest] * (snapshots - len(ages)), *ages),
@@ -335,10 +407,14 @@ def _stock(facts: TableFacts, sizes: MetadataSizes, now_ms: int) -> Stock:
     )
 
 
-def _inputs(model: Model, measured: _Measured | None, given: ForecastInput) -> Iterator[Input]:
+def _inputs(
+    model: Model, measured: _Measured | None, given: ForecastInput
+) -> Iterator[Input]:
     """What the forecast begins with, and where each figure is from."""
     of = measured or _NOTHING
-    yield _input("rows_per_second", given.rows_per_second, of.rows_per_second, ROWS_PER_SECOND)
+    yield _input(
+        "rows_per_second", given.rows_per_second, of.rows_per_second, ROWS_PER_SECOND
+    )
     yield _input("row_bytes", given.row_bytes, of.row_bytes, ROW_BYTES)
     yield _input("batch_ms", None, of.batch_ms, BATCH_MS)
     yield _input("delay_ms", None, of.delay_ms, 0.0)
@@ -349,17 +425,31 @@ def _inputs(model: Model, measured: _Measured | None, given: ForecastInput) -> I
             yield Input(f"commit_{name}", getattr(measured, name), "measured")
         yield Input("commits", measured.commits, "measured")
         return
-    unknown = [part.column for part in model.config.partition_by if part.transform in ("identity", "truncate")]
+    unknown = [
+        part.column
+        for part in model.config.partition_by
+        if part.transform in ("identity", "truncate")
+    ]
     if unknown:
-        yield Input("commit_partitions", 1, "assumed", f"partitions by {', '.join(unknown)}")
+        yield Input(
+            "commit_partitions", 1, "assumed", f"partitions by {', '.join(unknown)}"
+        )
     if model.config.replaced_ratio:
-        yield Input("replaced_ratio", model.config.replaced_ratio, "assumed", "stored rows")
+        yield Input(
+            "replaced_ratio", model.config.replaced_ratio, "assumed", "stored rows"
+        )
 
 
-def _input(name: str, given: float | None, measured: float | None, assumed: float) -> Input:
+def _input(
+    name: str, given: float | None, measured: float | None, assumed: float
+) -> Input:
     if given is not None:
         return Input(name, given, "given")
-    return Input(name, assumed, "assumed") if measured is None else Input(name, measured, "measured")
+    return (
+        Input(name, assumed, "assumed")
+        if measured is None
+        else Input(name, measured, "measured")
+    )
 
 
 _NOTHING = _Measured(0, None, None, None, None, 0, 0, 0, 0, 0, 0)

@@ -1,4 +1,5 @@
-"""How a table is: figures from its metadata, and whether they are well, to be watched, or ill."""
+"""How a table is: figures from its metadata, and whether they are well, to be watched,
+or ill."""
 
 from __future__ import annotations
 
@@ -48,10 +49,12 @@ Figure = Literal[
 class TableFacts:
     """What is known of a table as it was read.
 
-    `is_ours`: some snapshot has a ledger entry. `commits` are the main branch's, oldest first: those with a ledger
-    entry, or of a table without, all that brought rows. `files` are those of the current snapshot, the newest ones
-    where there are more than were read. `sizes` is what its metadata takes. `dead_letters` are times of commits to the
-    table of dead letters, each with the letters that it brought; `letters_unread` says why it cannot be read, if so.
+    `is_ours`: some snapshot has a ledger entry. `commits` are the main branch's, oldest
+    first: those with a ledger entry, or of a table without, all that brought rows.
+    `files` are those of the current snapshot, the newest ones where there are more than
+    were read. `sizes` is what its metadata takes. `dead_letters` are times of commits
+    to the table of dead letters, each with the letters that it brought;
+    `letters_unread` says why it cannot be read, if so.
     """
 
     name: TableName
@@ -67,16 +70,20 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The figures by which a table is judged. Times are in milliseconds, sizes in bytes.
+    """The figures by which a table is judged. Times are in milliseconds, sizes in
+    bytes.
 
-    `freshness` is since the newest event: as it is known of the last commit (`is_by_event`), or by the latency of the
-    one before (`is_by_latency`); else since the last commit, None where there is none. `average_small_files` are the
-    data files of a partition below 75 % of the target size. `delete_ratio` is deleted rows to all rows that data files
-    hold. `compaction_lag` is the age of the oldest, `uncompacted_bytes` the size of all that is not compacted: small
-    data files of partitions that have five or more, but for those that a compaction wrote, and delete files.
-    `uncompacted_files` counts small data files as maintenance does, those of each partition that a commit wrote to.
-    The ratios of dead letters and late events are to themselves and the rows written, in the last hour; those of
-    dead letters are None where their table cannot be read.
+    `freshness` is since the newest event: as it is known of the last commit
+    (`is_by_event`), or by the latency of the one before (`is_by_latency`); else since
+    the last commit, None where there is none. `average_small_files` are the data files
+    of a partition below 75 % of the target size. `delete_ratio` is deleted rows to all
+    rows that data files hold. `compaction_lag` is the age of the oldest,
+    `uncompacted_bytes` the size of all that is not compacted: small data files of
+    partitions that have five or more, but for those that a compaction wrote, and delete
+    files. `uncompacted_files` counts small data files as maintenance does, those of
+    each partition that a commit wrote to. The ratios of dead letters and late events
+    are to themselves and the rows written, in the last hour; those of dead letters are
+    None where their table cannot be read.
     """
 
     freshness_ms: int | None
@@ -100,12 +107,14 @@ class Judged:
 class Figures(Judged):
     """A table in figures, at one moment; None where nothing is known.
 
-    `age` is since the last commit. `latency` is from a commit's newest event to the commit: of the last one of which it
-    is known, and the 95th percentile over the last 100. `backlog` is what the source had that was not read, as the last
-    commit says it, in records, files or milliseconds (`backlog_unit`). `files_read` of the data and delete files are
-    what sizes are known of. `older_last_hour` are the rows that were left out, as the table had newer ones of their
-    keys.
-    `rescued_last_day` are the records with fields that the contract of their stream does not know.
+    `age` is since the last commit. `latency` is from a commit's newest event to the
+    commit: of the last one of which it is known, and the 95th percentile over the last
+    100. `backlog` is what the source had that was not read, as the last commit says it,
+    in records, files or milliseconds (`backlog_unit`). `files_read` of the data and
+    delete files are what sizes are known of. `older_last_hour` are the rows that were
+    left out, as the table had newer ones of their keys.
+    `rescued_last_day` are the records with fields that the contract of their stream
+    does not know.
     """
 
     age_ms: int | None
@@ -143,7 +152,8 @@ class Figures(Judged):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A figure as it was judged: against the bound that it is nearest to, the one that it exceeds if it exceeds any.
+    """A figure as it was judged: against the bound that it is nearest to, the one that
+    it exceeds if it exceeds any.
 
     `value` is None where there is nothing yet, such as a commit.
     """
@@ -158,20 +168,36 @@ def measure(facts: TableFacts, now_ms: int) -> Figures:
     """The figures of a table at `now_ms`."""
     data = [file for file in facts.files if not file.is_delete]
     sizes = sorted(file.size_bytes for file in data)
-    small = [file for file in data if file.size_bytes < SMALL_FILE_SHARE * facts.metadata.target_bytes]
+    small = [
+        file
+        for file in data
+        if file.size_bytes < SMALL_FILE_SHARE * facts.metadata.target_bytes
+    ]
     partitions = len({file.partition for file in data})
-    uncompacted = [*_not_compacted(small), *(file for file in facts.files if file.is_delete)]
+    uncompacted = [
+        *_not_compacted(small),
+        *(file for file in facts.files if file.is_delete),
+    ]
     delete_files = _known(facts.totals.delete_files, len(facts.files) - len(data))
     data_files = _known(facts.totals.data_files, len(data))
     rows = _known(facts.totals.rows, sum(file.rows for file in data))
-    deletes = _known(facts.totals.deletes, sum(file.rows for file in facts.files if file.is_delete))
+    deletes = _known(
+        facts.totals.deletes, sum(file.rows for file in facts.files if file.is_delete)
+    )
     last = facts.commits[-1] if facts.commits else None
     newest = _newest_event(facts.commits)
     is_known = last is not None and last.event_ms is not None
     recent = [commit for commit in facts.commits if commit.at_ms > now_ms - HOUR_MS]
-    written, late = sum(commit.rows for commit in recent), sum(commit.late for commit in recent)
+    written, late = (
+        sum(commit.rows for commit in recent),
+        sum(commit.late for commit in recent),
+    )
     letters = _letters_since(facts, now_ms - HOUR_MS)
-    latencies = [ms for commit in facts.commits[-LAST_COMMITS:] if (ms := commit.latency_ms) is not None]
+    latencies = [
+        ms
+        for commit in facts.commits[-LAST_COMMITS:]
+        if (ms := commit.latency_ms) is not None
+    ]
     backlog, _, unit = (last.backlog if last else "").partition(" ")
     age_ms = max(0, now_ms - last.at_ms) if last else None
     return Figures(
@@ -201,16 +227,22 @@ def measure(facts: TableFacts, now_ms: int) -> Figures:
         delete_files_per_data_file=share_of(delete_files, data_files),
         snapshots=len(facts.metadata.snapshots),
         metadata_bytes=facts.sizes.total_bytes,
-        compaction_lag_ms=max(0, now_ms - min((file.written_ms for file in uncompacted), default=now_ms)),
+        compaction_lag_ms=max(
+            0, now_ms - min((file.written_ms for file in uncompacted), default=now_ms)
+        ),
         uncompacted_files=measure_uncompacted(facts.metadata).small_files,
         uncompacted_bytes=sum(file.size_bytes for file in uncompacted),
         dead_letters_last_hour=letters,
-        dead_letter_ratio=None if letters is None else share_of(letters, letters + written),
+        dead_letter_ratio=None
+        if letters is None
+        else share_of(letters, letters + written),
         late_last_hour=late,
         late_ratio=share_of(late, late + written),
         files_read=len(facts.files),
         older_last_hour=sum(commit.older for commit in recent),
-        rescued_last_day=add_rescued(*(it.rescued for it in facts.commits[::-1] if it.at_ms > now_ms - DAY_MS)),
+        rescued_last_day=add_rescued(
+            *(it.rescued for it in facts.commits[::-1] if it.at_ms > now_ms - DAY_MS)
+        ),
     )
 
 
@@ -224,15 +256,20 @@ USUAL_REWRITE = RewriteDataFiles()
 """What makes a rewrite due where no model says it."""
 
 
-def is_rewrite_overdue(rewrite: RewriteDataFiles, uncompacted: Uncompacted, version: int) -> bool:
-    """Whether there is more to rewrite than makes that due: with as much, it may just be beginning."""
+def is_rewrite_overdue(
+    rewrite: RewriteDataFiles, uncompacted: Uncompacted, version: int
+) -> bool:
+    """Whether there is more to rewrite than makes that due: with as much, it may just
+    be beginning."""
     return bool(why_rewrite_due(rewrite, uncompacted, version, OVERDUE))
 
 
 def judge(figures: Judged, limits: Freshness, is_overdue: bool) -> tuple[Finding, ...]:
-    """Every figure that is not well, the worst first. `limits` of the model stand in the place of the usual ones.
+    """Every figure that is not well, the worst first. `limits` of the model stand in
+    the place of the usual ones.
 
-    What is not compacted is judged by the usual one only if a rewrite of data files `is_overdue`.
+    What is not compacted is judged by the usual one only if a rewrite of data files
+    `is_overdue`.
     """
     own = check(figures, limits)
     left = {finding.figure for finding in own}
@@ -251,16 +288,21 @@ def judge(figures: Judged, limits: Freshness, is_overdue: bool) -> tuple[Finding
 
 
 def check(figures: Judged | None, limits: Freshness) -> tuple[Finding, ...]:
-    """Each figure that `limits` say something of: `watch` above a warning's limit, `ill` above an error's.
+    """Each figure that `limits` say something of: `watch` above a warning's limit,
+    `ill` above an error's.
 
-    A table that is not there, of which there are no figures, keeps no limit, and a figure that nobody knows keeps none;
-    a table without a commit is older than any.
+    A table that is not there, of which there are no figures, keeps no limit, and a
+    figure that nobody knows keeps none; a table without a commit is older than any.
     """
     findings = []
     warn, error = limits.warn_after, limits.error_after
     if warn is not None or error is not None:
-        bound = Bound(warn.length_ms if warn else math.inf, error.length_ms if error else math.inf)
-        findings.append(_compare("freshness", figures.freshness_ms if figures else None, bound))
+        bound = Bound(
+            warn.length_ms if warn else math.inf, error.length_ms if error else math.inf
+        )
+        findings.append(
+            _compare("freshness", figures.freshness_ms if figures else None, bound)
+        )
     lag = limits.max_compaction_lag
     most: dict[Figure, float | None] = {
         "average_small_files": limits.max_average_small_files,
@@ -282,7 +324,8 @@ def worst(findings: Iterable[Finding]) -> Word:
 
 
 def percentile(ordered: Sequence[int], share: float) -> int | None:
-    """The smallest of the values, in order, that `share` of them do not exceed; None of none."""
+    """The smallest of the values, in order, that `share` of them do not exceed; None of
+    none."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
 
 
@@ -295,7 +338,8 @@ USUAL_BOUNDS: Mapping[Figure, Bound] = {
     "dead_letter_ratio": thresholds.DEAD_LETTER_RATIO,
     "late_ratio": thresholds.LATE_RATIO,
 }
-"""What is judged without a word of the model. How fresh a table must be, only its model can say."""
+"""What is judged without a word of the model. How fresh a table must be, only its model
+can say."""
 
 
 def _values(figures: Judged) -> dict[Figure, float | None]:
@@ -311,7 +355,8 @@ def _values(figures: Judged) -> dict[Figure, float | None]:
 
 
 def _compare(figure: Figure, value: float | None, bound: Bound) -> Finding:
-    above = sys.float_info.max if value is None else value  # a limit that is not there is infinite
+    # a limit that is not there is infinite
+    above = sys.float_info.max if value is None else value
     if above > bound.ill:
         return Finding(figure, "ill", value, bound.ill)
     if above > bound.watch:
@@ -321,15 +366,21 @@ def _compare(figure: Figure, value: float | None, bound: Bound) -> Finding:
 
 def _not_compacted(small: Sequence[LiveFile]) -> Iterable[LiveFile]:
     crowded = Counter(file.partition for file in small)
-    return (file for file in small if crowded[file.partition] >= GROUP_FILES and not file.is_compacted)
+    return (
+        file
+        for file in small
+        if crowded[file.partition] >= GROUP_FILES and not file.is_compacted
+    )
 
 
 def _newest_event(commits: Sequence[Commit]) -> int | None:
-    """The newest event of a table. None where neither that of the last commit is known nor that of the one before.
+    """The newest event of a table. None where neither that of the last commit is known
+    nor that of the one before.
 
-    Where it is that of the one before alone, the last commit is taken to have its latency; or its newest event to be as
-    much newer than that one's as that was than its own predecessor's, if that makes it newer: a model that catches up
-    reads hours of events in a batch.
+    Where it is that of the one before alone, the last commit is taken to have its
+    latency; or its newest event to be as much newer than that one's as that was than
+    its own predecessor's, if that makes it newer: a model that catches up reads hours
+    of events in a batch.
     """
     known = [commit.newest_ms for commit in commits]
     if commits and known[-1] is None:

@@ -1,4 +1,5 @@
-"""What a run knows of a model's table by its own commits, and how well the table is by that: no metadata is read."""
+"""What a run knows of a model's table by its own commits, and how well the table is by
+that: no metadata is read."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Minute:
-    """What a minute of the run brought: rows written, dead letters, and events that a watermark has dropped."""
+    """What a minute of the run brought: rows written, dead letters, and events that a
+    watermark has dropped."""
 
     at_ms: int
     rows: int = 0
@@ -27,11 +29,13 @@ class Minute:
 class SeenByRun:
     """What the commits of a run have told of a table.
 
-    `minutes` are those of the last hour in which something came, oldest first; `letters` the dead letters of a batch
-    that is not done. `newest_ms` is the newest event, `is_by_event` whether the last commit's is known.
-    `small_files` of `small_bytes` have come to a table without partitions since `small_since_ms`, when its data
-    files were last seen to become fewer, or the run began; `fewest` deletes and delete files the table had since.
-    Delete files have been there since `deletes_since_ms`, at least.
+    `minutes` are those of the last hour in which something came, oldest first;
+    `letters` the dead letters of a batch that is not done. `newest_ms` is the newest
+    event, `is_by_event` whether the last commit's is known. `small_files` of
+    `small_bytes` have come to a table without partitions since `small_since_ms`, when
+    its data files were last seen to become fewer, or the run began; `fewest` deletes
+    and delete files the table had since. Delete files have been there since
+    `deletes_since_ms`, at least.
     """
 
     minutes: tuple[Minute, ...] = ()
@@ -54,20 +58,28 @@ def count_commit(known: SeenByRun, event: BatchCommitted) -> SeenByRun:
     newest = None if told is None else known_event(told, event.at_ms)
     files, size, since = known.small_files, known.small_bytes, known.small_since_ms
     fewest = known.fewest
-    if _fell(before.data_files, now.data_files):  # rewritten, by this run or by somebody else
+    # rewritten, by this run or by somebody else
+    if _fell(before.data_files, now.data_files):
         files, size, since, fewest = 0, 0, None, TableTotals()
     if event.partitions is None and event.small_files:
-        files, size, since = files + event.small_files, size + event.small_bytes, since or event.at_ms
+        files, size, since = (
+            files + event.small_files,
+            size + event.small_bytes,
+            since or event.at_ms,
+        )
     deletes_since = known.deletes_since_ms
     is_fewer = _fell(before.delete_files, now.delete_files)
-    if not now.delete_files or is_fewer or event.removed_delete_files:  # the oldest may be among those that went
+    # the oldest may be among those that went
+    if not now.delete_files or is_fewer or event.removed_delete_files:
         deletes_since = None
     if now.delete_files and deletes_since is None:
         deletes_since = event.at_ms
     return replace(
         known,
         committed_at_ms=event.at_ms,
-        newest_ms=known.newest_ms if newest is None else max(newest, known.newest_ms or newest),
+        newest_ms=known.newest_ms
+        if newest is None
+        else max(newest, known.newest_ms or newest),
         is_by_event=newest is not None,
         totals=now,
         fewest=_fewest(fewest, now),
@@ -78,24 +90,31 @@ def count_commit(known: SeenByRun, event: BatchCommitted) -> SeenByRun:
     )
 
 
-def count_batch(known: SeenByRun, at_ms: int, *, rows: int = 0, late: int = 0) -> SeenByRun:
-    """What is known after a batch of so many rows and late events, and the dead letters that came before its end."""
+def count_batch(
+    known: SeenByRun, at_ms: int, *, rows: int = 0, late: int = 0
+) -> SeenByRun:
+    """What is known after a batch of so many rows and late events, and the dead letters
+    that came before its end."""
     letters = known.letters
     if not rows + late + letters:
         return known
     kept = [minute for minute in known.minutes if minute.at_ms > at_ms - HOUR_MS]
     last = kept.pop() if kept and at_ms - kept[-1].at_ms < MINUTE_MS else Minute(at_ms)
-    last = Minute(last.at_ms, last.rows + rows, last.dead_letters + letters, last.late + late)
+    last = Minute(
+        last.at_ms, last.rows + rows, last.dead_letters + letters, last.late + late
+    )
     return replace(known, minutes=(*kept, last), letters=0)
 
 
 def count_letters(known: SeenByRun, count: int) -> SeenByRun:
-    """What is known after dead letters were written: they count once their batch is done, and beside its rows."""
+    """What is known after dead letters were written: they count once their batch is
+    done, and beside its rows."""
     return replace(known, letters=known.letters + count)
 
 
 def count_rewrite(known: SeenByRun) -> SeenByRun:
-    """What is known after the run has rewritten files: what the table holds now, the next commit says."""
+    """What is known after the run has rewritten files: what the table holds now, the
+    next commit says."""
     return replace(
         known,
         totals=TableTotals(),
@@ -108,21 +127,31 @@ def count_rewrite(known: SeenByRun) -> SeenByRun:
 
 
 def measure_run(known: SeenByRun, since_ms: int | None, now_ms: int) -> Judged:
-    """The figures at `now_ms`: each as the table's metadata would give it, or less where the run cannot tell.
+    """The figures at `now_ms`: each as the table's metadata would give it, or less
+    where the run cannot tell.
 
-    So whatever is not well by them is not well. The newest event is known of each commit, where the ledger has that of
-    some by the next commit only. Of a table with partitions the run does not know in which of them the small files are,
-    and of none how large its manifests are. A table without a commit since `since_ms` is as old.
+    So whatever is not well by them is not well. The newest event is known of each
+    commit, where the ledger has that of some by the next commit only. Of a table with
+    partitions the run does not know in which of them the small files are, and of none
+    how large its manifests are. A table without a commit since `since_ms` is as old.
     """
     totals = known.totals
     data_files, delete_files = totals.data_files or 0, totals.delete_files or 0
     small_files = min(known.small_files, data_files)
     small_since = known.small_since_ms if small_files >= GROUP_FILES else None
-    oldest = min((at_ms for at_ms in (small_since, known.deletes_since_ms) if at_ms is not None), default=now_ms)
+    oldest = min(
+        (at_ms for at_ms in (small_since, known.deletes_since_ms) if at_ms is not None),
+        default=now_ms,
+    )
     recent = [minute for minute in known.minutes if minute.at_ms > now_ms - HOUR_MS]
-    rows, letters = sum(minute.rows for minute in recent), sum(minute.dead_letters for minute in recent)
+    rows, letters = (
+        sum(minute.rows for minute in recent),
+        sum(minute.dead_letters for minute in recent),
+    )
     late = sum(minute.late for minute in recent)
-    last_ms = known.newest_ms if known.is_by_event else known.committed_at_ms or since_ms
+    last_ms = (
+        known.newest_ms if known.is_by_event else known.committed_at_ms or since_ms
+    )
     return Judged(
         freshness_ms=0 if last_ms is None else max(0, now_ms - last_ms),
         is_by_event=known.is_by_event,
@@ -147,7 +176,8 @@ FORMAT_VERSION = 2
 
 
 def is_run_overdue(known: SeenByRun, rewrite: RewriteDataFiles) -> bool:
-    """Whether there is more to rewrite than makes that due, by what the run has seen: no more than there is."""
+    """Whether there is more to rewrite than makes that due, by what the run has seen:
+    no more than there is."""
     totals, fewest = known.totals, known.fewest
     small_files = min(known.small_files, totals.data_files or 0)
     deleted = (totals.deletes or 0) - (fewest.deletes or 0)
@@ -160,10 +190,15 @@ def is_run_overdue(known: SeenByRun, rewrite: RewriteDataFiles) -> bool:
 
 
 def _fewest(known: TableTotals, now: TableTotals) -> TableTotals:
-    """The fewest deletes and delete files, of those that were known and those that there are now."""
-    files = [each for each in (known.delete_files, now.delete_files) if each is not None]
+    """The fewest deletes and delete files, of those that were known and those that
+    there are now."""
+    files = [
+        each for each in (known.delete_files, now.delete_files) if each is not None
+    ]
     deletes = [each for each in (known.deletes, now.deletes) if each is not None]
-    return TableTotals(delete_files=min(files, default=None), deletes=min(deletes, default=None))
+    return TableTotals(
+        delete_files=min(files, default=None), deletes=min(deletes, default=None)
+    )
 
 
 def _fell(before: int | None, now: int | None) -> bool:

@@ -1,8 +1,9 @@
-"""What must be done before a model's query may write: a list of small values, each with its SQL and its sentence.
+"""What must be done before a model's query may write: a list of small values, each with
+its SQL and its sentence.
 
-`plan_table` compares what a model asks for with what is there. A table is never made to fit by losing anything that
-its owner did not ask to lose: what the configuration does not mention (another property, a sort order, partitions)
-stays as it is.
+`plan_table` compares what a model asks for with what is there. A table is never made to
+fit by losing anything that its owner did not ask to lose: what the configuration does
+not mention (another property, a sort order, partitions) stays as it is.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from lakesql.errors import Problem, RunError, quoted
 from lakesql.model.config import PartitionField, SchemaChange, SortField
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import Versions
-from lakesql.stream.types import Growth, find_field, find_growth, find_lost, parse_type, stored_type, type_at
+from lakesql.stream.types import (
+    Growth,
+    find_field,
+    find_growth,
+    find_lost,
+    parse_type,
+    stored_type,
+    type_at,
+)
 from lakesql.table.table_state import StateColumn, TableState
 
 F = TypeVar("F", PartitionField, SortField)
@@ -45,35 +54,53 @@ def plan_table(
     namespaces: frozenset[str],
     read: Mapping[str, tuple[str, ...]],
 ) -> tuple[Step, ...]:
-    """The steps that make the table which `spec` asks for out of what is there, none if it fits as it is.
+    """The steps that make the table which `spec` asks for out of what is there, none if
+    it fits as it is.
 
-    Every column of `spec` has its type. Columns are compared without case; a table column that holds every value of the
-    SELECT's type fits. A table of lakesql's in which no row has ever stood follows its model. Under `ignore` and `fail`
-    columns and partitions stay as they are; sort order and properties follow the configuration under every policy.
-    `read` are the table's columns that each batch reads, by the option that names them. Raises `RunError` with every
-    problem found: `schema-change` (under `fail`, anything differs; under `ignore`, the table lacks a column of `read`,
-    of the sort order or of the mode; under `sync_all_columns`, a table that somebody else made would lose columns;
-    versions would lack what says when they are valid, or be told apart by fewer columns than before), `type-change` (no
-    widening leads from one type to the other, or under `ignore` one would be needed), `column-required` (the table
-    cannot do without a column that the SELECT lacks), `unstorable-type` (Iceberg has no column of the type),
-    `order-type` and `key-type` (rows cannot be ordered or compared by a column of the type).
+    Every column of `spec` has its type. Columns are compared without case; a table
+    column that holds every value of the SELECT's type fits. A table of lakesql's in
+    which no row has ever stood follows its model. Under `ignore` and `fail` columns and
+    partitions stay as they are; sort order and properties follow the configuration
+    under every policy. `read` are the table's columns that each batch reads, by the
+    option that names them. Raises `RunError` with every problem found: `schema-change`
+    (under `fail`, anything differs; under `ignore`, the table lacks a column of `read`,
+    of the sort order or of the mode; under `sync_all_columns`, a table that somebody
+    else made would lose columns; versions would lack what says when they are valid, or
+    be told apart by fewer columns than before), `type-change` (no widening leads from
+    one type to the other, or under `ignore` one would be needed), `column-required`
+    (the table cannot do without a column that the SELECT lacks), `unstorable-type`
+    (Iceberg has no column of the type), `order-type` and `key-type` (rows cannot be
+    ordered or compared by a column of the type).
     """
     types = {column.name.lower(): column.type or "" for column in spec.columns}
     if problems := list(find_misused(model, types, spec.order_by, read)):
         raise RunError(problems)
     if state is None or _is_made_anew(spec, state, types):
-        if problems := list(_unstorable(model, spec.columns, sql.format_version(spec.properties))):
+        if problems := list(
+            _unstorable(model, spec.columns, sql.format_version(spec.properties))
+        ):
             raise RunError(problems)
         if state is not None:
             return (replace_table(spec),)
         missing = spec.name.namespace not in namespaces
-        return (*((create_namespace(spec.name),) if missing else ()), create_table(spec))
+        return (
+            *((create_namespace(spec.name),) if missing else ()),
+            create_table(spec),
+        )
     changes = _compare(spec, state)
-    needed = read if spec.versions else {**read, **{option: (name,) for option, name in spec.added.items()}}
+    needed = (
+        read
+        if spec.versions
+        else {**read, **{option: (name,) for option, name in spec.added.items()}}
+    )
     problems = list(_problems(model, changes, policy, state, needed))
     if spec.versions and policy != "fail" and not state.is_unwritten:
         problems += _unversioned(model, spec, changes, state)
-    if spec.versions and _is_merging(spec.versions) and policy in ("append_new_columns", "ignore"):
+    if (
+        spec.versions
+        and _is_merging(spec.versions)
+        and policy in ("append_new_columns", "ignore")
+    ):
         problems += _merging(model, changes, state)
     if problems:
         raise RunError(problems)
@@ -86,18 +113,31 @@ def is_of_shape(spec: TableSpec, state: TableState) -> bool:
 
 
 def _is_made_anew(spec: TableSpec, state: TableState, types: Mapping[str, str]) -> bool:
-    """Whether the model has other columns or partitions than its table, in which no row has ever stood."""
-    is_ours = state.properties.keys() >= sql.MARKS  # whatever their values: the model was edited
-    there: dict[str, str | None] = {column.name.lower(): column.type for column in state.columns}
-    # Iceberg cannot merge into a table that has lost a column by which it was partitioned.
+    """Whether the model has other columns or partitions than its table, in which no row
+    has ever stood."""
+    # whatever their values: the model was edited
+    is_ours = state.properties.keys() >= sql.MARKS
+    there: dict[str, str | None] = {
+        column.name.lower(): column.type for column in state.columns
+    }
+    # Iceberg cannot merge into a table that has lost a column by which it was
+    # partitioned.
     sources = {field.column.lower() for field in state.partition_by}
     sources |= {name.lower() for name in state.was_partitioned_by}
-    is_partitioned_alike = all(stored_type(type_at(types, name)) == type_at(there, name) for name in sources)
-    return state.is_unwritten and is_ours and is_partitioned_alike and _compare(spec, state).is_shaping
+    is_partitioned_alike = all(
+        stored_type(type_at(types, name)) == type_at(there, name) for name in sources
+    )
+    return (
+        state.is_unwritten
+        and is_ours
+        and is_partitioned_alike
+        and _compare(spec, state).is_shaping
+    )
 
 
 def check_mergeable(model: str, state: TableState) -> None:
-    """Raise `RunError` (`partition-lost`) where Iceberg can merge into the table no more."""
+    """Raise `RunError` (`partition-lost`) where Iceberg can merge into the table no
+    more."""
     if not state.lost_partitions:
         return
     raise RunError.of(
@@ -120,38 +160,56 @@ def create_namespace(table: TableName) -> Step:
 def create_table(spec: TableSpec) -> Step:
     """Make a table."""
     shape = [_count(len(spec.columns), "column")]
-    shape += [f"partitioned by {_partitions(spec.partition_by)}"] if spec.partition_by else []
+    shape += (
+        [f"partitioned by {_partitions(spec.partition_by)}"]
+        if spec.partition_by
+        else []
+    )
     shape += [f"ordered by {_order(spec.order_by)}"] if spec.order_by else []
-    return Step(f"create table {spec.name} ({', '.join(shape)})", sql.create_table(spec))
+    return Step(
+        f"create table {spec.name} ({', '.join(shape)})", sql.create_table(spec)
+    )
 
 
 def replace_table(spec: TableSpec) -> Step:
     """Make a table anew in which no row has ever stood."""
-    return Step(f"make table {spec.name} anew: no row has ever stood in it", sql.create_table(spec, "OR REPLACE"))
+    return Step(
+        f"make table {spec.name} anew: no row has ever stood in it",
+        sql.create_table(spec, "OR REPLACE"),
+    )
 
 
 def adopt_table(state: TableState, properties: Mapping[str, str]) -> Step:
-    """Take over a table that somebody else made, and set the properties that a table of lakesql's needs."""
+    """Take over a table that somebody else made, and set the properties that a table of
+    lakesql's needs."""
     sets = f" (sets {_assignments(properties)})" if properties else ""
     done = set_properties(state.name, properties).statements if properties else ()
-    return Step(f"take over table {state.name}, {_by_whom(state)}{sets}", done, is_takeover=True)
+    return Step(
+        f"take over table {state.name}, {_by_whom(state)}{sets}", done, is_takeover=True
+    )
 
 
 def add_columns(table: TableName, columns: tuple[TableColumn, ...]) -> Step:
     """Add columns, at the end; rows that are there have NULL in them."""
     added = ", ".join(f"{column.name} {column.type}" for column in columns)
     text = f"add {_count(len(columns), 'column')} to {table}, NULL in the rows that are there: {added}"
-    return _alter(text, table, f"ADD COLUMNS ({', '.join(map(sql.column_text, columns))})")
+    return _alter(
+        text, table, f"ADD COLUMNS ({', '.join(map(sql.column_text, columns))})"
+    )
 
 
 def drop_column(table: TableName, column: str) -> Step:
     """Drop a column that the SELECT has no longer."""
-    return _alter(f"drop column {column} of {table}", table, f"DROP COLUMN {identifier(column)}")
+    return _alter(
+        f"drop column {column} of {table}", table, f"DROP COLUMN {identifier(column)}"
+    )
 
 
 def keep_column(table: TableName, column: str, because: str) -> Step:
     """Leave a column that the SELECT has no longer, as the table cannot do without."""
-    return Step(f"keep column {column} of {table}, NULL in new rows: the table {because}", ())
+    return Step(
+        f"keep column {column} of {table}, NULL in new rows: the table {because}", ()
+    )
 
 
 def widen_column(table: TableName, column: str, old: str, new: str) -> Step:
@@ -165,25 +223,52 @@ def grow_column(table: TableName, growth: Growth) -> Step:
     path, kind = ".".join(growth.path), growth.type.text
     written = ".".join(map(identifier, growth.path))
     if growth.is_added:
-        return _alter(f"add field {path} {kind} to {table}", table, f"ADD COLUMNS ({written} {kind})")
-    return _alter(f"widen field {path} of {table} to {kind}", table, f"ALTER COLUMN {written} TYPE {kind}")
+        return _alter(
+            f"add field {path} {kind} to {table}",
+            table,
+            f"ADD COLUMNS ({written} {kind})",
+        )
+    return _alter(
+        f"widen field {path} of {table} to {kind}",
+        table,
+        f"ALTER COLUMN {written} TYPE {kind}",
+    )
 
 
-def change_partitions(table: TableName, dropped: tuple[PartitionField, ...], added: tuple[PartitionField, ...]) -> Step:
-    """Partition what is written from now on in another way; files that are there stay as they are."""
+def change_partitions(
+    table: TableName,
+    dropped: tuple[PartitionField, ...],
+    added: tuple[PartitionField, ...],
+) -> Step:
+    """Partition what is written from now on in another way; files that are there stay
+    as they are."""
     drops = (f"DROP PARTITION FIELD {sql.partition_text(field)}" for field in dropped)
     adds = (f"ADD PARTITION FIELD {sql.partition_text(field)}" for field in added)
-    return _alter(f"partition {table} from now on {_partition_change(dropped, added)}", table, *drops, *adds)
+    return _alter(
+        f"partition {table} from now on {_partition_change(dropped, added)}",
+        table,
+        *drops,
+        *adds,
+    )
 
 
 def set_order(table: TableName, order_by: tuple[SortField, ...]) -> Step:
-    """Order what is written from now on in another way; files that are there stay as they are."""
-    return _alter(f"order {table} from now on by {_order(order_by)}", table, sql.order_text(order_by))
+    """Order what is written from now on in another way; files that are there stay as
+    they are."""
+    return _alter(
+        f"order {table} from now on by {_order(order_by)}",
+        table,
+        sql.order_text(order_by),
+    )
 
 
 def set_properties(table: TableName, properties: Mapping[str, str]) -> Step:
     """Set table properties."""
-    return _alter(f"set {_assignments(properties)} on {table}", table, f"SET {sql.properties_text(properties)}")
+    return _alter(
+        f"set {_assignments(properties)} on {table}",
+        table,
+        f"SET {sql.properties_text(properties)}",
+    )
 
 
 def _alter(text: str, table: TableName, *changes: str) -> Step:
@@ -197,13 +282,15 @@ class _RetypedStep:
 
     @property
     def growth(self) -> tuple[Growth, ...]:
-        """What makes the column hold the new type's values; nothing where Iceberg cannot."""
+        """What makes the column hold the new type's values; nothing where Iceberg
+        cannot."""
         return _growth(self.column.name, self.column.type, self.new) or ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """Where the spec and the table differ. `lost` columns stand in the table alone; no `order_by` means no change."""
+    """Where the spec and the table differ. `lost` columns stand in the table alone; no
+    `order_by` means no change."""
 
     added: tuple[TableColumn, ...]
     lost: tuple[StateColumn, ...]
@@ -216,7 +303,11 @@ class _Changes:
 
     def partitioning(self, state: TableState) -> set[str]:
         """The columns by which the table is partitioned afterwards, in lower case."""
-        return {_root(field.column) for field in state.partition_by if _folded(field) not in self.unpartitioned}
+        return {
+            _root(field.column)
+            for field in state.partition_by
+            if _folded(field) not in self.unpartitioned
+        }
 
     @property
     def is_shaping(self) -> bool:
@@ -231,12 +322,14 @@ def _compare(spec: TableSpec, state: TableState) -> _Changes:
     retyped = [
         _RetypedStep(there[key], new)
         for key, column in wanted.items()
-        if key in there and not _holds(there[key].type, new := stored_type(column.type or ""))
+        if key in there
+        and not _holds(there[key].type, new := stored_type(column.type or ""))
     ]
     old_fields = {_folded(field): field for field in state.partition_by}
     here, made = (_row_type(columns) for columns in (state.columns, spec.columns))
     new_fields = {
-        _folded(field): replace(field, column=_spelled(field.column, here, made)) for field in spec.partition_by
+        _folded(field): replace(field, column=_spelled(field.column, here, made))
+        for field in spec.partition_by
     }
     is_ordered = [*map(_folded, spec.order_by)] == [*map(_folded, state.order_by)]
     return _Changes(
@@ -244,26 +337,42 @@ def _compare(spec: TableSpec, state: TableState) -> _Changes:
         lost=tuple(column for key, column in there.items() if key not in wanted),
         widened=tuple(change for change in retyped if change.growth),
         clashing=tuple(change for change in retyped if not change.growth),
-        unpartitioned=tuple(field for key, field in old_fields.items() if new_fields and key not in new_fields),
-        partitioned=tuple(field for key, field in new_fields.items() if key not in old_fields),
+        unpartitioned=tuple(
+            field
+            for key, field in old_fields.items()
+            if new_fields and key not in new_fields
+        ),
+        partitioned=tuple(
+            field for key, field in new_fields.items() if key not in old_fields
+        ),
         order_by=() if is_ordered else spec.order_by,
-        properties={key: value for key, value in spec.properties.items() if not _is_set(key, value, state.properties)},
+        properties={
+            key: value
+            for key, value in spec.properties.items()
+            if not _is_set(key, value, state.properties)
+        },
     )
 
 
 def _holds(wide: str, narrow: str) -> bool:
     """Whether a column of type `wide` takes every value of type `narrow`."""
-    return wide.lower() == narrow.lower() or narrow == "void" or _growth("", wide, narrow) == ()
+    return (
+        wide.lower() == narrow.lower()
+        or narrow == "void"
+        or _growth("", wide, narrow) == ()
+    )
 
 
 def _growth(column: str, old: str, new: str) -> tuple[Growth, ...] | None:
-    """What turns a column of type `old` into one that takes `new`; None where Iceberg cannot."""
+    """What turns a column of type `old` into one that takes `new`; None where Iceberg
+    cannot."""
     before, after = parse_type(old), parse_type(new)
     return find_growth(before, after, (column,)) if before and after else None
 
 
 def _lost_fields(change: _RetypedStep) -> tuple[str, ...]:
-    """The fields in a column of the table that the model's column lacks, by their paths."""
+    """The fields in a column of the table that the model's column lacks, by their
+    paths."""
     old, new = parse_type(change.column.type), parse_type(change.new)
     lost = find_lost(old, new, (change.column.name,)) if old and new else ()
     return tuple(map(".".join, lost))
@@ -282,14 +391,18 @@ def _root(path: str) -> str:
 
 
 def _row_type(columns: Sequence[TableColumn] | Sequence[StateColumn]) -> str:
-    fields = (f"{identifier(column.name)}: {column.type or 'void'}" for column in columns)
+    fields = (
+        f"{identifier(column.name)}: {column.type or 'void'}" for column in columns
+    )
     return f"struct<{', '.join(fields)}>"
 
 
 def _spelled(path: str, table: str, wanted: str) -> str:
-    """The path to a field as a table's struct has it that takes the rows of another: an ALTER finds no other spelling.
+    """The path to a field as a table's struct has it that takes the rows of another: an
+    ALTER finds no other spelling.
 
-    `table` and `wanted` are the struct's types; where the table has no such field yet, it gets the other's.
+    `table` and `wanted` are the struct's types; where the table has no such field yet,
+    it gets the other's.
     """
     kinds, spelled = [parse_type(table), parse_type(wanted)], []
     for name in path.split("."):
@@ -304,7 +417,11 @@ def _folded(field: F) -> F:
 
 
 def _problems(
-    model: str, changes: _Changes, policy: SchemaChange, state: TableState, read: Mapping[str, tuple[str, ...]]
+    model: str,
+    changes: _Changes,
+    policy: SchemaChange,
+    state: TableState,
+    read: Mapping[str, tuple[str, ...]],
 ) -> Iterator[Problem]:
     if policy == "fail":
         if differences := _differences(changes):
@@ -333,7 +450,9 @@ def _problems(
         )
     for change in changes.widened if policy == "ignore" else ():
         name, old = change.column.name, change.column.type
-        new_fields = [".".join(growth.path) for growth in change.growth if growth.is_added]
+        new_fields = [
+            ".".join(growth.path) for growth in change.growth if growth.is_added
+        ]
         yield Problem(
             "type-change",
             f"Column '{name}' of model '{model}' is {change.new}, and in table {state.name} it is {old}, which holds "
@@ -345,14 +464,22 @@ def _problems(
         )
     partitioning = changes.partitioning(state)
     for column in changes.lost:
-        is_partitioning = policy == "sync_all_columns" and column.name.lower() in partitioning
+        is_partitioning = (
+            policy == "sync_all_columns" and column.name.lower() in partitioning
+        )
         if column.required or is_partitioning:
-            reason = "it takes no NULL" if column.required else "it is partitioned by it"
+            reason = (
+                "it takes no NULL" if column.required else "it is partitioned by it"
+            )
             yield Problem(
                 "column-required",
                 f"Model '{model}' has no column '{column.name}', and table {state.name} cannot do without: {reason}.",
             )
-    if policy == "sync_all_columns" and changes.lost and _is_foreign(model, changes, state):
+    if (
+        policy == "sync_all_columns"
+        and changes.lost
+        and _is_foreign(model, changes, state)
+    ):
         yield Problem(
             "schema-change",
             f"Table {state.name}, {_by_whom(state)}, would lose what model '{model}' does not select: "
@@ -368,12 +495,14 @@ def _problems(
 
 
 def _is_merging(versions: Versions) -> bool:
-    """Whether versions become one that differ in a column which goes: those of a key are made anew, of all columns."""
+    """Whether versions become one that differ in a column which goes: those of a key
+    are made anew, of all columns."""
     return not versions.tracked and not versions.are_final
 
 
 def _merging(model: str, changes: _Changes, state: TableState) -> Iterator[Problem]:
-    """Columns that the SELECT lacks of a table whose versions are told apart by all of them."""
+    """Columns that the SELECT lacks of a table whose versions are told apart by all of
+    them."""
     for column in changes.lost:
         yield Problem(
             "schema-change",
@@ -385,8 +514,11 @@ def _merging(model: str, changes: _Changes, state: TableState) -> Iterator[Probl
         )
 
 
-def _unversioned(model: str, spec: TableSpec, changes: _Changes, state: TableState) -> Iterator[Problem]:
-    """Columns that say of each version when it is valid, and that those in the table would lack."""
+def _unversioned(
+    model: str, spec: TableSpec, changes: _Changes, state: TableState
+) -> Iterator[Problem]:
+    """Columns that say of each version when it is valid, and that those in the table
+    would lack."""
     lacking = {column.name for column in changes.added}
     for option, name in spec.added.items():
         if name in lacking:
@@ -410,20 +542,37 @@ def _differences(changes: _Changes) -> list[str]:
     fields = changes.unpartitioned or changes.partitioned
     return [
         *(f"{column.name} {column.type} is new" for column in changes.added),
-        *(f"{column.name} {column.type} is in the table alone" for column in changes.lost),
+        *(
+            f"{column.name} {column.type} is in the table alone"
+            for column in changes.lost
+        ),
         *(
             f"{change.column.name} is {change.new}, in the table {change.column.type}"
             for change in (*changes.widened, *changes.clashing)
         ),
-        *([f"partitions: {_partition_change(changes.unpartitioned, changes.partitioned)}"] if fields else []),
+        *(
+            [
+                f"partitions: {_partition_change(changes.unpartitioned, changes.partitioned)}"
+            ]
+            if fields
+            else []
+        ),
     ]
 
 
-def _lacking(model: str, changes: _Changes, table: TableName, read: Mapping[str, tuple[str, ...]]) -> Iterator[Problem]:
-    """Columns that do not land, and that an option needs; each is told once: keys are the default order too."""
+def _lacking(
+    model: str, changes: _Changes, table: TableName, read: Mapping[str, tuple[str, ...]]
+) -> Iterator[Problem]:
+    """Columns that do not land, and that an option needs; each is told once: keys are
+    the default order too."""
     added = {column.name.lower(): column.name for column in changes.added}
-    for option, columns in {**read, "order_by": tuple(field.column for field in changes.order_by)}.items():
-        for name in filter(None, (added.pop(column.lower(), None) for column in columns)):
+    for option, columns in {
+        **read,
+        "order_by": tuple(field.column for field in changes.order_by),
+    }.items():
+        for name in filter(
+            None, (added.pop(column.lower(), None) for column in columns)
+        ):
             yield Problem(
                 "schema-change",
                 f"Table {table} has no column '{name}', which {option} of model '{model}' needs.",
@@ -432,14 +581,20 @@ def _lacking(model: str, changes: _Changes, table: TableName, read: Mapping[str,
             )
 
 
-def _unstorable(model: str, columns: tuple[TableColumn, ...], version: int) -> Iterator[Problem]:
+def _unstorable(
+    model: str, columns: tuple[TableColumn, ...], version: int
+) -> Iterator[Problem]:
     for column in columns:
         if part := find_unstorable(column.type or "", version):
             what = f"Column '{column.name}' of model '{model}' is of a type that no table can hold."
-            yield Problem("unstorable-type", what, *say_unstorable(column.type or "", part))
+            yield Problem(
+                "unstorable-type", what, *say_unstorable(column.type or "", part)
+            )
 
 
-def _evolve(model: str, changes: _Changes, policy: SchemaChange, state: TableState) -> Iterator[Step]:
+def _evolve(
+    model: str, changes: _Changes, policy: SchemaChange, state: TableState
+) -> Iterator[Step]:
     table = state.name
     if _is_foreign(model, changes, state):
         yield adopt_table(state, changes.properties)
@@ -451,7 +606,9 @@ def _evolve(model: str, changes: _Changes, policy: SchemaChange, state: TableSta
         for change in changes.widened:
             for growth in change.growth:
                 if len(growth.path) == 1:
-                    yield widen_column(table, change.column.name, change.column.type, change.new)
+                    yield widen_column(
+                        table, change.column.name, change.column.type, change.new
+                    )
                 else:
                     yield grow_column(table, growth)
         if changes.unpartitioned or changes.partitioned:
@@ -462,10 +619,16 @@ def _evolve(model: str, changes: _Changes, policy: SchemaChange, state: TableSta
         # Last: a column by which the table was ordered until now can be dropped now.
         was_partitioned_by = {_root(name) for name in state.was_partitioned_by}
         was_partitioned_by |= {_root(field.column) for field in changes.unpartitioned}
-        ordering = {field.column.lower() for field in changes.order_by or state.order_by}
+        ordering = {
+            field.column.lower() for field in changes.order_by or state.order_by
+        }
         for column in changes.lost:
             if column.name.lower() in was_partitioned_by:
-                yield keep_column(table, column.name, "was partitioned by it, and Iceberg cannot merge without it")
+                yield keep_column(
+                    table,
+                    column.name,
+                    "was partitioned by it, and Iceberg cannot merge without it",
+                )
             elif column.name.lower() in ordering:
                 yield keep_column(table, column.name, "is ordered by it")
             else:
@@ -475,12 +638,15 @@ def _evolve(model: str, changes: _Changes, policy: SchemaChange, state: TableSta
 def _is_foreign(model: str, changes: _Changes, state: TableState) -> bool:
     """Whether somebody else made or wrote the table.
 
-    A table that no batch has reached yet, or a dead-letter table, has no ledger entry: it is known by the properties
-    that lakesql gives every table, which a table that was taken over has too from then on.
+    A table that no batch has reached yet, or a dead-letter table, has no ledger entry:
+    it is known by the properties that lakesql gives every table, which a table that was
+    taken over has too from then on.
     """
     if model in state.ledger_models:
         return False
-    return bool(state.ledger_models) or any(key in sql.MARKS for key in changes.properties)
+    return bool(state.ledger_models) or any(
+        key in sql.MARKS for key in changes.properties
+    )
 
 
 def _by_whom(state: TableState) -> str:
@@ -496,7 +662,9 @@ def _partitions(fields: tuple[PartitionField, ...]) -> str:
     return ", ".join(sql.partition_text(field).replace("`", "") for field in fields)
 
 
-def _partition_change(dropped: tuple[PartitionField, ...], added: tuple[PartitionField, ...]) -> str:
+def _partition_change(
+    dropped: tuple[PartitionField, ...], added: tuple[PartitionField, ...]
+) -> str:
     parts = [f"by {_partitions(added)}"] if added else []
     parts += [f"no longer by {_partitions(dropped)}"] if dropped else []
     return ", ".join(parts)

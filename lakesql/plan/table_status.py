@@ -1,4 +1,5 @@
-"""What is known of a model's table: how it is, that it is not there yet, or why it cannot be read."""
+"""What is known of a model's table: how it is, that it is not there yet, or why it
+cannot be read."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ Health = Word | Literal["missing", "unreadable", "unreachable"]
 
 @dataclass(frozen=True, slots=True)
 class InputLag:
-    """How far a table is behind one of those that it is made of: commits of that one which it does not have, and since
-    when the first of them is there, in milliseconds. Of one that cannot be compared with it, both are None."""
+    """How far a table is behind one of those that it is made of: commits of that one
+    which it does not have, and since when the first of them is there, in milliseconds.
+    Of one that cannot be compared with it, both are None."""
 
     name: str
     commits: int | None
@@ -27,8 +29,9 @@ class InputLag:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A table that was read: its facts, its figures at that moment, what of them is not well, the worst first, the
-    maintenance of it that is due and waits, and how far it is behind the tables that it is made of."""
+    """A table that was read: its facts, its figures at that moment, what of them is not
+    well, the worst first, the maintenance of it that is due and waits, and how far it
+    is behind the tables that it is made of."""
 
     facts: TableFacts
     figures: Figures
@@ -65,7 +68,9 @@ class TableStatus:
             case MissingTable():
                 return "missing"
             case Unknown(problems=problems):
-                is_read = any(problem.condition == "table-unreadable" for problem in problems)
+                is_read = any(
+                    problem.condition == "table-unreadable" for problem in problems
+                )
                 return "unreadable" if is_read else "unreachable"
             case _:
                 assert_never(self.state)

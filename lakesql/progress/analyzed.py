@@ -1,4 +1,5 @@
-"""What Spark's analyzer has found nothing against, kept in a checkpoint: a run with nothing to read need not ask."""
+"""What Spark's analyzer has found nothing against, kept in a checkpoint: a run with
+nothing to read need not ask."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ ANALYZED_FILE = "analyzed.json"
 
 @dataclass(frozen=True, slots=True)
 class Analyzed:
-    """A SELECT whose rows its table can take, by a digest of all that decides it; and the shapes of the tables that it
-    reads and writes, by their names, as they were then."""
+    """A SELECT whose rows its table can take, by a digest of all that decides it; and
+    the shapes of the tables that it reads and writes, by their names, as they were
+    then."""
 
     select: str
     shapes: Mapping[str, str]
@@ -50,8 +52,9 @@ def keep_analyzed(files: WritableFiles, analyzed: Analyzed) -> None:
 
 
 def shape_of(metadata: Mapping[str, Any]) -> str:
-    """What tells tables apart that take other rows: a digest of a table's metadata without its snapshots, and without
-    the properties that commits and maintenance keep there."""
+    """What tells tables apart that take other rows: a digest of a table's metadata
+    without its snapshots, and without the properties that commits and maintenance keep
+    there."""
     shape = {key: value for key, value in metadata.items() if key not in _OF_SNAPSHOTS}
     found = dict(metadata.get("properties") or {})
     properties = {key: value for key, value in found.items() if key not in _OF_COMMITS}

@@ -1,11 +1,13 @@
-"""Where a model's query continues: its checkpoint and its table's ledger, compared before anything is written. Pure.
+"""Where a model's query continues: its checkpoint and its table's ledger, compared
+before anything is written. Pure.
 
-A query may continue only where the two agree. Where they do not, somebody has rolled a table back, lost, copied or
-restored a checkpoint, or changed what the checkpoint was made for: each has a condition that names both sides and the
-command that fixes it. A checkpoint that is gone is made again from the ledger, which needs no command.
+A query may continue only where the two agree. Where they do not, somebody has rolled a
+table back, lost, copied or restored a checkpoint, or changed what the checkpoint was
+made for: each has a condition that names both sides and the command that fixes it. A
+checkpoint that is gone is made again from the ledger, which needs no command.
 
-What is compared is in `state.py`. Where a decision reads on from topics of Kafka, `topics.py` checks them. Where an
-operator says where to go on, `start.py` decides.
+What is compared is in `state.py`. Where a decision reads on from topics of Kafka,
+`topics.py` checks them. Where an operator says where to go on, `start.py` decides.
 """
 
 from __future__ import annotations
@@ -27,14 +29,28 @@ from lakesql.progress.advice import (
     say_entry,
 )
 from lakesql.progress.position import rebuilt_starts
-from lakesql.progress.state import Checkpoint, Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
-from lakesql.progress.topics import check_snapshots, check_topics, check_upstream, find_cut
+from lakesql.progress.state import (
+    Checkpoint,
+    Decision,
+    Fresh,
+    ProgressState,
+    Resume,
+    StartFrom,
+    newest_batch,
+)
+from lakesql.progress.topics import (
+    check_snapshots,
+    check_topics,
+    check_upstream,
+    find_cut,
+)
 from lakesql.select.same_state import is_same_state
 from lakesql.source.kinds import SOURCES
 from lakesql.source.stream_state import Position, Positions, spark_position
 
 RETAINED = 100
-"""How many of the newest batches Spark keeps the files of; older ones may go in any order."""
+"""How many of the newest batches Spark keeps the files of; older ones may go in any
+order."""
 
 
 class OtherStreamsError(RunError):
@@ -42,7 +58,8 @@ class OtherStreamsError(RunError):
 
 
 class OtherKindError(RunError):
-    """A stream is read from another kind of source, in which its position is no place. `reads` says from which."""
+    """A stream is read from another kind of source, in which its position is no place.
+    `reads` says from which."""
 
     def __init__(self, problem: Problem, reads: str) -> None:
         super().__init__([problem])
@@ -50,7 +67,8 @@ class OtherKindError(RunError):
 
 
 def decide(state: ProgressState) -> Decision:
-    """Where the query continues. Raises `RunError` where the checkpoint and the ledger do not agree."""
+    """Where the query continues. Raises `RunError` where the checkpoint and the ledger
+    do not agree."""
     decision = compare_progress(state)
     check_upstream(state, decision)
     check_snapshots(state, decision)
@@ -61,7 +79,8 @@ def decide(state: ProgressState) -> Decision:
 
 
 def compare_progress(state: ProgressState) -> Decision:
-    """Where the query continues by its checkpoint and the ledger alone: of its sources only the kinds are looked at.
+    """Where the query continues by its checkpoint and the ledger alone: of its sources
+    only the kinds are looked at.
 
     Raises as `decide` does, but for what their topics and tables hold.
     """
@@ -76,13 +95,21 @@ def _begin(state: ProgressState) -> Fresh | StartFrom:
     _check_writer(state)
     starts = rebuilt_starts(state.sources)
     tables = ", ".join(starts)
-    return StartFrom(starts, None, f"begins with the rows that a rebuild gave {tables}") if starts else Fresh()
+    return (
+        StartFrom(starts, None, f"begins with the rows that a rebuild gave {tables}")
+        if starts
+        else Fresh()
+    )
 
 
 def _check_writer(state: ProgressState) -> None:
-    """Raise where another model has written the rows of the table, beside which this one would put those of its streams
-    from their start."""
-    writer = state.written.model.removesuffix(REPLAY_SUFFIX) if state.written else state.owner
+    """Raise where another model has written the rows of the table, beside which this
+    one would put those of its streams from their start."""
+    writer = (
+        state.written.model.removesuffix(REPLAY_SUFFIX)
+        if state.written
+        else state.owner
+    )
     if writer == state.owner or not state.would_duplicate or state.is_companion:
         return
     raise RunError.of(
@@ -96,9 +123,11 @@ def _check_writer(state: ProgressState) -> None:
 
 
 def _begins_late(state: ProgressState, cut: Sequence[str]) -> RunError:
-    """The refusal of a stream of a table that would begin behind rows of it that nobody can read any more.
+    """The refusal of a stream of a table that would begin behind rows of it that nobody
+    can read any more.
 
-    Iceberg's stream begins with the oldest snapshot that is there, and gives the rows that were added since.
+    Iceberg's stream begins with the oldest snapshot that is there, and gives the rows
+    that were added since.
     """
     return RunError.of(
         "upstream-expired",
@@ -110,7 +139,8 @@ def _begins_late(state: ProgressState, cut: Sequence[str]) -> RunError:
 
 
 def decide_all(queries: Sequence[ProgressState]) -> list[Decision]:
-    """Where each of a model's queries goes on. A loss that is accepted may be any one's."""
+    """Where each of a model's queries goes on. A loss that is accepted may be any
+    one's."""
     decisions: list[Decision] = []
     unlost: list[RunError] = []
     for state in queries:
@@ -127,10 +157,15 @@ def decide_all(queries: Sequence[ProgressState]) -> list[Decision]:
 
 
 def check_rebuilt(state: ProgressState, known: str, query: str) -> None:
-    """Raise where somebody has rebuilt the table from another SELECT than `query`, which has run it from the checkpoint
-    `known` until now."""
+    """Raise where somebody has rebuilt the table from another SELECT than `query`,
+    which has run it from the checkpoint `known` until now."""
     entry = state.entry
-    if known and entry is not None and entry.checkpoint != known and entry.query != query:
+    if (
+        known
+        and entry is not None
+        and entry.checkpoint != known
+        and entry.query != query
+    ):
         raise RunError.of(
             "table-rebuilt",
             f"Table {state.table} has been rebuilt from another version of model '{state.model}' than this run has.",
@@ -139,15 +174,20 @@ def check_rebuilt(state: ProgressState, known: str, query: str) -> None:
 
 
 def check_identity(state: ProgressState) -> None:
-    """How the table's rows were told apart when they were written against how they are now, whichever model wrote them.
+    """How the table's rows were told apart when they were written against how they are
+    now, whichever model wrote them.
 
-    A table without a row follows its model, and an entry that does not say is not compared. A companion's table has two
-    writers, and nothing tells dead letters apart.
+    A table without a row follows its model, and an entry that does not say is not
+    compared. A companion's table has two writers, and nothing tells dead letters apart.
     """
     entry = state.written or state.entry
     if entry is None or not entry.mode or not state.has_rows or state.is_companion:
         return
-    by = f" by model '{entry.model}'" if entry.model.removesuffix(REPLAY_SUFFIX) != state.owner else ""
+    by = (
+        f" by model '{entry.model}'"
+        if entry.model.removesuffix(REPLAY_SUFFIX) != state.owner
+        else ""
+    )
     found = find_break(entry.written_as, state.written_as, state.table, by)
     if found is not None:
         raise RunError.of(
@@ -168,7 +208,11 @@ def _has_never_run(state: ProgressState, checkpoint: Checkpoint) -> bool:
     origin, entry = checkpoint.origin, state.entry
     if entry is not None and entry.checkpoint == checkpoint.id:
         return False
-    return origin is None or origin.follows != newest_batch(entry) or origin.table_id not in ("", state.table_id)
+    return (
+        origin is None
+        or origin.follows != newest_batch(entry)
+        or origin.table_id not in ("", state.table_id)
+    )
 
 
 def _resume(state: ProgressState, checkpoint: Checkpoint) -> Resume:
@@ -181,7 +225,11 @@ def _resume(state: ProgressState, checkpoint: Checkpoint) -> Resume:
             fix=fix_by_rewind(state),
         )
     _check_files(state, checkpoint)
-    if origin is not None and origin.table_id not in ("", state.table_id) and not state.is_companion:
+    if (
+        origin is not None
+        and origin.table_id not in ("", state.table_id)
+        and not state.is_companion
+    ):
         raise RunError.of(
             "table-recreated",
             f"Table {state.table} {_has_id(state.table_id)}; the checkpoint at {state.folder} has filled a table with "
@@ -214,7 +262,9 @@ def _damages(checkpoint: Checkpoint) -> Iterator[str]:
     if planned - committed not in (0, 1):
         yield f"{_ends('offsets/', planned)} and {_ends('commits/', committed)}, which lie one batch apart at most"
     oldest = max(0, min(checkpoint.planned, default=0), planned - RETAINED + 1)
-    missing = [number for number in range(oldest, planned) if number not in checkpoint.planned]
+    missing = [
+        number for number in range(oldest, planned) if number not in checkpoint.planned
+    ]
     if missing or (planned > 0 and planned - 1 not in checkpoint.planned):
         yield f"offsets/{missing[0] if missing else planned - 1} is missing"
 
@@ -264,7 +314,9 @@ def _check_order(state: ProgressState, checkpoint: Checkpoint, last: int) -> Non
         )
     planned = checkpoint.positions.get(last)
     if state.entry is not None and last >= 0 and planned is not None:
-        written = tuple(spark_position(position) for position in state.entry.positions.values())
+        written = tuple(
+            spark_position(position) for position in state.entry.positions.values()
+        )
         if written != planned:
             raise RunError.of(
                 "checkpoint-inconsistent",
@@ -273,7 +325,9 @@ def _check_order(state: ProgressState, checkpoint: Checkpoint, last: int) -> Non
                 why=f"The checkpoint says {_short(planned)}, the table {_short(written)}.",
                 fix=fix_by_rewind(state),
             )
-    has_rows = done > last and not (origin and origin.empty_after == last and origin.empty_through >= done)
+    has_rows = done > last and not (
+        origin and origin.empty_after == last and origin.empty_through >= done
+    )
     if has_rows and not state.is_companion:
         if state.entry is None:
             raise _without_ledger(state, checkpoint)
@@ -329,7 +383,8 @@ def _check_moved(state: ProgressState) -> None:
 
 def _check_streams(state: ProgressState, before: tuple[str, ...]) -> None:
     now = tuple(source.name for source in state.sources)
-    if before == now or any(name.isdigit() for name in before):  # a query that Spark reads its streams in twice
+    # a query that Spark reads its streams in twice
+    if before == now or any(name.isdigit() for name in before):
         return
     raise OtherStreamsError.of(
         "streams-changed",
@@ -375,7 +430,9 @@ def _start_from_ledger(state: ProgressState, entry: Entry) -> StartFrom:
     _check_streams(state, tuple(entry.positions))
     _check_kinds(state, entry.positions)
     lacking = [
-        source for source in state.sources if not SOURCES[source.kind].can_start_from(entry.positions.get(source.name))
+        source
+        for source in state.sources
+        if not SOURCES[source.kind].can_start_from(entry.positions.get(source.name))
     ]
     if lacking:
         raise RunError.of(
@@ -388,7 +445,9 @@ def _start_from_ledger(state: ProgressState, entry: Entry) -> StartFrom:
             else f"Put the checkpoint back if there is a copy, or read again what is newer than a time. "
             f"{fix_by_time(state)}. {fix_by_refill(state)}",
         )
-    return StartFrom(entry.positions, newest_batch(entry), because, accepted=state.accepted)
+    return StartFrom(
+        entry.positions, newest_batch(entry), because, accepted=state.accepted
+    )
 
 
 # --- words of the refusals

@@ -1,4 +1,5 @@
-"""Who holds a lease, as the files of its folder say: read by whatever reaches them, without Spark."""
+"""Who holds a lease, as the files of its folder say: read by whatever reaches them,
+without Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from pathlib import Path
 from lakesql.source.seen_files import StoredFiles
 
 RENAMING = "renaming"
-"""The file in it of a model that is being renamed, or whose rename broke off: nobody else may have the lease then."""
+"""The file in it of a model that is being renamed, or whose rename broke off: nobody
+else may have the lease then."""
 
 WANTED = "wanted"
 """The file in a lease's folder by which somebody asks the holder for the lease."""
@@ -18,7 +20,8 @@ WANTED = "wanted"
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of this or another machine: its number, and when it was started, in the kernel's ticks."""
+    """A process of this or another machine: its number, and when it was started, in the
+    kernel's ticks."""
 
     id: int
     started: str
@@ -30,13 +33,15 @@ class Process:
 
     @property
     def is_there(self) -> bool:
-        """Whether it still runs, on this machine. One whose start is unknown is not known to."""
+        """Whether it still runs, on this machine. One whose start is unknown is not
+        known to."""
         return self.started != "" and started(self.id) == self.started
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a lease. `machine` tells processes apart that have one number on two machines, or in two containers.
+    """Who holds a lease. `machine` tells processes apart that have one number on two
+    machines, or in two containers.
 
     `beat` counts renewals; `is_released`: it was given back.
     """
@@ -50,11 +55,14 @@ class Holder:
     is_released: bool = False
 
     def __str__(self) -> str:
-        return f"process {self.processes[0].id if self.processes else '?'} on {self.host}"
+        return (
+            f"process {self.processes[0].id if self.processes else '?'} on {self.host}"
+        )
 
 
 def started(process: int) -> str:
-    """When a process of this machine was started, in the kernel's ticks; '' where it has ended, waited for or not."""
+    """When a process of this machine was started, in the kernel's ticks; '' where it
+    has ended, waited for or not."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -63,7 +71,8 @@ def started(process: int) -> str:
 
 
 def is_dead(holder: Holder, me: Holder) -> bool:
-    """Whether all processes of the holder are known to have ended. One whose start is unknown may live."""
+    """Whether all processes of the holder are known to have ended. One whose start is
+    unknown may live."""
     if not holder.machine or holder.machine != me.machine or not holder.processes:
         return False
     return all(process.started and not process.is_there for process in holder.processes)
@@ -83,20 +92,33 @@ def read_holder(files: StoredFiles, number: int) -> Holder | None:
     """The holder that a file names; None while it is being written."""
     try:
         found = json.loads(files.read(str(number)) or "")
-        return Holder(**{**found, "processes": tuple(Process(**process) for process in found["processes"])})
+        return Holder(
+            **{
+                **found,
+                "processes": tuple(
+                    Process(**process) for process in found["processes"]
+                ),
+            }
+        )
     except (ValueError, TypeError, KeyError):
         return None
 
 
 def is_released(files: StoredFiles) -> bool:
-    """Whether the last holder has given the lease back, and nobody has asked for it or is renaming the model."""
+    """Whether the last holder has given the lease back, and nobody has asked for it or
+    is renaming the model."""
     holder, names = read_holder(files, newest_holder(files)), files.names()
-    return holder is not None and holder.is_released and not {WANTED, RENAMING} & set(names)
+    return (
+        holder is not None
+        and holder.is_released
+        and not {WANTED, RENAMING} & set(names)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Renaming:
-    """A rename that is not done: of which model, to which name, and how its table was called, with its catalog."""
+    """A rename that is not done: of which model, to which name, and how its table was
+    called, with its catalog."""
 
     old: str
     new: str
@@ -109,6 +131,7 @@ class Renaming:
 
 
 def read_renaming(files: StoredFiles) -> Renaming | None:
-    """The rename of the model of a lease's folder that is not done; None where there is none."""
+    """The rename of the model of a lease's folder that is not done; None where there is
+    none."""
     text = files.read(RENAMING)
     return Renaming(**json.loads(text)) if text else None

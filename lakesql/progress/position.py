@@ -22,18 +22,23 @@ def topic_ids(sources: Iterable[SourceState]) -> dict[str, str]:
 
 
 def rebuilt_starts(sources: Iterable[SourceState]) -> dict[str, Position]:
-    """Where the streams begin that are tables which were rebuilt: what they held before was removed since."""
-    starts = {source.name: SOURCES[source.kind].rebuilt_start(source) for source in sources}
+    """Where the streams begin that are tables which were rebuilt: what they held before
+    was removed since."""
+    starts = {
+        source.name: SOURCES[source.kind].rebuilt_start(source) for source in sources
+    }
     return {name: start for name, start in starts.items() if start is not None}
 
 
 def first_positions(sources: Iterable[SourceState]) -> dict[str, Position]:
-    """The first records that are there of each stream, in front of which none begins, whatever its `start`."""
+    """The first records that are there of each stream, in front of which none begins,
+    whatever its `start`."""
     return {source.name: source.beginning for source in sources}
 
 
 def count_between(before: Positions, after: Positions) -> int | None:
-    """How many offsets lie between two positions of streams that are all topics; None where that is not known."""
+    """How many offsets lie between two positions of streams that are all topics; None
+    where that is not known."""
     count = 0
     for name, position in after.items():
         start = before.get(name)
@@ -42,7 +47,10 @@ def count_between(before: Positions, after: Positions) -> int | None:
             return None
         for topic, ends in offsets.items():
             begins = start.get(topic, {})
-            count += sum(max(0, end - begins.get(partition, 0)) for partition, end in ends.items())
+            count += sum(
+                max(0, end - begins.get(partition, 0))
+                for partition, end in ends.items()
+            )
     return count
 
 
@@ -52,13 +60,18 @@ def ranges_between(before: Positions, after: Positions) -> tuple[ReadRange, ...]
     def written(position: Position) -> str:
         return "" if position is None else json.dumps(position, separators=(",", ":"))
 
-    return tuple(ReadRange(name, written(before.get(name)), written(position)) for name, position in after.items())
+    return tuple(
+        ReadRange(name, written(before.get(name)), written(position))
+        for name, position in after.items()
+    )
 
 
 def even_limit(backlog: int, limit: int) -> int:
-    """How many records the batches of a backlog have, so that none is a small rest: a tenth above the limit at most.
+    """How many records the batches of a backlog have, so that none is a small rest: a
+    tenth above the limit at most.
 
-    A last batch of a few records takes nearly as long as a full one, and leaves files that are as small.
+    A last batch of a few records takes nearly as long as a full one, and leaves files
+    that are as small.
     """
     if backlog <= limit or limit < EVEN_FROM:
         return limit
@@ -72,25 +85,39 @@ EVEN_FROM = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Of the topics that a stream stood in: those that were created again since, and those that are gone."""
+    """Of the topics that a stream stood in: those that were created again since, and
+    those that are gone."""
 
     anew: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
 
 
-def find_replaced(source: SourceState, position: Position, topics: Mapping[str, str]) -> Replaced:
-    """What has become of the topics of a stream that stood so while topics had these ids."""
+def find_replaced(
+    source: SourceState, position: Position, topics: Mapping[str, str]
+) -> Replaced:
+    """What has become of the topics of a stream that stood so while topics had these
+    ids."""
     offsets = SOURCES[source.kind].offsets(position)
     if offsets is None:
         return Replaced()
     known = topics.keys() & offsets.keys()
     gone = frozenset(known - source.topics.keys())
-    return Replaced(frozenset(topic for topic in known - gone if is_another(topics[topic], source.topics[topic])), gone)
+    return Replaced(
+        frozenset(
+            topic
+            for topic in known - gone
+            if is_another(topics[topic], source.topics[topic])
+        ),
+        gone,
+    )
 
 
-def positions_now(sources: Iterable[SourceState], stands: Positions, topics: Mapping[str, str]) -> dict[str, Position]:
-    """Where each of the streams stands that stood so while topics had these ids: without those that are gone, and at
-    the beginning of those that were created again, whatever the stream's `start`."""
+def positions_now(
+    sources: Iterable[SourceState], stands: Positions, topics: Mapping[str, str]
+) -> dict[str, Position]:
+    """Where each of the streams stands that stood so while topics had these ids:
+    without those that are gone, and at the beginning of those that were created again,
+    whatever the stream's `start`."""
     found = {}
     for source in sources:
         if source.name not in stands:
@@ -98,7 +125,14 @@ def positions_now(sources: Iterable[SourceState], stands: Positions, topics: Map
         position = stands[source.name]
         replaced = find_replaced(source, position, topics)
         if replaced != Replaced():
-            left = {topic: offsets for topic, offsets in position.items() if topic not in replaced.gone}
-            position = {**left, **{topic: source.beginning.get(topic, {}) for topic in replaced.anew}}
+            left = {
+                topic: offsets
+                for topic, offsets in position.items()
+                if topic not in replaced.gone
+            }
+            position = {
+                **left,
+                **{topic: source.beginning.get(topic, {}) for topic in replaced.anew},
+            }
         found[source.name] = position
     return found

@@ -24,7 +24,9 @@ def remark_on(source: SourceState) -> Iterator[str]:
         for partition, since in sorted(partitions.items())
     ]
     if held:
-        more = f" and of {len(held) - SHOWN} more partitions" if len(held) > SHOWN else ""
+        more = (
+            f" and of {len(held) - SHOWN} more partitions" if len(held) > SHOWN else ""
+        )
         yield (
             f"a producer's transaction is open in stream '{source.name}': {', '.join(held[:SHOWN])}{more}, are read "
             "once it ends. Where this is said again of the same offset, its producer has left it open"

@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from lakesql.errors import RunError, quoted
-from lakesql.progress.advice import fix_by_refill, fix_by_reread, fix_by_rewind, rewind_command, say_entry
+from lakesql.progress.advice import (
+    fix_by_refill,
+    fix_by_reread,
+    fix_by_rewind,
+    rewind_command,
+    say_entry,
+)
 from lakesql.progress.position import (
     find_replaced,
     positions_now,
@@ -20,36 +26,59 @@ from lakesql.source.source import offsets_of
 from lakesql.source.stream_state import NO_ID, Position, Positions
 
 RewindTo = Literal["ledger", "checkpoint", "start"] | int
-"""Where an operator has a model continue: where its table stands, where its checkpoint stands, where its streams
-start, or at a time, in milliseconds since the epoch."""
+"""Where an operator has a model continue: where its table stands, where its checkpoint
+stands, where its streams start, or at a time, in milliseconds since the epoch."""
 
 
-def choose_start(state: ProgressState, to: RewindTo, allow_duplicates: bool = False) -> StartFrom:
-    """The start that an operator asks for. Raises `RunError` (`rewind-impossible`, `rewind-duplicates`)."""
+def choose_start(
+    state: ProgressState, to: RewindTo, allow_duplicates: bool = False
+) -> StartFrom:
+    """The start that an operator asks for. Raises `RunError` (`rewind-impossible`,
+    `rewind-duplicates`)."""
     follows = newest_batch(state.entry)
     match to:
         case "ledger" | "checkpoint":
-            there = _ledger_stands(state) if to == "ledger" else _checkpoint_stands(state)
+            there = (
+                _ledger_stands(state) if to == "ledger" else _checkpoint_stands(state)
+            )
             renamed = _find_renamed(state, there)
             if state.would_duplicate and not allow_duplicates:
                 _check_renamed(state, there, renamed, to)
             there = replace(there, positions={**there.positions, **renamed})
             positions = positions_now(state.sources, there.positions, there.topics)
-            says = [f"continues where {there.said}", *_say_renamed(renamed), *_say_replaced(state, there)]
-            start = StartFrom(positions, follows, "; ".join(says), accepted=state.accepted)
+            says = [
+                f"continues where {there.said}",
+                *_say_renamed(renamed),
+                *_say_replaced(state, there),
+            ]
+            start = StartFrom(
+                positions, follows, "; ".join(says), accepted=state.accepted
+            )
             check_snapshots(state, start)
             return start
         case _:
             start_ms = None if to == "start" else to
-            if start_ms is not None and any(not SOURCES[source.kind].has_times for source in state.sources):
-                raise _impossible(state, "a stream that is a table or a generator cannot be read from a time on", "")
+            if start_ms is not None and any(
+                not SOURCES[source.kind].has_times for source in state.sources
+            ):
+                raise _impossible(
+                    state,
+                    "a stream that is a table or a generator cannot be read from a time on",
+                    "",
+                )
             if state.would_duplicate and not allow_duplicates:
                 if to == "start":
                     read = "reading all again would write a second row for each record that is in it"
-                    first, command = "Drop the table first", rewind_command(state, "start")
+                    first, command = (
+                        "Drop the table first",
+                        rewind_command(state, "start"),
+                    )
                 else:
                     read = "each record since that time that is in it would get a second row"
-                    first, command = "Delete those rows first", rewind_command(state, "TIME")
+                    first, command = (
+                        "Delete those rows first",
+                        rewind_command(state, "TIME"),
+                    )
                 raise RunError.of(
                     "rewind-duplicates",
                     f"Table {state.table} holds rows, and stands at {say_entry(state.entry)}: {read}.",
@@ -62,7 +91,8 @@ def choose_start(state: ProgressState, to: RewindTo, allow_duplicates: bool = Fa
 
 @dataclass(frozen=True, slots=True)
 class _Stands:
-    """Where streams stood, by their names then; the ids that topics had then; and what stands there, in words."""
+    """Where streams stood, by their names then; the ids that topics had then; and what
+    stands there, in words."""
 
     positions: Positions
     topics: Mapping[str, str]
@@ -70,7 +100,8 @@ class _Stands:
 
 
 def _left_topics(state: ProgressState, there: _Stands) -> dict[str, list[Position]]:
-    """By topic, where the streams stood that the model does not read any more, at least not by their names."""
+    """By topic, where the streams stood that the model does not read any more, at least
+    not by their names."""
     now = {source.name for source in state.sources}
     found: dict[str, list[Position]] = {}
     for name, position in there.positions.items():
@@ -82,12 +113,18 @@ def _left_topics(state: ProgressState, there: _Stands) -> dict[str, list[Positio
 
 
 def _find_renamed(state: ProgressState, there: _Stands) -> dict[str, Position]:
-    """Where those streams stand whose topics were read under another name: that is the stream's, and it was changed.
+    """Where those streams stand whose topics were read under another name: that is the
+    stream's, and it was changed.
 
-    Their topics are known by their ids, as another cluster may have topics of the same names.
+    Their topics are known by their ids, as another cluster may have topics of the same
+    names.
     """
     left = _left_topics(state, there)
-    certain = {topic: offsets for topic, (offsets, *others) in left.items() if all(each == offsets for each in others)}
+    certain = {
+        topic: offsets
+        for topic, (offsets, *others) in left.items()
+        if all(each == offsets for each in others)
+    }
     found = {
         source.name: {
             topic: certain[topic]
@@ -101,12 +138,17 @@ def _find_renamed(state: ProgressState, there: _Stands) -> dict[str, Position]:
 
 
 def _check_renamed(
-    state: ProgressState, there: _Stands, renamed: Positions, to: Literal["ledger", "checkpoint"]
+    state: ProgressState,
+    there: _Stands,
+    renamed: Positions,
+    to: Literal["ledger", "checkpoint"],
 ) -> None:
     """Raise where topics were read under another name, and nothing says how far."""
     left = _left_topics(state, there)
     for source in state.sources:
-        unknown = sorted((source.topics.keys() & left.keys()) - renamed.get(source.name, {}).keys())
+        unknown = sorted(
+            (source.topics.keys() & left.keys()) - renamed.get(source.name, {}).keys()
+        )
         if source.name not in there.positions and unknown:
             raise RunError.of(
                 "rewind-duplicates",
@@ -137,10 +179,14 @@ def _ledger_stands(state: ProgressState) -> _Stands:
     entry, checkpoint = state.entry, state.checkpoint
     if state.shape:
         raise _impossible(
-            state, "the model keeps state between batches, which is not in the ledger", fix_by_refill(state)
+            state,
+            "the model keeps state between batches, which is not in the ledger",
+            fix_by_refill(state),
         )
     if entry is None:
-        raise _impossible(state, f"table {state.table} has no batch of it", fix_by_refill(state))
+        raise _impossible(
+            state, f"table {state.table} has no batch of it", fix_by_refill(state)
+        )
     positions = entry.positions
     _check_kinds(state, positions)
     is_known = checkpoint is not None and checkpoint.id == entry.checkpoint
@@ -154,24 +200,42 @@ def _ledger_stands(state: ProgressState) -> _Stands:
                 f"the ledger alone does not say what of stream '{source.name}' has been read",
                 fix_by_reread(state),
             )
-    return _Stands(positions, entry.topics, f"the table stands, after {say_entry(entry)}")
+    return _Stands(
+        positions, entry.topics, f"the table stands, after {say_entry(entry)}"
+    )
 
 
 def _checkpoint_stands(state: ProgressState) -> _Stands:
     checkpoint, entry = state.checkpoint, state.entry
     if state.shape:
         raise _impossible(
-            state, "the model keeps state between batches, which a new checkpoint has not", fix_by_refill(state)
+            state,
+            "the model keeps state between batches, which a new checkpoint has not",
+            fix_by_refill(state),
         )
     stands = None
     if checkpoint is not None:
-        is_planned = entry is not None and newest_batch(entry) == Batch(checkpoint.id, checkpoint.newest_planned)
-        stands = checkpoint.positions.get(checkpoint.newest_planned if is_planned else checkpoint.newest_committed)
+        is_planned = entry is not None and newest_batch(entry) == Batch(
+            checkpoint.id, checkpoint.newest_planned
+        )
+        stands = checkpoint.positions.get(
+            checkpoint.newest_planned if is_planned else checkpoint.newest_committed
+        )
     if checkpoint is None or stands is None:
-        raise _impossible(state, f"no checkpoint at {state.folder} says where it stands", fix_by_rewind(state))
-    names = checkpoint.origin.streams if checkpoint.origin else tuple(source.name for source in state.sources)
+        raise _impossible(
+            state,
+            f"no checkpoint at {state.folder} says where it stands",
+            fix_by_rewind(state),
+        )
+    names = (
+        checkpoint.origin.streams
+        if checkpoint.origin
+        else tuple(source.name for source in state.sources)
+    )
     if len(names) != len(stands):
-        raise _impossible(state, "its checkpoint has another number of streams", fix_by_rewind(state))
+        raise _impossible(
+            state, "its checkpoint has another number of streams", fix_by_rewind(state)
+        )
     positions = dict(zip(names, stands, strict=True))
     _check_kinds(state, positions)
     return _Stands(positions, known_topics(state), "the checkpoint stands")
@@ -186,5 +250,8 @@ def _check_kinds(state: ProgressState, positions: Positions) -> None:
 
 def _impossible(state: ProgressState, because: str, fix: str) -> RunError:
     return RunError.of(
-        "rewind-impossible", f"Model '{state.model}' cannot continue from there: {because}.", why="", fix=fix
+        "rewind-impossible",
+        f"Model '{state.model}' cannot continue from there: {because}.",
+        why="",
+        fix=fix,
     )

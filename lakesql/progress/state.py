@@ -25,13 +25,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What lakesql keeps in a checkpoint beside Spark's files: what it was made for, and what it follows.
+    """What lakesql keeps in a checkpoint beside Spark's files: what it was made for,
+    and what it follows.
 
-    `model` is the query's name in the ledger (`ProgressState.owner`), `table_id` the table's UUID. `follows` is the
-    newest batch in the table's ledger when the checkpoint was made, `topics` the ids of Kafka's topics, as its newest
-    batch knows them. `accepted` names the records that were known to be lost. `start_ms` stands in the place of the
-    streams' `start`. The batches after `empty_after`, up to `empty_through`, have no row and so no commit.
-    `is_seeded`: it was made with positions that no batch of its own has reached.
+    `model` is the query's name in the ledger (`ProgressState.owner`), `table_id` the
+    table's UUID. `follows` is the newest batch in the table's ledger when the
+    checkpoint was made, `topics` the ids of Kafka's topics, as its newest batch knows
+    them. `accepted` names the records that were known to be lost. `start_ms` stands in
+    the place of the streams' `start`. The batches after `empty_after`, up to
+    `empty_through`, have no row and so no commit. `is_seeded`: it was made with
+    positions that no batch of its own has reached.
     """
 
     model: str
@@ -51,9 +54,10 @@ class Origin:
 class Checkpoint:
     """A checkpoint as its files are.
 
-    `id` is empty where the file that holds it is gone. `planned` are the batches in `offsets/`, `committed` those in
-    `commits/`. `positions` are where the sources stand after the newest of each, and after -1, before the first, where
-    Kafka's are known. `damage` says what cannot be read.
+    `id` is empty where the file that holds it is gone. `planned` are the batches in
+    `offsets/`, `committed` those in `commits/`. `positions` are where the sources stand
+    after the newest of each, and after -1, before the first, where Kafka's are known.
+    `damage` says what cannot be read.
     """
 
     id: str
@@ -76,9 +80,11 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class QueryIdentity:
-    """Where a query keeps its progress: in the ledger of `table` under the name `owner`, and in a checkpoint's folder.
+    """Where a query keeps its progress: in the ledger of `table` under the name
+    `owner`, and in a checkpoint's folder.
 
-    `shape` is a hash of the query's stateful shape, empty where it keeps no state. The rest is as in `ProgressState`.
+    `shape` is a hash of the query's stateful shape, empty where it keeps no state. The
+    rest is as in `ProgressState`.
     """
 
     model: str
@@ -95,7 +101,8 @@ class QueryIdentity:
 
 @dataclass(frozen=True, slots=True)
 class MovedFiles:
-    """Files that were read, `count` of them, whose names others have where is read now: one of them, old and new."""
+    """Files that were read, `count` of them, whose names others have where is read now:
+    one of them, old and new."""
 
     old: str
     new: str
@@ -104,14 +111,17 @@ class MovedFiles:
 
 @dataclass(frozen=True, slots=True)
 class ProgressState:
-    """All that is compared. `table_id` is empty where there is no table, `shape` where the model is stateless.
+    """All that is compared. `table_id` is empty where there is no table, `shape` where
+    the model is stateless.
 
-    `mode` and `keys` are the model's now, empty for the query of dead letters. `model` is what commands take,
-    `owner` the name of the query in the ledger and in its checkpoint. `unique_by` are the columns by which the table
-    has a row once, also where the streams are read again. `has_rows`: the table has some, whoever wrote them.
-    `is_companion`: the query writes a stateful model's dead letters; its batches without a row leave no trace, neither
-    in the table nor in the checkpoint. `deletes`: what becomes of rows that the source deletes. `written` is the newest
-    entry in the table, of whichever model.
+    `mode` and `keys` are the model's now, empty for the query of dead letters. `model`
+    is what commands take, `owner` the name of the query in the ledger and in its
+    checkpoint. `unique_by` are the columns by which the table has a row once, also
+    where the streams are read again. `has_rows`: the table has some, whoever wrote
+    them. `is_companion`: the query writes a stateful model's dead letters; its batches
+    without a row leave no trace, neither in the table nor in the checkpoint. `deletes`:
+    what becomes of rows that the source deletes. `written` is the newest entry in the
+    table, of whichever model.
     """
 
     model: str
@@ -140,7 +150,8 @@ class ProgressState:
 
     @property
     def would_duplicate(self) -> bool:
-        """Whether rows would stand twice if the streams were read from their start again.
+        """Whether rows would stand twice if the streams were read from their start
+        again.
 
         Without an entry too: somebody else may have expired the snapshots that had it.
         """
@@ -148,21 +159,29 @@ class ProgressState:
 
     @property
     def accepted(self) -> str:
-        """The records that somebody has accepted to lose. As long as no row was written since, the checkpoint alone
-        knows the last of them."""
+        """The records that somebody has accepted to lose. As long as no row was written
+        since, the checkpoint alone knows the last of them."""
         origin = self.checkpoint.origin if self.checkpoint else None
-        if origin is not None and (self.entry is None or origin.follows == newest_batch(self.entry)):
+        if origin is not None and (
+            self.entry is None or origin.follows == newest_batch(self.entry)
+        ):
             return origin.accepted
         return self.entry.accepted if self.entry else ""
 
     def find_moved(self, positions: Positions) -> SourceState | None:
-        """A source that stands where none of its kind can: the stream was moved elsewhere.
+        """A source that stands where none of its kind can: the stream was moved
+        elsewhere.
 
-        Spark may order a stateful query's sources otherwise than its FROM does, so that any source's place will do.
+        Spark may order a stateful query's sources otherwise than its FROM does, so that
+        any source's place will do.
         """
         for source in self.sources:
-            kinds = {other.kind for other in self.sources} if self.shape else {source.kind}
-            if not any(SOURCES[kind].is_position(positions.get(source.name)) for kind in kinds):
+            kinds = (
+                {other.kind for other in self.sources} if self.shape else {source.kind}
+            )
+            if not any(
+                SOURCES[kind].is_position(positions.get(source.name)) for kind in kinds
+            ):
                 return source
         return None
 
@@ -185,10 +204,14 @@ def state_of(
     """
     renamed = partial(_now_called, sources=sources)
     if checkpoint is not None and checkpoint.origin is not None:
-        origin = replace(checkpoint.origin, streams=tuple(map(renamed, checkpoint.origin.streams)))
+        origin = replace(
+            checkpoint.origin, streams=tuple(map(renamed, checkpoint.origin.streams))
+        )
         checkpoint = replace(checkpoint, origin=origin)
     if entry is not None and any(map(_was_renamed, sources)):
-        positions = {renamed(name): position for name, position in entry.positions.items()}
+        positions = {
+            renamed(name): position for name, position in entry.positions.items()
+        }
         entry = replace(entry, offsets=json.dumps(positions, separators=(",", ":")))
     return ProgressState(
         model=identity.model,
@@ -213,7 +236,8 @@ def state_of(
 
 
 def _now_called(stream: str, sources: Sequence[SourceState]) -> str:
-    """The name of a stream that had this one when its position was written: its model may have been renamed since."""
+    """The name of a stream that had this one when its position was written: its model
+    may have been renamed since."""
     if any(source.name == stream for source in sources):
         return stream
     return next((source.name for source in sources if stream in source.formers), stream)
@@ -225,22 +249,26 @@ def _was_renamed(source: SourceState) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """There is neither a checkpoint nor a batch: a new checkpoint starts where the streams say."""
+    """There is neither a checkpoint nor a batch: a new checkpoint starts where the
+    streams say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """The checkpoint continues. `last` is its newest batch in the table, -1 before the first."""
+    """The checkpoint continues. `last` is its newest batch in the table, -1 before the
+    first."""
 
     last: int
 
 
 @dataclass(frozen=True, slots=True)
 class StartFrom:
-    """A new checkpoint is made that continues at `positions`, after the batch `follows` of the table's ledger.
+    """A new checkpoint is made that continues at `positions`, after the batch `follows`
+    of the table's ledger.
 
-    `start_ms` is the time at which sources without a position start, if not the streams' own. `because` says why, for
-    people; `accepted` which records are lost by it.
+    `start_ms` is the time at which sources without a position start, if not the
+    streams' own. `because` says why, for people; `accepted` which records are lost by
+    it.
     """
 
     positions: Positions

@@ -1,7 +1,8 @@
 """A checkpoint as its files have it, whatever they are read by. No JVM.
 
-They are `metadata` (the id), `offsets/N` (where the sources stand after batch N, written before it), `commits/N`
-(batch N is done) and `sources/I/…` (for a source of files, which files it has seen). lakesql adds `lakesql.json`.
+They are `metadata` (the id), `offsets/N` (where the sources stand after batch N,
+written before it), `commits/N` (batch N is done) and `sources/I/…` (for a source of
+files, which files it has seen). lakesql adds `lakesql.json`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,35 +36,60 @@ class LocalFiles:
         return file.read_text("utf-8") if file.exists() else None
 
     def names(self, name: str = "") -> list[str]:
-        """The names in a folder of the checkpoint, or in the checkpoint itself; none if it is not there."""
+        """The names in a folder of the checkpoint, or in the checkpoint itself; none if
+        it is not there."""
         folder = self.folder / name
         return [path.name for path in folder.iterdir()] if folder.is_dir() else []
 
 
 def read_checkpoint(files: StoredFiles) -> Checkpoint | None:
-    """The checkpoint as it is; None if there is none, or only what an unfinished `create_checkpoint` has left."""
+    """The checkpoint as it is; None if there is none, or only what an unfinished
+    `create_checkpoint` has left."""
     names = files.names()
     origin_text = files.read(ORIGIN_FILE) if ORIGIN_FILE in names else None
-    if "metadata" not in names and (origin_text is not None or not {"offsets", "commits"} & set(names)):
+    if "metadata" not in names and (
+        origin_text is not None or not {"offsets", "commits"} & set(names)
+    ):
         return None
     damages: list[str] = []
-    origin = _guarded(lambda: _parse_origin(origin_text), f"{ORIGIN_FILE} cannot be read", damages)
-    id_ = _guarded(lambda: _parse_id(files.read("metadata")), "metadata cannot be read", damages)
-    planned, committed = _numbers(files.names("offsets")), _numbers(files.names("commits"))
+    origin = _guarded(
+        lambda: _parse_origin(origin_text), f"{ORIGIN_FILE} cannot be read", damages
+    )
+    id_ = _guarded(
+        lambda: _parse_id(files.read("metadata")), "metadata cannot be read", damages
+    )
+    planned, committed = (
+        _numbers(files.names("offsets")),
+        _numbers(files.names("commits")),
+    )
     positions = {}
     for number in {max(planned, default=-1), max(committed, default=-1)} & planned:
-        found = _guarded(lambda n=number: read_offsets(files, n), f"offsets/{number} cannot be read", damages)  # type: ignore[misc]
+        found = _guarded(
+            partial(read_offsets, files, number),
+            f"offsets/{number} cannot be read",
+            damages,
+        )
         if found is not None:
             positions[number] = tuple(found)
     if planned and not committed:
         sources = range(len(positions.get(max(planned), ())))
-        start = [_guarded(lambda n=n: _read_start(files, n), f"sources/{n}/0 cannot be read", damages) for n in sources]  # type: ignore[misc]
+        start = [
+            _guarded(
+                partial(_read_start, files, n),
+                f"sources/{n}/0 cannot be read",
+                damages,
+            )
+            for n in sources
+        ]
         positions[-1] = tuple(start)
-    return Checkpoint(id_ or "", planned, committed, positions, origin, "; ".join(damages))
+    return Checkpoint(
+        id_ or "", planned, committed, positions, origin, "; ".join(damages)
+    )
 
 
 def read_offsets(files: StoredFiles, batch: int) -> list[Position]:
-    """Where each source stands after `batch`, in the order of the query's sources: Spark writes it before the batch.
+    """Where each source stands after `batch`, in the order of the query's sources:
+    Spark writes it before the batch.
 
     The file is a version line, a line of metadata, then one line of JSON a source.
     """
@@ -73,8 +100,9 @@ def read_offsets(files: StoredFiles, batch: int) -> list[Position]:
 
 
 def is_watermark_behind(files: StoredFiles, batch: int) -> bool:
-    """Whether `batch` has moved the watermark on, by what it has written into its files: a query that keeps state may
-    make a batch without a record then, which lets go of what the watermark has passed. So too where they do not say."""
+    """Whether `batch` has moved the watermark on, by what it has written into its
+    files: a query that keeps state may make a batch without a record then, which lets
+    go of what the watermark has passed. So too where they do not say."""
     try:
         planned = json.loads((files.read(f"offsets/{batch}") or "").splitlines()[1])
         committed = json.loads((files.read(f"commits/{batch}") or "").splitlines()[1])
@@ -84,7 +112,8 @@ def is_watermark_behind(files: StoredFiles, batch: int) -> bool:
 
 
 def _read_start(files: StoredFiles, source: int) -> Position:
-    """Where a source of Kafka was to begin: Spark notes that before the first batch. None of another source."""
+    """Where a source of Kafka was to begin: Spark notes that before the first batch.
+    None of another source."""
     version, _, position = (files.read(f"sources/{source}/0") or "").partition("\n")
     return json.loads(position) if version == "\0v1" else None
 
@@ -98,11 +127,18 @@ def _parse_origin(text: str | None) -> Origin | None:
         return None
     found = json.loads(text)
     follows = found.pop("follows")
-    return Origin(**{**found, "streams": tuple(found["streams"]), "follows": Batch(**follows) if follows else None})
+    return Origin(
+        **{
+            **found,
+            "streams": tuple(found["streams"]),
+            "follows": Batch(**follows) if follows else None,
+        }
+    )
 
 
 def _guarded(read: Callable[[], Any], damage: str, damages: list[str]) -> Any:
-    """What `read` gives; where it finds something else than it expects, None, and `damage` is noted."""
+    """What `read` gives; where it finds something else than it expects, None, and
+    `damage` is noted."""
     try:
         return read()
     except (ValueError, LookupError, TypeError, AttributeError):

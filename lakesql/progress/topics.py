@@ -1,6 +1,7 @@
 """Whether what a query is to read next is still what Kafka's topics hold. Pure.
 
-Topics may have been created again, and records may be gone from the broker. Topics are known by what was read last.
+Topics may have been created again, and records may be gone from the broker. Topics are
+known by what was read last.
 """
 
 from __future__ import annotations
@@ -12,26 +13,47 @@ from datetime import UTC, datetime
 
 from lakesql.errors import RunError
 from lakesql.progress.advice import fix_by_refill, fix_by_reread, rewind_command
-from lakesql.progress.state import Decision, Fresh, ProgressState, Resume, StartFrom, newest_batch
+from lakesql.progress.state import (
+    Decision,
+    Fresh,
+    ProgressState,
+    Resume,
+    StartFrom,
+    newest_batch,
+)
 from lakesql.source.kinds import SOURCES
-from lakesql.source.stream_state import NO_ID, Position, Positions, SourceState, is_another
+from lakesql.source.stream_state import (
+    NO_ID,
+    Position,
+    Positions,
+    SourceState,
+    is_another,
+)
 
 
-def check_topics(state: ProgressState, decision: Decision, has_lost: bool = False) -> Decision:
-    """The decision as it was, or with `accept_data_loss` a start behind the records that are gone.
+def check_topics(
+    state: ProgressState, decision: Decision, has_lost: bool = False
+) -> Decision:
+    """The decision as it was, or with `accept_data_loss` a start behind the records
+    that are gone.
 
-    `has_lost`: there is a loss beside that of the topics, which was accepted. Raises `RunError`: `topic-recreated`,
-    `data-lost`, `nothing-lost`.
+    `has_lost`: there is a loss beside that of the topics, which was accepted. Raises
+    `RunError`: `topic-recreated`, `data-lost`, `nothing-lost`.
     """
     _check_ids(state, decision)
     return check_offsets(state, decision, has_lost)
 
 
-def check_offsets(state: ProgressState, decision: Decision, has_lost: bool = False) -> Decision:
+def check_offsets(
+    state: ProgressState, decision: Decision, has_lost: bool = False
+) -> Decision:
     """What `check_topics` does of topics that are known to be those that were read."""
     positions = next_positions(state, decision)
     _check_ends(state, positions)
-    lost = {source.name: _find_lost(source, positions.get(source.name)) for source in state.sources}
+    lost = {
+        source.name: _find_lost(source, positions.get(source.name))
+        for source in state.sources
+    }
     if any(lost.values()):
         return _go_on_without(state, positions, lost)
     if state.accept_data_loss and not has_lost:
@@ -46,11 +68,16 @@ def check_offsets(state: ProgressState, decision: Decision, has_lost: bool = Fal
 
 
 def check_upstream(state: ProgressState, decision: Decision) -> None:
-    """Raise `RunError` (`upstream-rebuilt`) where a table that is streamed was rebuilt since it was read."""
+    """Raise `RunError` (`upstream-rebuilt`) where a table that is streamed was rebuilt
+    since it was read."""
     positions = next_positions(state, decision)
     for source in state.sources:
         position = positions.get(source.name)
-        if source.rebuilt and isinstance(position, dict) and position.get("snapshot_id") not in source.rebuilt:
+        if (
+            source.rebuilt
+            and isinstance(position, dict)
+            and position.get("snapshot_id") not in source.rebuilt
+        ):
             raise RunError.of(
                 "upstream-rebuilt",
                 f"Table '{source.name}', which model '{state.model}' streams, has been rebuilt since it was last read.",
@@ -61,8 +88,9 @@ def check_upstream(state: ProgressState, decision: Decision) -> None:
 
 
 def check_snapshots(state: ProgressState, decision: Decision) -> None:
-    """Raise `RunError` where a table that is streamed does not lead on from where it was read: it was rolled back
-    (`upstream-rolled-back`), or the snapshot is gone (`upstream-expired`)."""
+    """Raise `RunError` where a table that is streamed does not lead on from where it
+    was read: it was rolled back (`upstream-rolled-back`), or the snapshot is gone
+    (`upstream-expired`)."""
     positions = next_positions(state, decision)
     for source in state.sources:
         position = positions.get(source.name)
@@ -73,7 +101,9 @@ def check_snapshots(state: ProgressState, decision: Decision) -> None:
             continue
         refill = f"lakesql rebuild {state.model}"
         if at in source.abandoned:
-            when = datetime.fromtimestamp(source.abandoned[at] / 1000, UTC).isoformat(timespec="seconds")
+            when = datetime.fromtimestamp(source.abandoned[at] / 1000, UTC).isoformat(
+                timespec="seconds"
+            )
             raise RunError.of(
                 "upstream-rolled-back",
                 f"Table '{source.name}', which model '{state.model}' streams, was read up to its snapshot {at} of "
@@ -92,17 +122,24 @@ def check_snapshots(state: ProgressState, decision: Decision) -> None:
 
 
 def find_cut(state: ProgressState, decision: Decision) -> list[str]:
-    """The streams of tables that are read from their first snapshots on, where these have expired.
+    """The streams of tables that are read from their first snapshots on, where these
+    have expired.
 
-    That is so for a new model, for one that has read something else until now, and for one that was rewound.
+    That is so for a new model, for one that has read something else until now, and for
+    one that was rewound.
     """
     positions = next_positions(state, decision)
     cut = [source for source in state.sources if source.is_cut]
-    return [each.name for each in cut if SOURCES[each.kind].is_at_start(positions.get(each.name))]
+    return [
+        each.name
+        for each in cut
+        if SOURCES[each.kind].is_at_start(positions.get(each.name))
+    ]
 
 
 def next_positions(state: ProgressState, decision: Decision) -> Positions:
-    """Where the next batch that is read begins; nothing where the streams' `start` says it."""
+    """Where the next batch that is read begins; nothing where the streams' `start` says
+    it."""
     match decision:
         case Fresh():
             return {}
@@ -111,13 +148,19 @@ def next_positions(state: ProgressState, decision: Decision) -> Positions:
         case Resume(last=last):
             checkpoint = state.checkpoint
             assert checkpoint is not None
-            # A stateful query reads a batch again that is in the table already: its state must see it.
-            done = checkpoint.newest_committed if state.shape else max(last, checkpoint.newest_committed)
+            # A stateful query reads a batch again that is in the table already: its
+            # state must see it.
+            done = (
+                checkpoint.newest_committed
+                if state.shape
+                else max(last, checkpoint.newest_committed)
+            )
             return _positions_after(state, done)
 
 
 def _positions_after(state: ProgressState, batch: int) -> Positions:
-    """Where the sources stand after a batch of the checkpoint; nothing where that cannot be told."""
+    """Where the sources stand after a batch of the checkpoint; nothing where that
+    cannot be told."""
     stands = state.checkpoint.positions.get(batch) if state.checkpoint else None
     if stands is None:
         return {}
@@ -125,17 +168,25 @@ def _positions_after(state: ProgressState, batch: int) -> Positions:
     named = dict(zip(names, stands, strict=True)) if len(stands) == len(names) else {}
     is_ordered = bool(named) and not state.shape
     return {
-        source.name: SOURCES[source.kind].find_position(source, named.get(source.name), stands, is_ordered)
+        source.name: SOURCES[source.kind].find_position(
+            source, named.get(source.name), stands, is_ordered
+        )
         for source in state.sources
     }
 
 
 def _check_ids(state: ProgressState, decision: Decision) -> None:
     positions = next_positions(state, decision)
-    known = state.entry.topics if isinstance(decision, StartFrom) and state.entry else known_topics(state)
+    known = (
+        state.entry.topics
+        if isinstance(decision, StartFrom) and state.entry
+        else known_topics(state)
+    )
     for source in state.sources:
         for topic, id_ in source.topics.items():
-            if is_another(known.get(topic, id_), id_) and topic in (positions.get(source.name) or {}):
+            if is_another(known.get(topic, id_), id_) and topic in (
+                positions.get(source.name) or {}
+            ):
                 raise RunError.of(
                     "topic-recreated",
                     f"Topic '{topic}' has the id {id_}; model '{state.model}' has read a topic of that name with the "
@@ -148,12 +199,21 @@ def _check_ids(state: ProgressState, decision: Decision) -> None:
 
 
 def _from_its_beginning(state: ProgressState) -> str:
-    return f"lakesql rewind {state.model}" if state.entry or state.is_companion else rewind_command(state, "start")
+    return (
+        f"lakesql rewind {state.model}"
+        if state.entry or state.is_companion
+        else rewind_command(state, "start")
+    )
 
 
 def _check_ends(state: ProgressState, positions: Positions) -> None:
-    """No partition may end before what was read, or what was planned and is to be read again."""
-    planned = _positions_after(state, state.checkpoint.newest_planned) if state.checkpoint else {}
+    """No partition may end before what was read, or what was planned and is to be read
+    again."""
+    planned = (
+        _positions_after(state, state.checkpoint.newest_planned)
+        if state.checkpoint
+        else {}
+    )
     cut = {
         f"{topic}-{partition} ends at {end}, {at} was reached": None
         for source in state.sources
@@ -174,19 +234,31 @@ def _check_ends(state: ProgressState, positions: Positions) -> None:
 
 
 def known_topics(state: ProgressState) -> dict[str, str]:
-    """The ids of the topics in which the checkpoint stands: what it has written last says it, or else what it was made
-    for."""
+    """The ids of the topics in which the checkpoint stands: what it has written last
+    says it, or else what it was made for."""
     checkpoint, entry = state.checkpoint, state.entry
     made = checkpoint.origin.topics if checkpoint and checkpoint.origin else {}
     written = entry.topics if entry else {}
-    is_own = checkpoint is not None and entry is not None and entry.checkpoint == checkpoint.id
+    is_own = (
+        checkpoint is not None
+        and entry is not None
+        and entry.checkpoint == checkpoint.id
+    )
     older, newer = (made, written) if is_own else (written, made)
-    return {**older, **{topic: id_ for topic, id_ in newer.items() if id_ != NO_ID or topic not in older}}
+    return {
+        **older,
+        **{
+            topic: id_
+            for topic, id_ in newer.items()
+            if id_ != NO_ID or topic not in older
+        },
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """Offsets of a partition that are gone from the broker, from `first` up to and without `end`.
+    """Offsets of a partition that are gone from the broker, from `first` up to and
+    without `end`.
 
     Of a partition that is gone as a whole nobody knows the end.
     """
@@ -203,8 +275,8 @@ class _Lost:
 
 @dataclass(frozen=True, slots=True)
 class _LostBehind:
-    """What is gone behind a place in a log whose records have no numbers: which, nobody can tell. A reader that does
-    without goes on where `follows` says."""
+    """What is gone behind a place in a log whose records have no numbers: which, nobody
+    can tell. A reader that does without goes on where `follows` says."""
 
     topic: str
     partition: str
@@ -220,11 +292,14 @@ _AnyLost = _Lost | _LostBehind
 
 
 def _find_lost(source: SourceState, position: Position) -> tuple[_AnyLost, ...]:
-    """What lies between a position and where the partitions begin now. One that it does not know is read from 0 on."""
+    """What lies between a position and where the partitions begin now. One that it does
+    not know is read from 0 on."""
     if source.find_expired is not None and isinstance(position, dict):
         expired = source.find_expired(position)
         return tuple(
-            _LostBehind(topic, partition, position[topic].get(partition), lost.why, lost.follows)
+            _LostBehind(
+                topic, partition, position[topic].get(partition), lost.why, lost.follows
+            )
             for (topic, partition), lost in sorted(expired.items())
         )
     offsets = SOURCES[source.kind].offsets(position)
@@ -245,7 +320,9 @@ def _find_lost(source: SourceState, position: Position) -> tuple[_AnyLost, ...]:
     return tuple(sorted(found, key=lambda lost: (lost.topic, lost.partition)))
 
 
-def _go_on_without(state: ProgressState, positions: Positions, lost: Mapping[str, tuple[_AnyLost, ...]]) -> StartFrom:
+def _go_on_without(
+    state: ProgressState, positions: Positions, lost: Mapping[str, tuple[_AnyLost, ...]]
+) -> StartFrom:
     all_lost = [each for found in lost.values() for each in found]
     numbered = [each for each in all_lost if isinstance(each, _Lost)]
     expired = [each for each in numbered if each.end is not None]
@@ -253,19 +330,29 @@ def _go_on_without(state: ProgressState, positions: Positions, lost: Mapping[str
     said, reasons = [], []
     for each in all_lost:
         if isinstance(each, _LostBehind):
-            said.append(f"Of what model '{state.model}' has not read of {each.topic}-{each.partition}, {each.why}")
+            said.append(
+                f"Of what model '{state.model}' has not read of {each.topic}-{each.partition}, {each.why}"
+            )
     if expired:
         count = sum((each.end or 0) - each.first for each in expired)
         said.append(
             f"{count} offsets that model '{state.model}' has not read are gone from the broker: {_list(expired)}."
         )
-        reasons.append("The topic's retention is shorter than the time since the last run, or records were deleted.")
+        reasons.append(
+            "The topic's retention is shorter than the time since the last run, or records were deleted."
+        )
     if deleted:
-        said.append(f"Model '{state.model}' has read partitions that are not found any more: {_list(deleted)}.")
-        reasons.append("Their topic was deleted, or the stream has other topics now: what was not read is lost to it.")
+        said.append(
+            f"Model '{state.model}' has read partitions that are not found any more: {_list(deleted)}."
+        )
+        reasons.append(
+            "Their topic was deleted, or the stream has other topics now: what was not read is lost to it."
+        )
     if state.shape:
         why = "The model keeps state between batches, which a new checkpoint does not have."
-        raise RunError.of("data-lost", " ".join(said), why=why, fix=fix_by_refill(state))
+        raise RunError.of(
+            "data-lost", " ".join(said), why=why, fix=fix_by_refill(state)
+        )
     if not state.accept_data_loss:
         raise RunError.of(
             "data-lost",
@@ -276,9 +363,13 @@ def _go_on_without(state: ProgressState, positions: Positions, lost: Mapping[str
         )
     moved = {name: _move(positions.get(name), found) for name, found in lost.items()}
     shown = _list(all_lost)
-    accepted = ", ".join(dict.fromkeys([*filter(None, state.accepted.split(", ")), *map(str, all_lost)]))
+    accepted = ", ".join(
+        dict.fromkeys([*filter(None, state.accepted.split(", ")), *map(str, all_lost)])
+    )
     because = f"Records are lost, and that is accepted: {shown}"
-    return StartFrom({**positions, **moved}, newest_batch(state.entry), because, accepted=accepted)
+    return StartFrom(
+        {**positions, **moved}, newest_batch(state.entry), because, accepted=accepted
+    )
 
 
 def _list(lost: Sequence[_AnyLost]) -> str:
@@ -286,7 +377,8 @@ def _list(lost: Sequence[_AnyLost]) -> str:
 
 
 def _move(position: Position, lost: tuple[_AnyLost, ...]) -> Position:
-    """The position with the partitions of `lost` where they begin now, and without those that are gone."""
+    """The position with the partitions of `lost` where they begin now, and without
+    those that are gone."""
     if not lost:
         return position
     moved = {topic: dict(partitions) for topic, partitions in position.items()}

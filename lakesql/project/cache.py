@@ -1,7 +1,9 @@
-"""A file of what was worked out before, each entry under a key of everything that it depends on.
+"""A file of what was worked out before, each entry under a key of everything that it
+depends on.
 
-A cache is never needed and never wrong: one that cannot be read, that somebody has changed, or that another lakesql has
-written, is empty; an entry whose key is not the asked one is not there.
+A cache is never needed and never wrong: one that cannot be read, that somebody has
+changed, or that another lakesql has written, is empty; an entry whose key is not the
+asked one is not there.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from lakesql.project.files import write_atomically
 
 
 class CacheFile:
-    """The entries of one file in JSON, by name. What is put in lands in the file with `save`."""
+    """The entries of one file in JSON, by name. What is put in lands in the file with
+    `save`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -38,12 +41,14 @@ class CacheFile:
         return entry[1] if entry is not None and entry[0] == key else None
 
     def put(self, name: str, key: str, value: Any) -> None:
-        """Keep `value`, anything that JSON has, in the place of the entry that `name` had."""
+        """Keep `value`, anything that JSON has, in the place of the entry that `name`
+        had."""
         self._entries[name] = [key, value]
         self._changed = True
 
     def save(self, names: Collection[str]) -> None:
-        """Write the entries of `names`, and forget the others. A folder that takes no file loses the cache only."""
+        """Write the entries of `names`, and forget the others. A folder that takes no
+        file loses the cache only."""
         gone = self._entries.keys() - set(names)
         if not self._changed and not gone:
             return
@@ -82,14 +87,19 @@ def digest(*parts: str) -> str:
 
 @cache
 def _writer() -> str:
-    """Which lakesql this is: its version, that of Python, and when its files and those of its parsers were changed.
+    """Which lakesql this is: its version, that of Python, and when its files and those
+    of its parsers were changed.
 
     Asked once, as what was loaded is what runs until the process ends.
     """
     package = str(Path(__file__).parent.parent)
     python = f"{sys.implementation.name}-{sys.hexversion:x}"
     newest = max(_changed_at(package))
-    parsers = (spec.origin for name in ("jinja2", "sqlglot") if (spec := find_spec(name)) is not None)
+    parsers = (
+        spec.origin
+        for name in ("jinja2", "sqlglot")
+        if (spec := find_spec(name)) is not None
+    )
     changed = [str(Path(origin).stat().st_mtime_ns) for origin in parsers if origin]
     return " ".join([__version__, python, str(newest), *changed])
 

@@ -1,6 +1,8 @@
-"""What Spark and pyiceberg are told of a target's catalog: one block of profiles.yml, in the words of each.
+"""What Spark and pyiceberg are told of a target's catalog: one block of profiles.yml,
+in the words of each.
 
-Most keys are the same in both, and pass through. The differences stand here, side by side.
+Most keys are the same in both, and pass through. The differences stand here, side by
+side.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _S3_KEYS = ("s3.", "client.region", "client.credentials-provider")
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    """The database of a `sql` catalog on PostgreSQL. `query` is what stands behind the `?` of its URI."""
+    """The database of a `sql` catalog on PostgreSQL. `query` is what stands behind the
+    `?` of its URI."""
 
     server: str
     database: str
@@ -38,22 +41,33 @@ class Postgres:
 
 
 def check_block(catalog: Catalog) -> None:
-    """Raise `ProfileError` for each key that the block lacks (`missing-option`), and for two regions of one catalog
-    (`catalog-options`), as no server is needed to tell."""
+    """Raise `ProfileError` for each key that the block lacks (`missing-option`), and
+    for two regions of one catalog (`catalog-options`), as no server is needed to
+    tell."""
     given = {"uri": catalog.uri, "warehouse": catalog.warehouse, **catalog.properties}
     needed = {key: _EXAMPLES[key] for key in _NEEDED.get(catalog.type, ())}
     for one, other in (_S3_LOGIN, _S3_LOGIN[::-1]):
         if given.get(one):
-            needed[other] = f"It and '{one}' are one login; without both, the machine's own is used."
+            needed[other] = (
+                f"It and '{one}' are one login; without both, the machine's own is used."
+            )
     problems = [
-        Problem("missing-option", f"catalog '{catalog.name}' lacks '{key}'.", "", example, catalog.place)
+        Problem(
+            "missing-option",
+            f"catalog '{catalog.name}' lacks '{key}'.",
+            "",
+            example,
+            catalog.place,
+        )
         for key, example in needed.items()
         if not given.get(key)
     ]
     regions = [given[key] for key in ("client.region", "glue.region") if given.get(key)]
     if catalog.type == "glue" and len(set(regions)) > 1:
         what = f"catalog '{catalog.name}' is in two regions: Spark takes 'client.region', pyiceberg 'glue.region'."
-        problems.append(Problem("catalog-options", what, "", "Give one of them.", catalog.place))
+        problems.append(
+            Problem("catalog-options", what, "", "Give one of them.", catalog.place)
+        )
     if problems:
         raise ProfileError(problems)
 
@@ -69,13 +83,19 @@ _EXAMPLES = {
 
 
 def spark_properties(catalog: Catalog) -> dict[str, str]:
-    """The properties below `spark.sql.catalog.<name>`. Raises `ProfileError` (`catalog-uri`)."""
+    """The properties below `spark.sql.catalog.<name>`. Raises `ProfileError`
+    (`catalog-uri`)."""
     own = {"type": catalog.type, "uri": catalog.uri, "warehouse": catalog.warehouse}
-    properties = {"cache-enabled": "false", **catalog.properties, **own}  # a cache would hide commits for 30 s
+    # a cache would hide commits for 30 s
+    properties = {"cache-enabled": "false", **catalog.properties, **own}
     if catalog.type == "rest":
         properties = {**_REST_TIMEOUTS, **_oauth_properties(catalog), **properties}
     if catalog.type == "sql":
-        properties = {**_jdbc_bounds(catalog), **properties, **_jdbc_properties(catalog)}
+        properties = {
+            **_jdbc_bounds(catalog),
+            **properties,
+            **_jdbc_properties(catalog),
+        }
     if uses_local_files(catalog):
         properties = {**LOCAL_FILES, **properties}
     if uses_s3(catalog):
@@ -87,20 +107,34 @@ def spark_properties(catalog: Catalog) -> dict[str, str]:
 def python_properties(catalog: Catalog) -> dict[str, str]:
     """The properties of pyiceberg's catalog. Raises `ProfileError` (`catalog-uri`)."""
     own = {"type": catalog.type, "uri": catalog.uri, "warehouse": catalog.warehouse}
-    properties = {**catalog.properties, **{key: value for key, value in own.items() if value}}
+    properties = {
+        **catalog.properties,
+        **{key: value for key, value in own.items() if value},
+    }
     if catalog.type == "rest":
         properties = {**_oauth_properties(catalog), **properties}
     if catalog.type == "sql" and sqlite_file(catalog) is None:
         properties |= {"uri": _sqlalchemy_uri(catalog), "pool_pre_ping": "true"}
     if catalog.type == "glue" and (region := _region(catalog)):
         properties.setdefault("glue.region", region)
-    return {**properties, **python_s3_properties(catalog)} if uses_s3(catalog) else properties
+    return (
+        {**properties, **python_s3_properties(catalog)}
+        if uses_s3(catalog)
+        else properties
+    )
 
 
 def python_s3_properties(catalog: Catalog) -> dict[str, str]:
     """What pyiceberg is told of S3 alone."""
-    properties = {"s3.connect-timeout": str(CONNECT_TIMEOUT_S), "s3.request-timeout": str(ANSWER_TIMEOUT_S)}
-    properties |= {key: value for key, value in catalog.properties.items() if key.startswith(_S3_KEYS)}
+    properties = {
+        "s3.connect-timeout": str(CONNECT_TIMEOUT_S),
+        "s3.request-timeout": str(ANSWER_TIMEOUT_S),
+    }
+    properties |= {
+        key: value
+        for key, value in catalog.properties.items()
+        if key.startswith(_S3_KEYS)
+    }
     if region := _region(catalog):
         properties.setdefault("s3.region", region)
     if properties.get("s3.path-style-access") == "false":
@@ -109,48 +143,78 @@ def python_s3_properties(catalog: Catalog) -> dict[str, str]:
 
 
 def hadoop_properties(catalog: Catalog) -> dict[str, str]:
-    """Spark's own settings for what it reads and writes in S3 by itself: checkpoints, and files of a connection.
+    """Spark's own settings for what it reads and writes in S3 by itself: checkpoints,
+    and files of a connection.
 
-    They say what the catalog's `s3.` keys say. Where those name no access key, the machine's own credentials count.
+    They say what the catalog's `s3.` keys say. Where those name no access key, the
+    machine's own credentials count.
     """
     given = python_s3_properties(catalog)
     settings = {"fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
-    settings |= {theirs: given[ours] for ours, theirs in _S3A_KEYS.items() if given.get(ours)}
+    settings |= {
+        theirs: given[ours] for ours, theirs in _S3A_KEYS.items() if given.get(ours)
+    }
     if "s3.endpoint" in given:
         settings.setdefault("fs.s3a.path.style.access", "true")
-        settings.setdefault("fs.s3a.endpoint.region", "us-east-1")  # or S3A asks AWS for it
+        # or S3A asks AWS for it
+        settings.setdefault("fs.s3a.endpoint.region", "us-east-1")
     if "s3.session-token" in given:
-        settings["fs.s3a.aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
+        settings["fs.s3a.aws.credentials.provider"] = (
+            "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
+        )
     elif "s3.access-key-id" in given:
-        settings["fs.s3a.aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+        settings["fs.s3a.aws.credentials.provider"] = (
+            "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+        )
     else:
         settings["fs.s3a.aws.credentials.provider"] = ",".join(_S3A_LOGINS)
-    return {f"spark.hadoop.{key}": value for key, value in {**_S3A_LIMITS, **settings}.items()}
+    return {
+        f"spark.hadoop.{key}": value
+        for key, value in {**_S3A_LIMITS, **settings}.items()
+    }
 
 
 def is_same_catalog(one: Catalog, other: Catalog) -> bool:
-    """Whether two blocks lead to one catalog, as far as they say: whoever logs in, wherever new tables are to lie."""
+    """Whether two blocks lead to one catalog, as far as they say: whoever logs in,
+    wherever new tables are to lie."""
     return _address(one) == _address(other)
 
 
 def _address(catalog: Catalog) -> tuple[str, ...]:
     uri = _LOGIN.sub("//", catalog.uri.partition("?")[0])
-    return (catalog.name, catalog.type, uri, catalog.warehouse if catalog.type == "rest" else "")
+    return (
+        catalog.name,
+        catalog.type,
+        uri,
+        catalog.warehouse if catalog.type == "rest" else "",
+    )
 
 
 _LOGIN = re.compile(r"//[^/@]*@")
 
 
 def uses_s3(catalog: Catalog) -> bool:
-    """Whether the block says that the tables' files lie in S3. Beside a folder, `s3.` keys are for what is read."""
+    """Whether the block says that the tables' files lie in S3. Beside a folder, `s3.`
+    keys are for what is read."""
     properties = catalog.properties
-    says_so = any(key.startswith(_S3_KEYS) for key in properties) and not uses_local_files(catalog)
-    return says_so or properties.get("io-impl") == S3_FILE_IO or catalog.type == "glue" or is_s3(catalog.warehouse)
+    says_so = any(
+        key.startswith(_S3_KEYS) for key in properties
+    ) and not uses_local_files(catalog)
+    return (
+        says_so
+        or properties.get("io-impl") == S3_FILE_IO
+        or catalog.type == "glue"
+        or is_s3(catalog.warehouse)
+    )
 
 
 def uses_local_files(catalog: Catalog) -> bool:
     """Whether the block says that the tables' files lie in a folder."""
-    return catalog.type == "sql" and catalog.warehouse != "" and local_folder(catalog.warehouse) is not None
+    return (
+        catalog.type == "sql"
+        and catalog.warehouse != ""
+        and local_folder(catalog.warehouse) is not None
+    )
 
 
 def is_s3(place: str) -> bool:
@@ -159,7 +223,8 @@ def is_s3(place: str) -> bool:
 
 
 def jar_needs(target: Target) -> frozenset[str]:
-    """Which groups of jars a target needs, whatever is read: for its catalog, and where Spark itself uses S3."""
+    """Which groups of jars a target needs, whatever is read: for its catalog, and where
+    Spark itself uses S3."""
     catalog, needs = target.catalog, {"core"}
     paths = [place for found in target.connections.values() for place in found.places]
     if uses_local_files(catalog):
@@ -176,8 +241,9 @@ def jar_needs(target: Target) -> frozenset[str]:
 def postgres_of(catalog: Catalog) -> Postgres:
     """The database that a `sql` catalog names. Raises `ProfileError` (`catalog-uri`).
 
-    User and password may stand in the URI, with `%40` and the like for what has a meaning there, or beside it, under
-    Spark's names `jdbc.user` and `jdbc.password`, as they are.
+    User and password may stand in the URI, with `%40` and the like for what has a
+    meaning there, or beside it, under Spark's names `jdbc.user` and `jdbc.password`, as
+    they are.
     """
     found = _POSTGRES.match(catalog.uri)
     if found is None:
@@ -189,7 +255,8 @@ def postgres_of(catalog: Catalog) -> Postgres:
         server=found["server"] or "localhost",
         database=unquote(found["database"]),
         user=catalog.properties.get("jdbc.user") or unquote(found["user"] or ""),
-        password=catalog.properties.get("jdbc.password") or unquote(found["password"] or ""),
+        password=catalog.properties.get("jdbc.password")
+        or unquote(found["password"] or ""),
         query=found["query"] or "",
     )
 
@@ -209,8 +276,9 @@ LOCAL_FILES = {
     "hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
     "hadoop.fs.file.impl.disable.cache": "true",
 }
-"""Hadoop's own file system starts `chmod` twice for each file that it writes. This one sets permissions by itself. It
-lists a link to a folder without end, so it is kept out of Hadoop's cache, by which all who read files would get it."""
+"""Hadoop's own file system starts `chmod` twice for each file that it writes. This one
+sets permissions by itself. It lists a link to a folder without end, so it is kept out
+of Hadoop's cache, by which all who read files would get it."""
 
 _S3A_KEYS = {
     "s3.endpoint": "fs.s3a.endpoint",
@@ -221,8 +289,8 @@ _S3A_KEYS = {
     "s3.path-style-access": "fs.s3a.path.style.access",
 }
 
-# Hadoop's own defaults find no login in ~/.aws, nor one of a pod, as pyarrow and Iceberg do. The first two take keys
-# that stand in spark.conf.
+# Hadoop's own defaults find no login in ~/.aws, nor one of a pod, as pyarrow and
+# Iceberg do. The first two take keys that stand in spark.conf.
 _S3A_LOGINS = (
     "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
     "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
@@ -238,15 +306,23 @@ _S3A_LIMITS = {
 
 
 def _oauth_properties(catalog: Catalog) -> dict[str, str]:
-    """The catalog's own token service, where the block names no other; neither library wants to assume it."""
+    """The catalog's own token service, where the block names no other; neither library
+    wants to assume it."""
     if not {"credential", "token"} & catalog.properties.keys():
         return {}
-    return {"rest.auth.type": "oauth2", "oauth2-server-uri": f"{catalog.uri.rstrip('/')}/v1/oauth/tokens"}
+    return {
+        "rest.auth.type": "oauth2",
+        "oauth2-server-uri": f"{catalog.uri.rstrip('/')}/v1/oauth/tokens",
+    }
 
 
 def _jdbc_properties(catalog: Catalog) -> dict[str, str]:
     # pyiceberg makes the tables, and both must read the same columns.
-    shared = {"type": "jdbc", "jdbc.schema-version": "V1", "jdbc.init-catalog-tables": "false"}
+    shared = {
+        "type": "jdbc",
+        "jdbc.schema-version": "V1",
+        "jdbc.init-catalog-tables": "false",
+    }
     if (file := sqlite_file(catalog)) is not None:
         return {**shared, "uri": f"jdbc:sqlite:{file}"}
     database = postgres_of(catalog)
@@ -260,13 +336,23 @@ def _jdbc_properties(catalog: Catalog) -> dict[str, str]:
 
 
 def _jdbc_bounds(catalog: Catalog) -> dict[str, str]:
-    """How long Spark waits for the database, unless the block says it: a model would wait without end."""
+    """How long Spark waits for the database, unless the block says it: a model would
+    wait without end."""
     if sqlite_file(catalog) is not None:
         return {"jdbc.busy_timeout": "30000", "jdbc.journal_mode": "WAL"}
-    bounds = {"connectTimeout": str(CONNECT_TIMEOUT_S), "socketTimeout": str(ANSWER_TIMEOUT_S), "tcpKeepAlive": "true"}
+    bounds = {
+        "connectTimeout": str(CONNECT_TIMEOUT_S),
+        "socketTimeout": str(ANSWER_TIMEOUT_S),
+        "tcpKeepAlive": "true",
+    }
     said = _postgres_settings(catalog)
-    # What the query says is in the URI too, but for libpq's names, which JDBC passes over.
-    return {f"jdbc.{key}": value for key, value in {**bounds, **said}.items() if key in bounds or key in _LIBPQ}
+    # What the query says is in the URI too, but for libpq's names, which JDBC passes
+    # over.
+    return {
+        f"jdbc.{key}": value
+        for key, value in {**bounds, **said}.items()
+        if key in bounds or key in _LIBPQ
+    }
 
 
 def _sqlalchemy_uri(catalog: Catalog) -> str:
@@ -279,14 +365,20 @@ def _sqlalchemy_uri(catalog: Catalog) -> str:
         "keepalives_count": "3",
         "tcp_user_timeout": f"{said.get('socketTimeout', ANSWER_TIMEOUT_S)}000",
     }
-    query |= {key: value for key, value in parse_qsl(database.query) if key not in ("currentSchema", "socketTimeout")}
+    query |= {
+        key: value
+        for key, value in parse_qsl(database.query)
+        if key not in ("currentSchema", "socketTimeout")
+    }
     for key, theirs in _LIBPQ.items():
         query.pop(key, None)
         query |= {theirs: said[key]} if key in said else {}
     if schemas := said.get("currentSchema"):
         path = re.sub(r"([\\\s])", r"\\\1", schemas)
         query["options"] = f"{query.get('options', '')} -csearch_path={path}".strip()
-    login = quote(database.user, safe="") + (f":{quote(database.password, safe='')}" if database.password else "")
+    login = quote(database.user, safe="") + (
+        f":{quote(database.password, safe='')}" if database.password else ""
+    )
     place = f"{login}@{database.server}" if login else database.server
     return f"postgresql+psycopg://{place}/{quote(database.database, safe='')}?{urlencode(query)}"
 
@@ -299,17 +391,27 @@ _LIBPQ = {
     "connectTimeout": "connect_timeout",
     "ApplicationName": "application_name",
 }
-"""Settings of a connection by JDBC's names, and by those of libpq, by which pyiceberg connects."""
+"""Settings of a connection by JDBC's names, and by those of libpq, by which pyiceberg
+connects."""
 
 
 def _postgres_settings(catalog: Catalog) -> dict[str, str]:
-    """What the query of the URI, in whichever names, and the keys `jdbc.…` say of a connection, by JDBC's names.
+    """What the query of the URI, in whichever names, and the keys `jdbc.…` say of a
+    connection, by JDBC's names.
 
-    Raises `ProfileError` (`catalog-options`) where Spark and pyiceberg would understand it differently.
+    Raises `ProfileError` (`catalog-options`) where Spark and pyiceberg would understand
+    it differently.
     """
     names = {theirs: ours for ours, theirs in _LIBPQ.items()}
-    given = [(names.get(key, key), value) for key, value in parse_qsl(postgres_of(catalog).query)]
-    given += [(key[5:], value) for key, value in catalog.properties.items() if key.startswith("jdbc.")]
+    given = [
+        (names.get(key, key), value)
+        for key, value in parse_qsl(postgres_of(catalog).query)
+    ]
+    given += [
+        (key[5:], value)
+        for key, value in catalog.properties.items()
+        if key.startswith("jdbc.")
+    ]
     said: dict[str, str] = {}
     problems = []
     for key, value in given:
@@ -329,15 +431,26 @@ def _postgres_settings(catalog: Catalog) -> dict[str, str]:
 
 
 def _region(catalog: Catalog) -> str:
-    """The region of the catalog's clients, by whichever key it is given; the bucket's may be another."""
-    keys = ("client.region", *(("glue.region",) if catalog.type == "glue" else ()), "s3.region")
+    """The region of the catalog's clients, by whichever key it is given; the bucket's
+    may be another."""
+    keys = (
+        "client.region",
+        *(("glue.region",) if catalog.type == "glue" else ()),
+        "s3.region",
+    )
     return next((region for key in keys if (region := catalog.properties.get(key))), "")
 
 
 def shown(catalog: Catalog) -> Mapping[str, str]:
-    """What an error tells of a catalog that was tried: without a login, which a query may hold too."""
+    """What an error tells of a catalog that was tried: without a login, which a query
+    may hold too."""
     address, _, query = catalog.uri.partition("?")
-    if "@" in query:  # a password may have both signs in it: nobody can tell where it ends
+    # a password may have both signs in it: nobody can tell where it ends
+    if "@" in query:
         address = f"{address.partition('//')[0]}//…"
-    said = {"type": catalog.type, "uri": re.sub(r"//.*@", "//", address), "warehouse": catalog.warehouse}
+    said = {
+        "type": catalog.type,
+        "uri": re.sub(r"//.*@", "//", address),
+        "warehouse": catalog.warehouse,
+    }
     return {key: value for key, value in said.items() if value}

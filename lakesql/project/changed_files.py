@@ -1,4 +1,5 @@
-"""A project's files as they are not on the disk: with texts that an editor has in memory, or without some of them."""
+"""A project's files as they are not on the disk: with texts that an editor has in
+memory, or without some of them."""
 
 from __future__ import annotations
 
@@ -6,7 +7,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from lakesql.project.files import PROPERTIES_SUFFIXES, SELECTORS_FILE, ProjectFiles, SourceFile
+from lakesql.project.files import (
+    PROPERTIES_SUFFIXES,
+    SELECTORS_FILE,
+    ProjectFiles,
+    SourceFile,
+)
 from lakesql.project.settings import SETTINGS_FILE, Settings, parse_settings
 
 SQL_SUFFIXES = (".sql",)
@@ -14,10 +20,12 @@ SCHEMA_SUFFIXES = (".avsc", ".proto")
 
 
 def with_buffers(files: ProjectFiles, texts: Mapping[str, str]) -> ProjectFiles:
-    """The files with these texts, by their paths, in the place of those that the disk has, or beside them.
+    """The files with these texts, by their paths, in the place of those that the disk
+    has, or beside them.
 
-    A text whose path no folder of the project has is left out, and so is that of a seed: its rows are read where they
-    are needed, from the disk. Raises `ProjectError` where the settings cannot be read in their text.
+    A text whose path no folder of the project has is left out, and so is that of a
+    seed: its rows are read where they are needed, from the disk. Raises `ProjectError`
+    where the settings cannot be read in their text.
     """
     settings, settings_text = files.settings, files.settings_text
     if SETTINGS_FILE in texts and texts[SETTINGS_FILE] != settings_text:
@@ -34,7 +42,9 @@ def with_buffers(files: ProjectFiles, texts: Mapping[str, str]) -> ProjectFiles:
         models=_laid_over(files.models, texts, paths.models, SQL_SUFFIXES),
         streams=_laid_over(files.streams, texts, paths.streams, PROPERTIES_SUFFIXES),
         macros=_laid_over(files.macros, texts, paths.macros, SQL_SUFFIXES),
-        properties=_laid_over(files.properties, texts, paths.models, PROPERTIES_SUFFIXES),
+        properties=_laid_over(
+            files.properties, texts, paths.models, PROPERTIES_SUFFIXES
+        ),
         tests=_laid_over(files.tests, texts, paths.tests, SQL_SUFFIXES),
         contracts=_laid_over(files.contracts, texts, paths.seeds, PROPERTIES_SUFFIXES),
         schemas=_laid_over(files.schemas, texts, paths.streams, SCHEMA_SUFFIXES),
@@ -43,7 +53,8 @@ def with_buffers(files: ProjectFiles, texts: Mapping[str, str]) -> ProjectFiles:
 
 
 def is_of_project(settings: Settings, path: str) -> bool:
-    """Whether a file of this path, from the project's directory, would be read as a part of the project."""
+    """Whether a file of this path, from the project's directory, would be read as a
+    part of the project."""
     paths = settings.paths
     folders = {
         paths.models: (*SQL_SUFFIXES, *PROPERTIES_SUFFIXES),
@@ -52,7 +63,9 @@ def is_of_project(settings: Settings, path: str) -> bool:
         paths.tests: SQL_SUFFIXES,
         paths.seeds: PROPERTIES_SUFFIXES,
     }
-    is_in_folder = any(_belongs(path, folder, suffixes) for folder, suffixes in folders.items())
+    is_in_folder = any(
+        _belongs(path, folder, suffixes) for folder, suffixes in folders.items()
+    )
     return is_in_folder or path in (SETTINGS_FILE, SELECTORS_FILE)
 
 
@@ -68,18 +81,27 @@ def without_files(files: ProjectFiles, paths: Collection[str]) -> ProjectFiles:
         seeds=tuple(file for file in files.seeds if file.path not in paths),
         contracts=tuple(file for file in files.contracts if file.path not in paths),
         schemas=tuple(file for file in files.schemas if file.path not in paths),
-        selectors=files.selectors if files.selectors and files.selectors.path not in paths else None,
+        selectors=files.selectors
+        if files.selectors and files.selectors.path not in paths
+        else None,
     )
 
 
 def _laid_over(
-    found: tuple[SourceFile, ...], texts: Mapping[str, str], folder: str, suffixes: tuple[str, ...]
+    found: tuple[SourceFile, ...],
+    texts: Mapping[str, str],
+    folder: str,
+    suffixes: tuple[str, ...],
 ) -> tuple[SourceFile, ...]:
     """The files of a folder, with the texts that belong there."""
-    mine = {path: text for path, text in texts.items() if _belongs(path, folder, suffixes)}
+    mine = {
+        path: text for path, text in texts.items() if _belongs(path, folder, suffixes)
+    }
     if not mine:
         return found
-    by_path = {file.path: file for file in found} | {path: SourceFile(path, text) for path, text in mine.items()}
+    by_path = {file.path: file for file in found} | {
+        path: SourceFile(path, text) for path, text in mine.items()
+    }
     return tuple(by_path[path] for path in sorted(by_path))
 
 

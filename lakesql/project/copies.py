@@ -15,9 +15,11 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 
 
-def in_two(items: Sequence[Item], worth: int, work: Callable[[Sequence[Item]], T]) -> list[T]:
-    """What the work makes of the items, or of each half of them: of `worth` and more a copy of this process does the
-    second one, where it has a core for itself."""
+def in_two(
+    items: Sequence[Item], worth: int, work: Callable[[Sequence[Item]], T]
+) -> list[T]:
+    """What the work makes of the items, or of each half of them: of `worth` and more a
+    copy of this process does the second one, where it has a core for itself."""
     if len(items) < worth or not can_copy():
         return [work(items)]
     half = len(items) // 2
@@ -31,14 +33,16 @@ def in_two(items: Sequence[Item], worth: int, work: Callable[[Sequence[Item]], T
 
 @dataclass(frozen=True, slots=True)
 class Share(Generic[T]):
-    """Work that is being done beside this process: `child` is the process, `pipe` what its result is read from."""
+    """Work that is being done beside this process: `child` is the process, `pipe` what
+    its result is read from."""
 
     work: Callable[[], T]
     child: int
     pipe: int
 
     def wait(self) -> T:
-        """The result of the work. If the copy has failed, the work is done here, and raises here what it raises."""
+        """The result of the work. If the copy has failed, the work is done here, and
+        raises here what it raises."""
         with os.fdopen(self.pipe, "rb") as pipe:
             sent = pipe.read()
         _, status = os.waitpid(self.child, 0)
@@ -49,13 +53,19 @@ class Share(Generic[T]):
 
 
 def can_copy() -> bool:
-    """Whether a copy of this process has a core for itself. A process with several threads is not copied: a lock that
-    another thread holds would be held in the copy for ever."""
-    return sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1 and threading.active_count() == 1
+    """Whether a copy of this process has a core for itself. A process with several
+    threads is not copied: a lock that another thread holds would be held in the copy
+    for ever."""
+    return (
+        sys.platform == "linux"
+        and len(os.sched_getaffinity(0)) > 1
+        and threading.active_count() == 1
+    )
 
 
 def start_share(work: Callable[[], T]) -> Share[T]:
-    """Let a copy of this process do the work. What it changes in memory stays there: its result comes back alone."""
+    """Let a copy of this process do the work. What it changes in memory stays there:
+    its result comes back alone."""
     read, write = os.pipe()
     child = os.fork()
     if child != 0:
@@ -69,4 +79,5 @@ def start_share(work: Callable[[], T]) -> Share[T]:
             pipe.write(result)
         status = 0
     finally:
-        os._exit(status)  # nothing of what the process does at its end is the copy's to do
+        # nothing of what the process does at its end is the copy's to do
+        os._exit(status)

@@ -33,16 +33,30 @@ class Duration:
 
 def interval_text(length_ms: int) -> str:
     """A length in the largest unit in which it is whole: 5400000 is `90 minutes`."""
-    unit = next(unit for unit in reversed(_UNITS_MS) if length_ms % _UNITS_MS[unit] == 0)
+    unit = next(
+        unit for unit in reversed(_UNITS_MS) if length_ms % _UNITS_MS[unit] == 0
+    )
     number = length_ms // _UNITS_MS[unit]
     return f"{number} {unit}{'' if number == 1 else 's'}"
 
 
 def parse_duration(node: Node) -> Duration:
-    """The interval in `node`. Raises `ProjectError` (`bad-interval`); months and years have no fixed length."""
-    text = node.value if isinstance(node.value, str) and len(node.value) <= MAX_TEXT else ""
+    """The interval in `node`. Raises `ProjectError` (`bad-interval`); months and years
+    have no fixed length."""
+    text = (
+        node.value
+        if isinstance(node.value, str) and len(node.value) <= MAX_TEXT
+        else ""
+    )
     parts = [(int(number), unit.lower()) for number, unit in _PART.findall(text)]
     length_ms = sum(number * _UNITS_MS[unit] for number, unit in parts)
     if not parts or _PART.sub("", text).strip() or length_ms > MAX_MS:
-        raise ProjectError.of("bad-interval", f"{node.shown} is not an interval.", place=node.place)
-    return Duration(" ".join(f"{number} {unit}{'' if number == 1 else 's'}" for number, unit in parts), length_ms)
+        raise ProjectError.of(
+            "bad-interval", f"{node.shown} is not an interval.", place=node.place
+        )
+    return Duration(
+        " ".join(
+            f"{number} {unit}{'' if number == 1 else 's'}" for number, unit in parts
+        ),
+        length_ms,
+    )

@@ -1,4 +1,5 @@
-"""Texts of profiles.yml that name variables of the environment: `{{ env_var('X') }}`, and nothing else of Jinja's."""
+"""Texts of profiles.yml that name variables of the environment: `{{ env_var('X') }}`,
+and nothing else of Jinja's."""
 
 from __future__ import annotations
 
@@ -10,24 +11,43 @@ from jinja2 import nodes
 from lakesql.errors import Place, Problem
 
 
-def render_text(text: str, place: Place, environ: Mapping[str, str], problems: list[Problem]) -> str:
-    """The text with its variables' values. Nothing is executed: a template is texts and calls of `env_var`."""
+def render_text(
+    text: str, place: Place, environ: Mapping[str, str], problems: list[Problem]
+) -> str:
+    """The text with its variables' values. Nothing is executed: a template is texts and
+    calls of `env_var`."""
     pieces: list[str] = []
     try:
         for node in _ENVIRONMENT.parse(text).iter_child_nodes():
-            for part in node.iter_child_nodes() if isinstance(node, nodes.Output) else (node,):
+            for part in (
+                node.iter_child_nodes() if isinstance(node, nodes.Output) else (node,)
+            ):
                 pieces.append(_read_part(part, place, environ, problems))
     except jinja2.TemplateSyntaxError as error:
-        problems.append(Problem("bad-profile-template", str(error.message), place=place))
+        problems.append(
+            Problem("bad-profile-template", str(error.message), place=place)
+        )
     return "".join(pieces)
 
 
-def _read_part(part: nodes.Node, place: Place, environ: Mapping[str, str], problems: list[Problem]) -> str:
+def _read_part(
+    part: nodes.Node, place: Place, environ: Mapping[str, str], problems: list[Problem]
+) -> str:
     match part:
         case nodes.TemplateData(data=text):
             return text
-        case nodes.Call(node=nodes.Name(name="env_var"), args=args, kwargs=[], dyn_args=None, dyn_kwargs=None):
-            texts = [arg.value for arg in args if isinstance(arg, nodes.Const) and isinstance(arg.value, str)]
+        case nodes.Call(
+            node=nodes.Name(name="env_var"),
+            args=args,
+            kwargs=[],
+            dyn_args=None,
+            dyn_kwargs=None,
+        ):
+            texts = [
+                arg.value
+                for arg in args
+                if isinstance(arg, nodes.Const) and isinstance(arg.value, str)
+            ]
             if len(texts) == len(args) and len(texts) in (1, 2):
                 value = environ.get(*texts)
                 if value is None:
@@ -36,7 +56,9 @@ def _read_part(part: nodes.Node, place: Place, environ: Mapping[str, str], probl
                     fix = f"Set it (`export {texts[0]}=…`), or give it a default."
                     problems.append(Problem("env-var-missing", what, why, fix, place))
                 return value or ""
-    problems.append(Problem("bad-profile-template", "This is not a call of env_var.", place=place))
+    problems.append(
+        Problem("bad-profile-template", "This is not a call of env_var.", place=place)
+    )
     return ""
 
 

@@ -28,7 +28,8 @@ MAX_BYTES = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file of the project: its path from the project's directory, with slashes, and its text."""
+    """A file of the project: its path from the project's directory, with slashes, and
+    its text."""
 
     path: str
     text: str
@@ -36,8 +37,9 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class SeedFile:
-    """A seed's file: its path from the project's directory, with slashes, its first record, and what tells its content
-    from any other. The content itself is read where it is needed: it may be large."""
+    """A seed's file: its path from the project's directory, with slashes, its first
+    record, and what tells its content from any other. The content itself is read where
+    it is needed: it may be large."""
 
     path: str
     header: str
@@ -46,7 +48,8 @@ class SeedFile:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Where lakesql writes beside the tables. `target` has what can be created again: results, and what is below."""
+    """Where lakesql writes beside the tables. `target` has what can be created again:
+    results, and what is below."""
 
     target: Path
     logs: Path
@@ -63,7 +66,8 @@ class Outputs:
 
     @property
     def warm(self) -> Path:
-        """The sockets of what commands leave to each other. Nobody but their user can enter it."""
+        """The sockets of what commands leave to each other. Nobody but their user can
+        enter it."""
         return self.target / "warm"
 
     @property
@@ -72,17 +76,23 @@ class Outputs:
         return self.logs / "spark.log"
 
 
-def outputs_of(directory: Path, target: Path | None = None, logs: Path | None = None) -> Outputs:
+def outputs_of(
+    directory: Path, target: Path | None = None, logs: Path | None = None
+) -> Outputs:
     """The folders of the project in `directory`, where others are not named."""
-    return Outputs((target or directory / "target").absolute(), (logs or directory / "logs").absolute())
+    return Outputs(
+        (target or directory / "target").absolute(),
+        (logs or directory / "logs").absolute(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectFiles:
     """Everything that a project's files say, unparsed. Each tuple is sorted by path.
 
-    `selectors` is selectors.yml, which is no part of what runs: None where there is none. `contracts` are the .yml
-    files beside the seeds, `schemas` the .avsc and .proto files among the streams.
+    `selectors` is selectors.yml, which is no part of what runs: None where there is
+    none. `contracts` are the .yml files beside the seeds, `schemas` the .avsc and
+    .proto files among the streams.
     """
 
     directory: Path
@@ -101,7 +111,8 @@ class ProjectFiles:
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """The files that say what runs or is tested, by their paths, the settings among them; of seeds the header."""
+        """The files that say what runs or is tested, by their paths, the settings among
+        them; of seeds the header."""
         declared = (*self.streams, *self.properties, *self.contracts, *self.schemas)
         files = (*self.models, *self.macros, *self.tests, *declared)
         headers = {seed.path: f"{seed.header}\n" for seed in self.seeds}
@@ -113,16 +124,20 @@ class ProjectFiles:
 
 
 def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFiles:
-    """The files of the project in `directory`, which is written to `outputs`, else below it.
+    """The files of the project in `directory`, which is written to `outputs`, else
+    below it.
 
-    Raises `UsageError` (`no-project`) where there is none, `ProjectError` for a file that is not UTF-8 (`not-text`),
-    is larger than any SELECT (`file-too-large`), lies outside the project (`outside-project`) or would be passed over
-    (`unread-file`), and for a folder that the settings name and that is not there (`unknown-folder`).
+    Raises `UsageError` (`no-project`) where there is none, `ProjectError` for a file
+    that is not UTF-8 (`not-text`), is larger than any SELECT (`file-too-large`), lies
+    outside the project (`outside-project`) or would be passed over (`unread-file`), and
+    for a folder that the settings name and that is not there (`unknown-folder`).
     """
     settings_path = directory / SETTINGS_FILE
     if not settings_path.is_file():
         why = answer("settings", DBT_FILE) if (directory / DBT_FILE).exists() else ""
-        raise UsageError.of("no-project", f"There is no {SETTINGS_FILE} in {directory}.", why=why)
+        raise UsageError.of(
+            "no-project", f"There is no {SETTINGS_FILE} in {directory}.", why=why
+        )
     settings_text = read_text(settings_path, SETTINGS_FILE)
     settings = parse_settings(SETTINGS_FILE, settings_text)
     paths = settings.paths
@@ -143,23 +158,29 @@ def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFile
         schemas=_read_folder(directory, paths.streams, (".avsc", ".proto"), problems),
     )
     problems += _find_stray_properties(files)
-    if problems:  # nothing is said of what the files that cannot be read would have declared
+    # nothing is said of what the files that cannot be read would have declared
+    if problems:
         raise ProjectError(problems)
     return files
 
 
 def _find_missing_folders(directory: Path, paths: Paths) -> Iterator[Problem]:
-    """The folders that the settings name and that are not there. A default one may be missing, and that of tests: where
-    a project only runs, nobody needs them."""
+    """The folders that the settings name and that are not there. A default one may be
+    missing, and that of tests: where a project only runs, nobody needs them."""
     for each in fields(Paths):
         name = getattr(paths, each.name)
-        if each.name != "tests" and name != each.default and not (directory / name).is_dir():
+        if (
+            each.name != "tests"
+            and name != each.default
+            and not (directory / name).is_dir()
+        ):
             what = f"There is no folder '{name}', in which `paths` says that the {each.name} are."
             yield Problem("unknown-folder", what, place=Place(SETTINGS_FILE))
 
 
 def _find_stray_properties(files: ProjectFiles) -> Iterator[Problem]:
-    """The properties files in a folder in which none are read: what they test would never be tested."""
+    """The properties files in a folder in which none are read: what they test would
+    never be tested."""
     read = {file.path for file in (*files.properties, *files.streams, *files.contracts)}
     paths = files.settings.paths
     for folder in dict.fromkeys((paths.tests, paths.macros)):
@@ -168,7 +189,13 @@ def _find_stray_properties(files: ProjectFiles) -> Iterator[Problem]:
             found = _DECLARES.search(path.read_bytes()) if shown not in read else None
             if found is not None:
                 what = f"'{found[1].decode()}' stands here, and no properties files are read in '{folder}'."
-                yield Problem("unread-file", what, "", f"Move the file to '{paths.models}'.", Place(shown))
+                yield Problem(
+                    "unread-file",
+                    what,
+                    "",
+                    f"Move the file to '{paths.models}'.",
+                    Place(shown),
+                )
 
 
 _DECLARES = re.compile(rb"^(models|unit_tests|data_tests)\s*:", re.MULTILINE)
@@ -176,7 +203,9 @@ _DECLARES = re.compile(rb"^(models|unit_tests|data_tests)\s*:", re.MULTILINE)
 SEED_SUFFIX = ".csv"
 
 
-def _read_seeds(directory: Path, folder: str, limit: Size, problems: list[Problem]) -> tuple[SeedFile, ...]:
+def _read_seeds(
+    directory: Path, folder: str, limit: Size, problems: list[Problem]
+) -> tuple[SeedFile, ...]:
     """The seeds whose files can be read; `problems` hears of the others."""
     found: list[SeedFile] = []
     for path in find_files(directory, folder, (SEED_SUFFIX,)):
@@ -189,11 +218,14 @@ def _read_seeds(directory: Path, folder: str, limit: Size, problems: list[Proble
 
 def _read_seed(path: Path, shown: str, limit: Size) -> SeedFile:
     content = read_seed_content(path, shown, limit)
-    return SeedFile(shown, first_record(decode_seed(content, shown)), digest_of(content))
+    return SeedFile(
+        shown, first_record(decode_seed(content, shown)), digest_of(content)
+    )
 
 
 def read_seed_content(path: Path, shown: str, limit: Size) -> bytes:
-    """What a seed's file has. Raises `ProjectError` (`file-too-large`) before any of it is read."""
+    """What a seed's file has. Raises `ProjectError` (`file-too-large`) before any of it
+    is read."""
     size = path.stat().st_size
     if size > limit.size_bytes:
         what = f"The file has {size:,} bytes, and a seed has {limit.text} at most."
@@ -206,7 +238,8 @@ def read_seed_content(path: Path, shown: str, limit: Size) -> bytes:
 
 
 def decode_seed(content: bytes, shown: str) -> str:
-    """The text of a seed, without the byte order mark that it may begin with. Raises `ProjectError` (`not-text`)."""
+    """The text of a seed, without the byte order mark that it may begin with. Raises
+    `ProjectError` (`not-text`)."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -216,11 +249,14 @@ def decode_seed(content: bytes, shown: str) -> str:
 
 
 def first_record(text: str) -> str:
-    """The first record of a text in CSV, without its line end; all of its first line, where a quote is not closed."""
+    """The first record of a text in CSV, without its line end; all of its first line,
+    where a quote is not closed."""
     found = _FIRST_RECORD.match(text)
     end = found.end() if found is not None else 0
     if text[end : end + 1] not in ("", "\r", "\n"):
-        end = next((at for at, character in enumerate(text) if character in "\r\n"), len(text))
+        end = next(
+            (at for at, character in enumerate(text) if character in "\r\n"), len(text)
+        )
     return text[:end]
 
 
@@ -234,17 +270,23 @@ def digest_of(content: bytes) -> str:
 
 def _read_selectors(directory: Path, problems: list[Problem]) -> SourceFile | None:
     path = directory / SELECTORS_FILE
-    text = collect(problems, partial(read_text, path, SELECTORS_FILE)) if path.is_file() else None
+    text = (
+        collect(problems, partial(read_text, path, SELECTORS_FILE))
+        if path.is_file()
+        else None
+    )
     return SourceFile(SELECTORS_FILE, text) if text is not None else None
 
 
 def find_project(start: Path) -> Path:
-    """The nearest directory from `start` upwards whose pyproject.toml has a `[tool.lakesql]`; `start` if none has."""
+    """The nearest directory from `start` upwards whose pyproject.toml has a
+    `[tool.lakesql]`; `start` if none has."""
     return next(filter(has_settings, (start, *start.parents)), start)
 
 
 def has_settings(directory: Path) -> bool:
-    """Whether the directory's pyproject.toml has a `[tool.lakesql]`. No more of it is read than of any other file."""
+    """Whether the directory's pyproject.toml has a `[tool.lakesql]`. No more of it is
+    read than of any other file."""
     settings = directory / SETTINGS_FILE
     if not settings.is_file():
         return False
@@ -253,7 +295,8 @@ def has_settings(directory: Path) -> bool:
 
 
 def write_atomically(path: Path, text: str | bytes) -> None:
-    """Write `text` so that a reader of `path` meets the old text or the new one, and never half of it."""
+    """Write `text` so that a reader of `path` meets the old text or the new one, and
+    never half of it."""
     content = text.encode() if isinstance(text, str) else text
     beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
@@ -269,10 +312,12 @@ def write_atomically(path: Path, text: str | bytes) -> None:
 
 
 def date_by_name(base: Path) -> None:
-    """Let the files of each recorded topic be as old as their names say: Spark reads files by age, a topic by name.
+    """Let the files of each recorded topic be as old as their names say: Spark reads
+    files by age, a topic by name.
 
-    A file that is not younger than the one before it becomes a millisecond younger; nothing else of it changes. Raises
-    `ProfileError` (`not-accessible`) where it cannot be changed, as in a folder that is read-only.
+    A file that is not younger than the one before it becomes a millisecond younger;
+    nothing else of it changes. Raises `ProfileError` (`not-accessible`) where it cannot
+    be changed, as in a folder that is read-only.
     """
     for topic in (folder for folder in base.glob("*") if folder.is_dir()):
         newest_ms = 0
@@ -294,22 +339,31 @@ def date_by_name(base: Path) -> None:
 
 
 def is_dated_by_name(file: Path) -> bool:
-    """Whether the time of a recorded file is one that `date_by_name` has set: a whole millisecond, and the next one
-    after that of the file before it."""
-    before = max((each for each in file.parent.glob("*.jsonl") if each.name < file.name), default=None)
+    """Whether the time of a recorded file is one that `date_by_name` has set: a whole
+    millisecond, and the next one after that of the file before it."""
+    before = max(
+        (each for each in file.parent.glob("*.jsonl") if each.name < file.name),
+        default=None,
+    )
     own_ns = file.stat().st_mtime_ns
-    return before is not None and own_ns == (before.stat().st_mtime_ns // 1_000_000 + 1) * 1_000_000
+    return (
+        before is not None
+        and own_ns == (before.stat().st_mtime_ns // 1_000_000 + 1) * 1_000_000
+    )
 
 
 def file_stem(path: str) -> str:
-    """The name of a file of the project without its suffix: `orders` of `models/orders.sql`."""
+    """The name of a file of the project without its suffix: `orders` of
+    `models/orders.sql`."""
     name = path.rpartition("/")[2]
     return name.rpartition(".")[0] or name
 
 
 def shorten(path: Path, directory: Path) -> str:
     """A path below a directory as it is there, with slashes; any other one as it is."""
-    return (path.relative_to(directory) if path.is_relative_to(directory) else path).as_posix()
+    return (
+        path.relative_to(directory) if path.is_relative_to(directory) else path
+    ).as_posix()
 
 
 def _read_folder(
@@ -327,27 +381,35 @@ def _read_folder(
 
 
 def _find_misspelt(shown: str, suffixes: tuple[str, ...]) -> Iterator[Problem]:
-    """The problem of a file whose suffix has other capitals: nothing else would take it for a file of the project."""
+    """The problem of a file whose suffix has other capitals: nothing else would take it
+    for a file of the project."""
     if not shown.endswith(suffixes):
         stem, _, suffix = shown.rpartition(".")
         what = f"This file's name ends in '.{suffix}'."
-        yield Problem("unread-file", what, "", f"Rename it: {stem}.{suffix.lower()}", Place(shown))
+        yield Problem(
+            "unread-file", what, "", f"Rename it: {stem}.{suffix.lower()}", Place(shown)
+        )
 
 
-def find_files(directory: Path, folder: str, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    """The files below a folder of the project in `directory` that end so, whatever the capitals, those of linked
-    folders among them.
+def find_files(
+    directory: Path, folder: str, suffixes: tuple[str, ...]
+) -> Iterator[Path]:
+    """The files below a folder of the project in `directory` that end so, whatever the
+    capitals, those of linked folders among them.
 
-    Without hidden ones: tools of all kinds leave those beside one's own. A link to a folder in which it stands is not
-    followed. Raises `ProjectError` for a link that leaves the project (`outside-project`) or leads to nothing
-    (`unread-file`).
+    Without hidden ones: tools of all kinds leave those beside one's own. A link to a
+    folder in which it stands is not followed. Raises `ProjectError` for a link that
+    leaves the project (`outside-project`) or leads to nothing (`unread-file`).
     """
     root = directory / folder
     return _walk(directory, root, suffixes, (_check_inside(directory, root),))
 
 
-def _walk(directory: Path, folder: Path, suffixes: tuple[str, ...], opened: tuple[Path, ...]) -> Iterator[Path]:
-    """The files below `folder`. `opened` are real paths of folders that it was reached through."""
+def _walk(
+    directory: Path, folder: Path, suffixes: tuple[str, ...], opened: tuple[Path, ...]
+) -> Iterator[Path]:
+    """The files below `folder`. `opened` are real paths of folders that it was reached
+    through."""
     if not folder.is_dir():
         return
     with os.scandir(folder) as entries:
@@ -373,15 +435,19 @@ def _walk(directory: Path, folder: Path, suffixes: tuple[str, ...], opened: tupl
 
 
 def _check_link(directory: Path, path: Path) -> None:
-    """Raises `ProjectError` for a link to a file that leaves the project, or to none."""
+    """Raises `ProjectError` for a link to a file that leaves the project, or to
+    none."""
     _check_inside(directory, path)
     if not path.exists():
         what = "This link leads to nothing."
-        raise ProjectError.of("unread-file", what, place=Place(shorten(path, directory)))
+        raise ProjectError.of(
+            "unread-file", what, place=Place(shorten(path, directory))
+        )
 
 
 def _check_inside(directory: Path, path: Path) -> Path:
-    """The real path of a path of the project. Raises `ProjectError` (`outside-project`) where that is not inside."""
+    """The real path of a path of the project. Raises `ProjectError` (`outside-project`)
+    where that is not inside."""
     real = Path(os.path.realpath(path))
     if not real.is_relative_to(os.path.realpath(directory)):
         shown = path.relative_to(directory).as_posix()
@@ -393,7 +459,8 @@ def _check_inside(directory: Path, path: Path) -> Path:
 def read_text(path: Path, shown: str) -> str:
     """The text of a file, which problems call `shown`.
 
-    Raises `ProjectError`: `not-text` if it is not UTF-8, `file-too-large` before any of it is read.
+    Raises `ProjectError`: `not-text` if it is not UTF-8, `file-too-large` before any of
+    it is read.
     """
     size = path.stat().st_size
     if size > MAX_BYTES:
@@ -403,5 +470,7 @@ def read_text(path: Path, shown: str) -> str:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ProjectError.of(
-            "not-text", f"Byte {error.start} of this file is not UTF-8.", place=Place(shown)
+            "not-text",
+            f"Byte {error.start} of this file is not UTF-8.",
+            place=Place(shown),
         ) from None

@@ -1,4 +1,5 @@
-"""The options of Iceberg's procedures by which lakesql decides nothing: their names and values, as Iceberg has them.
+"""The options of Iceberg's procedures by which lakesql decides nothing: their names and
+values, as Iceberg has them.
 
 They stand under `options` of a procedure, and in a CALL where Iceberg takes them.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -70,10 +72,13 @@ ICEBERG_OPTIONS: Mapping[str, Mapping[str, Takes]] = {
         "stream_results": "true or false",
         "clean_expired_metadata": "true or false",
     },
-    "remove_orphan_files": {"max_concurrent_deletes": "a positive whole number", "stream_results": "true or false"},
+    "remove_orphan_files": {
+        "max_concurrent_deletes": "a positive whole number",
+        "stream_results": "true or false",
+    },
 }
-"""By procedure, the names of its options and what each takes: entries of the map `options` of a rewrite, arguments of
-the others."""
+"""By procedure, the names of its options and what each takes: entries of the map
+`options` of a rewrite, arguments of the others."""
 
 
 def read_iceberg_options(
@@ -81,8 +86,9 @@ def read_iceberg_options(
 ) -> Mapping[str, IcebergValue]:
     """The options of Iceberg's that a mapping holds, by Iceberg's names.
 
-    `typed` are the options that stand beside it, by the names that Iceberg has for them. Raises `ProjectError`:
-    `unknown-option` with the nearest name, `wrong-value` and `bad-size`.
+    `typed` are the options that stand beside it, by the names that Iceberg has for
+    them. Raises `ProjectError`: `unknown-option` with the nearest name, `wrong-value`
+    and `bad-size`.
     """
     known = ICEBERG_OPTIONS[procedure]
     problems: list[Problem] = []
@@ -91,13 +97,23 @@ def read_iceberg_options(
         if name in typed:
             what = f"'{name}' of {procedure} is an option of lakesql's own, which does not stand under 'options'."
             fix = f"Write '{typed[name]}' beside 'options'."
-            problems.append(Problem("unknown-option", what, "", fix, node.key_place(name)))
+            problems.append(
+                Problem("unknown-option", what, "", fix, node.key_place(name))
+            )
             continue
         if name not in known:
             what = f"{procedure} of Iceberg {ICEBERG} has no option '{name}'."
-            problems.append(Problem("unknown-option", what, "", did_you_mean(name, known), node.key_place(name)))
+            problems.append(
+                Problem(
+                    "unknown-option",
+                    what,
+                    "",
+                    did_you_mean(name, known),
+                    node.key_place(name),
+                )
+            )
             continue
-        read = collect(problems, lambda name=name, value=value: _read_value(value, known[name]))  # type: ignore[misc]
+        read = collect(problems, partial(_read_value, value, known[name]))
         if read is not None:
             found[name] = read
     if problems:
@@ -106,12 +122,14 @@ def read_iceberg_options(
 
 
 def former_name(key: str) -> str:
-    """What an option was called as long as it was one of lakesql's own: `max_file_group_size`."""
+    """What an option was called as long as it was one of lakesql's own:
+    `max_file_group_size`."""
     return re.sub(r"[-.]", "_", key).removesuffix("_bytes")
 
 
 def refuse_former(procedure: str, node: Node) -> tuple[Node, list[Problem]]:
-    """A procedure's options without those that stand under `options` now, and the problems that say so."""
+    """A procedure's options without those that stand under `options` now, and the
+    problems that say so."""
     known = {former_name(key): key for key in ICEBERG_OPTIONS[procedure]}
     kept: dict[str, Node] = {}
     problems: list[Problem] = []
@@ -134,14 +152,20 @@ def option_text(value: IcebergValue) -> str:
 
 
 def _read_value(node: Node, takes: Takes) -> IcebergValue:
-    text = str(node.value).lower() if isinstance(node.value, bool | int | float) else node.value
+    text = (
+        str(node.value).lower()
+        if isinstance(node.value, bool | int | float)
+        else node.value
+    )
     if isinstance(text, str):
         match takes:
             case "true or false" if text.lower() in ("true", "false"):
                 return text.lower() == "true"
             case "a whole number" if _WHOLE.match(text):
                 return int(text)
-            case "a positive whole number" | "a number of bytes" if _WHOLE.match(text) and int(text):
+            case "a positive whole number" | "a number of bytes" if _WHOLE.match(
+                text
+            ) and int(text):
                 return int(text)
             case "a positive number" if _NUMBER.match(text) and float(text):
                 return float(text) if "." in text else int(text)
@@ -151,9 +175,16 @@ def _read_value(node: Node, takes: Takes) -> IcebergValue:
                 pass
     if takes == "a number of bytes":
         fix = "Write it without a unit, as Iceberg reads it: 268435456."
-        raise ProjectError.of("bad-size", f"{node.shown} is not a number of bytes.", fix=fix, place=node.place)
+        raise ProjectError.of(
+            "bad-size",
+            f"{node.shown} is not a number of bytes.",
+            fix=fix,
+            place=node.place,
+        )
     fix = f"One of {', '.join(JOB_ORDERS)}." if takes == "a job order" else ""
-    raise ProjectError.of("wrong-value", f"{node.shown} is not {takes}.", fix=fix, place=node.place)
+    raise ProjectError.of(
+        "wrong-value", f"{node.shown} is not {takes}.", fix=fix, place=node.place
+    )
 
 
 _WHOLE = re.compile(r"[0-9]{1,18}\Z")
@@ -163,7 +194,11 @@ _NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?\Z")
 def _shown(node: Node, key: str) -> str:
     """A value as one writes it in its new place: a size as a number of bytes."""
     if not key.endswith("-bytes"):
-        return repr(node.value) if isinstance(node.value, bool | int | float | str) else "…"
+        return (
+            repr(node.value)
+            if isinstance(node.value, bool | int | float | str)
+            else "…"
+        )
     try:
         return str(parse_size(node).size_bytes)
     except ProjectError:

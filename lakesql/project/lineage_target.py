@@ -51,7 +51,9 @@ class LineageTarget:
         """The same with the local paths absolute that are relative to a directory."""
         return self
 
-    def problems(self, node: Node, connections: Mapping[str, Source]) -> Iterator[Problem]:
+    def problems(
+        self, node: Node, connections: Mapping[str, Source]
+    ) -> Iterator[Problem]:
         """What is wrong with its options. `connections` are those of the target."""
         return iter(())
 
@@ -73,7 +75,9 @@ class LineageFile(LineageTarget):
         """The file by its absolute path."""
         return replace(self, path=absolute(self.path, directory))
 
-    def problems(self, node: Node, connections: Mapping[str, Source]) -> Iterator[Problem]:
+    def problems(
+        self, node: Node, connections: Mapping[str, Source]
+    ) -> Iterator[Problem]:
         """A path that is a URL."""
         if is_url(self.path):
             what = f"'{self.path}' is a URL, and lineage of type `file` goes to a file of this machine."
@@ -85,9 +89,14 @@ class LineageHttp(LineageTarget):
     """A server that takes OpenLineage's events by HTTP, as Marquez and DataHub do."""
 
     url: str = option("Its URL, as in `http://marquez:5000`.", read=read_filled)
-    endpoint: str = option("The path below the URL that events are sent to.", default="api/v1/lineage")
+    endpoint: str = option(
+        "The path below the URL that events are sent to.", default="api/v1/lineage"
+    )
     token: str = option("A bearer token.", default="")
-    ca: str = option("A PEM file with the certificates that are trusted; those of the machine if left out.", default="")
+    ca: str = option(
+        "A PEM file with the certificates that are trusted; those of the machine if left out.",
+        default="",
+    )
 
     kind: ClassVar[str] = "http"
 
@@ -100,19 +109,34 @@ class LineageHttp(LineageTarget):
         """The same with the file of certificates by its absolute path."""
         return replace(self, ca=absolute(self.ca, directory))
 
-    def problems(self, node: Node, connections: Mapping[str, Source]) -> Iterator[Problem]:
+    def problems(
+        self, node: Node, connections: Mapping[str, Source]
+    ) -> Iterator[Problem]:
         """A URL that is none of HTTP, or that has a login in it."""
         shown, place = without_login(self.url), node.key_place("url")
         try:
             parts = urlsplit(self.url)
-            is_http = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+            is_http = (
+                parts.scheme in ("http", "https")
+                and bool(parts.hostname)
+                and parts.port != 0
+            )
         except ValueError:  # of a port that is no number
             is_http = False
         if not is_http:
-            yield Problem("lineage-options", f"'{shown}' is not a URL of HTTP: `http://host:port`.", place=place)
+            yield Problem(
+                "lineage-options",
+                f"'{shown}' is not a URL of HTTP: `http://host:port`.",
+                place=place,
+            )
         elif shown != self.url:
             fix = "Write it without, and a `token`."
-            yield Problem("lineage-options", f"The URL of {shown} has a login in it.", fix=fix, place=place)
+            yield Problem(
+                "lineage-options",
+                f"The URL of {shown} has a login in it.",
+                fix=fix,
+                place=place,
+            )
         elif parts.query or parts.fragment:
             fix = "Write the path in `endpoint`, and a key as `token`."
             what = "The URL of `lineage` has a query in it, which would be shown where it does not answer."
@@ -123,7 +147,9 @@ class LineageHttp(LineageTarget):
 class LineageKafka(LineageTarget):
     """A topic of Kafka, to which each event is sent as JSON."""
 
-    connection: str = option("The connection of the target, of type `kafka`, whose cluster has the topic.")
+    connection: str = option(
+        "The connection of the target, of type `kafka`, whose cluster has the topic."
+    )
     topic: str = option("The topic.", read=read_filled)
 
     kind: ClassVar[str] = "kafka"
@@ -133,16 +159,29 @@ class LineageKafka(LineageTarget):
         """The topic."""
         return f"topic {self.topic} of connection {self.connection}"
 
-    def problems(self, node: Node, connections: Mapping[str, Source]) -> Iterator[Problem]:
+    def problems(
+        self, node: Node, connections: Mapping[str, Source]
+    ) -> Iterator[Problem]:
         """A connection that is not there, or is no cluster."""
         place = node.key_place("connection")
-        clusters = [name for name, found in connections.items() if found.cluster is not None]
+        clusters = [
+            name for name, found in connections.items() if found.cluster is not None
+        ]
         if self.connection not in connections:
             what = f"The target has no connection '{self.connection}', by which its lineage is sent."
-            yield Problem("unknown-connection", what, fix=did_you_mean(self.connection, clusters), place=place)
+            yield Problem(
+                "unknown-connection",
+                what,
+                fix=did_you_mean(self.connection, clusters),
+                place=place,
+            )
         elif self.connection not in clusters:
             what = f"Connection '{self.connection}', by which lineage is sent, is not of type `kafka`."
-            fix = f"Name one that is: {', '.join(clusters)}." if clusters else "Add a connection of type `kafka`."
+            fix = (
+                f"Name one that is: {', '.join(clusters)}."
+                if clusters
+                else "Add a connection of type `kafka`."
+            )
             yield Problem("lineage-options", what, fix=fix, place=place)
 
 
@@ -153,12 +192,24 @@ LINEAGE_TARGETS: Mapping[str, type[LineageTarget]] = {
 
 
 def read_lineage_target(node: Node) -> LineageTarget:
-    """`lineage` of a target. Raises `ProjectError` (`lineage-options`, and what decoding finds)."""
+    """`lineage` of a target. Raises `ProjectError` (`lineage-options`, and what
+    decoding finds)."""
     given = node.get("type")
     word = given.value if given is not None and isinstance(given.value, str) else ""
     kind = LINEAGE_TARGETS.get(word)
     if kind is None:
-        what = "`lineage` has no `type` that lakesql knows." if given is None else f"Lineage has no type '{word}'."
+        what = (
+            "`lineage` has no `type` that lakesql knows."
+            if given is None
+            else f"Lineage has no type '{word}'."
+        )
         place = given.place if given is not None else node.place
-        raise ProjectError.of("lineage-options", what, fix=did_you_mean(word, LINEAGE_TARGETS), place=place)
-    return decode(node, kind, what=f"lineage of type '{word}'", ignore=frozenset({"type"}))
+        raise ProjectError.of(
+            "lineage-options",
+            what,
+            fix=did_you_mean(word, LINEAGE_TARGETS),
+            place=place,
+        )
+    return decode(
+        node, kind, what=f"lineage of type '{word}'", ignore=frozenset({"type"})
+    )

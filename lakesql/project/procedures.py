@@ -1,7 +1,9 @@
-"""How the tables of a model are maintained: what `maintenance` says in `config(...)`, pyproject.toml and profiles.yml.
+"""How the tables of a model are maintained: what `maintenance` says in `config(...)`,
+pyproject.toml and profiles.yml.
 
-Each procedure of Iceberg's is a type of its own. Its fields are when it is due, and the arguments and options by which
-lakesql decides something, with `_` for `-` and units in the values; Iceberg's others pass through (`options`).
+Each procedure of Iceberg's is a type of its own. Its fields are when it is due, and the
+arguments and options by which lakesql decides something, with `_` for `-` and units in
+the values; Iceberg's others pass through (`options`).
 """
 
 from __future__ import annotations
@@ -11,7 +13,15 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, Literal, get_args
 
-from lakesql.decode import Node, collect, decode, fields_of, option, read_option_texts, read_positive
+from lakesql.decode import (
+    Node,
+    collect,
+    decode,
+    fields_of,
+    option,
+    read_option_texts,
+    read_positive,
+)
 from lakesql.errors import Problem, ProjectError
 from lakesql.project.duration import Duration, parse_duration
 from lakesql.project.iceberg_options import (
@@ -22,36 +32,49 @@ from lakesql.project.iceberg_options import (
     refuse_former,
 )
 from lakesql.project.size import Size, parse_size, shortest
-from lakesql.project.sort_order import ZORDER, SortTerm, parse_sort_order, read_sort_order
+from lakesql.project.sort_order import (
+    ZORDER,
+    SortTerm,
+    parse_sort_order,
+    read_sort_order,
+)
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
 SMALL_FILE_SHARE = 0.75
-"""A data file below this share of the table's target file size is small, as for Iceberg's `rewrite_data_files`."""
+"""A data file below this share of the table's target file size is small, as for
+Iceberg's `rewrite_data_files`."""
 
 GROUP_FILES = 5
-"""So many small files of a partition are worth being rewritten: the procedure's own `min-input-files`."""
+"""So many small files of a partition are worth being rewritten: the procedure's own
+`min-input-files`."""
 
 SIZE_RATIO = 4
-"""A rewrite includes files that earlier ones have made, if they are at most so many times as large as what has come to
-a partition since. What is larger would cost more to be written again than it costs readers as a file of its own."""
+"""A rewrite includes files that earlier ones have made, if they are at most so many
+times as large as what has come to a partition since. What is larger would cost more to
+be written again than it costs readers as a file of its own."""
 
 WHOLE_EVERY = 16
-"""Every so many rewrites one includes all small files, however large for small ones. The first one does."""
+"""Every so many rewrites one includes all small files, however large for small ones.
+The first one does."""
 
 WHOLE_GROUP_FILES = 2
-"""So many small files of a partition are worth being rewritten when all small files are included."""
+"""So many small files of a partition are worth being rewritten when all small files are
+included."""
 
 DELETION_VECTORS = 3
-"""From this format version on, a table has its position deletes as one vector for each data file. No compaction
-is needed for them, and a rewrite of a data file drops its vector."""
+"""From this format version on, a table has its position deletes as one vector for each
+data file. No compaction is needed for them, and a rewrite of a data file drops its
+vector."""
 
 RETRY_AFTER_MS = 600_000
-"""After which time a procedure is called again that has found nothing to do, or has taken too long."""
+"""After which time a procedure is called again that has found nothing to do, or has
+taken too long."""
 
 AT_END = 0.5
-"""Which part of a threshold is enough where nothing waits to be written: at the end of a run."""
+"""Which part of a threshold is enough where nothing waits to be written: at the end of
+a run."""
 
 BYTES_PER_MS = 20_000.0
 """How fast files are taken to be rewritten before it has been measured."""
@@ -61,7 +84,8 @@ LEAST_EXPIRY_MS = HOUR_MS
 
 
 def _at_least(least_ms: int, least: str, why: str) -> Callable[[Node], Duration]:
-    """A reader of an age below which files would be deleted that somebody still needs."""
+    """A reader of an age below which files would be deleted that somebody still
+    needs."""
 
     def read(node: Node) -> Duration:
         found = parse_duration(node)
@@ -77,19 +101,35 @@ def _read_interval(node: Node) -> Duration:
     found = parse_duration(node)
     if found.length_ms > 0:
         return found
-    raise ProjectError.of("bad-interval", f"{node.shown} is no time at all.", place=node.place)
+    raise ProjectError.of(
+        "bad-interval", f"{node.shown} is no time at all.", place=node.place
+    )
 
 
 def _read_share(node: Node) -> float:
-    if isinstance(node.value, int | float) and not isinstance(node.value, bool) and 0 < node.value <= 1:
+    if (
+        isinstance(node.value, int | float)
+        and not isinstance(node.value, bool)
+        and 0 < node.value <= 1
+    ):
         return float(node.value)
-    raise ProjectError.of("wrong-value", f"{node.shown} is not a share, from more than 0 to 1.", place=node.place)
+    raise ProjectError.of(
+        "wrong-value",
+        f"{node.shown} is not a share, from more than 0 to 1.",
+        place=node.place,
+    )
 
 
 def _read_number(node: Node) -> float:
-    if isinstance(node.value, int | float) and not isinstance(node.value, bool) and node.value > 0:
+    if (
+        isinstance(node.value, int | float)
+        and not isinstance(node.value, bool)
+        and node.value > 0
+    ):
         return float(node.value)
-    raise ProjectError.of("wrong-value", f"{node.shown} is not a positive number.", place=node.place)
+    raise ProjectError.of(
+        "wrong-value", f"{node.shown} is not a positive number.", place=node.place
+    )
 
 
 def _read_count(node: Node) -> int:
@@ -101,7 +141,9 @@ def _read_count(node: Node) -> int:
 def _read_text(node: Node) -> str:
     if isinstance(node.value, str) and node.value.strip():
         return node.value
-    raise ProjectError.of("wrong-type", f"{node.shown} is not a text.", place=node.place)
+    raise ProjectError.of(
+        "wrong-type", f"{node.shown} is not a text.", place=node.place
+    )
 
 
 RECENT = "recent"
@@ -112,14 +154,21 @@ def _read_where(node: Node) -> str:
     found = _read_text(node)
     if found == RECENT or found.strip().lower() != RECENT:
         return found
-    raise ProjectError.of("wrong-value", f"{node.shown} is no condition.", fix=f"Write '{RECENT}'.", place=node.place)
+    raise ProjectError.of(
+        "wrong-value",
+        f"{node.shown} is no condition.",
+        fix=f"Write '{RECENT}'.",
+        place=node.place,
+    )
 
 
 def _read_condition(node: Node) -> str:
     found = _read_text(node)
     if found.strip().lower() != RECENT:
         return found
-    raise ProjectError.of("wrong-value", f"'{RECENT}' is for rewrite_data_files alone.", place=node.place)
+    raise ProjectError.of(
+        "wrong-value", f"'{RECENT}' is for rewrite_data_files alone.", place=node.place
+    )
 
 
 _TRIGGER = "How often it is due by time alone ('1 hour'); never, if left out."
@@ -141,13 +190,15 @@ def _options_reader(procedure: str) -> Callable[[Node], Mapping[str, IcebergValu
 
 
 def _iceberg(doc: str, default: Any, read: Callable[[Node], Any] | None = None) -> Any:
-    """An option that Iceberg has by this name; its own default, where it is left out."""
+    """An option that Iceberg has by this name; its own default, where it is left
+    out."""
     return option(doc, default=default, read=read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteDataFiles:
-    """`rewrite_data_files`: small files become large ones, and rows that were deleted leave the files."""
+    """`rewrite_data_files`: small files become large ones, and rows that were deleted
+    leave the files."""
 
     trigger: Duration | None = option(_TRIGGER, default=None, read=_read_interval)
     small_files: int = option(
@@ -157,14 +208,20 @@ class RewriteDataFiles:
         read=read_positive,
     )
     delete_ratio: float = option(
-        "Share of the rows in the data files that is deleted, from which on it is due.", default=0.1, read=_read_share
+        "Share of the rows in the data files that is deleted, from which on it is due.",
+        default=0.1,
+        read=_read_share,
     )
     delete_files: int = option(
         "How many delete files make it due, those that the last rewrite has left not counted.",
         default=64,
         read=read_positive,
     )
-    max_bytes: Size = option("How much one run rewrites at most.", default=Size("10 GB", 10 * 1024**3), read=parse_size)
+    max_bytes: Size = option(
+        "How much one run rewrites at most.",
+        default=Size("10 GB", 10 * 1024**3),
+        read=parse_size,
+    )
     strategy: Literal["binpack", "sort"] | None = option(
         "How: `binpack` only brings files together; `sort` orders their rows, as the table is ordered or by "
         "`sort_order`. `sort` where the table has an order, if left out.",
@@ -182,23 +239,39 @@ class RewriteDataFiles:
         read=_read_where,
     )
     target_file_size: Size | None = option(_TARGET_SIZE, default=None, read=parse_size)
-    min_file_size: Size | None = _iceberg("Smaller files are rewritten.", None, parse_size)
-    min_input_files: int | None = _iceberg("How many files are worth a rewrite.", None, read_positive)
-    rewrite_all: bool | None = _iceberg("Rewrite every file.", None)
-    delete_file_threshold: int = _iceberg("From how many delete files on a data file is rewritten.", 5, read_positive)
-    delete_ratio_threshold: float = _iceberg(
-        "From which share of deleted rows on a data file is rewritten.", 0.05, _read_share
+    min_file_size: Size | None = _iceberg(
+        "Smaller files are rewritten.", None, parse_size
     )
-    max_files_to_rewrite: int | None = _iceberg("How many files one run rewrites.", None, read_positive)
-    output_spec_id: int | None = _iceberg("By which partition spec files are written.", None, _read_count)
+    min_input_files: int | None = _iceberg(
+        "How many files are worth a rewrite.", None, read_positive
+    )
+    rewrite_all: bool | None = _iceberg("Rewrite every file.", None)
+    delete_file_threshold: int = _iceberg(
+        "From how many delete files on a data file is rewritten.", 5, read_positive
+    )
+    delete_ratio_threshold: float = _iceberg(
+        "From which share of deleted rows on a data file is rewritten.",
+        0.05,
+        _read_share,
+    )
+    max_files_to_rewrite: int | None = _iceberg(
+        "How many files one run rewrites.", None, read_positive
+    )
+    output_spec_id: int | None = _iceberg(
+        "By which partition spec files are written.", None, _read_count
+    )
     options: Mapping[str, IcebergValue] = option(
-        _OPTIONS, factory=dict, read=_options_reader("rewrite_data_files"), is_hashed=False
+        _OPTIONS,
+        factory=dict,
+        read=_options_reader("rewrite_data_files"),
+        is_hashed=False,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewritePositionDeleteFiles:
-    """`rewrite_position_delete_files`: small delete files become large ones, and dangling deletes go."""
+    """`rewrite_position_delete_files`: small delete files become large ones, and
+    dangling deletes go."""
 
     trigger: Duration | None = option(_TRIGGER, default=None, read=_read_interval)
     delete_files: int = option(
@@ -207,11 +280,18 @@ class RewritePositionDeleteFiles:
         read=read_positive,
     )
     where: str = option(
-        "A condition on partitions: files of the others are left as they are.", default="", read=_read_condition
+        "A condition on partitions: files of the others are left as they are.",
+        default="",
+        read=_read_condition,
     )
-    rewrite_all: bool = _iceberg("Rewrite every file: only so all dangling deletes go.", True)
+    rewrite_all: bool = _iceberg(
+        "Rewrite every file: only so all dangling deletes go.", True
+    )
     options: Mapping[str, IcebergValue] = option(
-        _OPTIONS, factory=dict, read=_options_reader("rewrite_position_delete_files"), is_hashed=False
+        _OPTIONS,
+        factory=dict,
+        read=_options_reader("rewrite_position_delete_files"),
+        is_hashed=False,
     )
 
 
@@ -220,13 +300,22 @@ class RewriteManifests:
     """`rewrite_manifests`: the lists of files become few, ordered by partition."""
 
     trigger: Duration | None = option(_TRIGGER, default=None, read=_read_interval)
-    manifests: int = option("How many manifests make it due.", default=100, read=read_positive)
-    spec_id: int | None = _iceberg(
-        "Manifests of which partition spec; of the current one if left out.", None, _read_count
+    manifests: int = option(
+        "How many manifests make it due.", default=100, read=read_positive
     )
-    sort_by: tuple[str, ...] = option("The partition fields by which entries are ordered.", default=())
+    spec_id: int | None = _iceberg(
+        "Manifests of which partition spec; of the current one if left out.",
+        None,
+        _read_count,
+    )
+    sort_by: tuple[str, ...] = option(
+        "The partition fields by which entries are ordered.", default=()
+    )
     options: Mapping[str, IcebergValue] = option(
-        _OPTIONS, factory=dict, read=_options_reader("rewrite_manifests"), is_hashed=False
+        _OPTIONS,
+        factory=dict,
+        read=_options_reader("rewrite_manifests"),
+        is_hashed=False,
     )
 
 
@@ -240,10 +329,13 @@ _WRITERS = "Files of commits that are under way look like orphans."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireSnapshots:
-    """`expire_snapshots`: old versions of the table, and the files that they alone need, are deleted."""
+    """`expire_snapshots`: old versions of the table, and the files that they alone
+    need, are deleted."""
 
     trigger: Duration | None = option(
-        "How often it is due by time alone.", default=Duration("1 hour", HOUR_MS), read=_read_interval
+        "How often it is due by time alone.",
+        default=Duration("1 hour", HOUR_MS),
+        read=_read_interval,
     )
     snapshots: int = option(
         "How many snapshots, beside those that are too young, make it due before its time.",
@@ -255,7 +347,9 @@ class ExpireSnapshots:
         default=EXPIRY_AGE,
         read=_at_least(LEAST_EXPIRY_MS, "1 hour", _READERS),
     )
-    retain_last: int = option("How many snapshots stay, however old they are.", default=20, read=read_positive)
+    retain_last: int = option(
+        "How many snapshots stay, however old they are.", default=20, read=read_positive
+    )
     max_snapshots: int | None = option(
         "How many snapshots stay at most: of more the oldest go, though they are younger than `older_than`, but none "
         "of the last hour and none of `retain_last`. 7200, if left out, where `older_than` has its default; else all.",
@@ -263,7 +357,10 @@ class ExpireSnapshots:
         read=read_positive,
     )
     options: Mapping[str, IcebergValue] = option(
-        _OPTIONS, factory=dict, read=_options_reader("expire_snapshots"), is_hashed=False
+        _OPTIONS,
+        factory=dict,
+        read=_options_reader("expire_snapshots"),
+        is_hashed=False,
     )
 
     @property
@@ -277,9 +374,12 @@ class ExpireSnapshots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveOrphanFiles:
-    """`remove_orphan_files`: files that the table's own writers have written and no version of it has are deleted."""
+    """`remove_orphan_files`: files that the table's own writers have written and no
+    version of it has are deleted."""
 
-    trigger: Duration | None = option("How often it is due.", default=Duration("1 day", DAY_MS), read=_read_interval)
+    trigger: Duration | None = option(
+        "How often it is due.", default=Duration("1 day", DAY_MS), read=_read_interval
+    )
     older_than: Duration = option(
         "Files of this age go.",
         default=Duration("3 days", 3 * DAY_MS),
@@ -295,13 +395,24 @@ class RemoveOrphanFiles:
     prefix_mismatch_mode: Literal["ERROR", "IGNORE", "DELETE"] | None = _iceberg(
         "What is done with a file whose scheme or host differs.", None
     )
-    prefix_listing: bool = _iceberg("List files by the catalog's own access to the storage.", True)
+    prefix_listing: bool = _iceberg(
+        "List files by the catalog's own access to the storage.", True
+    )
     options: Mapping[str, IcebergValue] = option(
-        _OPTIONS, factory=dict, read=_options_reader("remove_orphan_files"), is_hashed=False
+        _OPTIONS,
+        factory=dict,
+        read=_options_reader("remove_orphan_files"),
+        is_hashed=False,
     )
 
 
-Procedure = RewriteDataFiles | RewritePositionDeleteFiles | RewriteManifests | ExpireSnapshots | RemoveOrphanFiles
+Procedure = (
+    RewriteDataFiles
+    | RewritePositionDeleteFiles
+    | RewriteManifests
+    | ExpireSnapshots
+    | RemoveOrphanFiles
+)
 
 
 def spec_of(options: Procedure) -> int | None:
@@ -335,7 +446,8 @@ DUE_OPTIONS = frozenset(
         "max_snapshots",
     }
 )
-"""The options that are lakesql's own: when a procedure is due, and how much one run of it does or leaves."""
+"""The options that are lakesql's own: when a procedure is due, and how much one run of
+it does or leaves."""
 
 ARGUMENTS: Mapping[str, frozenset[str]] = {
     "rewrite_data_files": frozenset({"strategy", "sort_order", "where"}),
@@ -353,11 +465,16 @@ ARGUMENTS: Mapping[str, frozenset[str]] = {
         }
     ),
 }
-"""The typed options that a procedure takes as arguments of their names; a rewrite takes the others in its map."""
+"""The typed options that a procedure takes as arguments of their names; a rewrite takes
+the others in its map."""
 
 REFUSED_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
-    "rewrite_data_files": {"branch": "The rows of a model are on the table's main branch."},
-    "expire_snapshots": {"snapshot_ids": "A named snapshot would go although the ledger or a stream needs it."},
+    "rewrite_data_files": {
+        "branch": "The rows of a model are on the table's main branch."
+    },
+    "expire_snapshots": {
+        "snapshot_ids": "A named snapshot would go although the ledger or a stream needs it."
+    },
     "remove_orphan_files": {
         "location": "Files below another location may be those of another table.",
         "file_list_view": "Files of a list may be those of another table, or of a commit that is under way.",
@@ -372,13 +489,15 @@ def name_of(options: Procedure) -> str:
 
 
 def has_map(procedure: str) -> bool:
-    """Whether Iceberg takes options of a procedure in a map `options`, and not as arguments."""
+    """Whether Iceberg takes options of a procedure in a map `options`, and not as
+    arguments."""
     return procedure.startswith("rewrite_") and procedure != "rewrite_manifests"
 
 
 @cache
 def iceberg_names(procedure: str) -> Mapping[str, str]:
-    """By the names of a procedure's typed options here, those that they have in its map `options`; in their order.
+    """By the names of a procedure's typed options here, those that they have in its map
+    `options`; in their order.
 
     Empty for a procedure that has no such map.
     """
@@ -386,14 +505,16 @@ def iceberg_names(procedure: str) -> Mapping[str, str]:
         return {}
     others = DUE_OPTIONS | ARGUMENTS[procedure] | {"options"}
     return {
-        field.name: field.name.replace("_", "-") + ("-bytes" if Size in get_args(field.kind) else "")
+        field.name: field.name.replace("_", "-")
+        + ("-bytes" if Size in get_args(field.kind) else "")
         for field in fields_of(PROCEDURES[procedure])
         if field.name not in others
     }
 
 
 def group_files(options: RewriteDataFiles, is_whole: bool = False) -> int:
-    """How many small files of a partition are worth being rewritten; `is_whole`: where all small files are."""
+    """How many small files of a partition are worth being rewritten; `is_whole`: where
+    all small files are."""
     return options.min_input_files or (WHOLE_GROUP_FILES if is_whole else GROUP_FILES)
 
 
@@ -406,19 +527,31 @@ def spared_bytes(
     partition_bytes: float,
     most_bytes: float,
 ) -> float | None:
-    """From which size on a rewrite leaves a file as it is, though it is small; None where it includes all small ones.
+    """From which size on a rewrite leaves a file as it is, though it is small; None
+    where it includes all small ones.
 
-    So what a table has is written again a few times, not with each rewrite: the files that are left grow by a factor,
-    as the levels of a log-structured merge tree. No file of a new commit is left.
+    So what a table has is written again a few times, not with each rewrite: the files
+    that are left grow by a factor, as the levels of a log-structured merge tree. No
+    file of a new commit is left.
 
-    `target_bytes` are the table's, `since_whole` counts the rewrites from one that took in all small files on. Since
-    the last rewrite so many small `files` of `partition_bytes` have come to a partition; `most_bytes` had one commit.
+    `target_bytes` are the table's, `since_whole` counts the rewrites from one that took
+    in all small files on. Since the last rewrite so many small `files` of
+    `partition_bytes` have come to a partition; `most_bytes` had one commit.
     """
-    target = options.target_file_size.size_bytes if options.target_file_size else target_bytes
+    target = (
+        options.target_file_size.size_bytes
+        if options.target_file_size
+        else target_bytes
+    )
     found = max(SIZE_RATIO * partition_bytes, most_bytes + 1)
     is_said = options.min_file_size is not None or options.rewrite_all is True
     is_few = files < group_files(options)  # without the older ones it would do nothing
-    if is_said or is_few or since_whole >= WHOLE_EVERY or found >= SMALL_FILE_SHARE * target:
+    if (
+        is_said
+        or is_few
+        or since_whole >= WHOLE_EVERY
+        or found >= SMALL_FILE_SHARE * target
+    ):
         return None
     return found
 
@@ -446,10 +579,13 @@ def _reader(name: str) -> Callable[[Node], Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """How a table is maintained. A procedure that is None is not run; for a person it is `false`."""
+    """How a table is maintained. A procedure that is None is not run; for a person it
+    is `false`."""
 
     max_time_ratio: float = option(
-        "Share of the time of the last hour that maintenance between batches may take.", default=0.1, read=_read_share
+        "Share of the time of the last hour that maintenance between batches may take.",
+        default=0.1,
+        read=_read_share,
     )
     max_time: Duration = option(
         "How long a procedure may take, but for those that somebody asks for; one that takes longer is cancelled, and "
@@ -458,10 +594,14 @@ class Maintenance:
         read=_read_interval,
     )
     rewrite_data_files: RewriteDataFiles | None = option(
-        "Small files, and deleted rows.", factory=RewriteDataFiles, read=_reader("rewrite_data_files")
+        "Small files, and deleted rows.",
+        factory=RewriteDataFiles,
+        read=_reader("rewrite_data_files"),
     )
     rewrite_position_delete_files: RewritePositionDeleteFiles | None = option(
-        "Delete files.", factory=RewritePositionDeleteFiles, read=_reader("rewrite_position_delete_files")
+        "Delete files.",
+        factory=RewritePositionDeleteFiles,
+        read=_reader("rewrite_position_delete_files"),
     )
     rewrite_manifests: RewriteManifests | None = option(
         "Lists of files.", factory=RewriteManifests, read=_reader("rewrite_manifests")
@@ -470,7 +610,9 @@ class Maintenance:
         "Old versions.", factory=ExpireSnapshots, read=_reader("expire_snapshots")
     )
     remove_orphan_files: RemoveOrphanFiles | None = option(
-        "Files of no version.", factory=RemoveOrphanFiles, read=_reader("remove_orphan_files")
+        "Files of no version.",
+        factory=RemoveOrphanFiles,
+        read=_reader("remove_orphan_files"),
     )
 
     @property
@@ -481,9 +623,11 @@ class Maintenance:
 
 
 def read_maintenance(node: Node) -> Maintenance:
-    """What `maintenance` says: options by procedure, or `false` for a table that somebody else maintains.
+    """What `maintenance` says: options by procedure, or `false` for a table that
+    somebody else maintains.
 
-    Raises `ProjectError`: `unknown-option`, `unsafe-maintenance`, and what decoding finds.
+    Raises `ProjectError`: `unknown-option`, `unsafe-maintenance`, and what decoding
+    finds.
     """
     if node.value is True:
         return Maintenance()
@@ -495,48 +639,70 @@ def read_maintenance(node: Node) -> Maintenance:
 
 
 CHANGED_SMALL_FILES = 16
-"""How many small files make a rewrite due where rows are changed: a MERGE reads them too, and each has deletes beside
-it soon."""
+"""How many small files make a rewrite due where rows are changed: a MERGE reads them
+too, and each has deletes beside it soon."""
 
 
 def changing_maintenance(maintenance: Maintenance) -> Maintenance:
-    """How a table is maintained whose rows are changed, where nobody says how many small files it may have."""
+    """How a table is maintained whose rows are changed, where nobody says how many
+    small files it may have."""
     rewrite = maintenance.rewrite_data_files
     if rewrite is None:
         return maintenance
-    return replace(maintenance, rewrite_data_files=replace(rewrite, small_files=CHANGED_SMALL_FILES))
+    return replace(
+        maintenance,
+        rewrite_data_files=replace(rewrite, small_files=CHANGED_SMALL_FILES),
+    )
 
 
 def read_changing_maintenance(node: Node) -> Maintenance:
-    """What `maintenance` says of a table whose rows are changed. Raises what `read_maintenance` raises."""
+    """What `maintenance` says of a table whose rows are changed. Raises what
+    `read_maintenance` raises."""
     found, said = read_maintenance(node), spread(node).get("rewrite_data_files")
-    if said is not None and isinstance(said.value, Mapping) and "small_files" in said.value:
+    if (
+        said is not None
+        and isinstance(said.value, Mapping)
+        and "small_files" in said.value
+    ):
         return found
     return changing_maintenance(found)
 
 
 def check_options(options: RewriteDataFiles, node: Node) -> None:
-    """Raise `ProjectError` (`wrong-value`) for options that Iceberg does not take with one another."""
+    """Raise `ProjectError` (`wrong-value`) for options that Iceberg does not take with
+    one another."""
     problems: list[Problem] = []
     if options.strategy == "binpack" and options.sort_order:
         what = "'sort_order' goes with strategy 'sort' only."
-        problems.append(Problem("wrong-value", what, place=node.key_place("sort_order")))
+        problems.append(
+            Problem("wrong-value", what, place=node.key_place("sort_order"))
+        )
     said = node.get("options") if isinstance(node.value, Mapping) else None
     given = said or node
     for key in options.options:
         needed = ""
-        if key in SORT_KEYS and options.strategy == "binpack":  # where it is left out, the table's order decides
+        # where it is left out, the table's order decides
+        if key in SORT_KEYS and options.strategy == "binpack":
             needed = "strategy 'sort'"
         if key in ZORDER_KEYS and not is_zorder(options):
             needed = "sort_order 'zorder(…)'"
         if needed:
-            problems.append(Problem("wrong-value", f"'{key}' goes with {needed} only.", place=given.key_place(key)))
+            problems.append(
+                Problem(
+                    "wrong-value",
+                    f"'{key}' goes with {needed} only.",
+                    place=given.key_place(key),
+                )
+            )
     if problems:
         raise ProjectError(problems)
 
 
-def find_disordered(options: RewriteDataFiles | RewritePositionDeleteFiles, target_bytes: float) -> Iterator[str]:
-    """What is wrong between the sizes of files: Iceberg asks for a target between the least and the most.
+def find_disordered(
+    options: RewriteDataFiles | RewritePositionDeleteFiles, target_bytes: float
+) -> Iterator[str]:
+    """What is wrong between the sizes of files: Iceberg asks for a target between the
+    least and the most.
 
     `target_bytes` are the table's, where the options say none.
     """
@@ -550,9 +716,14 @@ def find_disordered(options: RewriteDataFiles | RewritePositionDeleteFiles, targ
         yield f"the largest size of a file, {shortest(most)}, is not more than the target, {shown}"
 
 
-def _said_bytes(options: RewriteDataFiles | RewritePositionDeleteFiles, key: str) -> int | None:
+def _said_bytes(
+    options: RewriteDataFiles | RewritePositionDeleteFiles, key: str
+) -> int | None:
     """A size that a rewrite is given, as a typed option or as one of Iceberg's."""
-    typed = {"target-file-size-bytes": "target_file_size", "min-file-size-bytes": "min_file_size"}
+    typed = {
+        "target-file-size-bytes": "target_file_size",
+        "min-file-size-bytes": "min_file_size",
+    }
     said = getattr(options, typed.get(key, ""), None)
     if isinstance(said, Size):
         return said.size_bytes
@@ -561,21 +732,40 @@ def _said_bytes(options: RewriteDataFiles | RewritePositionDeleteFiles, key: str
 
 
 def blunt_options(options: RemoveOrphanFiles) -> tuple[str, ...]:
-    """The options by which two names of a storage are taken for one, or files are deleted whose storage differs."""
-    names = [name for name in ("equal_schemes", "equal_authorities") if getattr(options, name)]
-    return (*names, *(("prefix_mismatch_mode",) if options.prefix_mismatch_mode == "DELETE" else ()))
+    """The options by which two names of a storage are taken for one, or files are
+    deleted whose storage differs."""
+    names = [
+        name
+        for name in ("equal_schemes", "equal_authorities")
+        if getattr(options, name)
+    ]
+    return (
+        *names,
+        *(
+            ("prefix_mismatch_mode",)
+            if options.prefix_mismatch_mode == "DELETE"
+            else ()
+        ),
+    )
 
 
 def asks_for_order(options: RewriteDataFiles) -> bool:
     """Whether files are to be sorted: it is said, or something of how."""
-    return options.strategy == "sort" or any(key in options.options for key in SORT_KEYS)
+    return options.strategy == "sort" or any(
+        key in options.options for key in SORT_KEYS
+    )
 
 
 def spread(node: Node) -> Node:
-    """The mapping that `maintenance` is, of which `false` is short for one that says it of each procedure."""
+    """The mapping that `maintenance` is, of which `false` is short for one that says it
+    of each procedure."""
     match node.value:
         case False:
-            return Node(dict.fromkeys(PROCEDURES, node), node.place, dict.fromkeys(PROCEDURES, node.place))
+            return Node(
+                dict.fromkeys(PROCEDURES, node),
+                node.place,
+                dict.fromkeys(PROCEDURES, node.place),
+            )
         case True:
             return Node({}, node.place)
         case _:
@@ -583,7 +773,8 @@ def spread(node: Node) -> Node:
 
 
 def merge_maintenance(outer: Node, inner: Node) -> Node:
-    """`inner` over `outer`, key by key, and the options of each procedure key by key."""
+    """`inner` over `outer`, key by key, and the options of each procedure key by
+    key."""
     if not isinstance(inner.value, Mapping):
         return inner
     under = spread(outer)
@@ -592,21 +783,32 @@ def merge_maintenance(outer: Node, inner: Node) -> Node:
     entries = dict(under.value)
     for key, node in inner.value.items():
         below = entries.get(key)
-        if below is not None and isinstance(below.value, Mapping) and isinstance(node.value, Mapping):
+        if (
+            below is not None
+            and isinstance(below.value, Mapping)
+            and isinstance(node.value, Mapping)
+        ):
             node = _merge_options(below, node)
         entries[key] = node
     return Node(entries, inner.place, {**under.keys, **inner.keys})
 
 
 def _merge_options(below: Node, above: Node) -> Node:
-    """The options of a procedure over others, key by key, and those under `options` key by key."""
-    merged = Node({**below.entries(), **above.entries()}, above.place, {**below.keys, **above.keys})
+    """The options of a procedure over others, key by key, and those under `options` key
+    by key."""
+    merged = Node(
+        {**below.entries(), **above.entries()},
+        above.place,
+        {**below.keys, **above.keys},
+    )
     inner, outer = above.get("options"), below.get("options")
     if inner is None or outer is None:
         return merged
     if not isinstance(inner.value, Mapping) or not isinstance(outer.value, Mapping):
         return merged
-    options = Node({**outer.value, **inner.value}, inner.place, {**outer.keys, **inner.keys})
+    options = Node(
+        {**outer.value, **inner.value}, inner.place, {**outer.keys, **inner.keys}
+    )
     return Node({**merged.entries(), "options": options}, merged.place, merged.keys)
 
 

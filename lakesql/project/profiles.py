@@ -1,4 +1,5 @@
-"""profiles.yml: the targets a project runs on. Its texts may use `env_var`, and nothing else of Jinja's."""
+"""profiles.yml: the targets a project runs on. Its texts may use `env_var`, and nothing
+else of Jinja's."""
 
 from __future__ import annotations
 
@@ -21,7 +22,14 @@ from lakesql.decode import (
     read_positive,
     read_value,
 )
-from lakesql.errors import Place, Problem, ProfileError, ProjectError, did_you_mean, misspelt
+from lakesql.errors import (
+    Place,
+    Problem,
+    ProfileError,
+    ProjectError,
+    did_you_mean,
+    misspelt,
+)
 from lakesql.location import absolute
 from lakesql.names import check_name
 from lakesql.project.duration import Duration, parse_duration
@@ -42,7 +50,11 @@ def _read_conf(node: Node) -> dict[str, str]:
 
 def _read_setting(key: str, node: Node) -> str:
     if key == "spark.master":
-        raise ProjectError.of("spark-option", "'spark.master' has a key of its own.", fix="Write `spark: {master: …}`.")
+        raise ProjectError.of(
+            "spark-option",
+            "'spark.master' has a key of its own.",
+            fix="Write `spark: {master: …}`.",
+        )
     if not key.startswith("spark."):
         raise ProjectError.of(
             "spark-option",
@@ -54,10 +66,13 @@ def _read_setting(key: str, node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """How Spark is started. `places` are those of the values of `conf`, and of `spark.master`."""
+    """How Spark is started. `places` are those of the values of `conf`, and of
+    `spark.master`."""
 
     master: str = option("Spark's master.", default="local[*]", read=read_filled)
-    conf: Mapping[str, str] = option("Settings that override lakesql's own.", factory=dict, read=_read_conf)
+    conf: Mapping[str, str] = option(
+        "Settings that override lakesql's own.", factory=dict, read=_read_conf
+    )
     warm: Duration | None = option(
         "How long Java, with Spark up in it, waits for the next `show --preview`, `test` or `run --once` after one of "
         "them has ended; it ends with each command if left out.",
@@ -67,11 +82,18 @@ class Spark:
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
 
 
-_ADDS_FUNCTIONS = frozenset({"spark.sql.extensions", "spark.sql.catalogImplementation", "spark.sql.defaultCatalog"})
+_ADDS_FUNCTIONS = frozenset(
+    {
+        "spark.sql.extensions",
+        "spark.sql.catalogImplementation",
+        "spark.sql.defaultCatalog",
+    }
+)
 
 
 def adds_functions(spark: Spark) -> bool:
-    """Whether a target's settings may give Spark functions that it does not have by itself."""
+    """Whether a target's settings may give Spark functions that it does not have by
+    itself."""
     return not _ADDS_FUNCTIONS.isdisjoint(spark.conf)
 
 
@@ -86,45 +108,115 @@ def _read_spark(node: Node) -> Spark:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The Iceberg catalog. Keys beside these go to Spark and to pyiceberg as they are. `place` is the block's."""
+    """The Iceberg catalog. Keys beside these go to Spark and to pyiceberg as they are.
+    `place` is the block's."""
 
     name: str = option("The catalog's name in SQL.", default="lake", read=check_name)
-    type: str = option("`sql` (SQLite, PostgreSQL), `rest` or `hive`; `glue` and others are not tested.", default="sql")
+    type: str = option(
+        "`sql` (SQLite, PostgreSQL), `rest` or `hive`; `glue` and others are not tested.",
+        default="sql",
+    )
     uri: str = option("Where the catalog is: a URL, or SQLite's file.", default="")
     warehouse: str = option(
-        "Where the tables' files are: a folder or a URL; for `rest` the service's name of it.", default=""
+        "Where the tables' files are: a folder or a URL; for `rest` the service's name of it.",
+        default="",
     )
-    properties: Mapping[str, str] = option("Other keys of the block.", factory=dict, read=read_option_texts)
+    properties: Mapping[str, str] = option(
+        "Other keys of the block.", factory=dict, read=read_option_texts
+    )
     place: Place | None = field(default=None, compare=False)
 
 
 _CATALOG_KEYS = frozenset(
     {
-        *("name", "type", "uri", "warehouse", "user", "credential", "token", "scope", "audience", "resource", "prefix"),
-        *("oauth2-server-uri", "token-exchange-enabled", "token-refresh-enabled", "token-expires-in-ms"),
-        *("catalog-impl", "io-impl", "lock-impl", "metrics-reporter-impl", "py-catalog-impl", "py-io-impl"),
-        *("py-location-provider-impl", "app-id", "app-name", "cache-enabled", "clients", "client-pool-cache-keys"),
-        *("default-namespace", "list-all-tables", "namespace-separator", "rest-page-size", "scan-planning-mode"),
-        *("snapshot-loading-mode", "unique-table-location", "view-endpoints-supported", "use-nullable-query-schema"),
-        *("echo", "init_catalog_tables", "pool_pre_ping", "downcast-ns-timestamp-to-us-on-write"),
+        *(
+            "name",
+            "type",
+            "uri",
+            "warehouse",
+            "user",
+            "credential",
+            "token",
+            "scope",
+            "audience",
+            "resource",
+            "prefix",
+        ),
+        *(
+            "oauth2-server-uri",
+            "token-exchange-enabled",
+            "token-refresh-enabled",
+            "token-expires-in-ms",
+        ),
+        *(
+            "catalog-impl",
+            "io-impl",
+            "lock-impl",
+            "metrics-reporter-impl",
+            "py-catalog-impl",
+            "py-io-impl",
+        ),
+        *(
+            "py-location-provider-impl",
+            "app-id",
+            "app-name",
+            "cache-enabled",
+            "clients",
+            "client-pool-cache-keys",
+        ),
+        *(
+            "default-namespace",
+            "list-all-tables",
+            "namespace-separator",
+            "rest-page-size",
+            "scan-planning-mode",
+        ),
+        *(
+            "snapshot-loading-mode",
+            "unique-table-location",
+            "view-endpoints-supported",
+            "use-nullable-query-schema",
+        ),
+        *(
+            "echo",
+            "init_catalog_tables",
+            "pool_pre_ping",
+            "downcast-ns-timestamp-to-us-on-write",
+        ),
     }
 )
-"""Keys without a dot that lakesql, Iceberg or pyiceberg knows. A catalog of another kind may have further ones."""
+"""Keys without a dot that lakesql, Iceberg or pyiceberg knows. A catalog of another
+kind may have further ones."""
 
 
 def _read_catalog(node: Node) -> Catalog:
     entries = node.entries()
-    others = {key: entry for key, entry in entries.items() if key not in ("name", "type", "uri", "warehouse")}
+    others = {
+        key: entry
+        for key, entry in entries.items()
+        if key not in ("name", "type", "uri", "warehouse")
+    }
     problems = [
         Problem(
-            "unknown-option", f"a catalog has no option '{key}'.", "", f"Did you mean '{meant}'?", node.key_place(key)
+            "unknown-option",
+            f"a catalog has no option '{key}'.",
+            "",
+            f"Did you mean '{meant}'?",
+            node.key_place(key),
         )
         for key in others
         if (meant := misspelt(key, _CATALOG_KEYS))
     ]
     given = {"properties": {}, "place": node.place}
-    catalog = collect(problems, lambda: decode(node, Catalog, what="a catalog", ignore=frozenset(others), given=given))
-    properties = collect(problems, lambda: read_option_texts(replace(node, value=others)))
+    catalog = collect(
+        problems,
+        lambda: decode(
+            node, Catalog, what="a catalog", ignore=frozenset(others), given=given
+        ),
+    )
+    properties = collect(
+        problems, lambda: read_option_texts(replace(node, value=others))
+    )
     if catalog is None or properties is None or problems:
         raise ProjectError(problems)
     return replace(catalog, properties=properties)
@@ -138,7 +230,9 @@ def _word_of(node: Node) -> str:
 
 def _read_connections(node: Node) -> dict[str, Source]:
     """Those that streams are read from."""
-    found = {name: entry for name, entry in node.entries().items() if not _is_registry(entry)}
+    found = {
+        name: entry for name, entry in node.entries().items() if not _is_registry(entry)
+    }
     return read_entries(replace(node, value=found), _read_connection)
 
 
@@ -147,16 +241,23 @@ def _is_registry(node: Node) -> bool:
 
 
 def read_registries(target: Node) -> dict[str, Registry]:
-    """Those of a target's connections that are schema registries; what is no mapping is told of elsewhere."""
-    connections = target.get("connections") if isinstance(target.value, Mapping) else None
+    """Those of a target's connections that are schema registries; what is no mapping is
+    told of elsewhere."""
+    connections = (
+        target.get("connections") if isinstance(target.value, Mapping) else None
+    )
     if connections is None or not isinstance(connections.value, Mapping):
         return {}
-    found = {name: entry for name, entry in connections.value.items() if _is_registry(entry)}
+    found = {
+        name: entry for name, entry in connections.value.items() if _is_registry(entry)
+    }
     return read_entries(replace(connections, value=found), _read_registry)
 
 
 def _read_registry(name: str, node: Node) -> Registry:
-    found = decode(node, Registry, what=f"connection '{name}'", ignore=frozenset({"type"}))
+    found = decode(
+        node, Registry, what=f"connection '{name}'", ignore=frozenset({"type"})
+    )
     if problems := list(found.problems(name, node)):
         raise ProjectError(problems)
     return found
@@ -181,15 +282,20 @@ def _read_attempts(node: Node) -> int:
     value = read_value(node, int, "attempts")
     if value >= 0:
         return int(value)
-    raise ProjectError.of("wrong-value", f"{node.shown} is not a number of attempts.", place=node.place)
+    raise ProjectError.of(
+        "wrong-value", f"{node.shown} is not a number of attempts.", place=node.place
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """What is done where something that a model needs is away: a broker, the catalog, the storage."""
+    """What is done where something that a model needs is away: a broker, the catalog,
+    the storage."""
 
     attempts: int = option(
-        "How many times in a row a model is retried before it fails; 0 for never.", default=10, read=_read_attempts
+        "How many times in a row a model is retried before it fails; 0 for never.",
+        default=10,
+        read=_read_attempts,
     )
     max_wait: Duration = option(
         "The longest pause before a retry. The first is a second, and each further one is twice as long.",
@@ -206,13 +312,22 @@ def _check_maintenance(node: Node) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One output of a profile: everything that differs between a laptop, CI and production. `name` is its key."""
+    """One output of a profile: everything that differs between a laptop, CI and
+    production. `name` is its key."""
 
     name: str = option("The output's key.")
-    namespace: str = option("Namespace of the tables; the profile's name if left out.", default="", read=check_name)
-    catalog: Catalog = option("The Iceberg catalog.", factory=Catalog, read=_read_catalog)
+    namespace: str = option(
+        "Namespace of the tables; the profile's name if left out.",
+        default="",
+        read=check_name,
+    )
+    catalog: Catalog = option(
+        "The Iceberg catalog.", factory=Catalog, read=_read_catalog
+    )
     checkpoints: str = option(
-        "Where the checkpoints are: a folder or a URL.", default=".lakesql/checkpoints", read=read_filled
+        "Where the checkpoints are: a folder or a URL.",
+        default=".lakesql/checkpoints",
+        read=read_filled,
     )
     run: Literal["once", "continuous"] = option(
         "What `lakesql run` does without --once or --continuous.", default="once"
@@ -227,11 +342,17 @@ class Target:
         default=None,
         read=_check_maintenance,
     )
-    threads: int = option("How many models run at the same time with --once.", default=4, read=read_positive)
+    threads: int = option(
+        "How many models run at the same time with --once.",
+        default=4,
+        read=read_positive,
+    )
     retries: Retries = option("How transient errors are retried.", factory=Retries)
     spark: Spark = option("How Spark is started.", factory=Spark, read=_read_spark)
     connections: Mapping[str, Source] = option(
-        "Where streams are read from, by name, and schema registries.", factory=dict, read=_read_connections
+        "Where streams are read from, by name, and schema registries.",
+        factory=dict,
+        read=_read_connections,
     )
     lineage: LineageTarget | None = option(
         "Where the lineage of runs is sent: see docs/lineage.md. Nowhere, if left out.",
@@ -242,23 +363,29 @@ class Target:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What other tools are told of it, and a plan depends on: nothing that may have a secret in it."""
+        """What other tools are told of it, and a plan depends on: nothing that may have
+        a secret in it."""
         return {
             "name": self.name,
             "catalog": self.catalog.name,
             "namespace": self.namespace,
             "trigger": self.trigger.text,
-            "maintenance": self.maintenance.plain() if self.maintenance is not None else None,
+            "maintenance": self.maintenance.plain()
+            if self.maintenance is not None
+            else None,
             "connections": {name: it.kind for name, it in self.connections.items()},
         }
 
 
 @dataclass(frozen=True, slots=True)
 class _Profile:
-    """One entry of profiles.yml. Only the output that is asked for is decoded: each has its own secrets."""
+    """One entry of profiles.yml. Only the output that is asked for is decoded: each has
+    its own secrets."""
 
     outputs: Node = option("The profile's targets, by name.", read=lambda node: node)
-    target: Node | None = option("The output without --target.", default=None, read=lambda node: node)
+    target: Node | None = option(
+        "The output without --target.", default=None, read=lambda node: node
+    )
 
 
 def load_target(
@@ -268,10 +395,12 @@ def load_target(
     environ: Mapping[str, str],
     texts: Mapping[Path, str] = MappingProxyType({}),
 ) -> Target:
-    """The target `target` (or the profile's default) of `profile`, from the first profiles.yml in `directories`.
+    """The target `target` (or the profile's default) of `profile`, from the first
+    profiles.yml in `directories`.
 
-    `texts` are those that files have in an editor. Raises `ProfileError` for every problem: `no-profiles`,
-    `unknown-profile`, `unknown-target`, `env-var-missing` and what decoding finds.
+    `texts` are those that files have in an editor. Raises `ProfileError` for every
+    problem: `no-profiles`, `unknown-profile`, `unknown-target`, `env-var-missing` and
+    what decoding finds.
     """
     try:
         root = _read_profiles(directories, texts)
@@ -281,7 +410,10 @@ def load_target(
         registries = collect(problems, lambda: read_registries(rendered))
         given = {"name": name, "registries": registries}
         what = f"target '{name}'"
-        found = collect(problems, lambda: decode(rendered, Target, what=what, words="target", given=given))
+        found = collect(
+            problems,
+            lambda: decode(rendered, Target, what=what, words="target", given=given),
+        )
         if found is None or problems:
             raise ProjectError(problems)
         _check_conf(found, output)
@@ -290,14 +422,19 @@ def load_target(
             problems = list(found.lineage.problems(lineage, found.connections))
             if problems:
                 raise ProjectError(problems)
-        return found if found.namespace else replace(found, namespace=check_name(Node(profile, root.keys[profile])))
+        return (
+            found
+            if found.namespace
+            else replace(found, namespace=check_name(Node(profile, root.keys[profile])))
+        )
     except ProjectError as error:
         raise ProfileError(error.problems) from None
 
 
 def _check_conf(target: Target, output: Node) -> None:
-    """Raise `ProjectError` (`spark-option`) where Spark is told of the target's catalog what pyiceberg is not, to keep
-    what is written from its readers, or that a type's name means another type."""
+    """Raise `ProjectError` (`spark-option`) where Spark is told of the target's catalog
+    what pyiceberg is not, to keep what is written from its readers, or that a type's
+    name means another type."""
     own = f"spark.sql.catalog.{target.catalog.name}"
     spark = output.get("spark")
     conf = spark.get("conf") if spark else None
@@ -306,49 +443,90 @@ def _check_conf(target: Target, output: Node) -> None:
         if key == own or key.startswith(f"{own}."):
             what = f"'{key}' is of the target's own catalog, and Spark alone would hear of it."
             why = "lakesql reads the catalog by pyiceberg too, and both must be in the same one."
-            fix = f"Write '{key.removeprefix(f'{own}.')}' in the target's `catalog`." if key != own else "Remove it."
+            fix = (
+                f"Write '{key.removeprefix(f'{own}.')}' in the target's `catalog`."
+                if key != own
+                else "Remove it."
+            )
         elif key.startswith("spark.wap."):
             what = f"'{key}' would have Spark write to a branch, or to snapshots that nobody reads."
-            why, fix = "A batch is published when it is written and checked.", "Remove it."
-        elif key == "spark.sql.timestampType" and target.spark.conf[key].upper() != "TIMESTAMP_LTZ":
-            what = f"'{key}' would have `timestamp` mean `timestamp_ntz` to Spark alone."
+            why, fix = (
+                "A batch is published when it is written and checked.",
+                "Remove it.",
+            )
+        elif (
+            key == "spark.sql.timestampType"
+            and target.spark.conf[key].upper() != "TIMESTAMP_LTZ"
+        ):
+            what = (
+                f"'{key}' would have `timestamp` mean `timestamp_ntz` to Spark alone."
+            )
             why = "A column of a contract that says `timestamp` is a time with a zone, in every table that has it."
             fix = "Remove it, and write `timestamp_ntz` where one without a zone is meant."
         else:
             continue
-        problems.append(Problem("spark-option", what, why, fix, conf.key_place(key) if conf else None))
+        problems.append(
+            Problem(
+                "spark-option", what, why, fix, conf.key_place(key) if conf else None
+            )
+        )
     if problems:
         raise ProjectError(problems)
 
 
-def find_output(profile: str, target: str | None, directories: list[Path], environ: Mapping[str, str]) -> Node:
-    """The entry of the target that `load_target` reads, as the file has it. Raises the same."""
+def find_output(
+    profile: str,
+    target: str | None,
+    directories: list[Path],
+    environ: Mapping[str, str],
+) -> Node:
+    """The entry of the target that `load_target` reads, as the file has it. Raises the
+    same."""
     try:
         return _find_output(_read_profiles(directories), profile, target, environ)[1]
     except ProjectError as error:
         raise ProfileError(error.problems) from None
 
 
-def _read_profiles(directories: list[Path], texts: Mapping[Path, str] = MappingProxyType({})) -> Node:
-    path = next((found for folder in directories if (found := folder / PROFILES_FILE).is_file()), None)
+def _read_profiles(
+    directories: list[Path], texts: Mapping[Path, str] = MappingProxyType({})
+) -> Node:
+    path = next(
+        (
+            found
+            for folder in directories
+            if (found := folder / PROFILES_FILE).is_file()
+        ),
+        None,
+    )
     if path is None:
         looked = ", ".join(str(folder / PROFILES_FILE) for folder in directories)
-        raise ProfileError.of("no-profiles", f"There is no {PROFILES_FILE}.", why=f"Looked for: {looked}.")
+        raise ProfileError.of(
+            "no-profiles", f"There is no {PROFILES_FILE}.", why=f"Looked for: {looked}."
+        )
     shown = os.path.relpath(path)
     return parse_yaml(shown, texts[path] if path in texts else read_text(path, shown))
 
 
-def _find_output(root: Node, profile: str, wanted: str | None, environ: Mapping[str, str]) -> tuple[str, Node]:
+def _find_output(
+    root: Node, profile: str, wanted: str | None, environ: Mapping[str, str]
+) -> tuple[str, Node]:
     profiles = root.entries()
     if profile not in profiles:
         raise ProfileError.of(
             "unknown-profile",
             f"There is no profile '{profile}'.",
-            fix=did_you_mean(profile, [key for key in profiles if not key.startswith("x-")]),
+            fix=did_you_mean(
+                profile, [key for key in profiles if not key.startswith("x-")]
+            ),
             place=root.place,
         )
     found = decode(profiles[profile], _Profile, what=f"profile '{profile}'")
-    name = wanted or (read_value(render_env(found.target, environ), str, "target") if found.target else "dev")
+    name = wanted or (
+        read_value(render_env(found.target, environ), str, "target")
+        if found.target
+        else "dev"
+    )
     outputs = found.outputs.entries()
     if name not in outputs:
         raise ProfileError.of(
@@ -356,36 +534,53 @@ def _find_output(root: Node, profile: str, wanted: str | None, environ: Mapping[
             f"Profile '{profile}' has no output '{name}'.",
             why=_who_names(name, wanted, found.target, environ),
             fix=did_you_mean(name, outputs),
-            place=found.target.place if found.target and not wanted else found.outputs.place,
+            place=found.target.place
+            if found.target and not wanted
+            else found.outputs.place,
         )
     return name, outputs[name]
 
 
-def _who_names(name: str, wanted: str | None, default: Node | None, environ: Mapping[str, str]) -> str:
+def _who_names(
+    name: str, wanted: str | None, default: Node | None, environ: Mapping[str, str]
+) -> str:
     """A sentence on the environment variable that names the target, if one does."""
     if wanted:
-        return "The environment variable LAKESQL_TARGET names it." if environ.get("LAKESQL_TARGET") == name else ""
-    return f"It comes of {default.value}." if default and "{" in str(default.value) else ""
+        return (
+            "The environment variable LAKESQL_TARGET names it."
+            if environ.get("LAKESQL_TARGET") == name
+            else ""
+        )
+    return (
+        f"It comes of {default.value}." if default and "{" in str(default.value) else ""
+    )
 
 
 def render_env(node: Node, environ: Mapping[str, str]) -> Node:
     """The tree with every `{{ env_var('X') }}` in its texts replaced.
 
-    Raises `ProfileError` with every variable that is missing (`env-var-missing`), and every text with anything else of
-    Jinja in it (`bad-profile-template`).
+    Raises `ProfileError` with every variable that is missing (`env-var-missing`), and
+    every text with anything else of Jinja in it (`bad-profile-template`).
     """
     problems: list[Problem] = []
 
     def render(node: Node) -> Node:
         match node.value:
             case str() as text if "{" in text:
-                from lakesql.project.env_template import render_text  # only here: many profiles have no such text
+                # only here: many profiles have no such text
+                from lakesql.project.env_template import render_text
 
-                return replace(node, value=render_text(text, node.place, environ, problems), written=text)
+                return replace(
+                    node,
+                    value=render_text(text, node.place, environ, problems),
+                    written=text,
+                )
             case tuple() as items:
                 return replace(node, value=tuple(map(render, items)))
             case Mapping() as entries:
-                return replace(node, value={key: render(item) for key, item in entries.items()})
+                return replace(
+                    node, value={key: render(item) for key, item in entries.items()}
+                )
             case _:
                 return node
 
@@ -396,7 +591,8 @@ def render_env(node: Node, environ: Mapping[str, str]) -> Node:
 
 
 def resolve_paths(target: Target, directory: Path) -> Target:
-    """The target with every local path absolute: relative ones are relative to the project's directory."""
+    """The target with every local path absolute: relative ones are relative to the
+    project's directory."""
     catalog = target.catalog
     uri, warehouse = catalog.uri, catalog.warehouse
     if catalog.type != "rest":  # whose warehouse is a name of its own
@@ -407,9 +603,16 @@ def resolve_paths(target: Target, directory: Path) -> Target:
         target,
         catalog=replace(catalog, uri=uri, warehouse=warehouse),
         checkpoints=absolute(target.checkpoints, directory),
-        connections={name: found.resolved(directory) for name, found in target.connections.items()},
-        registries={name: found.resolved(directory) for name, found in target.registries.items()},
-        lineage=target.lineage.resolved(directory) if target.lineage is not None else None,
+        connections={
+            name: found.resolved(directory)
+            for name, found in target.connections.items()
+        },
+        registries={
+            name: found.resolved(directory) for name, found in target.registries.items()
+        },
+        lineage=target.lineage.resolved(directory)
+        if target.lineage is not None
+        else None,
     )
 
 

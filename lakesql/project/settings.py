@@ -1,4 +1,5 @@
-"""`[tool.lakesql]` of pyproject.toml: the project's name, profile, folders, variables, and defaults for its models."""
+"""`[tool.lakesql]` of pyproject.toml: the project's name, profile, folders, variables,
+and defaults for its models."""
 
 from __future__ import annotations
 
@@ -16,10 +17,18 @@ SETTINGS_FILE = "pyproject.toml"
 
 def _read_folder(node: Node) -> str:
     if not isinstance(node.value, str):
-        raise ProjectError.of("wrong-type", f"{node.shown} is not a folder of the project.", place=node.place)
+        raise ProjectError.of(
+            "wrong-type",
+            f"{node.shown} is not a folder of the project.",
+            place=node.place,
+        )
     folder = PurePosixPath(node.value)
     if folder.is_absolute() or ".." in folder.parts:
-        raise ProjectError.of("outside-project", f"{node.shown} lies outside the project.", place=node.place)
+        raise ProjectError.of(
+            "outside-project",
+            f"{node.shown} lies outside the project.",
+            place=node.place,
+        )
     return str(folder)
 
 
@@ -27,11 +36,25 @@ def _read_folder(node: Node) -> str:
 class Paths:
     """The project's folders, each relative to its directory."""
 
-    models: str = option("Folder of the models and their properties files.", default="models", read=_read_folder)
-    streams: str = option("Folder of the streams' .yml files.", default="streams", read=_read_folder)
-    macros: str = option("Folder of the Jinja macros.", default="macros", read=_read_folder)
-    tests: str = option("Folder of the SELECTs that are data tests.", default="tests", read=_read_folder)
-    seeds: str = option("Folder of the seeds' .csv files and .yml files.", default="seeds", read=_read_folder)
+    models: str = option(
+        "Folder of the models and their properties files.",
+        default="models",
+        read=_read_folder,
+    )
+    streams: str = option(
+        "Folder of the streams' .yml files.", default="streams", read=_read_folder
+    )
+    macros: str = option(
+        "Folder of the Jinja macros.", default="macros", read=_read_folder
+    )
+    tests: str = option(
+        "Folder of the SELECTs that are data tests.", default="tests", read=_read_folder
+    )
+    seeds: str = option(
+        "Folder of the seeds' .csv files and .yml files.",
+        default="seeds",
+        read=_read_folder,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +77,18 @@ def _read_table(node: Node) -> Node:
 class Settings:
     """What `[tool.lakesql]` says."""
 
-    name: str = option("The project's name: the first part of every fully qualified name.", read=check_name)
-    profile: str = option("The profile in profiles.yml; the project's name if left out.", default="")
+    name: str = option(
+        "The project's name: the first part of every fully qualified name.",
+        read=check_name,
+    )
+    profile: str = option(
+        "The profile in profiles.yml; the project's name if left out.", default=""
+    )
     paths: Paths = option("The project's folders.", factory=Paths)
     vars: Node = option(
-        "Variables for `var('x')`, overridden by --vars.", default=Node({}, Place(SETTINGS_FILE)), read=_read_table
+        "Variables for `var('x')`, overridden by --vars.",
+        default=Node({}, Place(SETTINGS_FILE)),
+        read=_read_table,
     )
     models: Node = option(
         "Defaults of models: options by folder or model, as in dbt.",
@@ -76,11 +106,14 @@ class Settings:
 def parse_settings(path: str, text: str) -> Settings:
     """The settings in the text of a pyproject.toml.
 
-    Raises `ProjectError`: `toml-syntax`, `no-settings` (no `[tool.lakesql]`), and what `decode` raises.
+    Raises `ProjectError`: `toml-syntax`, `no-settings` (no `[tool.lakesql]`), and what
+    `decode` raises.
     """
     tool = parse_toml(path, text).get("tool")
     table = tool.get("lakesql") if tool else None
     if table is None:
-        raise ProjectError.of("no-settings", f"{path} has no [tool.lakesql].", place=Place(path))
+        raise ProjectError.of(
+            "no-settings", f"{path} has no [tool.lakesql].", place=Place(path)
+        )
     settings = decode(table, Settings, what="[tool.lakesql]", words="settings")
     return replace(settings, profile=settings.profile or settings.name)

@@ -1,4 +1,5 @@
-"""A size as people write it: `256 MB`, `1.5 GB`. A kilobyte has 1024 bytes, as it has for Spark and Iceberg."""
+"""A size as people write it: `256 MB`, `1.5 GB`. A kilobyte has 1024 bytes, as it has
+for Spark and Iceberg."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from lakesql.decode import Node
 from lakesql.errors import ProjectError
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
-_SIZE = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,3})?)\s*([KMGT]?)I?B\s*\Z", re.IGNORECASE)
+_SIZE = re.compile(
+    r"\s*([0-9]{1,15}(?:\.[0-9]{1,3})?)\s*([KMGT]?)I?B\s*\Z", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,8 @@ class Size:
 
 
 def shortest(size_bytes: int) -> str:
-    """A number of bytes in the largest unit in which it is whole: 1536 is `1536 B`, 2048 is `2 KB`."""
+    """A number of bytes in the largest unit in which it is whole: 1536 is `1536 B`,
+    2048 is `2 KB`."""
     unit = 0
     while size_bytes and size_bytes % 1024 == 0 and unit < len(_UNITS) - 1:
         size_bytes, unit = size_bytes // 1024, unit + 1

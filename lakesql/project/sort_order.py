@@ -11,14 +11,22 @@ from lakesql.errors import ProjectError, did_you_mean
 TRANSFORMS = ("identity", "bucket", "truncate", "years", "months", "days", "hours")
 """What a term may make of a column, beside a zorder over several."""
 
-_SPELLED = {"year": "years", "month": "months", "day": "days", "date": "days", "hour": "hours", "date_hour": "hours"}
+_SPELLED = {
+    "year": "years",
+    "month": "months",
+    "day": "days",
+    "date": "days",
+    "hour": "hours",
+    "date_hour": "hours",
+}
 
 ZORDER = "zorder"
 
 
 @dataclass(frozen=True, slots=True)
 class SortTerm:
-    """A term: the columns that it names, and what it makes of them; '' where it takes a column as it is."""
+    """A term: the columns that it names, and what it makes of them; '' where it takes a
+    column as it is."""
 
     columns: tuple[str, ...]
     transform: str = ""
@@ -37,22 +45,30 @@ _TERM = re.compile(
 
 
 def read_sort_order(node: Node) -> str:
-    """The text in `node`, which is a list of terms. Raises `ProjectError` (`wrong-type`, `bad-order`)."""
+    """The text in `node`, which is a list of terms. Raises `ProjectError`
+    (`wrong-type`, `bad-order`)."""
     text = node.value
     if not isinstance(text, str) or not text.strip():
-        raise ProjectError.of("wrong-type", f"{node.shown} is not a text.", place=node.place)
+        raise ProjectError.of(
+            "wrong-type", f"{node.shown} is not a text.", place=node.place
+        )
     try:
         parse_sort_order(text)
     except ValueError as error:
         fix = "Write terms with commas between them: customer_id DESC NULLS LAST, days(placed_at); or zorder(a, b)."
         raise ProjectError.of(
-            "bad-order", f"{node.shown} is no sort_order: {error}.", why="", fix=fix, place=node.place
+            "bad-order",
+            f"{node.shown} is no sort_order: {error}.",
+            why="",
+            fix=fix,
+            place=node.place,
         ) from None
     return text
 
 
 def parse_sort_order(text: str) -> tuple[SortTerm, ...]:
-    """The terms of a `sort_order`. Raises `ValueError`, which says in words what is wrong, where Iceberg refuses it."""
+    """The terms of a `sort_order`. Raises `ValueError`, which says in words what is
+    wrong, where Iceberg refuses it."""
     terms: list[SortTerm] = []
     at = 0
     while True:
@@ -79,13 +95,27 @@ def _read_term(found: re.Match[str]) -> SortTerm:
         raise ValueError(f"'{found['call']}' is no transform. {hint}")
     arguments = [argument.strip() for argument in found["arguments"].split(",")]
     numbers = [argument for argument in arguments if argument.isdecimal()]
-    columns = tuple(_plain(argument) for argument in arguments if not argument.isdecimal())
+    columns = tuple(
+        _plain(argument) for argument in arguments if not argument.isdecimal()
+    )
     takes = 1 if transform in ("bucket", "truncate") else 0
-    if len(numbers) != takes or not columns or (transform != ZORDER and len(columns) != 1):
-        needs = "a number and a column" if takes else "columns" if transform == ZORDER else "a column"
+    if (
+        len(numbers) != takes
+        or not columns
+        or (transform != ZORDER and len(columns) != 1)
+    ):
+        needs = (
+            "a number and a column"
+            if takes
+            else "columns"
+            if transform == ZORDER
+            else "a column"
+        )
         raise ValueError(f"{found['call']}(…) takes {needs}")
     return SortTerm(columns, transform)
 
 
 def _plain(column: str) -> str:
-    return ".".join(re.sub(r"^`|`$", "", name.strip()) for name in re.findall(_NAME, column))
+    return ".".join(
+        re.sub(r"^`|`$", "", name.strip()) for name in re.findall(_NAME, column)
+    )

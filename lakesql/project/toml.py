@@ -12,7 +12,8 @@ from lakesql.errors import Place, ProjectError
 
 
 def parse_toml(path: str, text: str) -> Node:
-    """The document in `text` as a tree; dates and times become texts. Raises `ProjectError` (`toml-syntax`).
+    """The document in `text` as a tree; dates and times become texts. Raises
+    `ProjectError` (`toml-syntax`).
 
     What is in an array or an inline table stands where that does.
     """
@@ -22,9 +23,13 @@ def parse_toml(path: str, text: str) -> Node:
         found = re.search(r" \(at line (\d+), column (\d+)\)", str(error))
         place = Place(path, int(found[1]), int(found[2])) if found else Place(path)
         what = str(error).removesuffix(found[0] if found else "")
-        raise ProjectError.of("toml-syntax", f"This is not TOML: {what}.", place=place) from None
+        raise ProjectError.of(
+            "toml-syntax", f"This is not TOML: {what}.", place=place
+        ) from None
     except RecursionError:
-        raise ProjectError.of("toml-syntax", "This TOML nests too deep to be read.", place=Place(path)) from None
+        raise ProjectError.of(
+            "toml-syntax", "This TOML nests too deep to be read.", place=Place(path)
+        ) from None
     keys, values = _find_places(path, text)
 
     def build(value: Any, at: tuple[str, ...], place: Place) -> Node:
@@ -32,7 +37,14 @@ def parse_toml(path: str, text: str) -> Node:
         match value:
             case Mapping():
                 own = {key: keys.get((*at, key), place) for key in value}
-                return Node({key: build(item, (*at, key), own[key]) for key, item in value.items()}, place, own)
+                return Node(
+                    {
+                        key: build(item, (*at, key), own[key])
+                        for key, item in value.items()
+                    },
+                    place,
+                    own,
+                )
             case list():
                 return Node(tuple(build(item, at, place) for item in value), place)
             case str() | int() | float():
@@ -48,7 +60,10 @@ _KEY = rf"(?:{_PART.pattern})(?:[ \t]*\.[ \t]*(?:{_PART.pattern}))*"
 _ENTRY = re.compile(
     rf"^[ \t]*(?:\[\[?[ \t]*(?P<table>{_KEY})[ \t]*\]|(?P<key>{_KEY})[ \t]*=[ \t]*)|"
     # what may look like one of these, and is passed over: texts and comments
-    r'"""(?:\\.|[^\\])*?"""|' + r"'''.*?'''|" + r'"(?:\\.|[^"\\\n])*"|' + r"'[^'\n]*'|\#[^\n]*",
+    r'"""(?:\\.|[^\\])*?"""|'
+    + r"'''.*?'''|"
+    + r'"(?:\\.|[^"\\\n])*"|'
+    + r"'[^'\n]*'|\#[^\n]*",
     re.DOTALL | re.MULTILINE,
 )
 """A table's header or a key, at the start of a line."""
@@ -57,7 +72,8 @@ _Places = dict[tuple[str, ...], Place]
 
 
 def _find_places(path: str, text: str) -> tuple[_Places, _Places]:
-    """Where each key is named first, and where its value begins: `tomllib` does not say."""
+    """Where each key is named first, and where its value begins: `tomllib` does not
+    say."""
     keys: _Places = {}
     values: _Places = {}
     table: tuple[str, ...] = ()
@@ -74,5 +90,7 @@ def _find_places(path: str, text: str) -> tuple[_Places, _Places]:
             keys.setdefault(names, place_of(part.start()))
         if found["table"]:
             table = names
-        values.setdefault(names, place_of(found.end() if found["key"] else found.start()))
+        values.setdefault(
+            names, place_of(found.end() if found["key"] else found.start())
+        )
     return keys, values

@@ -12,13 +12,22 @@ from lakesql.decode import Node
 from lakesql.errors import Place, ProjectError
 
 MAX_NODES = 100_000
-"""More values than any project file has: what a document may grow to when its aliases are expanded."""
+"""More values than any project file has: what a document may grow to when its aliases
+are expanded."""
 MAX_DEPTH = 60
 _TAG = "tag:yaml.org,2002:"
 _TEXTS = ("str", "timestamp", "value", "merge")
-_BOOLS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_BOOLS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "no": False,
+    "off": False,
+}
 _FORBIDDEN = Reader.NON_PRINTABLE
-"""Characters that cannot stand in YAML, of which its two parsers say different things."""
+"""Characters that cannot stand in YAML, of which its two parsers say different
+things."""
 _INDENT = re.compile(r"\A([ \t]*)")
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -26,32 +35,48 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 def parse_yaml(path: str, text: str) -> Node:
     """The document in `text` as a tree; an empty document is an empty mapping.
 
-    Raises `ProjectError`: `yaml-syntax`, `yaml-duplicate-key`, `yaml-tag` (only plain scalars, lists and mappings are
-    data), `yaml-too-large` (values that nest without end, or aliases that expand without end).
+    Raises `ProjectError`: `yaml-syntax`, `yaml-duplicate-key`, `yaml-tag` (only plain
+    scalars, lists and mappings are data), `yaml-too-large` (values that nest without
+    end, or aliases that expand without end).
     """
     if bad := _FORBIDDEN.search(text):
         line = text.count("\n", 0, bad.start())
         place = Place(path, line + 1, bad.start() - text.rfind("\n", 0, bad.start()))
-        raise ProjectError.of("yaml-syntax", f"The character U+{ord(bad[0]):04X} cannot stand in YAML.", place=place)
+        raise ProjectError.of(
+            "yaml-syntax",
+            f"The character U+{ord(bad[0]):04X} cannot stand in YAML.",
+            place=place,
+        )
     try:
         return _EventReader(path, _Loader(text)).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(path, mark.line + 1, mark.column + 1) if mark else Place(path)
-        if "nesting depth" in (error.problem or ""):  # the parser looks ahead, and has a bound of its own
+        # the parser looks ahead, and has a bound of its own
+        if "nesting depth" in (error.problem or ""):
             raise _too_large(place) from None
-        if mark and any("\t" in _INDENT.split(line)[1] for line in text.splitlines()[mark.line : mark.line + 1]):
-            what, fix = "YAML is indented by blanks, not by tabs.", "Put blanks in place of each tab."
+        if mark and any(
+            "\t" in _INDENT.split(line)[1]
+            for line in text.splitlines()[mark.line : mark.line + 1]
+        ):
+            what, fix = (
+                "YAML is indented by blanks, not by tabs.",
+                "Put blanks in place of each tab.",
+            )
             raise ProjectError.of("yaml-syntax", what, fix=fix, place=place) from None
         raise ProjectError.of(
-            "yaml-syntax", f"This is not YAML: {error.problem or error.context}.", place=place
+            "yaml-syntax",
+            f"This is not YAML: {error.problem or error.context}.",
+            place=place,
         ) from None
 
 
 def render_yaml(value: Any) -> str:
-    """Plain mappings, lists and scalars as YAML, in their order: a mapping or a list without others in it takes a line
-    of its own."""
-    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=116, default_flow_style=None)
+    """Plain mappings, lists and scalars as YAML, in their order: a mapping or a list
+    without others in it takes a line of its own."""
+    text: str = yaml.safe_dump(
+        value, sort_keys=False, allow_unicode=True, width=116, default_flow_style=None
+    )
     return text
 
 
@@ -63,7 +88,8 @@ def _too_large(place: Place) -> ProjectError:
 class _EventReader:
     """Turns the events of one document into nodes and counts them.
 
-    PyYAML's own trees are not used: making one takes as much of the machine's stack as the document nests deep.
+    PyYAML's own trees are not used: making one takes as much of the machine's stack as
+    the document nests deep.
     """
 
     def __init__(self, path: str, events: Any) -> None:
@@ -82,7 +108,9 @@ class _EventReader:
         self.events.get_event()
         if not self.events.check_event(yaml.StreamEndEvent):
             second = self.place(self.events.peek_event())
-            raise ProjectError.of("yaml-syntax", "A file holds one document.", place=second)
+            raise ProjectError.of(
+                "yaml-syntax", "A file holds one document.", place=second
+            )
         return empty if root.value is None else root
 
     def node(self, depth: int) -> Node:
@@ -122,8 +150,17 @@ class _EventReader:
             event = self.events.get_event()
             key_place = self.place(event)
             if not isinstance(event, yaml.ScalarEvent):
-                fix = "Put a text that starts with {{ in quotes." if isinstance(event, yaml.MappingStartEvent) else ""
-                raise ProjectError.of("yaml-syntax", "A key of a mapping is a text.", fix=fix, place=key_place)
+                fix = (
+                    "Put a text that starts with {{ in quotes."
+                    if isinstance(event, yaml.MappingStartEvent)
+                    else ""
+                )
+                raise ProjectError.of(
+                    "yaml-syntax",
+                    "A key of a mapping is a text.",
+                    fix=fix,
+                    place=key_place,
+                )
             is_merge = self.tag(event) == "merge"
             first = merge if is_merge else keys.get(event.value)
             if first:
@@ -132,7 +169,9 @@ class _EventReader:
             value = self.node(depth)
             if is_merge:
                 merge = key_place
-                for base in reversed(value.items() if isinstance(value.value, tuple) else (value,)):
+                for base in reversed(
+                    value.items() if isinstance(value.value, tuple) else (value,)
+                ):
                     merged.update(base.entries())
                     merged_keys.update(base.keys)
             else:
@@ -149,14 +188,17 @@ class _EventReader:
             case "bool":
                 return Node(_BOOLS.get(text.lower(), text), place, written=text)
             case "int":
-                return Node(_number(text, lambda digits: int(digits, 0)), place, written=text)
+                return Node(
+                    _number(text, lambda digits: int(digits, 0)), place, written=text
+                )
             case "float":
                 return Node(_number(text, _float), place, written=text)
             case _:
                 return Node(text, place)
 
     def tag(self, event: yaml.ScalarEvent) -> str:
-        """The kind of a scalar, without what all kinds begin with. Raises `yaml-tag` for one that is no data."""
+        """The kind of a scalar, without what all kinds begin with. Raises `yaml-tag`
+        for one that is no data."""
         tag = event.tag
         if tag is None or tag == "!":
             tag = self.events.resolve(yaml.ScalarNode, event.value, event.implicit)
@@ -170,16 +212,21 @@ class _EventReader:
             raise self.bad_tag(event)
 
     def count(self, node: Node | None, place: Place, depth: int) -> None:
-        """Count a value, and with a `node` that an alias stands for all that is in it."""
+        """Count a value, and with a `node` that an alias stands for all that is in
+        it."""
         self.seen += 1
         if self.seen > MAX_NODES or depth > MAX_DEPTH:
             raise _too_large(place)
         if node is not None and not isinstance(node.value, str | int | float | None):
-            for child in node.value if isinstance(node.value, tuple) else node.value.values():
+            for child in (
+                node.value if isinstance(node.value, tuple) else node.value.values()
+            ):
                 self.count(child, place, depth + 1)
 
     def bad_tag(self, event: Any) -> ProjectError:
-        return ProjectError.of("yaml-tag", f"The tag '{event.tag}' is not read.", place=self.place(event))
+        return ProjectError.of(
+            "yaml-tag", f"The tag '{event.tag}' is not read.", place=self.place(event)
+        )
 
     def place(self, event: Any) -> Place:
         return Place(self.path, event.start_mark.line + 1, event.start_mark.column + 1)
@@ -190,7 +237,8 @@ def _float(digits: str) -> float:
 
 
 def _number(text: str, read: Any) -> Any:
-    """A number, or the text: 12:30 is a number to the base of 60 in YAML 1.1, 010 one to the base of 8."""
+    """A number, or the text: 12:30 is a number to the base of 60 in YAML 1.1, 010 one
+    to the base of 8."""
     try:
         return read(text.replace("_", ""))
     except ValueError:

@@ -1,1 +1,2 @@
-"""How records are written: formats of values, and envelopes around rows, one file each. Pure."""
+"""How records are written: formats of values, and envelopes around rows, one file each.
+Pure."""

@@ -1,4 +1,5 @@
-"""All formats and envelopes, by their words. A new one is a line here, and a word in `stream/stream.py`."""
+"""All formats and envelopes, by their words. A new one is a line here, and a word in
+`stream/stream.py`."""
 
 from __future__ import annotations
 
@@ -23,13 +24,21 @@ from lakesql.records.formats.string import StringFormat
 FORMATS: Mapping[str, RecordFormat] = {
     each.name: each
     for each in (
-        *(JsonFormat(), CsvFormat(), ParquetFormat(), AvroFormat(), StringFormat(), BytesFormat()),
+        *(
+            JsonFormat(),
+            CsvFormat(),
+            ParquetFormat(),
+            AvroFormat(),
+            StringFormat(),
+            BytesFormat(),
+        ),
         *(JsonSchemaFormat(), ProtobufFormat(), OrcFormat()),
     )
 }
 """All formats."""
 
 ENVELOPES: Mapping[str, RecordEnvelope] = {
-    each.name: each for each in (NoEnvelope(), DebeziumEnvelope(), FlatEnvelope(), DmsEnvelope())
+    each.name: each
+    for each in (NoEnvelope(), DebeziumEnvelope(), FlatEnvelope(), DmsEnvelope())
 }
 """All envelopes that a stream may declare."""

@@ -1,1 +1,2 @@
-"""Schema registries: what a topic's records were written with, by the ids that they name."""
+"""Schema registries: what a topic's records were written with, by the ids that they
+name."""

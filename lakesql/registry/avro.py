@@ -1,4 +1,5 @@
-"""Schemas of Avro as trees in which each name is written out, so that any part of one can stand by itself. Pure."""
+"""Schemas of Avro as trees in which each name is written out, so that any part of one
+can stand by itself. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +10,16 @@ from typing import Any
 
 from lakesql.registry.schema_error import SchemaError
 
-PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+PRIMITIVES = frozenset(
+    {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
+)
 NAMED = frozenset({"record", "error", "enum", "fixed"})
 
 
 @dataclass(frozen=True, slots=True)
 class Avro:
-    """A schema: its root, and the named types in it by their full names, to which `{"ref": name}` refers."""
+    """A schema: its root, and the named types in it by their full names, to which
+    `{"ref": name}` refers."""
 
     root: Any
     names: Mapping[str, Any] = field(default_factory=dict)
@@ -24,7 +28,11 @@ class Avro:
     def record(self) -> Mapping[str, Any] | None:
         """The record that it describes; None where it is something else."""
         found = self.find(self.root)
-        return found if isinstance(found, dict) and found.get("type") in ("record", "error") else None
+        return (
+            found
+            if isinstance(found, dict) and found.get("type") in ("record", "error")
+            else None
+        )
 
     @property
     def kind(self) -> str:
@@ -36,15 +44,21 @@ class Avro:
 
     def find(self, node: Any) -> Any:
         """The type that a node is or refers to."""
-        return self.names[node["ref"]] if isinstance(node, dict) and "ref" in node else node
+        return (
+            self.names[node["ref"]]
+            if isinstance(node, dict) and "ref" in node
+            else node
+        )
 
     def text(self) -> str:
-        """The schema as JSON that needs no other: each named type is defined where it first stands."""
+        """The schema as JSON that needs no other: each named type is defined where it
+        first stands."""
         return json.dumps(_written(self, self.root, set()), ensure_ascii=False)
 
 
 def parse_avro(text: str, referenced: Iterable[str] = ()) -> Avro:
-    """The schema of a text that may use the types of others, `referenced`, each of which may use those before it.
+    """The schema of a text that may use the types of others, `referenced`, each of
+    which may use those before it.
 
     Raises `SchemaError`.
     """
@@ -64,7 +78,8 @@ def _load(text: str) -> Any:
 
 
 def _read(node: Any, space: str, names: dict[str, Any]) -> Any:
-    """A node of a schema with the names in it written out; what it defines is added to `names`."""
+    """A node of a schema with the names in it written out; what it defines is added to
+    `names`."""
     if isinstance(node, str):
         return _read_name(node, space, names)
     if isinstance(node, list):
@@ -98,7 +113,11 @@ def _read_named(node: Mapping[str, Any], space: str, names: dict[str, Any]) -> A
     if not isinstance(name, str):
         raise SchemaError(f"a {node['type']} has no name")
     before, dot, own = name.rpartition(".")
-    inside = before if dot else str(node.get("namespace") or (space if "namespace" not in node else ""))
+    inside = (
+        before
+        if dot
+        else str(node.get("namespace") or (space if "namespace" not in node else ""))
+    )
     full = f"{inside}.{own}" if inside else own
     named = {**node, "name": own, "namespace": inside}
     names[full] = named
@@ -127,7 +146,14 @@ def _written(schema: Avro, node: Any, defined: set[str]) -> Any:
             return full
         defined.add(full)
         return _written(schema, schema.names[full], defined)
-    parts = {key: _written(schema, node[key], defined) for key in ("items", "values") if key in node}
+    parts = {
+        key: _written(schema, node[key], defined)
+        for key in ("items", "values")
+        if key in node
+    }
     if "fields" in node:
-        parts["fields"] = [{**each, "type": _written(schema, each["type"], defined)} for each in node["fields"]]
+        parts["fields"] = [
+            {**each, "type": _written(schema, each["type"], defined)}
+            for each in node["fields"]
+        ]
     return {**node, **parts}

@@ -1,4 +1,5 @@
-"""Schemas of values that are no records, such as the texts and numbers that keys are. Pure."""
+"""Schemas of values that are no records, such as the texts and numbers that keys are.
+Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +15,13 @@ from lakesql.registry.schemas import StreamSchemas
 
 
 def as_records(schemas: StreamSchemas, fields: Sequence[str]) -> StreamSchemas:
-    """The schemas with each one of Avro that describes no record as that of a record of one field, where one is read:
-    both are written in the same bytes."""
+    """The schemas with each one of Avro that describes no record as that of a record of
+    one field, where one is read: both are written in the same bytes."""
     if len(fields) != 1:
         return schemas
-    return replace(schemas, known=tuple(_as_record(each, fields[0]) for each in schemas.known))
+    return replace(
+        schemas, known=tuple(_as_record(each, fields[0]) for each in schemas.known)
+    )
 
 
 def _as_record(each: Registered, field: str) -> Registered:
@@ -31,4 +34,7 @@ def _as_record(each: Registered, field: str) -> Registered:
     if schema.record is not None:
         return each
     fields = [{"name": field, "type": json.loads(schema.text())}]
-    return replace(each, text=json.dumps({"type": "record", "name": "_lakesql_bare", "fields": fields}))
+    return replace(
+        each,
+        text=json.dumps({"type": "record", "name": "_lakesql_bare", "fields": fields}),
+    )

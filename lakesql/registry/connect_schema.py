@@ -1,4 +1,5 @@
-"""Avro's schemas as Kafka Connect's, of which its converters make them: what a feed's JSON has beside it. Pure."""
+"""Avro's schemas as Kafka Connect's, of which its converters make them: what a feed's
+JSON has beside it. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +9,14 @@ from typing import Any
 
 from lakesql.registry.avro import Avro
 
-_TYPES = {"int": "int32", "long": "int64", "fixed": "bytes", "enum": "string", "record": "struct", "error": "struct"}
+_TYPES = {
+    "int": "int32",
+    "long": "int64",
+    "fixed": "bytes",
+    "enum": "string",
+    "record": "struct",
+    "error": "struct",
+}
 
 _MEANINGS: Mapping[tuple[str, str], str] = {
     ("int", "date"): "org.apache.kafka.connect.data.Date",
@@ -17,14 +25,17 @@ _MEANINGS: Mapping[tuple[str, str], str] = {
     ("long", "timestamp-millis"): "org.apache.kafka.connect.data.Timestamp",
     ("long", "timestamp-micros"): "io.debezium.time.MicroTimestamp",
 }
-"""What Avro's logical types are called by Connect. A time of a database without a zone is a `local-` one in neither."""
+"""What Avro's logical types are called by Connect. A time of a database without a zone
+is a `local-` one in neither."""
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 
 def connect_schema(schema: Avro) -> str:
     """The schema that Connect's JsonConverter would write beside a value, as JSON."""
-    return json.dumps(_connect(schema.root, schema), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(
+        _connect(schema.root, schema), ensure_ascii=False, separators=(",", ":")
+    )
 
 
 def _connect(node: Any, schema: Avro) -> dict[str, Any]:
@@ -36,13 +47,23 @@ def _connect(node: Any, schema: Avro) -> dict[str, Any]:
         return {"type": _TYPES.get(node, node), "optional": False}
     found = schema.find(node)
     kind = found["type"]
-    said = {"type": found.get("connect.type") or _TYPES.get(kind, kind), "optional": False, **_meaning(found)}
+    said = {
+        "type": found.get("connect.type") or _TYPES.get(kind, kind),
+        "optional": False,
+        **_meaning(found),
+    }
     if "fields" in found:
-        said["fields"] = [{**_connect(each["type"], schema), "field": each["name"]} for each in found["fields"]]
+        said["fields"] = [
+            {**_connect(each["type"], schema), "field": each["name"]}
+            for each in found["fields"]
+        ]
     elif kind == "array":
         said["items"] = _connect(found["items"], schema)
     elif kind == "map":
-        said |= {"keys": {"type": "string", "optional": False}, "values": _connect(found["values"], schema)}
+        said |= {
+            "keys": {"type": "string", "optional": False},
+            "values": _connect(found["values"], schema),
+        }
     return said
 
 
@@ -50,7 +71,10 @@ def _meaning(node: Mapping[str, Any]) -> dict[str, Any]:
     """The name by which Connect knows what a value means, and its parameters."""
     kind, logical = str(node["type"]), str(node.get("logicalType", ""))
     if logical == "decimal":
-        parameters = {"scale": str(node.get("scale", 0)), "connect.decimal.precision": str(node.get("precision", 38))}
+        parameters = {
+            "scale": str(node.get("scale", 0)),
+            "connect.decimal.precision": str(node.get("precision", 38)),
+        }
         return {"name": DECIMAL, "parameters": parameters}
     name = node.get("connect.name") or _MEANINGS.get((kind, logical))
     said = {"name": name, "parameters": node.get("connect.parameters")}
@@ -58,8 +82,11 @@ def _meaning(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_meanings(schema: Avro) -> Avro:
-    """The schema without logical types: its values are read as Connect's JsonConverter writes them, dates as days."""
-    return Avro(_plain(schema.root), {name: _plain(each) for name, each in schema.names.items()})
+    """The schema without logical types: its values are read as Connect's JsonConverter
+    writes them, dates as days."""
+    return Avro(
+        _plain(schema.root), {name: _plain(each) for name, each in schema.names.items()}
+    )
 
 
 def _plain(node: Any) -> Any:
@@ -70,5 +97,7 @@ def _plain(node: Any) -> Any:
     kept = {key: value for key, value in node.items() if key != "logicalType"}
     parts = {key: _plain(kept[key]) for key in ("items", "values") if key in kept}
     if "fields" in kept:
-        parts["fields"] = [{**each, "type": _plain(each["type"])} for each in kept["fields"]]
+        parts["fields"] = [
+            {**each, "type": _plain(each["type"])} for each in kept["fields"]
+        ]
     return {**kept, **parts}

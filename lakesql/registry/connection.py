@@ -1,4 +1,5 @@
-"""A connection to a schema registry, as a profile has it. Pure; `registry_client.py` asks it."""
+"""A connection to a schema registry, as a profile has it. Pure; `registry_client.py`
+asks it."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ from lakesql.errors import Problem
 from lakesql.location import absolute
 
 Wire = Literal["confluent", "apicurio", "apicurio_headers"]
-"""Where a record says which schema it was written with: in a byte 0 and an id of 4 bytes before its value, in a byte 0
-and an id of 8 bytes, or in the header `apicurio.value.contentId` or `apicurio.value.globalId`, with nothing before the
+"""Where a record says which schema it was written with: in a byte 0 and an id of 4
+bytes before its value, in a byte 0 and an id of 8 bytes, or in the header
+`apicurio.value.contentId` or `apicurio.value.globalId`, with nothing before the
 value."""
 
 ID_BYTES: Mapping[Wire, int] = {"confluent": 4, "apicurio": 8, "apicurio_headers": 8}
@@ -27,10 +29,12 @@ CONTENT_HEADER, GLOBAL_HEADER = "apicurio.{side}.contentId", "apicurio.{side}.gl
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """A schema registry that answers as Confluent's does, or a folder with the schemas that records name."""
+    """A schema registry that answers as Confluent's does, or a folder with the schemas
+    that records name."""
 
     url: str = option(
-        "Its URL, of Apicurio the one that ends with `/apis/ccompat/v7`; several with commas between.", default=""
+        "Its URL, of Apicurio the one that ends with `/apis/ccompat/v7`; several with commas between.",
+        default="",
     )
     path: str = option(
         "Instead of a URL, a folder: `<id>.avsc` is the schema that records name by this id, `global-<id>.avsc` the "
@@ -40,8 +44,13 @@ class Registry:
     user: str = option("The user who logs in, with `password`.", default="")
     password: str = option("The user's password.", default="")
     token: str = option("A bearer token, instead of user and password.", default="")
-    ca: str = option("A PEM file with the certificates that are trusted; those of the machine if left out.", default="")
-    certificate: str = option("A PEM file with the certificate that is shown to the registry.", default="")
+    ca: str = option(
+        "A PEM file with the certificates that are trusted; those of the machine if left out.",
+        default="",
+    )
+    certificate: str = option(
+        "A PEM file with the certificate that is shown to the registry.", default=""
+    )
     certificate_key: str = option("A PEM file with its key.", default="")
     options: Mapping[str, str] = option(
         "Further options of Confluent's client for Python, such as `proxy` or those of OAuth.",
@@ -59,9 +68,14 @@ class Registry:
 
     @property
     def apicurio_url(self) -> str:
-        """The URL of Apicurio's own interface, which stands beside the one as Confluent's; '' of another registry."""
+        """The URL of Apicurio's own interface, which stands beside the one as
+        Confluent's; '' of another registry."""
         found = [_APICURIO.fullmatch(each.strip()) for each in self.url.split(",")]
-        return ",".join(f"{each[1]}/apis/registry" for each in found if each) if all(found) else ""
+        return (
+            ",".join(f"{each[1]}/apis/registry" for each in found if each)
+            if all(found)
+            else ""
+        )
 
     @property
     def has_globals(self) -> bool:
@@ -95,16 +109,33 @@ class Registry:
             yield Problem("registry-options", what, place=node.place)
         if bool(self.user) != bool(self.password):
             what = f"Connection '{name}' has a `user` or a `password` alone."
-            yield Problem("registry-options", what, fix="Give both, or a `token`.", place=node.place)
+            yield Problem(
+                "registry-options",
+                what,
+                fix="Give both, or a `token`.",
+                place=node.place,
+            )
         if self.user and self.token:
             what = f"Connection '{name}' has a user with a password, and a token."
-            yield Problem("registry-options", what, fix="Keep one of the two logins.", place=node.key_place("token"))
+            yield Problem(
+                "registry-options",
+                what,
+                fix="Keep one of the two logins.",
+                place=node.key_place("token"),
+            )
         if self.certificate_key and not self.certificate:
             what = f"Connection '{name}' has a `certificate_key`, and no `certificate`."
-            yield Problem("registry-options", what, place=node.key_place("certificate_key"))
+            yield Problem(
+                "registry-options", what, place=node.key_place("certificate_key")
+            )
         for key in sorted(self.options.keys() & _OWN.keys()):
             what = f"'{key}' of connection '{name}' has a key of its own."
-            yield Problem("registry-options", what, fix=f"Write `{_OWN[key]}`.", place=node.key_place("options"))
+            yield Problem(
+                "registry-options",
+                what,
+                fix=f"Write `{_OWN[key]}`.",
+                place=node.key_place("options"),
+            )
 
 
 _APICURIO = re.compile(r"(https?://.+)/apis/ccompat/v\d+/?")

@@ -1,4 +1,5 @@
-"""Protobuf's own compiler, which makes descriptors of .proto files: of Google's program, in a folder for a moment."""
+"""Protobuf's own compiler, which makes descriptors of .proto files: of Google's
+program, in a folder for a moment."""
 
 from __future__ import annotations
 
@@ -19,11 +20,13 @@ TIMEOUT_S = 60
 
 
 def compile_files(texts: Mapping[str, str], main: str, described: bytes = b"") -> bytes:
-    """The FileDescriptorSet of a file and of all that it imports, each after those that it needs.
+    """The FileDescriptorSet of a file and of all that it imports, each after those that
+    it needs.
 
-    `texts` are the files by the names that they are imported by, and `described` the FileDescriptorSet of others. The
-    types of `google/protobuf`, of `google/type` and of `confluent` are there without. Raises `SchemaError` with what
-    the compiler says, and `ProfileError` (`extra-missing`) where it is not installed.
+    `texts` are the files by the names that they are imported by, and `described` the
+    FileDescriptorSet of others. The types of `google/protobuf`, of `google/type` and of
+    `confluent` are there without. Raises `SchemaError` with what the compiler says, and
+    `ProfileError` (`extra-missing`) where it is not installed.
     """
     compiler = _find_compiler()
     with TemporaryDirectory() as directory:
@@ -34,21 +37,35 @@ def compile_files(texts: Mapping[str, str], main: str, described: bytes = b"") -
             file = root / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, "utf-8")
-        command = [str(compiler), f"-I{root}", *(f"-I{folder}" for folder in _folders(compiler))]
+        command = [
+            str(compiler),
+            f"-I{root}",
+            *(f"-I{folder}" for folder in _folders(compiler)),
+        ]
         if described:
             Path(directory, "described").write_bytes(described)
             command.append(f"--descriptor_set_in={Path(directory, 'described')}")
-        command += ["--include_imports", "--include_source_info", f"--descriptor_set_out={out}", main]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        command += [
+            "--include_imports",
+            "--include_source_info",
+            f"--descriptor_set_out={out}",
+            main,
+        ]
+        ran = subprocess.run(
+            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
         if ran.returncode:
             raise SchemaError(_first_fault(ran.stderr.replace(f"{root}{os.sep}", "")))
         return out.read_bytes()
 
 
 def compiler_version() -> str:
-    """What the compiler calls itself. Raises `ProfileError` (`extra-missing`) where it is not installed."""
+    """What the compiler calls itself. Raises `ProfileError` (`extra-missing`) where it
+    is not installed."""
     command = [str(_find_compiler()), "--version"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True).stdout.strip()
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
+    ).stdout.strip()
 
 
 def _find_compiler() -> Path:
@@ -73,7 +90,9 @@ def _folders(compiler: Path) -> list[Path]:
 
 def _first_fault(said: str) -> str:
     """The first thing that the compiler finds wrong, which is no warning."""
-    faults = [line for line in said.splitlines() if line.strip() and " warning: " not in line]
+    faults = [
+        line for line in said.splitlines() if line.strip() and " warning: " not in line
+    ]
     return faults[0].strip() if faults else "the compiler refuses it"
 
 
@@ -93,4 +112,5 @@ package confluent.type;
 message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
 """,
 }
-"""Files that Confluent's registry has for every schema, which need not name them as references."""
+"""Files that Confluent's registry has for every schema, which need not name them as
+references."""

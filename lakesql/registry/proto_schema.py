@@ -1,4 +1,5 @@
-"""Schemas of Protobuf as values: messages, their fields and enums, of a .proto's text and of those that it imports."""
+"""Schemas of Protobuf as values: messages, their fields and enums, of a .proto's text
+and of those that it imports."""
 
 from __future__ import annotations
 
@@ -14,14 +15,16 @@ from lakesql.registry.proto_compiler import compile_files
 from lakesql.registry.schema_error import SchemaError
 
 MAIN = "lakesql_schema.proto"
-"""What the file of a schema is called while it is read; what it imports has the names that it says."""
+"""What the file of a schema is called while it is read; what it imports has the names
+that it says."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProtoField:
-    """A field of a message. `kind` is the word for its type, `message`, `enum` and `group` among them; `of` is then the
-    full name of that. `has_presence`: whether one that was not written differs from one with the default. `default` is
-    the one that the schema itself declares. A map is repeated, of messages that are entries."""
+    """A field of a message. `kind` is the word for its type, `message`, `enum` and
+    `group` among them; `of` is then the full name of that. `has_presence`: whether one
+    that was not written differs from one with the default. `default` is the one that
+    the schema itself declares. A map is repeated, of messages that are entries."""
 
     name: str
     number: int
@@ -35,7 +38,8 @@ class ProtoField:
 
 @dataclass(frozen=True, slots=True)
 class ProtoMessage:
-    """A message by its full name. One that `is_entry` is that of a map: its fields are `key` and `value`."""
+    """A message by its full name. One that `is_entry` is that of a map: its fields are
+    `key` and `value`."""
 
     name: str
     fields: tuple[ProtoField, ...] = ()
@@ -48,14 +52,17 @@ class ProtoMessage:
     def of_name(self, name: str) -> ProtoField | None:
         """The field of a name; without one, of the same name in other capitals."""
         exact = [each for each in self.fields if each.name == name]
-        found = exact or [each for each in self.fields if each.name.lower() == name.lower()]
+        found = exact or [
+            each for each in self.fields if each.name.lower() == name.lower()
+        ]
         return found[0] if len(found) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class ProtoSchema:
-    """All messages and enums that a schema knows, by their full names, and the messages of its own file by the paths
-    that records name them by: the place of each in what is around it."""
+    """All messages and enums that a schema knows, by their full names, and the messages
+    of its own file by the paths that records name them by: the place of each in what is
+    around it."""
 
     messages: Mapping[str, ProtoMessage] = field(default_factory=dict)
     enums: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
@@ -73,10 +80,12 @@ class ProtoSchema:
 
 @lru_cache(maxsize=512)
 def parse_proto(text: str, files: tuple[tuple[str, str], ...] = ()) -> ProtoSchema:
-    """The schema of a text, with the texts of what it imports, by the names that it has for them.
+    """The schema of a text, with the texts of what it imports, by the names that it has
+    for them.
 
-    A text is that of a .proto, or a FileDescriptorProto in base64, which is what Confluent's serializer for Python
-    registers. Raises `SchemaError`, and `ProfileError` (`extra-missing`) where Protobuf is not installed.
+    A text is that of a .proto, or a FileDescriptorProto in base64, which is what
+    Confluent's serializer for Python registers. Raises `SchemaError`, and
+    `ProfileError` (`extra-missing`) where Protobuf is not installed.
     """
     descriptors = _described(text, files)
     pool = _pool()
@@ -92,15 +101,24 @@ def parse_proto(text: str, files: tuple[tuple[str, str], ...] = ()) -> ProtoSche
     paths = dict(_paths(file.message_types_by_name.values(), ()))
     for found in paths.values():
         _read_message(found, comments, messages, enums)
-    return ProtoSchema(messages, enums, {path: found.full_name for path, found in paths.items()})
+    return ProtoSchema(
+        messages, enums, {path: found.full_name for path, found in paths.items()}
+    )
 
 
 def find_message(schema: ProtoSchema, name: str) -> str:
-    """The full name of a message of a schema's own file, or of the last part of one; the first one of its file where no
-    name is said, '' where there is none."""
+    """The full name of a message of a schema's own file, or of the last part of one;
+    the first one of its file where no name is said, '' where there is none."""
     if not name:
         return schema.first
-    return next((each for each in schema.paths.values() if each == name or each.endswith(f".{name}")), "")
+    return next(
+        (
+            each
+            for each in schema.paths.values()
+            if each == name or each.endswith(f".{name}")
+        ),
+        "",
+    )
 
 
 def find_imports(text: str) -> list[str]:
@@ -108,13 +126,22 @@ def find_imports(text: str) -> list[str]:
     found = descriptor_of(text)
     if found is not None:
         return list(found.dependency)
-    return re.findall(r"""^\s*import\s+(?:public\s+|weak\s+)?["']([^"']+)["']\s*;""", text, re.MULTILINE)
+    return re.findall(
+        r"""^\s*import\s+(?:public\s+|weak\s+)?["']([^"']+)["']\s*;""",
+        text,
+        re.MULTILINE,
+    )
 
 
 def _described(text: str, files: tuple[tuple[str, str], ...]) -> list[Any]:
-    """The descriptors of a schema's file and of all that it imports, each after those that it needs."""
+    """The descriptors of a schema's file and of all that it imports, each after those
+    that it needs."""
     own = descriptor_of(text)
-    ready = {name: found for name, other in files if (found := descriptor_of(other)) is not None}
+    ready = {
+        name: found
+        for name, other in files
+        if (found := descriptor_of(other)) is not None
+    }
     for name, found in ready.items():
         found.name = name
     texts = {name: other for name, other in files if name not in ready}
@@ -123,7 +150,11 @@ def _described(text: str, files: tuple[tuple[str, str], ...]) -> list[Any]:
         return list(_parse_set(compile_files({**texts, MAIN: text}, MAIN, bundle)).file)
     imported = "".join(f'import "{name}";\n' for name in own.dependency)
     stub = f'syntax = "proto3";\n{imported}'
-    needed = [*_parse_set(compile_files({**texts, MAIN: stub}, MAIN, bundle)).file][:-1] if imported else []
+    needed = (
+        [*_parse_set(compile_files({**texts, MAIN: stub}, MAIN, bundle)).file][:-1]
+        if imported
+        else []
+    )
     own.name = MAIN
     return [*needed, own]
 
@@ -135,7 +166,9 @@ def descriptor_of(text: str) -> Any:
     from google.protobuf.message import DecodeError
 
     try:
-        found = _library().FileDescriptorProto.FromString(base64.b64decode(text, validate=False))
+        found = _library().FileDescriptorProto.FromString(
+            base64.b64decode(text, validate=False)
+        )
     except (DecodeError, binascii.Error):
         return None
     return found if found.name else None
@@ -161,7 +194,9 @@ def _parse_set(written: bytes) -> Any:
     return _library().FileDescriptorSet.FromString(written)
 
 
-def _paths(messages: Iterable[Any], around: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Any]]:
+def _paths(
+    messages: Iterable[Any], around: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], Any]]:
     for place, message in enumerate(messages):
         path = (*around, place)
         yield path, message
@@ -169,7 +204,10 @@ def _paths(messages: Iterable[Any], around: tuple[int, ...]) -> Iterator[tuple[t
 
 
 def _read_message(
-    found: Any, comments: Mapping[str, str], messages: dict[str, ProtoMessage], enums: dict[str, Mapping[int, str]]
+    found: Any,
+    comments: Mapping[str, str],
+    messages: dict[str, ProtoMessage],
+    enums: dict[str, Mapping[int, str]],
 ) -> None:
     """Add a message, and all that its fields are of, to those that are known."""
     if found.full_name in messages:
@@ -236,10 +274,14 @@ def _field(found: Any, comments: Mapping[str, str]) -> ProtoField:
 
 
 def _comments(file: Any) -> dict[str, str]:
-    """What stands before each field of a file, or behind it, by the full names of fields."""
+    """What stands before each field of a file, or behind it, by the full names of
+    fields."""
     said = {}
     located = file.source_code_info.location
-    places = {tuple(each.path): each.leading_comments or each.trailing_comments for each in located}
+    places = {
+        tuple(each.path): each.leading_comments or each.trailing_comments
+        for each in located
+    }
     for path, name, message in _written_messages(file.message_type, (4,), file.package):
         for number, each in enumerate(message.field):
             comment = places.get((*path, 2, number), "")
@@ -251,7 +293,8 @@ def _comments(file: Any) -> dict[str, str]:
 def _written_messages(
     messages: Iterable[Any], around: tuple[int, ...], space: str
 ) -> Iterator[tuple[tuple[int, ...], str, Any]]:
-    """The messages of a file's descriptor, each with its path there and its full name."""
+    """The messages of a file's descriptor, each with its path there and its full
+    name."""
     for place, message in enumerate(messages):
         path, name = (*around, place), f"{space}.{message.name}".lstrip(".")
         yield path, name, message

@@ -1,4 +1,5 @@
-"""The text of a .proto that says what a descriptor says: what people can read, and compare with the next version."""
+"""The text of a .proto that says what a descriptor says: what people can read, and
+compare with the next version."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ INDENT = "  "
 
 
 def proto_text(file: Any) -> str:
-    """The text of a FileDescriptorProto. Options, extensions and services, which no record shows, are left out."""
+    """The text of a FileDescriptorProto. Options, extensions and services, which no
+    record shows, are left out."""
     lines = [f'edition = "{2000 + file.edition - _FIRST_EDITION}";']
     if file.syntax != "editions":
         lines = [f'syntax = "{file.syntax or "proto2"}";']
@@ -34,11 +36,15 @@ def _message(message: Any, file: Any) -> Iterator[str]:
     yield f"message {message.name} {{"
     for range_ in message.reserved_range:
         last = range_.end - 1
-        said = str(range_.start) if last == range_.start else f"{range_.start} to {last}"
+        said = (
+            str(range_.start) if last == range_.start else f"{range_.start} to {last}"
+        )
         yield f"{INDENT}reserved {said};"
     for name in message.reserved_name:
         yield f'{INDENT}reserved "{name}";'
-    entries = {each.name: each for each in message.nested_type if each.options.map_entry}
+    entries = {
+        each.name: each for each in message.nested_type if each.options.map_entry
+    }
     for enum in message.enum_type:
         yield from _indented(_enum(enum))
     for nested in message.nested_type:
@@ -51,14 +57,23 @@ def _message(message: Any, file: Any) -> Iterator[str]:
         elif field.oneof_index not in written:
             written.add(field.oneof_index)
             yield f"{INDENT}oneof {message.oneof_decl[field.oneof_index].name} {{"
-            members = [each for each in message.field if _is_member(each, field.oneof_index)]
-            yield from (INDENT * 2 + _field(each, entries, file, is_member=True) for each in members)
+            members = [
+                each for each in message.field if _is_member(each, field.oneof_index)
+            ]
+            yield from (
+                INDENT * 2 + _field(each, entries, file, is_member=True)
+                for each in members
+            )
             yield f"{INDENT}}}"
     yield "}"
 
 
 def _is_member(field: Any, oneof: int) -> bool:
-    return field.HasField("oneof_index") and field.oneof_index == oneof and not field.proto3_optional
+    return (
+        field.HasField("oneof_index")
+        and field.oneof_index == oneof
+        and not field.proto3_optional
+    )
 
 
 def _indented(lines: Iterator[str]) -> Iterator[str]:
@@ -73,13 +88,21 @@ def _enum(enum: Any) -> Iterator[str]:
     yield "}"
 
 
-def _field(field: Any, entries: dict[str, Any], file: Any, is_member: bool = False) -> str:
-    entry = entries.get(field.type_name.rpartition(".")[2]) if field.type == _MESSAGE else None
+def _field(
+    field: Any, entries: dict[str, Any], file: Any, is_member: bool = False
+) -> str:
+    entry = (
+        entries.get(field.type_name.rpartition(".")[2])
+        if field.type == _MESSAGE
+        else None
+    )
     if entry is not None and field.label == _REPEATED:
         key, value = (_type(each) for each in entry.field)
         return f"map<{key}, {value}> {field.name} = {field.number};"
     label = "" if is_member else _label(field, file)
-    default = f" [default = {_default(field)}]" if field.HasField("default_value") else ""
+    default = (
+        f" [default = {_default(field)}]" if field.HasField("default_value") else ""
+    )
     return f"{label}{_type(field)} {field.name} = {field.number}{default};"
 
 
@@ -96,12 +119,19 @@ def _label(field: Any, file: Any) -> str:
 
 
 def _type(field: Any) -> str:
-    """The word for a field's type; that of a message by its full name, with a dot before it."""
+    """The word for a field's type; that of a message by its full name, with a dot
+    before it."""
     return str(field.type_name) or KINDS[field.type]
 
 
 def _default(field: Any) -> str:
     if field.type == _STRING:
-        said = field.default_value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        said = (
+            field.default_value.replace("\\", "\\\\")
+            .replace('"', '\\"')
+            .replace("\n", "\\n")
+        )
         return f'"{said}"'
-    return f'"{field.default_value}"' if field.type == _BYTES else str(field.default_value)
+    return (
+        f'"{field.default_value}"' if field.type == _BYTES else str(field.default_value)
+    )

@@ -23,7 +23,9 @@ SCALARS: Mapping[str, str] = {
 
 TIMESTAMP, DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"
 
-JSON = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"})
+JSON = frozenset(
+    {"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"}
+)
 """Messages that are JSON in another form: a column has their text."""
 
 WRAPPERS: Mapping[str, str] = {
@@ -48,11 +50,15 @@ KNOWN: Mapping[str, str] = {
     **dict.fromkeys(JSON, "string"),
     **{name: SCALARS[kind] for name, kind in WRAPPERS.items()},
 }
-"""The types of messages that Protobuf itself gives a meaning. A Duration is in seconds, with all of its digits."""
+"""The types of messages that Protobuf itself gives a meaning. A Duration is in seconds,
+with all of its digits."""
 
 
-def check_held(field: ProtoField, message: ProtoMessage | None, inside: tuple[str, ...], path: str) -> None:
-    """Raise `NoColumnError` where no column holds a field of this message; `inside` are those around it."""
+def check_held(
+    field: ProtoField, message: ProtoMessage | None, inside: tuple[str, ...], path: str
+) -> None:
+    """Raise `NoColumnError` where no column holds a field of this message; `inside` are
+    those around it."""
     if field.kind == "group":
         _refuse(path, "is a group")
     if message is not None and message.name in inside:

@@ -1,4 +1,5 @@
-"""What it means that a schema registry, or the issuer of its tokens, answers with an error, or not at all. Pure."""
+"""What it means that a schema registry, or the issuer of its tokens, answers with an
+error, or not at all. Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +18,13 @@ def status_of(error: BaseException) -> int | None:
 
 
 def explain_failure(registry: Registry, error: BaseException, why: str) -> LakesqlError:
-    """The error of lakesql that an error of the client's is; `why` is its text without secrets."""
-    asked = "the issuer of tokens " + registry.issuer if _is_of_issuer(error) else f"the registry {registry.name}"
+    """The error of lakesql that an error of the client's is; `why` is its text without
+    secrets."""
+    asked = (
+        "the issuer of tokens " + registry.issuer
+        if _is_of_issuer(error)
+        else f"the registry {registry.name}"
+    )
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return _untrusted(cause, asked, why)
@@ -30,12 +36,20 @@ def explain_failure(registry: Registry, error: BaseException, why: str) -> Lakes
         return ProfileError.of("wrong-credentials", what, why=why, fix=fix)
     if status_of(error) in REFUSED:
         what = f"The registry {registry.name} refuses the connection's credentials."
-        return ProfileError.of("wrong-credentials", what, why=why, fix=_correct_login(registry, status_of(error)))
-    return TransientError.of("registry-unreachable", f"{_capital(asked)} does not answer.", why=why)
+        return ProfileError.of(
+            "wrong-credentials",
+            what,
+            why=why,
+            fix=_correct_login(registry, status_of(error)),
+        )
+    return TransientError.of(
+        "registry-unreachable", f"{_capital(asked)} does not answer.", why=why
+    )
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, and those behind it: the client's library raises others while it handles them."""
+    """The error, and those behind it: the client's library raises others while it
+    handles them."""
     found: BaseException | None = error
     while found is not None:
         yield found
@@ -47,7 +61,8 @@ def _is_of_issuer(error: BaseException) -> bool:
 
 
 def _is_refusal(cause: BaseException) -> bool:
-    """Whether the issuer has answered that there is no token (RFC 6749, section 5.2)."""
+    """Whether the issuer has answered that there is no token (RFC 6749, section
+    5.2)."""
     return type(cause).__name__ == "OAuthError" and bool(getattr(cause, "error", ""))
 
 
@@ -55,20 +70,29 @@ def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def _untrusted(error: ssl.SSLCertVerificationError, asked: str, why: str) -> LakesqlError:
+def _untrusted(
+    error: ssl.SSLCertVerificationError, asked: str, why: str
+) -> LakesqlError:
     fix = "Give the connection `ca`: a PEM file with the authority that has signed it."
     if "mismatch" in str(error).lower() or "not valid for" in str(error).lower():
         fix = "Write the host into the url that the certificate is made for."
     elif "expired" in str(error).lower():
         fix = "Its certificate has to be renewed where it runs."
-    return ProfileError.of("certificate-untrusted", f"The certificate of {asked} is not trusted.", why=why, fix=fix)
+    return ProfileError.of(
+        "certificate-untrusted",
+        f"The certificate of {asked} is not trusted.",
+        why=why,
+        fix=fix,
+    )
 
 
 def _unproved(registry: Registry, asked: str, why: str) -> LakesqlError:
     what = f"{_capital(asked)} does not take the connection's certificate."
     fix = "Give the connection a `certificate` that it trusts, with its `certificate_key`."
     if not registry.certificate:
-        what = f"{_capital(asked)} asks for a certificate, and the connection shows none."
+        what = (
+            f"{_capital(asked)} asks for a certificate, and the connection shows none."
+        )
         fix = "Give the connection a `certificate` and its `certificate_key`, as PEM files."
     return ProfileError.of("certificate-untrusted", what, why=why, fix=fix)
 
@@ -80,4 +104,8 @@ def _correct_login(registry: Registry, status: int | None) -> str:
         return "Its tokens are none that the registry takes: correct `bearer.auth.scope` in the connection's options."
     if registry.token:
         return "Give the connection a `token` that has not expired."
-    return "Correct `user` and `password` of the connection." if registry.user else "Give the connection a login."
+    return (
+        "Correct `user` and `password` of the connection."
+        if registry.user
+        else "Give the connection a login."
+    )

@@ -1,4 +1,5 @@
-"""What is asked of a schema, whichever kind it is: Avro's and Protobuf's. Pure but for Protobuf's compiler."""
+"""What is asked of a schema, whichever kind it is: Avro's and Protobuf's. Pure but for
+Protobuf's compiler."""
 
 from __future__ import annotations
 
@@ -7,7 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 
 from lakesql.registry.avro import PRIMITIVES, parse_avro
-from lakesql.registry.proto_schema import descriptor_of, find_imports, find_message, parse_proto
+from lakesql.registry.proto_schema import (
+    descriptor_of,
+    find_imports,
+    find_message,
+    parse_proto,
+)
 from lakesql.registry.proto_text import proto_text
 from lakesql.registry.registered import Registered
 from lakesql.registry.schema_error import SchemaError
@@ -29,18 +35,22 @@ class SchemaKind(Protocol):
     """What is wrong where one is none, or lacks a column."""
 
     field_pattern: ClassVar[str]
-    """A regular expression of where a text has a field of this `{name}`, as its group."""
+    """A regular expression of where a text has a field of this `{name}`, as its
+    group."""
 
-    def with_others(self, id_: int, text: str, others: Sequence[tuple[str, str]]) -> Registered:
-        """The schema, with the texts of those that it refers to, by the names that it has for them; those first that
-        others refer to."""
+    def with_others(
+        self, id_: int, text: str, others: Sequence[tuple[str, str]]
+    ) -> Registered:
+        """The schema, with the texts of those that it refers to, by the names that it
+        has for them; those first that others refer to."""
 
     def imports(self, text: str) -> list[str]:
         """The names of the files that it imports."""
         return []
 
     def field_names(self, each: Registered, message: str) -> list[str]:
-        """The fields of the records that are written with it, or of a `message`; none where it cannot be read."""
+        """The fields of the records that are written with it, or of a `message`; none
+        where it cannot be read."""
 
     def tidy(self, text: str) -> str:
         """The text as a file of the project."""
@@ -55,12 +65,16 @@ class AvroKind(SchemaKind):
     condition: ClassVar[str] = "avro-schema"
     field_pattern: ClassVar[str] = r'"name"\s*:\s*("{name}")'
 
-    def with_others(self, id_: int, text: str, others: Sequence[tuple[str, str]]) -> Registered:
+    def with_others(
+        self, id_: int, text: str, others: Sequence[tuple[str, str]]
+    ) -> Registered:
         """The others are put into it."""
         if not others:
             return Registered(id_, self.name, text)
         try:
-            return Registered(id_, self.name, parse_avro(text, [other for _, other in others]).text())
+            return Registered(
+                id_, self.name, parse_avro(text, [other for _, other in others]).text()
+            )
         except SchemaError:
             return Registered(id_, self.name, text)
 
@@ -88,7 +102,9 @@ class ProtobufKind(SchemaKind):
     condition: ClassVar[str] = "protobuf-schema"
     field_pattern: ClassVar[str] = r"\b({name})\s*=\s*\d"
 
-    def with_others(self, id_: int, text: str, others: Sequence[tuple[str, str]]) -> Registered:
+    def with_others(
+        self, id_: int, text: str, others: Sequence[tuple[str, str]]
+    ) -> Registered:
         """The others are files beside it."""
         return Registered(id_, self.name, text, tuple(dict(others).items()))
 
@@ -113,7 +129,9 @@ class ProtobufKind(SchemaKind):
         return text if text.endswith("\n") else f"{text}\n"
 
 
-SCHEMA_KINDS: Mapping[str, SchemaKind] = {each.name: each for each in (AvroKind(), ProtobufKind())}
+SCHEMA_KINDS: Mapping[str, SchemaKind] = {
+    each.name: each for each in (AvroKind(), ProtobufKind())
+}
 """The kinds of schemas that records are read by, by what registries call them."""
 
 
@@ -123,7 +141,10 @@ def is_same_schema(each: Registered, pulled: Registered) -> bool:
     if kind is None or each.kind != pulled.kind:
         return False
     try:
-        texts = [(kind.tidy(one.text), {name: kind.tidy(text) for name, text in one.files}) for one in (each, pulled)]
+        texts = [
+            (kind.tidy(one.text), {name: kind.tidy(text) for name, text in one.files})
+            for one in (each, pulled)
+        ]
     except ValueError:
         return False
     return texts[0] == texts[1]

@@ -1,1 +1,2 @@
-"""Two versions of a project, compared: what the change does to live tables and their streams. Pure."""
+"""Two versions of a project, compared: what the change does to live tables and their
+streams. Pure."""

@@ -29,10 +29,20 @@ def _model(model: ModelReview) -> dict[str, Any]:
         "verdict": model.verdict,
         "reasons": [_reason(reason) for reason in model.reasons],
         "columns": _columns(model.columns),
-        "statements": {"before": model.statements.before, "after": model.statements.after},
-        "steps": [{"text": step.text, "statements": list(step.statements)} for step in model.steps],
+        "statements": {
+            "before": model.statements.before,
+            "after": model.statements.after,
+        },
+        "steps": [
+            {"text": step.text, "statements": list(step.statements)}
+            for step in model.steps
+        ],
         "downstream": [
-            {"name": reader.name, "columns": list(reader.columns), "through": reader.through}
+            {
+                "name": reader.name,
+                "columns": list(reader.columns),
+                "through": reader.through,
+            }
             for reader in model.downstream
         ],
         "forecast": asdict(model.day) if model.day else None,
@@ -51,10 +61,20 @@ def _reason(reason: Reason) -> dict[str, Any]:
 
 def _columns(columns: ColumnChanges) -> dict[str, Any]:
     return {
-        "added": [{"name": column.name, "type": column.type or None} for column in columns.added],
-        "dropped": [{"name": column.name, "type": column.type or None} for column in columns.dropped],
+        "added": [
+            {"name": column.name, "type": column.type or None}
+            for column in columns.added
+        ],
+        "dropped": [
+            {"name": column.name, "type": column.type or None}
+            for column in columns.dropped
+        ],
         "retyped": [
-            {"name": column.name, "before": column.before or None, "after": column.after or None}
+            {
+                "name": column.name,
+                "before": column.before or None,
+                "after": column.after or None,
+            }
             for column in columns.retyped
         ],
     }

@@ -1,17 +1,25 @@
-"""A review as a comment on a pull request: a table of models and verdicts first, the details folded."""
+"""A review as a comment on a pull request: a table of models and verdicts first, the
+details folded."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakesql.review.as_text import DAY_TITLE, column_lines, count_verdicts, day_rows, diff_lines
+from lakesql.review.as_text import (
+    DAY_TITLE,
+    column_lines,
+    count_verdicts,
+    day_rows,
+    diff_lines,
+)
 from lakesql.review.verdicts import MEANINGS, ModelReview, Reason, Review, Verdict
 
 MARKER = "<!-- lakesql plan -->"
 """By this line a job finds the comment that it has written before, to write it anew."""
 
 MOST_CHARACTERS = 60_000
-"""So much a comment on GitHub takes, and a little more: what comes after is told by its number."""
+"""So much a comment on GitHub takes, and a little more: what comes after is told by its
+number."""
 
 _MARKS: dict[Verdict, str] = {
     **dict.fromkeys(("none", "docs", "added", "renamed", "next-batch"), "🟢"),
@@ -29,17 +37,28 @@ def render_markdown(review: Review) -> str:
     head += f": {count_verdicts(review)}.\n"
     if not changed:
         return f"{head}\nNo model changes.\n"
-    rows = [f"| {_name(it)} | {_marked(it.verdict)} | {_cell(_first(it))} |" for it in changed]
+    rows = [
+        f"| {_name(it)} | {_marked(it.verdict)} | {_cell(_first(it))} |"
+        for it in changed
+    ]
     table = _bounded(f"{head}\n| Model | Verdict | Why |\n| --- | --- | --- |\n", rows)
-    rest = f"\n{same} other model{'s are' if same != 1 else ' is'} as before.\n" if same else ""
-    return _bounded(f"{table}{rest}\n", ["\n".join(_details(model)) + "\n" for model in changed])
+    rest = (
+        f"\n{same} other model{'s are' if same != 1 else ' is'} as before.\n"
+        if same
+        else ""
+    )
+    return _bounded(
+        f"{table}{rest}\n", ["\n".join(_details(model)) + "\n" for model in changed]
+    )
 
 
 def _bounded(text: str, parts: list[str]) -> str:
     """The text, and as many of the parts as a comment takes."""
     for number, part in enumerate(parts):
         if len(text) + len(part) > MOST_CHARACTERS:
-            return f"{text}\n{len(parts) - number} more in the output of `lakesql plan`.\n"
+            return (
+                f"{text}\n{len(parts) - number} more in the output of `lakesql plan`.\n"
+            )
         text = f"{text}{part}\n"
     return text
 
@@ -53,14 +72,22 @@ def _details(model: ModelReview) -> Iterator[str]:
     if model.downstream:
         yield "\nRead by:\n"
         for reader in model.downstream:
-            through = "" if reader.through == model.name else f", through `{reader.through}`"
+            through = (
+                "" if reader.through == model.name else f", through `{reader.through}`"
+            )
             yield f"- `{reader.name}`: {', '.join(f'`{column}`' for column in reader.columns)}{through}"
     if model.steps:
         yield "\n`lakesql run` will:\n"
-        yield _fenced("sql", [f"{statement};" for step in model.steps for statement in step.statements])
+        yield _fenced(
+            "sql",
+            [f"{statement};" for step in model.steps for statement in step.statements],
+        )
     if model.day is not None:
         yield f"\n| {DAY_TITLE} | before | after |\n| --- | ---: | ---: |"
-        yield from (f"| {_cell(name)} | {_cell(was)} | {_cell(now)} |" for name, was, now in day_rows(model.day))
+        yield from (
+            f"| {_cell(name)} | {_cell(was)} | {_cell(now)} |"
+            for name, was, now in day_rows(model.day)
+        )
     if lines := diff_lines(model):
         yield "\n" + _fenced("diff", lines)
     yield "\n</details>"

@@ -25,7 +25,8 @@ _WIDTH = 110
 
 
 def render_text(review: Review) -> str:
-    """A line that counts, then each model that has a reason: what it is, columns, readers, steps and statements."""
+    """A line that counts, then each model that has a reason: what it is, columns,
+    readers, steps and statements."""
     changed = [model for model in review.models if model.reasons]
     parts = [f"Compared with {review.against}: {count_verdicts(review)}."]
     parts += ["\n".join(_model_lines(model)) for model in changed]
@@ -37,21 +38,30 @@ def count_verdicts(review: Review) -> str:
     counts = Counter(model.verdict for model in review.models)
     if not counts:
         return "there is no model"
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in reversed(VERDICTS) if counts[verdict])
+    return ", ".join(
+        f"{counts[verdict]} {verdict}"
+        for verdict in reversed(VERDICTS)
+        if counts[verdict]
+    )
 
 
 def diff_lines(model: ModelReview) -> list[str]:
-    """The unified diff of what a model runs; nothing where rows and table are the same, or it is new or gone."""
+    """The unified diff of what a model runs; nothing where rows and table are the same,
+    or it is new or gone."""
     before, after = model.statements.before, model.statements.after
     if before is None or after is None or model.verdict in ("none", "docs"):
         return []
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=2)
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=2
+    )
     return list(lines)
 
 
 def reason_line(reason: Reason) -> str:
     """A reason in one line, as a run says it before it does anything of it."""
-    return f"plan: {reason.verdict}: {reason.what}{f' {reason.do}' if reason.do else ''}"
+    return (
+        f"plan: {reason.verdict}: {reason.what}{f' {reason.do}' if reason.do else ''}"
+    )
 
 
 def column_lines(columns: ColumnChanges) -> list[str]:
@@ -59,7 +69,10 @@ def column_lines(columns: ColumnChanges) -> list[str]:
     return [
         *(f"+ {column.name} {column.type}".rstrip() for column in columns.added),
         *(f"- {column.name} {column.type}".rstrip() for column in columns.dropped),
-        *(f"~ {column.name} {column.before} -> {column.after}" for column in columns.retyped),
+        *(
+            f"~ {column.name} {column.before} -> {column.after}"
+            for column in columns.retyped
+        ),
     ]
 
 
@@ -80,7 +93,11 @@ def _day_figures(day: ForecastDay) -> dict[str, str]:
         "newest row at most old": duration(day.freshness_ms),
         "a batch reads all that comes": "no" if day.is_behind else "yes",
         **_count_figures(day.unmaintained, ""),
-        **(_count_figures(day.maintained, " (maintained, at most)") if day.maintained else {}),
+        **(
+            _count_figures(day.maintained, " (maintained, at most)")
+            if day.maintained
+            else {}
+        ),
     }
 
 
@@ -98,7 +115,9 @@ def _model_lines(model: ModelReview) -> Iterator[str]:
     yield f"{model.verdict:<10}  {model.name}"
     for reason in model.reasons:
         place = f"{reason.place} " if reason.place else ""
-        yield f"  {place}[{reason.condition}]" + ("" if reason.verdict == model.verdict else f" {reason.verdict}")
+        yield f"  {place}[{reason.condition}]" + (
+            "" if reason.verdict == model.verdict else f" {reason.verdict}"
+        )
         yield from _wrapped(reason.what, "    ")
         if reason.do:
             yield from _wrapped(reason.do, "    -> ", "       ")
@@ -108,17 +127,25 @@ def _model_lines(model: ModelReview) -> Iterator[str]:
     if model.downstream:
         yield "  read by"
         for reader in model.downstream:
-            through = "" if reader.through == model.name else f" (through {reader.through})"
+            through = (
+                "" if reader.through == model.name else f" (through {reader.through})"
+            )
             yield f"    {reader.name}: {', '.join(reader.columns)}{through}"
     if model.steps:
         yield "  lakesql run will"
         for step in model.steps:
             yield f"    {step.text}"
             if any(statement.startswith("ALTER") for statement in step.statements):
-                yield from (textwrap.indent(f"{statement};", "      ") for statement in step.statements)
+                yield from (
+                    textwrap.indent(f"{statement};", "      ")
+                    for statement in step.statements
+                )
     if model.day is not None:
         yield f"  {DAY_TITLE}"
-        yield from (f"    {name:<36} {was:>12} -> {now}" for name, was, now in day_rows(model.day))
+        yield from (
+            f"    {name:<36} {was:>12} -> {now}"
+            for name, was, now in day_rows(model.day)
+        )
     if lines := diff_lines(model):
         yield "  statements"
         yield from (f"    {line}" for line in lines)

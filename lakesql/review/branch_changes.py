@@ -1,4 +1,5 @@
-"""What a change means of which the compared rendering shows nothing: another branch of a template is edited."""
+"""What a change means of which the compared rendering shows nothing: another branch of
+a template is edited."""
 
 from __future__ import annotations
 
@@ -17,20 +18,34 @@ from lakesql.template.unreached import BranchPart
 
 
 def find_branch_changes(change: ModelVersions) -> Iterator[Reason]:
-    """Differences in branches of a template that the compared rendering has not taken: those of a rebuild
-    (`is_full_refresh`), else any others."""
+    """Differences in branches of a template that the compared rendering has not taken:
+    those of a rebuild (`is_full_refresh`), else any others."""
     parts = [
-        unreached_parts(template_of(version.manifest, model), names_of_template(version.manifest, model), folded)
-        for version, model in ((change.old, change.before.model), (change.new, change.model))
+        unreached_parts(
+            template_of(version.manifest, model),
+            names_of_template(version.manifest, model),
+            folded,
+        )
+        for version, model in (
+            (change.old, change.before.model),
+            (change.new, change.model),
+        )
     ]
     place = _first_difference(*parts)
     if place is None:
         return
     name = change.model.name
-    if "is_full_refresh" in change.model.facts.reads and (at := _rebuilt_difference(change)) is not None:
+    if (
+        "is_full_refresh" in change.model.facts.reads
+        and (at := _rebuilt_difference(change)) is not None
+    ):
         what = "What `lakesql rebuild` makes the table of (is_full_refresh) is another SELECT."
         yield Reason(
-            "next-batch", "branch-changed", what, at, f"It counts from the next rebuild on: lakesql rebuild {name}"
+            "next-batch",
+            "branch-changed",
+            what,
+            at,
+            f"It counts from the next rebuild on: lakesql rebuild {name}",
         )
         return
     target = change.new.manifest.target.name
@@ -38,11 +53,20 @@ def find_branch_changes(change: ModelVersions) -> Iterator[Reason]:
         f"A branch of the template is edited that is not taken for target '{target}' and its variables. Rows change "
         "where it is taken."
     )
-    yield Reason("next-batch", "branch-changed", what, place, "To see what it does there: lakesql plan --target NAME")
+    yield Reason(
+        "next-batch",
+        "branch-changed",
+        what,
+        place,
+        "To see what it does there: lakesql plan --target NAME",
+    )
 
 
-def _first_difference(before: tuple[BranchPart, ...], after: tuple[BranchPart, ...]) -> Place | None:
-    """The first place at which the newer pieces differ from the former ones; None where they are equal."""
+def _first_difference(
+    before: tuple[BranchPart, ...], after: tuple[BranchPart, ...]
+) -> Place | None:
+    """The first place at which the newer pieces differ from the former ones; None where
+    they are equal."""
     if [part.written for part in before] == [part.written for part in after]:
         return None
     for was, now in zip(before, after, strict=False):
@@ -53,9 +77,13 @@ def _first_difference(before: tuple[BranchPart, ...], after: tuple[BranchPart, .
 
 
 def _rebuilt_difference(change: ModelVersions) -> Place | None:
-    """Where the SELECTs of a rebuild differ; None where they do not, or one of them cannot be read."""
+    """Where the SELECTs of a rebuild differ; None where they do not, or one of them
+    cannot be read."""
     try:
-        before, after = _rebuilt(change.old, change.before), _rebuilt(change.new, change.after)
+        before, after = (
+            _rebuilt(change.old, change.before),
+            _rebuilt(change.new, change.after),
+        )
     except ProjectError:
         return None
     if differences := find_differences(before.query.sql, after.query.sql):

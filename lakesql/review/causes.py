@@ -1,4 +1,5 @@
-"""Where the cause of a difference stands: in the model, a macro, a variable, a folder, a stream, a target."""
+"""Where the cause of a difference stands: in the model, a macro, a variable, a folder,
+a stream, a target."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ from lakesql.template.reader import Macro
 
 @dataclass(frozen=True, slots=True)
 class ModelVersions:
-    """A model in both versions, each with its SELECT. `renames` are the names of models that are new, each with the one
-    that it had."""
+    """A model in both versions, each with its SELECT. `renames` are the names of models
+    that are new, each with the one that it had."""
 
     old: Version
     new: Version
@@ -43,29 +44,42 @@ class ModelVersions:
 
     @property
     def is_same_table(self) -> bool:
-        """Whether both versions write one table: it has the same name, in the same catalog."""
+        """Whether both versions write one table: it has the same name, in the same
+        catalog."""
         catalogs = [version.manifest.target.catalog for version in (self.old, self.new)]
-        return self.before.model.table == self.after.model.table and is_same_catalog(*catalogs)
+        return self.before.model.table == self.after.model.table and is_same_catalog(
+            *catalogs
+        )
 
 
 def sql_place(change: ModelVersions, offset: int) -> Place:
     """Where the cause of the newer SELECT's word at `offset` stands.
 
-    A word that a macro, a variable or the target has brought stands there, if that has changed and the model's own text
-    has not.
+    A word that a macro, a variable or the target has brought stands there, if that has
+    changed and the model's own text has not.
     """
     rendered, source = change.after.rendered, change.model.source
     here = rendered.place(offset)
     is_edited = source != change.before.model.source
-    piece = max((it for it in rendered.pieces if it.start <= offset), key=lambda it: it.start, default=None)
+    piece = max(
+        (it for it in rendered.pieces if it.start <= offset),
+        key=lambda it: it.start,
+        default=None,
+    )
     text = rendered.lines.text
     if is_edited and (piece is None or piece.verbatim):
         return here
-    written = text[piece.origin : text.find("}}", piece.origin) + 2] if piece and not piece.verbatim else text
+    written = (
+        text[piece.origin : text.find("}}", piece.origin) + 2]
+        if piece and not piece.verbatim
+        else text
+    )
     if is_edited and written not in change.before.rendered.lines.text:
         return here
     words = set(re.findall(r"\w+", written))
-    found = next(_outside(change, words), None) or (None if is_edited else next(_outside(change, None), None))
+    found = next(_outside(change, words), None) or (
+        None if is_edited else next(_outside(change, None), None)
+    )
     return found or here
 
 
@@ -76,7 +90,9 @@ def column_place(change: ModelVersions, name: str) -> Place:
         output = _output(select, name)
         if output is None:
             continue
-        if not is_edited and (found := _upstream_place(change, version, select, output)):
+        if not is_edited and (
+            found := _upstream_place(change, version, select, output)
+        ):
             return found
         if select is change.after:
             return sql_place(change, output.offset)
@@ -85,12 +101,17 @@ def column_place(change: ModelVersions, name: str) -> Place:
     for added in change.after.writing.added:
         if added.name.lower() == name.lower():
             is_said = change.model.said.get(added.option)
-            return option_place(change.new, change.model, added.option if is_said else "mode")
-    return sql_place(change, first_change(change.before.query.sql, change.after.query.sql))
+            return option_place(
+                change.new, change.model, added.option if is_said else "mode"
+            )
+    return sql_place(
+        change, first_change(change.before.query.sql, change.after.query.sql)
+    )
 
 
 def option_place(version: Version, model: Model, option: str) -> Place:
-    """Where a model's option is said: by itself, by its folder, or by the target; the model's `config` where nowhere.
+    """Where a model's option is said: by itself, by its folder, or by the target; the
+    model's `config` where nowhere.
 
     An option of the target's is one of its keys.
     """
@@ -105,18 +126,24 @@ def option_place(version: Version, model: Model, option: str) -> Place:
 
 
 def changed_option_place(change: ModelVersions, option: str) -> Place:
-    """Where the cause of an option's other value stands; where it was said by a folder, the settings' defaults."""
+    """Where the cause of an option's other value stands; where it was said by a folder,
+    the settings' defaults."""
     before = option_place(change.old, change.before.model, option)
     after = option_place(change.new, change.model, option)
     is_said = after != change.model.said.place
     if not is_said and before.path != change.before.model.path:
         in_settings = before.path == SETTINGS_FILE
-        return change.new.files.settings.models.place if in_settings else target_place(change.new, option)
+        return (
+            change.new.files.settings.models.place
+            if in_settings
+            else target_place(change.new, option)
+        )
     return after
 
 
 def target_place(version: Version, *keys: str) -> Place:
-    """Where the target says a key, or one within it; as near as it says it, where it does not."""
+    """Where the target says a key, or one within it; as near as it says it, where it
+    does not."""
     place, at = Place("profiles.yml"), version.target
     for key in keys:
         if at is None or not isinstance(at.value, dict):
@@ -127,25 +154,43 @@ def target_place(version: Version, *keys: str) -> Place:
 
 def connection_place(version: Version, name: str) -> Place:
     """Where the target says a connection."""
-    connections = version.target.get("connections") if version.target is not None else None
-    known = connections is not None and isinstance(connections.value, dict) and name in connections.value
-    return connections.key_place(name) if connections and known else target_place(version, "connections")
+    connections = (
+        version.target.get("connections") if version.target is not None else None
+    )
+    known = (
+        connections is not None
+        and isinstance(connections.value, dict)
+        and name in connections.value
+    )
+    return (
+        connections.key_place(name)
+        if connections and known
+        else target_place(version, "connections")
+    )
 
 
 def stream_place(version: Version, stream: Stream, *keys: str) -> Place:
-    """Where a stream says a key, or one of its columns (`columns`, the name); the stream where it does not.
+    """Where a stream says a key, or one of its columns (`columns`, the name); the
+    stream where it does not.
 
-    The columns of a contract that is pulled stand in the subject's schema; those that are gone, at its start.
+    The columns of a contract that is pulled stand in the subject's schema; those that
+    are gone, at its start.
     """
     if stream.pulled is not None and keys[:1] == ("columns",):
         path = schema_path(stream, version.files.settings.paths.streams)
         return _find_field(stream.pulled, path, keys[-1]) or Place(path)
-    return _find_key(version, stream.place, "streams", stream.name, keys) or stream.place
+    return (
+        _find_key(version, stream.place, "streams", stream.name, keys) or stream.place
+    )
 
 
 def _find_field(schema: Registered, path: str, name: str) -> Place | None:
-    """The first line of a schema's text that names a field: as a word of its own, which stands in quotes in Avro."""
-    at = re.search(SCHEMA_KINDS[schema.kind].field_pattern.format(name=re.escape(name)), schema.text)
+    """The first line of a schema's text that names a field: as a word of its own, which
+    stands in quotes in Avro."""
+    at = re.search(
+        SCHEMA_KINDS[schema.kind].field_pattern.format(name=re.escape(name)),
+        schema.text,
+    )
     if at is None:
         return None
     before = schema.text[: at.start(1)]
@@ -153,12 +198,15 @@ def _find_field(schema: Registered, path: str, name: str) -> Place | None:
 
 
 def properties_place(version: Version, model: Model, *keys: str) -> Place:
-    """Where the properties of a model say a key; their entry, or the model, where they do not."""
+    """Where the properties of a model say a key; their entry, or the model, where they
+    do not."""
     place = model.properties.place
     return _find_key(version, place, "models", model.name, keys) or place
 
 
-def _find_key(version: Version, place: Place, section: str, name: str, keys: Iterable[str]) -> Place | None:
+def _find_key(
+    version: Version, place: Place, section: str, name: str, keys: Iterable[str]
+) -> Place | None:
     try:
         node = parse_yaml(place.path, version.text(place.path)).get(section)
     except ProjectError:
@@ -184,37 +232,62 @@ def _says(node: Node, name: str) -> bool:
 
 
 def _output(select: Select, name: str) -> Output | None:
-    return next((it for it in select.query.outputs or () if it.name.lower() == name.lower()), None)
+    return next(
+        (it for it in select.query.outputs or () if it.name.lower() == name.lower()),
+        None,
+    )
 
 
-def _upstream_place(change: ModelVersions, version: Version, select: Select, output: Output) -> Place | None:
-    """The cause of a column's other type in what the SELECT reads. For a column that is passed on from a stream, that
-    is the stream's contract, or the model whose table is streamed; for an expression, the contract of the first column
-    in it that has another type."""
+def _upstream_place(
+    change: ModelVersions, version: Version, select: Select, output: Output
+) -> Place | None:
+    """The cause of a column's other type in what the SELECT reads. For a column that is
+    passed on from a stream, that is the stream's contract, or the model whose table is
+    streamed; for an expression, the contract of the first column in it that has another
+    type."""
     if not (output.stream and output.column):
         return _retyped_place(change, select, output)
     read = reads_model(version.manifest, output.stream)
     if read is None:
         stream = change.new.manifest.streams.get(output.stream)
-        return stream_place(change.new, stream, "columns", output.column) if stream else None
+        return (
+            stream_place(change.new, stream, "columns", output.column)
+            if stream
+            else None
+        )
     upstream = find_change(change.old, change.new, read.name)
     return column_place(upstream, output.column) if upstream else None
 
 
-def _retyped_place(change: ModelVersions, select: Select, output: Output) -> Place | None:
-    """The contract of a column that is in the expression of `output` and has another type than before; None where there
-    is none.
+def _retyped_place(
+    change: ModelVersions, select: Select, output: Output
+) -> Place | None:
+    """The contract of a column that is in the expression of `output` and has another
+    type than before; None where there is none.
 
-    An output's offset is that of its alias, so its expression stands between the output before it and that.
+    An output's offset is that of its alias, so its expression stands between the output
+    before it and that.
     """
     others = select.query.outputs or ()
-    begin = max((it.offset + len(it.name) for it in others if it.offset < output.offset), default=0)
-    words = {word.lower() for word in re.findall(r"\w+", select.query.sql[begin : output.offset])}
+    begin = max(
+        (it.offset + len(it.name) for it in others if it.offset < output.offset),
+        default=0,
+    )
+    words = {
+        word.lower()
+        for word in re.findall(r"\w+", select.query.sql[begin : output.offset])
+    }
     for name in select.query.streams_read:
-        streams = [version.manifest.streams.get(name) for version in (change.old, change.new)]
+        streams = [
+            version.manifest.streams.get(name) for version in (change.old, change.new)
+        ]
         if streams[0] is None or streams[1] is None:
             continue
-        types = [{column.name.lower(): column.type for column in stream.columns} for stream in streams if stream]
+        types = [
+            {column.name.lower(): column.type for column in stream.columns}
+            for stream in streams
+            if stream
+        ]
         for key in sorted(types[0].keys() & types[1].keys() & words):
             if types[0][key] != types[1][key]:
                 return stream_place(change.new, streams[1], "columns", key)
@@ -222,12 +295,16 @@ def _retyped_place(change: ModelVersions, select: Select, output: Output) -> Pla
 
 
 def _joined_place(change: ModelVersions, name: str) -> Place | None:
-    """The cause of a column that `*` takes from the table of another model: what has changed in that one."""
+    """The cause of a column that `*` takes from the table of another model: what has
+    changed in that one."""
     for reference in change.model.facts.refs:
         upstream = find_change(change.old, change.new, reference.name)
         if upstream is None:
             continue
-        names = [{it.name.lower() for it in select.query.outputs or ()} for select in (upstream.before, upstream.after)]
+        names = [
+            {it.name.lower() for it in select.query.outputs or ()}
+            for select in (upstream.before, upstream.after)
+        ]
         if name.lower() in names[0] ^ names[1]:
             return column_place(upstream, name)
     return None
@@ -238,12 +315,17 @@ def find_change(old: Version, new: Version, name: str) -> ModelVersions | None:
     if name not in old.manifest.models or name not in new.manifest.models:
         return None
     before, after = old.select(name), new.select(name)
-    return ModelVersions(old, new, before, after) if isinstance(before, Select) and isinstance(after, Select) else None
+    return (
+        ModelVersions(old, new, before, after)
+        if isinstance(before, Select) and isinstance(after, Select)
+        else None
+    )
 
 
 def _outside(change: ModelVersions, words: set[str] | None) -> Iterator[Place]:
-    """The places of changes outside the model's file that its template depends on: macros, variables, tables of other
-    models, and the target. `words` restricts macros and variables to those that these words name; None does not."""
+    """The places of changes outside the model's file that its template depends on:
+    macros, variables, tables of other models, and the target. `words` restricts macros
+    and variables to those that these words name; None does not."""
     yield from _changed_macros(change, words)
     yield from _changed_vars(change, words)
     yield from _changed_tables(change)
@@ -252,7 +334,10 @@ def _outside(change: ModelVersions, words: set[str] | None) -> Iterator[Place]:
 
 
 def _changed_macros(change: ModelVersions, words: set[str] | None) -> Iterator[Place]:
-    before, macros = change.old.manifest.macros.by_name, change.new.manifest.macros.by_name
+    before, macros = (
+        change.old.manifest.macros.by_name,
+        change.new.manifest.macros.by_name,
+    )
     called = change.model.facts.macros if words is None else words & macros.keys()
     for name in sorted(_reach(macros, called)):
         former = before.get(name)
@@ -306,5 +391,7 @@ def _macro_place(macro: Macro, former: Macro | None) -> Place:
     same = 0
     if former is not None:
         pairs = zip(macro.text, former.text, strict=False)
-        same = next((number for number, (one, other) in enumerate(pairs) if one != other), 0)
+        same = next(
+            (number for number, (one, other) in enumerate(pairs) if one != other), 0
+        )
     return macro.source.place(max(start, 0) + same)

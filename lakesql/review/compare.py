@@ -25,15 +25,27 @@ from lakesql.review.refresh_changes import has_refreshes, review_refreshed
 from lakesql.review.renames import find_renames, judge_rename
 from lakesql.review.seed_changes import review_seeds
 from lakesql.review.table_changes import created_spec, find_table_changes
-from lakesql.review.verdicts import ModelReview, Reason, Review, Statements, hardest_first, models_in_order, worst
+from lakesql.review.verdicts import (
+    ModelReview,
+    Reason,
+    Review,
+    Statements,
+    hardest_first,
+    models_in_order,
+    worst,
+)
 from lakesql.review.version import Version, model_name
 
 
 def compare(
-    old: Version | None, new: Version, names: Collection[str], against: str, seeds: Collection[str] = ()
+    old: Version | None,
+    new: Version,
+    names: Collection[str],
+    against: str,
+    seeds: Collection[str] = (),
 ) -> Review:
-    """What the change from `old` to `new` does to the models `names` and the seeds, of either version; None where there
-    was none.
+    """What the change from `old` to `new` does to the models `names` and the seeds, of
+    either version; None where there was none.
 
     `against` says what `old` is, for people.
     """
@@ -41,7 +53,9 @@ def compare(
     gone = set(renamed.values())
     unchanged = find_unchanged(old, new) if old is not None else frozenset()
     reviews = {
-        name: ModelReview(name) if name in unchanged else _review(old, new, name, renamed)
+        name: ModelReview(name)
+        if name in unchanged
+        else _review(old, new, name, renamed)
         for name in {*names, *upstream_of(new, names)}
         if name not in gone or name in new.manifest.models
     }
@@ -51,26 +65,42 @@ def compare(
     readers = ReadersOf(new, old)
     for name in shown:
         if (columns := reviews[name].columns).names:
-            reviews[name] = replace(reviews[name], downstream=readers.find(name, columns))
-    found, upstream = ([it for it in reviews.values() if (it.name in shown) is is_shown] for is_shown in (True, False))
+            reviews[name] = replace(
+                reviews[name], downstream=readers.find(name, columns)
+            )
+    found, upstream = (
+        [it for it in reviews.values() if (it.name in shown) is is_shown]
+        for is_shown in (True, False)
+    )
     found += review_seeds(old, new, sorted(seeds), readers)
     return Review(against, models_in_order(found), models_in_order(upstream))
 
 
-def refuse_all(files: ProjectFiles, problems: Iterable[Problem], against: str) -> Review:
-    """The review of a project of which nothing runs, because something else than a model is wrong with it."""
-    reasons = tuple(Reason("refused", it.condition, it.what, it.place, it.fix) for it in problems)
+def refuse_all(
+    files: ProjectFiles, problems: Iterable[Problem], against: str
+) -> Review:
+    """The review of a project of which nothing runs, because something else than a
+    model is wrong with it."""
+    reasons = tuple(
+        Reason("refused", it.condition, it.what, it.place, it.fix) for it in problems
+    )
     names = sorted(model_name(file) for file in files.models)
     return Review(against, tuple(ModelReview(name, reasons) for name in names))
 
 
-def _review(old: Version | None, new: Version, name: str, renamed: Mapping[str, str]) -> ModelReview:
+def _review(
+    old: Version | None, new: Version, name: str, renamed: Mapping[str, str]
+) -> ModelReview:
     if name not in new.manifest.models:
         assert old is not None
         return _review_removed(old, name)
     after = new.select(name)
     if not isinstance(after, Select):
-        return ModelReview(name, tuple(_refused(new, name, after)), statements=Statements(_text(old, name), None))
+        return ModelReview(
+            name,
+            tuple(_refused(new, name, after)),
+            statements=Statements(_text(old, name), None),
+        )
     if name in renamed:
         assert old is not None
         return judge_rename(old, new, renamed[name], name)
@@ -78,7 +108,11 @@ def _review(old: Version | None, new: Version, name: str, renamed: Mapping[str, 
         return _review_added(after)
     before = old.select(name)
     if not isinstance(before, Select):
-        return ModelReview(name, (_not_compared(after, before),), statements=Statements(None, compiled_text(after)))
+        return ModelReview(
+            name,
+            (_not_compared(after, before),),
+            statements=Statements(None, compiled_text(after)),
+        )
     return _review_both(ModelVersions(old, new, before, after, renamed))
 
 
@@ -97,22 +131,38 @@ def _review_both(change: ModelVersions) -> ModelReview:
             *find_option_changes(change),
         )
     )
-    texts = Statements(change.old.compiled_text(change.before), change.new.compiled_text(change.after))
-    steps = () if any(map(is_refusal, refusals)) else table.steps  # a run refuses before it alters anything
-    day = None if worst(it.verdict for it in reasons) == "refused" else find_day_change(change)
+    texts = Statements(
+        change.old.compiled_text(change.before), change.new.compiled_text(change.after)
+    )
+    # a run refuses before it alters anything
+    steps = () if any(map(is_refusal, refusals)) else table.steps
+    day = (
+        None
+        if worst(it.verdict for it in reasons) == "refused"
+        else find_day_change(change)
+    )
     return ModelReview(change.model.name, reasons, table.columns, texts, steps, day=day)
 
 
 def _review_added(after: Select) -> ModelReview:
     model, statements = after.model, Statements(None, compiled_text(after))
-    added = Reason("added", "model-added", _say_made(after), model.place, f"lakesql run --select {model.name}")
+    added = Reason(
+        "added",
+        "model-added",
+        _say_made(after),
+        model.place,
+        f"lakesql run --select {model.name}",
+    )
     if not model.config.is_stored:
         return ModelReview(model.name, (added,), statements=statements)
     policy, spec = model.config.on_schema_change, created_spec(after)
     try:
         steps = plan_table(model.name, spec, policy, None, frozenset(), after.compared)
     except RunError as error:
-        refused = (Reason("refused", it.condition, it.what, it.place or model.place, it.fix) for it in error.problems)
+        refused = (
+            Reason("refused", it.condition, it.what, it.place or model.place, it.fix)
+            for it in error.problems
+        )
         return ModelReview(model.name, (added, *refused), statements=statements)
     return ModelReview(model.name, (added,), statements=statements, steps=steps)
 
@@ -141,7 +191,9 @@ def _refused(new: Version, name: str, problems: Iterable[Problem]) -> Iterator[R
     own = new.manifest.models[name].path
     for problem in problems:
         place = problem.place or Place(own)
-        is_own = place.path == own or not any(place.path == model.path for model in new.manifest.models.values())
+        is_own = place.path == own or not any(
+            place.path == model.path for model in new.manifest.models.values()
+        )
         if is_own:
             yield Reason("refused", problem.condition, problem.what, place, problem.fix)
         else:
@@ -150,7 +202,10 @@ def _refused(new: Version, name: str, problems: Iterable[Problem]) -> Iterator[R
 
 
 def _not_compared(after: Select, problems: tuple[Problem, ...]) -> Reason:
-    said = "; ".join(f"{it.condition}{f' at {it.place}' if it.place else ''}: {it.what}" for it in problems)
+    said = "; ".join(
+        f"{it.condition}{f' at {it.place}' if it.place else ''}: {it.what}"
+        for it in problems
+    )
     what = f"Nothing is known of the old version, which this version of lakesql cannot read ({said})."
     do = f"If the table has rows, compare them with a rebuild: lakesql rebuild {after.model.name} --dry-run"
     return Reason("breaks", "not-compared", what, after.model.place, do)
@@ -164,11 +219,16 @@ def _text(version: Version | None, name: str) -> str | None:
 
 
 def find_unchanged(old: Version, new: Version) -> frozenset[str]:
-    """The models that are made from the same in both versions, and that are known to compile."""
+    """The models that are made from the same in both versions, and that are known to
+    compile."""
     olds, news = old.compiled(), new.compiled()
     targets = old.manifest.target, new.manifest.target
-    places = [(it.checkpoints, it.catalog.warehouse, sql_settings(it)) for it in targets]
-    is_elsewhere = places[0] != places[1] or not is_same_catalog(targets[0].catalog, targets[1].catalog)
+    places = [
+        (it.checkpoints, it.catalog.warehouse, sql_settings(it)) for it in targets
+    ]
+    is_elsewhere = places[0] != places[1] or not is_same_catalog(
+        targets[0].catalog, targets[1].catalog
+    )
     if is_elsewhere or old.schemas != new.schemas:
         return frozenset()
     graph = new.manifest.graph
@@ -182,7 +242,8 @@ def find_unchanged(old: Version, new: Version) -> frozenset[str]:
         and node_id("model", name) not in wrong
         and news.known(name) is not None
         and olds.key(name) == news.key(name)
-        and resolved(replace(former.properties, place=model.properties.place)) == resolved(model.properties)
+        and resolved(replace(former.properties, place=model.properties.place))
+        == resolved(model.properties)
         and _connections(old, name) == _connections(new, name)
     )
 
@@ -190,4 +251,8 @@ def find_unchanged(old: Version, new: Version) -> frozenset[str]:
 def _connections(version: Version, name: str) -> list[object]:
     manifest = version.manifest
     read = [manifest.streams.get(it.name) for it in manifest.models[name].facts.streams]
-    return [manifest.target.connections.get(stream.connection) for stream in read if stream is not None]
+    return [
+        manifest.target.connections.get(stream.connection)
+        for stream in read
+        if stream is not None
+    ]

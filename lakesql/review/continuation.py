@@ -1,7 +1,9 @@
-"""Whether the running query of a model can go on after a change: what `run` will decide, asked of it beforehand.
+"""Whether the running query of a model can go on after a change: what `run` will
+decide, asked of it beforehand.
 
-`decide` compares a checkpoint and a ledger with a model. Here it is given those that the old version leaves behind: a
-table with rows, and a checkpoint that has written all of them. So a refusal is the engine's own.
+`decide` compares a checkpoint and a ledger with a model. Here it is given those that
+the old version leaves behind: a table with rows, and a checkpoint that has written all
+of them. So a refusal is the engine's own.
 """
 
 from __future__ import annotations
@@ -17,7 +19,12 @@ from lakesql.graph.manifest import reads_model
 from lakesql.ledger.entry import Entry
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.progress.advice import rename_command
-from lakesql.progress.decide import OtherKindError, OtherStreamsError, check_identity, decide
+from lakesql.progress.decide import (
+    OtherKindError,
+    OtherStreamsError,
+    check_identity,
+    decide,
+)
 from lakesql.progress.state import Checkpoint, Origin, ProgressState
 from lakesql.project.profiles import checkpoint_of
 from lakesql.review.causes import (
@@ -53,12 +60,15 @@ _COSTS: Mapping[str, str] = {
 
 
 def verdict_of(condition: str, after: Select) -> Verdict:
-    """The verdict for a condition by which a run refuses to continue a query; `after` is its model now.
+    """The verdict for a condition by which a run refuses to continue a query; `after`
+    is its model now.
 
-    It is `rebuild` where filling the table again is the remedy, else `breaks`: a query that is stateful no more has its
-    checkpoint rewound.
+    It is `rebuild` where filling the table again is the remedy, else `breaks`: a query
+    that is stateful no more has its checkpoint rewound.
     """
-    is_filled = condition in _REBUILD or (condition == "state-changed" and after.query.stateful)
+    is_filled = condition in _REBUILD or (
+        condition == "state-changed" and after.query.stateful
+    )
     return "rebuild" if is_filled else "breaks"
 
 
@@ -69,15 +79,27 @@ def find_refusals(change: ModelVersions) -> Iterator[Reason]:
     olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
     for name, read in news.items():
         former, stream = olds.get(name), change.new.manifest.streams.get(name)
-        if former is None or stream is None or former.kind != read.kind or not set(former.names) < set(read.names):
+        if (
+            former is None
+            or stream is None
+            or former.kind != read.kind
+            or not set(former.names) < set(read.names)
+        ):
             continue
         what = f"Stream '{name}' reads {', '.join(it for it in read.names if it not in former.names)} too."
         place = stream_place(change.new, stream, stream.origin.option)
-        yield Reason("next-batch", "topic-added", what, place, "It is read from its beginning, with the next batch.")
+        yield Reason(
+            "next-batch",
+            "topic-added",
+            what,
+            place,
+            "It is read from its beginning, with the next batch.",
+        )
 
 
 def find_identity_refusals(change: ModelVersions) -> tuple[Reason, ...]:
-    """Why a model that has another name than its table's writer had cannot write to the rows of that one."""
+    """Why a model that has another name than its table's writer had cannot write to the
+    rows of that one."""
     try:
         check_identity(old_progress(change))
     except RunError as error:
@@ -86,7 +108,8 @@ def find_identity_refusals(change: ModelVersions) -> tuple[Reason, ...]:
 
 
 def is_refusal(reason: Reason) -> bool:
-    """Whether a reason says that a run refuses to start the model, so that it alters no table either.
+    """Whether a reason says that a run refuses to start the model, so that it alters no
+    table either.
 
     That a table upstream is to be rebuilt is none: the run goes on once it is.
     """
@@ -94,17 +117,24 @@ def is_refusal(reason: Reason) -> bool:
 
 
 def sources_of(version: Version, select: Select) -> tuple[SourceState, ...]:
-    """The streams of a model by their kinds. Nothing is known of their topics, or of tables that were rebuilt."""
-    return tuple(SourceState(name, read.kind, is_asked=False) for name, read in _reads(version, select).items())
+    """The streams of a model by their kinds. Nothing is known of their topics, or of
+    tables that were rebuilt."""
+    return tuple(
+        SourceState(name, read.kind, is_asked=False)
+        for name, read in _reads(version, select).items()
+    )
 
 
 def old_progress(change: ModelVersions) -> ProgressState:
-    """What the old version's query leaves behind, and what the new version is, as `decide` compares them."""
+    """What the old version's query leaves behind, and what the new version is, as
+    `decide` compares them."""
     before, after = change.before, change.after
     model, writing = after.model, after.writing
     is_same_table = change.is_same_table
     olds, news = _reads(change.old, before), _reads(change.new, after)
-    positions = {name: _position(_kind(olds[name], news.get(name)), olds[name]) for name in olds}
+    positions = {
+        name: _position(_kind(olds[name], news.get(name)), olds[name]) for name in olds
+    }
     names = tuple(olds)
     spark = tuple(map(spark_position, positions.values()))
     entry = Entry(
@@ -125,7 +155,10 @@ def old_progress(change: ModelVersions) -> ProgressState:
         positions={0: spark},
         origin=Origin(model.name, str(before.model.table), names, before.query.state),
     )
-    checkpoints = [checkpoint_of(version.manifest.target, model.name) for version in (change.old, change.new)]
+    checkpoints = [
+        checkpoint_of(version.manifest.target, model.name)
+        for version in (change.old, change.new)
+    ]
     return ProgressState(
         model=model.name,
         owner=model.name,
@@ -133,7 +166,8 @@ def old_progress(change: ModelVersions) -> ProgressState:
         table_id=str(model.table) if is_same_table else "",
         folder=checkpoints[1],
         sources=tuple(
-            SOURCES[_kind(read, olds.get(name))].supposed_state(name, read.names) for name, read in news.items()
+            SOURCES[_kind(read, olds.get(name))].supposed_state(name, read.names)
+            for name, read in news.items()
         ),
         shape=after.query.state,
         checkpoint=checkpoint if checkpoints[0] == checkpoints[1] else None,
@@ -152,28 +186,40 @@ _CHECKPOINT = "former"
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What a stream is read from: its kind, and its topics or what else names its records."""
+    """What a stream is read from: its kind, and its topics or what else names its
+    records."""
 
     kind: str
     names: tuple[str, ...]
 
 
 def _reads(version: Version, select: Select) -> dict[str, _Read]:
-    return {name: _read(version, select.streams[name], name) for name in select.query.streams_read}
+    return {
+        name: _read(version, select.streams[name], name)
+        for name in select.query.streams_read
+    }
 
 
 def _read(version: Version, stream: Stream, name: str) -> _Read:
     read = reads_model(version.manifest, name)
     if read is not None:
-        return _Read(model_table(str(read.table), stream.has_table_changes).kind, (str(read.table),))
+        return _Read(
+            model_table(str(read.table), stream.has_table_changes).kind,
+            (str(read.table),),
+        )
     target = version.manifest.target
     connection = target.connections.get(stream.connection) or project_files("")
-    events = target.connections.get(stream.notifications.connection) if stream.notifications else None
+    events = (
+        target.connections.get(stream.notifications.connection)
+        if stream.notifications
+        else None
+    )
     return _Read(connection.as_asked(stream, events).kind, stream.origin.given)
 
 
 def _kind(read: _Read, other: _Read | None) -> str:
-    """The kind of source whose rules compare a stream with what it was before, or will be."""
+    """The kind of source whose rules compare a stream with what it was before, or will
+    be."""
     return SOURCES[read.kind].compared_as(other.kind if other is not None else None)
 
 
@@ -185,25 +231,41 @@ def _refusal(change: ModelVersions, error: RunError) -> Reason:
     (problem, *_) = error.problems
     renamed = _renamed_streams(change) if problem.condition == "streams-changed" else ()
     if renamed:
-        commands = ", ".join(f"`{rename_command(former, name)}`" for former, name in renamed)
+        commands = ", ".join(
+            f"`{rename_command(former, name)}`" for former, name in renamed
+        )
         do = f"Take along what the former names have, and it goes on where it stands: {commands}"
     else:
         do = " ".join(filter(None, (problem.fix, _COSTS.get(problem.condition, ""))))
     verdict = verdict_of(problem.condition, change.after)
-    return Reason(verdict, problem.condition, _what(change, error, problem), _place(change, problem.condition), do)
+    return Reason(
+        verdict,
+        problem.condition,
+        _what(change, error, problem),
+        _place(change, problem.condition),
+        do,
+    )
 
 
 def _renamed_streams(change: ModelVersions) -> tuple[tuple[str, str], ...]:
-    """The models that the SELECT streams under new names, each with the former one first; none where other streams have
-    changed too."""
-    before, after = (list(select.query.streams_read) for select in (change.before, change.after))
-    renamed = tuple((former, name) for name, former in change.renames.items() if name in after if former in before)
+    """The models that the SELECT streams under new names, each with the former one
+    first; none where other streams have changed too."""
+    before, after = (
+        list(select.query.streams_read) for select in (change.before, change.after)
+    )
+    renamed = tuple(
+        (former, name)
+        for name, former in change.renames.items()
+        if name in after
+        if former in before
+    )
     names = dict(renamed)
     return renamed if [names.get(name, name) for name in before] == after else ()
 
 
 def _decide(change: ModelVersions) -> Iterator[RunError]:
-    """All refusals of `decide`: each is supposed to be settled before the next one is looked for."""
+    """All refusals of `decide`: each is supposed to be settled before the next one is
+    looked for."""
     state, seen = old_progress(change), set[str]()
     while True:
         try:
@@ -224,44 +286,60 @@ def _decide(change: ModelVersions) -> Iterator[RunError]:
 
 
 def _settle(state: ProgressState, condition: str) -> ProgressState | None:
-    """The state once the refusal with this condition is settled; None where no query is left to be continued."""
+    """The state once the refusal with this condition is settled; None where no query is
+    left to be continued."""
     entry, checkpoint = state.entry, state.checkpoint
     if entry is None or checkpoint is None or checkpoint.origin is None:
         return None
     origin = checkpoint.origin
     match condition:
         case "mode-changed" | "keys-changed":
-            entry = replace(entry, mode=state.mode, keys=state.keys, deletes=state.deletes)
+            entry = replace(
+                entry, mode=state.mode, keys=state.keys, deletes=state.deletes
+            )
         case "state-changed":
-            entry, origin = replace(entry, state=state.shape), replace(origin, state=state.shape)
+            entry, origin = (
+                replace(entry, state=state.shape),
+                replace(origin, state=state.shape),
+            )
         case "streams-changed" | "data-lost":
-            reads = {source.name: _Read(source.kind, tuple(source.topics)) for source in state.sources}
-            positions = {name: _position(read.kind, read) for name, read in reads.items()}
+            reads = {
+                source.name: _Read(source.kind, tuple(source.topics))
+                for source in state.sources
+            }
+            positions = {
+                name: _position(read.kind, read) for name, read in reads.items()
+            }
             entry = replace(entry, offsets=json.dumps(positions))
             spark = tuple(map(spark_position, positions.values()))
             checkpoint = replace(checkpoint, positions={0: spark})
             origin = replace(origin, streams=tuple(reads))
         case _:
             return None
-    return replace(state, entry=entry, written=entry, checkpoint=replace(checkpoint, origin=origin))
+    return replace(
+        state, entry=entry, written=entry, checkpoint=replace(checkpoint, origin=origin)
+    )
 
 
 def _moved_names(change: ModelVersions) -> Iterator[Problem]:
-    """Problems of streams whose records are at another topic or path of the same kind of source, which a position does
-    not show."""
+    """Problems of streams whose records are at another topic or path of the same kind
+    of source, which a position does not show."""
     olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
     for name, read in news.items():
         former = olds.get(name)
         if former is None or former.kind != read.kind or former.names == read.names:
             continue
         model = change.model.name
-        problem = SOURCES[read.kind].explain_other_names(name, model, former.names, read.names)
+        problem = SOURCES[read.kind].explain_other_names(
+            name, model, former.names, read.names
+        )
         if problem is not None:
             yield problem
 
 
 def _what(change: ModelVersions, error: RunError, problem: Problem) -> str:
-    """The text of a refusal, without positions and paths, as the checkpoint that `decide` was given is made up."""
+    """The text of a refusal, without positions and paths, as the checkpoint that
+    `decide` was given is made up."""
     before, after, name = change.before, change.after, change.model.name
     match problem.condition:
         case "table-recreated" if before.model.table == after.model.table:
@@ -272,7 +350,10 @@ def _what(change: ModelVersions, error: RunError, problem: Problem) -> str:
         case "table-recreated":
             return f"Model '{name}' writes {after.model.table} now, and its checkpoint has filled {before.model.table}."
         case "streams-changed" if isinstance(error, OtherStreamsError):
-            old, new = ", ".join(before.query.streams_read), ", ".join(after.query.streams_read)
+            old, new = (
+                ", ".join(before.query.streams_read),
+                ", ".join(after.query.streams_read),
+            )
             return f"Model '{name}' reads {new} now, and its checkpoint was made for {old}."
         case "streams-changed" if isinstance(error, OtherKindError):
             return f"{error.reads}, and its checkpoint was made for another kind."
@@ -292,9 +373,20 @@ def _what(change: ModelVersions, error: RunError, problem: Problem) -> str:
 
 def _topics(change: ModelVersions) -> tuple[str, str]:
     olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
-    names = [name for name in news if name in olds and set(olds[name].names) - set(news[name].names)]
-    lost = [topic for name in names for topic in olds[name].names if topic not in news[name].names]
-    return ", ".join(lost), ", ".join(topic for name in names for topic in news[name].names)
+    names = [
+        name
+        for name in news
+        if name in olds and set(olds[name].names) - set(news[name].names)
+    ]
+    lost = [
+        topic
+        for name in names
+        for topic in olds[name].names
+        if topic not in news[name].names
+    ]
+    return ", ".join(lost), ", ".join(
+        topic for name in names for topic in news[name].names
+    )
 
 
 def _place(change: ModelVersions, condition: str) -> Place:
@@ -311,19 +403,31 @@ def _place(change: ModelVersions, condition: str) -> Place:
             return target_place(change.new, "checkpoints")
         case "state-changed":
             old, new = change.before.query.sql, change.after.query.sql
-            return sql_place(change, first_change(old, new)) if old != new else _contract_place(change)
+            return (
+                sql_place(change, first_change(old, new))
+                if old != new
+                else _contract_place(change)
+            )
         case _:
             return _stream_place(change)
 
 
 def _contract_place(change: ModelVersions) -> Place:
-    """The place of the first column that is declared otherwise in a stream which the model reads; the model where there
-    is none."""
+    """The place of the first column that is declared otherwise in a stream which the
+    model reads; the model where there is none."""
     for name in change.after.query.streams_read:
         before, after = change.before.streams.get(name), change.after.streams[name]
-        if name in change.new.manifest.streams and before is not None and before.columns != after.columns:
+        if (
+            name in change.new.manifest.streams
+            and before is not None
+            and before.columns != after.columns
+        ):
             former = {column.name: column.type for column in before.columns}
-            odd = (column.name for column in after.columns if former.get(column.name) != column.type)
+            odd = (
+                column.name
+                for column in after.columns
+                if former.get(column.name) != column.type
+            )
             return stream_place(change.new, after, "columns", next(odd, ""))
     return change.model.place
 
@@ -335,15 +439,25 @@ def _table_place(change: ModelVersions) -> Place:
     if before.table.namespace != after.table.namespace:
         return option_place(change.new, after, "namespace")
     was, now = (version.manifest.target.catalog for version in (change.old, change.new))
-    key = next((it for it in ("name", "type", "uri", "warehouse") if getattr(was, it) != getattr(now, it)), "name")
+    key = next(
+        (
+            it
+            for it in ("name", "type", "uri", "warehouse")
+            if getattr(was, it) != getattr(now, it)
+        ),
+        "name",
+    )
     return target_place(change.new, "catalog", key)
 
 
 def _stream_place(change: ModelVersions) -> Place:
-    """The place where a stream is named that is new, or where another source is declared for it."""
+    """The place where a stream is named that is new, or where another source is
+    declared for it."""
     olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
     for name, read in news.items():
-        reference = next((it for it in change.model.facts.streams if it.name == name), None)
+        reference = next(
+            (it for it in change.model.facts.streams if it.name == name), None
+        )
         former = olds.get(name)
         if former is None and reference is not None:
             return reference.place

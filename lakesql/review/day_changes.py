@@ -1,4 +1,5 @@
-"""What a change does to a day of a model's table, by the arithmetic that its compiled file says."""
+"""What a change does to a day of a model's table, by the arithmetic that its compiled
+file says."""
 
 from __future__ import annotations
 
@@ -15,12 +16,16 @@ def find_day_change(change: ModelVersions) -> DayChange | None:
     """A day of a new table before and after; None where the two are the same."""
     models = change.before.model, change.model
     assumed = [assume(model) for model in models]
-    limits = [most_records(version.manifest, change.model.name) for version in (change.old, change.new)]
+    limits = [
+        most_records(version.manifest, change.model.name)
+        for version in (change.old, change.new)
+    ]
     is_alike = type(models[0].trigger) is type(models[1].trigger)
     if is_alike and assumed[0] == assumed[1] and limits[0] == limits[1]:
         return None  # nothing is worked out where nothing can differ
     before, after = (
-        _day(model.trigger, known, limit) for model, known, limit in zip(models, assumed, limits, strict=True)
+        _day(model.trigger, known, limit)
+        for model, known, limit in zip(models, assumed, limits, strict=True)
     )
     return DayChange(before, after) if before != after else None
 
@@ -36,4 +41,10 @@ def _day(trigger: Trigger, assumed: Assumed, limit: int | None) -> ForecastDay:
 
 
 def _counts(growth: TableGrowth, counts: TableCounts) -> DayCounts:
-    return DayCounts(growth.commits, counts.data_files, counts.delete_files, counts.snapshots, counts.metadata_bytes)
+    return DayCounts(
+        growth.commits,
+        counts.data_files,
+        counts.delete_files,
+        counts.snapshots,
+        counts.metadata_bytes,
+    )

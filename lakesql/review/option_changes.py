@@ -1,4 +1,5 @@
-"""What other options and properties of a model mean for its table and its stream. Values are compared, not texts."""
+"""What other options and properties of a model mean for its table and its stream.
+Values are compared, not texts."""
 
 from __future__ import annotations
 
@@ -14,16 +15,24 @@ from lakesql.modes.batches.all_batches import batches_of
 from lakesql.project.duration import Duration
 from lakesql.project.profiles import Target
 from lakesql.project.size import Size
-from lakesql.review.causes import ModelVersions, changed_option_place, properties_place, target_place
+from lakesql.review.causes import (
+    ModelVersions,
+    changed_option_place,
+    properties_place,
+    target_place,
+)
 from lakesql.review.verdicts import Reason, Verdict
 from lakesql.select.differences import is_same_expression
 
-JUDGED_ELSEWHERE = frozenset({"namespace", "table", "partition_by", "order_by", "properties", "keys", "trigger"})
+JUDGED_ELSEWHERE = frozenset(
+    {"namespace", "table", "partition_by", "order_by", "properties", "keys", "trigger"}
+)
 """Options of which the table, the checkpoint or the trigger says what they do."""
 
 
 def find_option_changes(change: ModelVersions) -> Iterator[Reason]:
-    """The options that have another value; of another mode, those that both modes have."""
+    """The options that have another value; of another mode, those that both modes
+    have."""
     before, after, model = change.before.model.config, change.model.config, change.model
     effects = {**OF_ALL_MODES, **after.own_effects}
     had_before = {field.name for field in fields(before)}
@@ -32,11 +41,22 @@ def find_option_changes(change: ModelVersions) -> Iterator[Reason]:
         if _is_same(effect.compared, getattr(before, option), getattr(after, option)):
             continue
         place, verdict = changed_option_place(change, option), effect.verdict
-        yield Reason(verdict, effect.condition, _say(option, verdict), place, _do(verdict, model.name))
+        yield Reason(
+            verdict,
+            effect.condition,
+            _say(option, verdict),
+            place,
+            _do(verdict, model.name),
+        )
     if resolved(change.before.model.trigger) != resolved(model.trigger):
         was, now = _trigger(change.before.model.trigger), _trigger(model.trigger)
         what = f"A continuous run takes a batch {now}, and not {was}."
-        yield Reason("next-batch", "option-changed", what, changed_option_place(change, "trigger"))
+        yield Reason(
+            "next-batch",
+            "option-changed",
+            what,
+            changed_option_place(change, "trigger"),
+        )
     yield from _key_changes(change)
     yield from _call_changes(change)
     yield from _property_changes(change)
@@ -44,13 +64,18 @@ def find_option_changes(change: ModelVersions) -> Iterator[Reason]:
 
 
 def sql_settings(target: Target) -> Mapping[str, str]:
-    """The settings of a target's Spark that may change what a SELECT makes of its rows."""
-    return {key: value for key, value in target.spark.conf.items() if key.startswith("spark.sql.")}
+    """The settings of a target's Spark that may change what a SELECT makes of its
+    rows."""
+    return {
+        key: value
+        for key, value in target.spark.conf.items()
+        if key.startswith("spark.sql.")
+    }
 
 
 def resolved(value: Any) -> Any:
-    """An option's value in a form that can be compared: intervals in milliseconds, sizes in bytes, without places in
-    files."""
+    """An option's value in a form that can be compared: intervals in milliseconds,
+    sizes in bytes, without places in files."""
     match value:
         case Place():
             return None
@@ -67,7 +92,11 @@ def resolved(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         if hasattr(value, "interval_ms"):
             return value.interval_ms
-        compared = {it.name: resolved(getattr(value, it.name)) for it in fields(value) if it.compare}
+        compared = {
+            it.name: resolved(getattr(value, it.name))
+            for it in fields(value)
+            if it.compare
+        }
         return (type(value).__name__, compared)
     return value
 
@@ -91,7 +120,9 @@ def _is_same(compared: Compared, before: Any, after: Any) -> bool:
 
 
 def _folded(names: str | tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name.casefold() for name in ((names,) if isinstance(names, str) else names))
+    return tuple(
+        name.casefold() for name in ((names,) if isinstance(names, str) else names)
+    )
 
 
 def _say(option: str, verdict: Verdict) -> str:
@@ -106,7 +137,9 @@ def _say(option: str, verdict: Verdict) -> str:
 
 def _do(verdict: Verdict, model: str) -> str:
     return (
-        f"To fill the table again from what the streams have: lakesql rebuild {model}" if verdict == "rebuild" else ""
+        f"To fill the table again from what the streams have: lakesql rebuild {model}"
+        if verdict == "rebuild"
+        else ""
     )
 
 
@@ -116,8 +149,12 @@ def _trigger(trigger: object) -> str:
 
 
 def _expectation_changes(change: ModelVersions) -> Iterator[Reason]:
-    """Expectations that come, go or are others: each batch is checked by those that there are then."""
-    before, after = ({check.name: check for check in select.checks} for select in (change.before, change.after))
+    """Expectations that come, go or are others: each batch is checked by those that
+    there are then."""
+    before, after = (
+        {check.name: check for check in select.checks}
+        for select in (change.before, change.after)
+    )
     for name, check in after.items():
         was = before.get(name)
         if was is None:
@@ -131,35 +168,62 @@ def _expectation_changes(change: ModelVersions) -> Iterator[Reason]:
         yield Reason("next-batch", "expectation-changed", what, check.place)
     for name in sorted(before.keys() - after.keys()):
         what = f"'{name}' is not expected of rows any more, from the next batch on."
-        yield Reason("next-batch", "expectation-changed", what, properties_place(change.new, change.model, "expect"))
+        yield Reason(
+            "next-batch",
+            "expectation-changed",
+            what,
+            properties_place(change.new, change.model, "expect"),
+        )
 
 
 def _target_changes(change: ModelVersions) -> Iterator[Reason]:
-    """Changes of the target's settings that Spark computes rows by, and of where new tables are created."""
+    """Changes of the target's settings that Spark computes rows by, and of where new
+    tables are created."""
     targets = [version.manifest.target for version in (change.old, change.new)]
     was, now = map(sql_settings, targets)
-    keys = [key for key in sorted(was.keys() | now.keys()) if was.get(key) != now.get(key)]
+    keys = [
+        key for key in sorted(was.keys() | now.keys()) if was.get(key) != now.get(key)
+    ]
     if keys:
         what = (
             f"Other settings of Spark count from the next batch on ({', '.join(keys)}): the SELECT may make other rows "
             "by them. Rows that are in the table stay as they were."
         )
-        yield Reason("next-batch", "option-changed", what, target_place(change.new, "spark", "conf", keys[0]))
-    if change.is_same_table and targets[0].catalog.warehouse != targets[1].catalog.warehouse:
+        yield Reason(
+            "next-batch",
+            "option-changed",
+            what,
+            target_place(change.new, "spark", "conf", keys[0]),
+        )
+    if (
+        change.is_same_table
+        and targets[0].catalog.warehouse != targets[1].catalog.warehouse
+    ):
         what = "New tables lie in another warehouse. The table stays where it is, and so do its files."
-        yield Reason("none", "option-changed", what, target_place(change.new, "catalog", "warehouse"))
+        yield Reason(
+            "none",
+            "option-changed",
+            what,
+            target_place(change.new, "catalog", "warehouse"),
+        )
 
 
 def _key_changes(change: ModelVersions) -> Iterator[Reason]:
-    """Changes of the keys of a model whose batches change no rows: the ledger does not have them, and the first row of
-    each key stays."""
+    """Changes of the keys of a model whose batches change no rows: the ledger does not
+    have them, and the first row of each key stays."""
     before, after = change.before.writing, change.after.writing
-    if before.mode != after.mode or batches_of(change.before).identity or batches_of(change.after).identity:
+    if (
+        before.mode != after.mode
+        or batches_of(change.before).identity
+        or batches_of(change.after).identity
+    ):
         return
     if not _is_same("columns", before.keys, after.keys):
         what = "keys are other than before: rows that are in the table were told apart by the former ones."
         place = changed_option_place(change, "keys")
-        yield Reason("rebuild", "option-changed", what, place, _do("rebuild", change.model.name))
+        yield Reason(
+            "rebuild", "option-changed", what, place, _do("rebuild", change.model.name)
+        )
 
 
 def _call_changes(change: ModelVersions) -> Iterator[Reason]:
@@ -176,7 +240,12 @@ def _call_changes(change: ModelVersions) -> Iterator[Reason]:
             what = f"{name} is other than before, from the next batch on."
         else:
             continue
-        yield Reason("next-batch", "option-changed", what, now.place if now is not None else change.model.place)
+        yield Reason(
+            "next-batch",
+            "option-changed",
+            what,
+            now.place if now is not None else change.model.place,
+        )
 
 
 def _call(call: WrittenCall) -> Any:
@@ -187,18 +256,43 @@ def _property_changes(change: ModelVersions) -> Iterator[Reason]:
     before, after = change.before.model.properties, change.model.properties
     if before.description != after.description:
         place = properties_place(change.new, change.model, "description")
-        yield Reason("docs", "description-changed", "The description of the table is another one.", place)
+        yield Reason(
+            "docs",
+            "description-changed",
+            "The description of the table is another one.",
+            place,
+        )
     tests = [resolved((*each.tests, *each.data_tests)) for each in (before, after)]
     if tests[0] != tests[1]:
-        place = properties_place(change.new, change.model, "data_tests" if after.data_tests else "tests")
-        yield Reason("docs", "description-changed", "Other tests hold the table to what it is to be.", place)
-    columns = [{it.name.lower(): replace(it, expect=()) for it in each.columns} for each in (before, after)]
+        place = properties_place(
+            change.new, change.model, "data_tests" if after.data_tests else "tests"
+        )
+        yield Reason(
+            "docs",
+            "description-changed",
+            "Other tests hold the table to what it is to be.",
+            place,
+        )
+    columns = [
+        {it.name.lower(): replace(it, expect=()) for it in each.columns}
+        for each in (before, after)
+    ]
     for key in sorted(columns[0].keys() | columns[1].keys()):
         if resolved(columns[0].get(key)) != resolved(columns[1].get(key)):
             name = (columns[1].get(key) or columns[0][key]).name
             place = properties_place(change.new, change.model, "columns", name)
-            yield Reason("docs", "description-changed", f"What is said of column '{name}' is other than before.", place)
+            yield Reason(
+                "docs",
+                "description-changed",
+                f"What is said of column '{name}' is other than before.",
+                place,
+            )
     yield from _expectation_changes(change)
     if resolved(before.freshness) != resolved(after.freshness):
         place = properties_place(change.new, change.model, "freshness")
-        yield Reason("next-batch", "freshness-changed", "lakesql freshness holds the table to other limits.", place)
+        yield Reason(
+            "next-batch",
+            "freshness-changed",
+            "lakesql freshness holds the table to other limits.",
+            place,
+        )

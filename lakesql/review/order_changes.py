@@ -1,4 +1,5 @@
-"""What other columns, or another order of them, mean for a SELECT that goes by their order: those of what it reads."""
+"""What other columns, or another order of them, mean for a SELECT that goes by their
+order: those of what it reads."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from lakesql.select.column_order import find_ordered_columns
 
 @dataclass(frozen=True, slots=True)
 class MovedColumns:
-    """That a SELECT goes by an order of columns which is another one now: the condition, what to say, and where the
-    cause stands."""
+    """That a SELECT goes by an order of columns which is another one now: the
+    condition, what to say, and where the cause stands."""
 
     condition: str
     what: str
@@ -25,46 +26,61 @@ class MovedColumns:
 
 
 def find_order_changes(change: ModelVersions) -> Iterator[Reason]:
-    """The reason that the SELECT makes other rows of the same records, as what it reads has other columns."""
+    """The reason that the SELECT makes other rows of the same records, as what it reads
+    has other columns."""
     moved = find_moved_columns(change)
     if moved is None:
         return
     stored = batches_of(change.after).stored_rows()
     do = f"{stored.do} {change.model.name}" if stored.do else ""
-    yield Reason(stored.verdict, moved.condition, f"{moved.what} {stored.what}", moved.place, do)
+    yield Reason(
+        stored.verdict, moved.condition, f"{moved.what} {stored.what}", moved.place, do
+    )
 
 
 def find_moved_columns(change: ModelVersions) -> MovedColumns | None:
-    """Where the SELECT goes by the order of columns that stand otherwise now in what it reads; None where it does not.
+    """Where the SELECT goes by the order of columns that stand otherwise now in what it
+    reads; None where it does not.
 
     What its own text has otherwise is a difference of the texts.
     """
     others = _other_relations(change)
     if not others:
         return None
-    places = [find_ordered_columns(selects_of(select)) for select in (change.before, change.after)]
+    places = [
+        find_ordered_columns(selects_of(select))
+        for select in (change.before, change.after)
+    ]
     pairs = zip(*places, strict=False)
     moved = next((after for before, after in pairs if after.differs(before)), None)
     if moved is None:
         return None
-    what = (
-        f"The SELECT goes by the order of the columns of '{others[0]}', which are others or stand in another order now."
-    )
+    what = f"The SELECT goes by the order of the columns of '{others[0]}', which are others or stand in another order now."
     stream = change.new.manifest.streams.get(others[0])
     if stream is None:
         return MovedColumns("source-changed", what, sql_place(change, moved.offset))
-    return MovedColumns("contract-changed", what, stream_place(change.new, stream, "columns"))
+    return MovedColumns(
+        "contract-changed", what, stream_place(change.new, stream, "columns")
+    )
 
 
 def _other_relations(change: ModelVersions) -> list[str]:
-    """The relations that both versions read, with other columns or in another order: declared streams first."""
+    """The relations that both versions read, with other columns or in another order:
+    declared streams first."""
     before, after = _columns_read(change.before), _columns_read(change.after)
-    others = [name for name, columns in after.items() if name in before and before[name] != columns]
+    others = [
+        name
+        for name, columns in after.items()
+        if name in before and before[name] != columns
+    ]
     return sorted(others, key=lambda name: name not in change.new.manifest.streams)
 
 
 def _columns_read(select: Select) -> dict[str, tuple[str, ...]]:
-    """The columns of the streams and tables that a SELECT reads, by their names, in their order."""
+    """The columns of the streams and tables that a SELECT reads, by their names, in
+    their order."""
     streams = {name: stream.column_names for name, stream in select.streams.items()}
-    tables = {".".join(parts): names for parts, (names, _) in select.input_columns.items()}
+    tables = {
+        ".".join(parts): names for parts, (names, _) in select.input_columns.items()
+    }
     return {**streams, **tables}

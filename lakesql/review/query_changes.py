@@ -1,4 +1,5 @@
-"""What another SELECT, or another contract of what it reads, means for the rows of a table."""
+"""What another SELECT, or another contract of what it reads, means for the rows of a
+table."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ from lakesql.errors import Place
 from lakesql.graph.manifest import reads_model
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.project.duration import parse_duration
-from lakesql.review.causes import ModelVersions, connection_place, properties_place, sql_place, stream_place
+from lakesql.review.causes import (
+    ModelVersions,
+    connection_place,
+    properties_place,
+    sql_place,
+    stream_place,
+)
 from lakesql.review.verdicts import Reason
 from lakesql.select.column_order import is_moved
 from lakesql.select.differences import SelectDifference, find_differences
@@ -19,7 +26,8 @@ from lakesql.stream.types import find_growth, parse_type
 
 
 def find_query_changes(change: ModelVersions) -> Iterator[Reason]:
-    """The parts of the SELECT that differ, each with what becomes of the rows that are in the table."""
+    """The parts of the SELECT that differ, each with what becomes of the rows that are
+    in the table."""
     for difference in find_differences(change.before.query.sql, change.after.query.sql):
         yield _judge(change, difference)
 
@@ -30,15 +38,22 @@ def _judge(change: ModelVersions, difference: SelectDifference) -> Reason:
     fix = f"lakesql rebuild {name}"
     condition, what = _say(difference)
     if follows := _tell_apart(change, difference):
-        return Reason("rebuild", condition, f"{what} {follows}", place, f"To fill the table again: {fix}")
+        return Reason(
+            "rebuild",
+            condition,
+            f"{what} {follows}",
+            place,
+            f"To fill the table again: {fix}",
+        )
     stored = batches_of(change.after).stored_rows()
     do = f"{stored.do} {name}" if stored.do else ""
     return Reason(stored.verdict, condition, f"{what} {stored.what}", place, do)
 
 
 def _tell_apart(change: ModelVersions, difference: SelectDifference) -> str:
-    """The consequence of a change in a column by which batches compare their rows with those of the table (`keys`,
-    `sequence_by`, `within`): the stored rows have its former values. '' where no batch compares by it."""
+    """The consequence of a change in a column by which batches compare their rows with
+    those of the table (`keys`, `sequence_by`, `within`): the stored rows have its
+    former values. '' where no batch compares by it."""
     if change.model.config.reads == "tables":
         return ""  # all rows are there to be compared, and not those alone that arrive
     named = {
@@ -68,29 +83,46 @@ def _tell_apart(change: ModelVersions, difference: SelectDifference) -> str:
 def _say(difference: SelectDifference) -> tuple[str, str]:
     match difference.kind:
         case "column":
-            return "expression-changed", f"Column '{difference.name}' is worked out in another way."
+            return (
+                "expression-changed",
+                f"Column '{difference.name}' is worked out in another way.",
+            )
         case "filter":
             return "filter-changed", f"{difference.name} lets other rows pass."
         case "source":
-            return "source-changed", "FROM reads something else, or joins it in another way."
+            return (
+                "source-changed",
+                "FROM reads something else, or joins it in another way.",
+            )
         case "rest":
             return "statement-changed", f"The SELECT differs in {difference.name}."
 
 
-def find_contract_changes(change: ModelVersions, told: Collection[str]) -> Iterator[Reason]:
-    """What differs in the declared streams that the SELECT reads. `told` are columns of which is told already."""
+def find_contract_changes(
+    change: ModelVersions, told: Collection[str]
+) -> Iterator[Reason]:
+    """What differs in the declared streams that the SELECT reads. `told` are columns of
+    which is told already."""
     yield from _watermark_changes(change)
     for name in change.after.query.streams_read:
         before = change.old.manifest.streams.get(name)
         after = change.new.manifest.streams.get(name)
-        if before is not None and after is not None and name in change.before.query.streams_read:
-            yield from _column_changes(change, before, after, {it.lower() for it in told})
+        if (
+            before is not None
+            and after is not None
+            and name in change.before.query.streams_read
+        ):
+            yield from _column_changes(
+                change, before, after, {it.lower() for it in told}
+            )
             yield from _place_changes(change, before, after)
             yield from _option_changes(change, before, after)
             yield from _connection_changes(change, before, after)
 
 
-def _column_changes(change: ModelVersions, before: Stream, after: Stream, told: set[str]) -> Iterator[Reason]:
+def _column_changes(
+    change: ModelVersions, before: Stream, after: Stream, told: set[str]
+) -> Iterator[Reason]:
     old = {column.name.lower(): column for column in before.columns}
     new = {column.name.lower(): column for column in after.columns}
     for key in (*new, *(key for key in old if key not in new)):
@@ -114,7 +146,9 @@ def _column_changes(change: ModelVersions, before: Stream, after: Stream, told: 
         yield Reason("next-batch", "contract-changed", what, place, do)
 
 
-def _place_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
+def _place_changes(
+    change: ModelVersions, before: Stream, after: Stream
+) -> Iterator[Reason]:
     """The change of the places of columns whose values a record has by their places."""
     if not (_is_by_place(before) and _is_by_place(after)):
         return
@@ -122,20 +156,37 @@ def _place_changes(change: ModelVersions, before: Stream, after: Stream) -> Iter
     if not is_moved(*places):
         return
     former = {name.lower(): place for place, name in enumerate(places[0])}
-    moved = next(name for place, name in enumerate(places[1]) if former.get(name.lower(), place) != place)
+    moved = next(
+        name
+        for place, name in enumerate(places[1])
+        if former.get(name.lower(), place) != place
+    )
     what = f"Stream '{after.name}': '{moved}' is another column of a record, and is read so from the next batch on."
     do = f"Rows keep what the former place had until the table is filled again: `lakesql rebuild {change.model.name}`."
-    yield Reason("next-batch", "contract-changed", what, stream_place(change.new, after, "columns", moved), do)
+    yield Reason(
+        "next-batch",
+        "contract-changed",
+        what,
+        stream_place(change.new, after, "columns", moved),
+        do,
+    )
 
 
 def _is_by_place(stream: Stream) -> bool:
-    """Whether records have the values of columns in the contract's order, and neither they nor a header name them."""
-    has_headers = stream.origin.brings == "files" and stream.record_format.has_headers(stream.csv)
+    """Whether records have the values of columns in the contract's order, and neither
+    they nor a header name them."""
+    has_headers = stream.origin.brings == "files" and stream.record_format.has_headers(
+        stream.csv
+    )
     return stream.record_format.is_separated and not has_headers
 
 
 def _placed_columns(stream: Stream) -> list[str]:
-    return [column.name for column in stream.columns if not (column.is_in_key or column.is_rescued)]
+    return [
+        column.name
+        for column in stream.columns
+        if not (column.is_in_key or column.is_rescued)
+    ]
 
 
 def _as_read(column: Column) -> Column:
@@ -144,8 +195,8 @@ def _as_read(column: Column) -> Column:
 
 
 def _is_told(was: Column | None, now: Column | None) -> bool:
-    """Whether the change of the table's column says all about a change of the contract: a column is added or dropped,
-    or its type is widened."""
+    """Whether the change of the table's column says all about a change of the contract:
+    a column is added or dropped, or its type is widened."""
     if was is None or now is None:
         return True
     if was.field != now.field:
@@ -173,15 +224,20 @@ def _say_column(was: Column | None, now: Column | None) -> str:
 
 
 def _watermark_changes(change: ModelVersions) -> Iterator[Reason]:
-    """Changes of the watermarks of a stateful SELECT, whose state was built by the former column and delay."""
+    """Changes of the watermarks of a stateful SELECT, whose state was built by the
+    former column and delay."""
     if not (change.before.query.stateful and change.after.query.stateful):
         return
     for name in change.after.query.streams_read:
         if name in change.before.query.streams_read:
-            yield from _watermark_change(change, change.before.streams[name], change.after.streams[name])
+            yield from _watermark_change(
+                change, change.before.streams[name], change.after.streams[name]
+            )
 
 
-def _watermark_change(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
+def _watermark_change(
+    change: ModelVersions, before: Stream, after: Stream
+) -> Iterator[Reason]:
     was, now, name = before.watermark, after.watermark, change.model.name
     if _seen(was) == _seen(now):
         return
@@ -206,12 +262,19 @@ def _watermark_change(change: ModelVersions, before: Stream, after: Stream) -> I
 def _seen(watermark: Watermark | None) -> tuple[str, int] | None:
     if watermark is None:
         return None
-    return _spelled(watermark.column), parse_duration(node_of(watermark.delay, Place(""))).length_ms
+    return _spelled(watermark.column), parse_duration(
+        node_of(watermark.delay, Place(""))
+    ).length_ms
 
 
 def _spelled(column: str) -> str:
-    """A watermark's column in one spelling, as names of columns are case-insensitive; an expression as it is."""
-    return column.lower() if all(part.isidentifier() for part in column.split(".")) else column
+    """A watermark's column in one spelling, as names of columns are case-insensitive;
+    an expression as it is."""
+    return (
+        column.lower()
+        if all(part.isidentifier() for part in column.split("."))
+        else column
+    )
 
 
 def _say_watermark(watermark: Watermark | None) -> str:
@@ -221,7 +284,15 @@ def _say_watermark(watermark: Watermark | None) -> str:
 _READ = (
     *("format", "schema", "registry", "wire", "subject", "message"),
     *("envelope", "key", "key_format", "csv", "source_table", "add_fields_prefix"),
-    *("decimals", "invalid_text", "infinity", "ignore_corrupt", "nanoseconds", "multiline", "encoding"),
+    *(
+        "decimals",
+        "invalid_text",
+        "infinity",
+        "ignore_corrupt",
+        "nanoseconds",
+        "multiline",
+        "encoding",
+    ),
 )
 """The options that say how records are read."""
 
@@ -242,8 +313,11 @@ _UNKNOWN_FIELDS: Mapping[UnknownFields, tuple[str, str]] = {
 """What another value of `unknown_fields` means, and what to do."""
 
 
-def _option_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
-    """What differs in the options of a stream, beside its columns, its watermark and its connection."""
+def _option_changes(
+    change: ModelVersions, before: Stream, after: Stream
+) -> Iterator[Reason]:
+    """What differs in the options of a stream, beside its columns, its watermark and
+    its connection."""
     yield from _reading_changes(change, before, after)
     yield from _unknown_fields_changes(change, before, after)
     yield from _schema_changes(change, before, after)
@@ -251,7 +325,9 @@ def _option_changes(change: ModelVersions, before: Stream, after: Stream) -> Ite
     yield from _batch_changes(change, before, after)
 
 
-def _reading_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
+def _reading_changes(
+    change: ModelVersions, before: Stream, after: Stream
+) -> Iterator[Reason]:
     uses_key = change.before.finds_by_key or change.after.finds_by_key
     for option in _READ:
         if option == "key" and not uses_key:
@@ -259,10 +335,17 @@ def _reading_changes(change: ModelVersions, before: Stream, after: Stream) -> It
         if getattr(before, option) == getattr(after, option):
             continue
         what = f"Stream '{after.name}': {option} is other than before, and records are read so from the next batch on."
-        yield Reason("next-batch", "contract-changed", what, stream_place(change.new, after, option))
+        yield Reason(
+            "next-batch",
+            "contract-changed",
+            what,
+            stream_place(change.new, after, option),
+        )
 
 
-def _unknown_fields_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
+def _unknown_fields_changes(
+    change: ModelVersions, before: Stream, after: Stream
+) -> Iterator[Reason]:
     if before.unknown_fields == after.unknown_fields:
         return
     what, do = _UNKNOWN_FIELDS[after.unknown_fields]
@@ -270,49 +353,93 @@ def _unknown_fields_changes(change: ModelVersions, before: Stream, after: Stream
     yield Reason("next-batch", "contract-changed", what.format(after.name), place, do)
 
 
-def _schema_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
-    """The change of a schema file's text. That another file is named is one of `_reading_changes`."""
+def _schema_changes(
+    change: ModelVersions, before: Stream, after: Stream
+) -> Iterator[Reason]:
+    """The change of a schema file's text. That another file is named is one of
+    `_reading_changes`."""
     is_same_file = bool(after.schema) and before.schema == after.schema
-    if not is_same_file or change.old.schemas.get(after.schema) == change.new.schemas.get(after.schema):
+    if not is_same_file or change.old.schemas.get(
+        after.schema
+    ) == change.new.schemas.get(after.schema):
         return
     what = f"Stream '{after.name}': values are read by another schema from the next batch on."
     yield Reason("next-batch", "contract-changed", what, Place(after.schema))
 
 
-def _file_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
-    """Changes of how a stream's files are found, and of what becomes of them once they are read."""
+def _file_changes(
+    change: ModelVersions, before: Stream, after: Stream
+) -> Iterator[Reason]:
+    """Changes of how a stream's files are found, and of what becomes of them once they
+    are read."""
 
     def changed(option: str, what: str, do: str = "") -> Reason:
-        return Reason("next-batch", "option-changed", what, stream_place(change.new, after, option), do)
+        return Reason(
+            "next-batch",
+            "option-changed",
+            what,
+            stream_place(change.new, after, option),
+            do,
+        )
 
     if (before.after, before.archive) != (after.after, after.archive):
-        do = "" if after.after == "leave" else "So it is with those that were read before, too."
-        yield changed("after", f"Files of stream '{after.name}' {_say_after(after)} from the next run on.", do)
+        do = (
+            ""
+            if after.after == "leave"
+            else "So it is with those that were read before, too."
+        )
+        yield changed(
+            "after",
+            f"Files of stream '{after.name}' {_say_after(after)} from the next run on.",
+            do,
+        )
     if after.ordered_by and before.late_files != after.late_files:
-        said = "are read, and the run says so" if after.late_files == "read" else "end the model, and are named"
+        said = (
+            "are read, and the run says so"
+            if after.late_files == "read"
+            else "end the model, and are named"
+        )
         what = f"Files of stream '{after.name}' that come late {said}, from the next run on."
         yield changed("late_files", what)
     if before.notifications != after.notifications:
         told_by = after.notifications.place if after.notifications else ""
         said = f"found by the events of {told_by}" if told_by else "not found by events"
-        yield changed("notifications", f"Files of stream '{after.name}' are {said} from the next run on.")
+        yield changed(
+            "notifications",
+            f"Files of stream '{after.name}' are {said} from the next run on.",
+        )
     lists_all_now_and_then = bool(after.ordered_by or after.notifications)
     if lists_all_now_and_then and before.list_all_every != after.list_all_every:
         what = f"All files of stream '{after.name}' are listed every {after.list_all_every}."
         yield changed("list_all_every", what)
 
 
-def _batch_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
-    """Changes of the size of a batch, of where a new checkpoint begins, and of the stream's description."""
+def _batch_changes(
+    change: ModelVersions, before: Stream, after: Stream
+) -> Iterator[Reason]:
+    """Changes of the size of a batch, of where a new checkpoint begins, and of the
+    stream's description."""
     if before.max_per_batch != after.max_per_batch:
         what = f"A batch takes {_limit(after)} of stream '{after.name}', and not {_limit(before)}."
-        yield Reason("next-batch", "option-changed", what, stream_place(change.new, after, "max_per_batch"))
+        yield Reason(
+            "next-batch",
+            "option-changed",
+            what,
+            stream_place(change.new, after, "max_per_batch"),
+        )
     if before.start != after.start:
         what = f"Stream '{after.name}' has another `start`. It counts for a new checkpoint; this one goes on."
-        yield Reason("none", "start-changed", what, stream_place(change.new, after, "start"))
+        yield Reason(
+            "none", "start-changed", what, stream_place(change.new, after, "start")
+        )
     if before.description != after.description:
         what = f"The description of stream '{after.name}' is another one."
-        yield Reason("docs", "description-changed", what, stream_place(change.new, after, "description"))
+        yield Reason(
+            "docs",
+            "description-changed",
+            what,
+            stream_place(change.new, after, "description"),
+        )
 
 
 def _say_after(stream: Stream) -> str:
@@ -327,18 +454,27 @@ def _say_after(stream: Stream) -> str:
 
 
 def _limit(stream: Stream) -> str:
-    return f"{stream.max_per_batch:,} records at most" if stream.max_per_batch else "all records"
+    return (
+        f"{stream.max_per_batch:,} records at most"
+        if stream.max_per_batch
+        else "all records"
+    )
 
 
-def _connection_changes(change: ModelVersions, before: Stream, after: Stream) -> Iterator[Reason]:
-    """The change of a connection to another one of the same type: positions do not show that it leads elsewhere."""
+def _connection_changes(
+    change: ModelVersions, before: Stream, after: Stream
+) -> Iterator[Reason]:
+    """The change of a connection to another one of the same type: positions do not show
+    that it leads elsewhere."""
     was = change.old.manifest.target.connections.get(before.connection)
     now = change.new.manifest.target.connections.get(after.connection)
     if was == now or type(was) is not type(now):
         return
     is_other = before.connection != after.connection
     place = (
-        stream_place(change.new, after, "connection") if is_other else connection_place(change.new, after.connection)
+        stream_place(change.new, after, "connection")
+        if is_other
+        else connection_place(change.new, after.connection)
     )
     what = f"Stream '{after.name}' is read through another connection, or the same one with other options."
     do = (

@@ -1,4 +1,5 @@
-"""Models that stream the table of one that is to be rebuilt, which are to be rebuilt too."""
+"""Models that stream the table of one that is to be rebuilt, which are to be rebuilt
+too."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from lakesql.review.verdicts import ModelReview, Reason, hardest_first
 from lakesql.review.version import Version
 
 _FILLED = frozenset({"streams-changed", "watermark-changed"})
-"""Conditions of verdict `breaks` after which the table of a SELECT that keeps state is filled again."""
+"""Conditions of verdict `breaks` after which the table of a SELECT that keeps state is
+filled again."""
 
 
 def upstream_of(new: Version, names: Iterable[str]) -> set[str]:
@@ -27,12 +29,23 @@ def upstream_of(new: Version, names: Iterable[str]) -> set[str]:
     return found
 
 
-def follow_rebuilds(new: Version, reviews: Mapping[str, ModelReview]) -> dict[str, ModelReview]:
-    """The reviews, by their models' names, where one that streams a table which is to be rebuilt says so."""
+def follow_rebuilds(
+    new: Version, reviews: Mapping[str, ModelReview]
+) -> dict[str, ModelReview]:
+    """The reviews, by their models' names, where one that streams a table which is to
+    be rebuilt says so."""
     followed = {name: _without(review) for name, review in reviews.items()}
-    rebuilt = {name for name, review in followed.items() if any(_is_filled(new, name, it) for it in review.reasons)}
+    rebuilt = {
+        name
+        for name, review in followed.items()
+        if any(_is_filled(new, name, it) for it in review.reasons)
+    }
     for id_ in new.manifest.graph.nodes:
-        model = new.manifest.models.get(id_.partition(".")[2]) if id_.startswith("model.") else None
+        model = (
+            new.manifest.models.get(id_.partition(".")[2])
+            if id_.startswith("model.")
+            else None
+        )
         if model is None or model.name not in followed:
             continue
         for reference in model.facts.streams:
@@ -44,13 +57,20 @@ def follow_rebuilds(new: Version, reviews: Mapping[str, ModelReview]) -> dict[st
             reason = Reason("rebuild", "upstream-rebuilt", what, reference.place, do)
             review = followed[model.name]
             if review.verdict not in ("added", "refused"):
-                followed[model.name] = replace(review, reasons=hardest_first((*review.reasons, reason)))
+                followed[model.name] = replace(
+                    review, reasons=hardest_first((*review.reasons, reason))
+                )
                 rebuilt.add(model.name)
     return followed
 
 
 def _without(review: ModelReview) -> ModelReview:
-    return replace(review, reasons=tuple(it for it in review.reasons if it.condition != "upstream-rebuilt"))
+    return replace(
+        review,
+        reasons=tuple(
+            it for it in review.reasons if it.condition != "upstream-rebuilt"
+        ),
+    )
 
 
 def _is_filled(new: Version, name: str, reason: Reason) -> bool:

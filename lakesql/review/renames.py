@@ -22,7 +22,8 @@ from lakesql.select.differences import find_differences
 
 
 def find_renames(old: Version, new: Version) -> Mapping[str, str]:
-    """The names of models that are new, each with the one that it had: the same table, or the same SELECT and options.
+    """The names of models that are new, each with the one that it had: the same table,
+    or the same SELECT and options.
 
     One of which two could be the former has none.
     """
@@ -37,17 +38,24 @@ def find_renames(old: Version, new: Version) -> Mapping[str, str]:
 
 
 def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelReview:
-    """The review of a model that has another name than before. Its checkpoint and its ledger are found by the name, so
-    they stay with the former one."""
+    """The review of a model that has another name than before. Its checkpoint and its
+    ledger are found by the name, so they stay with the former one."""
     before, after = old.select(former), new.select(name)
     assert isinstance(before, Select)
     assert isinstance(after, Select)
-    change, texts = ModelVersions(old, new, before, after), Statements(compiled_text(before), compiled_text(after))
+    change, texts = (
+        ModelVersions(old, new, before, after),
+        Statements(compiled_text(before), compiled_text(after)),
+    )
     table = find_table_changes(change)
     if not change.is_same_table:
         what = f"It was '{former}'. {_begins_anew(before, after.model)}"
         do = f"To go on with what it has: `{rename_command(former, name)}`. To remove that: `lakesql drop {former}`"
-        return ModelReview(name, (Reason("renamed", "model-renamed", what, after.model.place, do),), statements=texts)
+        return ModelReview(
+            name,
+            (Reason("renamed", "model-renamed", what, after.model.place, do),),
+            statements=texts,
+        )
     place = changed_option_place(change, "table")
     refusals = find_identity_refusals(change)
     others = (
@@ -60,16 +68,24 @@ def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelRev
         what = f"It was '{former}', which has written the rows of {after.model.table}."
         do = f"Put that back and go on where it stands, by {rename_command(former, name)}, or fill the table again: "
         do += f"lakesql rebuild {name}"
-        reasons = (*refusals, *others, Reason("renamed", "model-renamed", what, place, do))
+        reasons = (
+            *refusals,
+            *others,
+            Reason("renamed", "model-renamed", what, place, do),
+        )
         return ModelReview(name, hardest_first(reasons), table.columns, texts)
     along = f"To go on where it stands: {rename_command(former, name)}"
     if after.model.config.reads == "tables":
         made = f"It was '{former}', which has made the rows of {after.model.table}"
         what = f"{made}: a run refuses that (table-of-another)."
         renamed = Reason("breaks", "model-renamed", what, place, f"{along}.")
-        return ModelReview(name, hardest_first((renamed, *others)), table.columns, texts)
+        return ModelReview(
+            name, hardest_first((renamed, *others)), table.columns, texts
+        )
     try:
-        decide(replace(old_progress(change), checkpoint=None, entry=None, has_rows=True))
+        decide(
+            replace(old_progress(change), checkpoint=None, entry=None, has_rows=True)
+        )
     except RunError as error:
         what = (
             f"It was '{former}', and has no checkpoint under its new name. From the start of the streams it would "
@@ -84,14 +100,21 @@ def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelRev
             f"{' No row stands twice.' if is_once else ''}"
         )
         renamed = Reason("renamed", "model-renamed", what, place, f"{along}.")
-    return ModelReview(name, hardest_first((renamed, *others)), table.columns, texts, table.steps)
+    return ModelReview(
+        name, hardest_first((renamed, *others)), table.columns, texts, table.steps
+    )
 
 
 def _begins_anew(before: Select, after: Model) -> str:
-    """What becomes of a renamed model, which begins without a checkpoint, and of the table that it had."""
+    """What becomes of a renamed model, which begins without a checkpoint, and of the
+    table that it had."""
     if after.config.reads == "streams":
-        filled = f"It begins anew: {after.table} is filled from the start of the streams"
-        return f"{filled}, and {before.model.table} stays as it is, with its checkpoint."
+        filled = (
+            f"It begins anew: {after.table} is filled from the start of the streams"
+        )
+        return (
+            f"{filled}, and {before.model.table} stays as it is, with its checkpoint."
+        )
     made = f"It begins anew: {after.table} is made of the tables that it reads"
     return f"{made}, and {before.model.table} stays as it is."
 
@@ -102,7 +125,9 @@ def _is_same(old: Version, new: Version, former: str, name: str) -> bool:
         return False
     if before.model.table == after.model.table:
         return True
-    return _options(before.model) == _options(after.model) and not find_differences(before.query.sql, after.query.sql)
+    return _options(before.model) == _options(after.model) and not find_differences(
+        before.query.sql, after.query.sql
+    )
 
 
 def _options(model: Model) -> object:

@@ -1,4 +1,5 @@
-"""What `state:` means in a selection: which models, streams and seeds are new, what of the others is modified."""
+"""What `state:` means in a selection: which models, streams and seeds are new, what of
+the others is modified."""
 
 from __future__ import annotations
 
@@ -16,8 +17,11 @@ from lakesql.review.version import Version
 from lakesql.select.differences import find_differences
 
 
-def find_states(old: Version | None, new: Version, review: Review) -> Mapping[str, frozenset[str]]:
-    """The words after `state:` that hold for each node, by its id, as the comparison has judged them.
+def find_states(
+    old: Version | None, new: Version, review: Review
+) -> Mapping[str, frozenset[str]]:
+    """The words after `state:` that hold for each node, by its id, as the comparison
+    has judged them.
 
     A description alone modifies nothing: no table and no row of it is another one.
     """
@@ -30,7 +34,9 @@ def find_states(old: Version | None, new: Version, review: Review) -> Mapping[st
         if former is None:
             found[node_id("stream", name)] = frozenset({"new"})
         elif replace(former, place=Place("")) != replace(stream, place=Place("")):
-            found[node_id("stream", name)] = frozenset({"modified", "modified.contract"})
+            found[node_id("stream", name)] = frozenset(
+                {"modified", "modified.contract"}
+            )
     for name, seed in new.manifest.seeds.items():
         before = old.manifest.seeds.get(name) if old is not None else None
         if before is None:
@@ -45,7 +51,11 @@ def _of_model(old: Version | None, new: Version, model: ModelReview) -> Iterator
     if old is None or model.name not in old.manifest.models:
         yield "new"
         return
-    reasons = [it for it in model.reasons if it.verdict != "none" and it.condition != "description-changed"]
+    reasons = [
+        it
+        for it in model.reasons
+        if it.verdict != "none" and it.condition != "description-changed"
+    ]
     if not reasons:
         return
     yield "modified"
@@ -53,22 +63,40 @@ def _of_model(old: Version | None, new: Version, model: ModelReview) -> Iterator
     if change is None:  # one of the two cannot be compiled
         yield "modified.body"
         return
-    has_other_select, is_edited = _has_other_select(change), change.before.model.source != change.model.source
+    has_other_select, is_edited = (
+        _has_other_select(change),
+        change.before.model.source != change.model.source,
+    )
     macros = [version.manifest.macros.by_name for version in (old, new)]
     former = {name: macro.text for name, macro in macros[0].items()}
-    if has_other_select and any(former.get(it) != macros[1][it].text for it in change.model.facts.macros):
+    if has_other_select and any(
+        former.get(it) != macros[1][it].text for it in change.model.facts.macros
+    ):
         yield "modified.macros"
     if has_other_select and is_edited:
         yield "modified.body"
-    models = [replace(it.model, config=replace(it.model.config, trigger=None)) for it in (change.before, change.after)]
+    models = [
+        replace(it.model, config=replace(it.model.config, trigger=None))
+        for it in (change.before, change.after)
+    ]
     configs = [resolved((model.config, model.trigger)) for model in models]
     if configs[0] != configs[1] or models[0].table != models[1].table:
         yield "modified.configs"
-    columns = [{it.name.lower(): it.type for it in table_columns(side)} for side in (change.before, change.after)]
-    if columns[0] != columns[1] or any(it.condition == "contract-changed" for it in reasons):
+    columns = [
+        {it.name.lower(): it.type for it in table_columns(side)}
+        for side in (change.before, change.after)
+    ]
+    if columns[0] != columns[1] or any(
+        it.condition == "contract-changed" for it in reasons
+    ):
         yield "modified.contract"
 
 
 def _has_other_select(change: ModelVersions) -> bool:
-    names = [{it.name.lower() for it in side.query.outputs or ()} for side in (change.before, change.after)]
-    return names[0] != names[1] or bool(find_differences(change.before.query.sql, change.after.query.sql))
+    names = [
+        {it.name.lower() for it in side.query.outputs or ()}
+        for side in (change.before, change.after)
+    ]
+    return names[0] != names[1] or bool(
+        find_differences(change.before.query.sql, change.after.query.sql)
+    )

@@ -1,4 +1,5 @@
-"""What a change does to a table as the old version has made it: the steps that `run` plans, and what it refuses."""
+"""What a change does to a table as the old version has made it: the steps that `run`
+plans, and what it refuses."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from lakesql.table.table_state import StateColumn, TableState
 
 @dataclass(frozen=True, slots=True)
 class TableChanges:
-    """What becomes of the table: why, how its columns differ, and the steps; none where `run` refuses."""
+    """What becomes of the table: why, how its columns differ, and the steps; none where
+    `run` refuses."""
 
     reasons: tuple[Reason, ...]
     columns: ColumnChanges
@@ -36,7 +38,10 @@ def find_table_changes(change: ModelVersions) -> TableChanges:
     columns = _column_changes(change, before, after)
     if not change.is_same_table:
         return TableChanges((), columns, _steps(change, None, after))
-    units = [*_column_units(change, before, after), *_shape_units(change, before, after)]
+    units = [
+        *_column_units(change, before, after),
+        *_shape_units(change, before, after),
+    ]
     reasons = [reason for unit in units for reason in _judge(change, before, unit)]
     reasons += _untyped(change, columns)
     if any(reason.verdict == "refused" for reason in reasons):
@@ -45,16 +50,23 @@ def find_table_changes(change: ModelVersions) -> TableChanges:
         steps = _steps(change, before, after)
     except RunError as error:
         place = change.model.place
-        found = (Reason("refused", it.condition, it.what, it.place or place, it.fix) for it in error.problems)
+        found = (
+            Reason("refused", it.condition, it.what, it.place or place, it.fix)
+            for it in error.problems
+        )
         return TableChanges((*reasons, *found), columns, ())
     return TableChanges(tuple(reasons), columns, steps)
 
 
 def table_columns(select: Select) -> tuple[TableColumn, ...]:
-    """The columns of the table; where `*` stands for those of another table, as far as they are known."""
+    """The columns of the table; where `*` stands for those of another table, as far as
+    they are known."""
     if select.query.outputs is not None or select.query.offered is None:
         return compiled_columns(select)
-    return tuple(TableColumn(it.name or "", it.type.text if it.type else None) for it in select.query.offered)
+    return tuple(
+        TableColumn(it.name or "", it.type.text if it.type else None)
+        for it in select.query.offered
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +90,8 @@ class _RetypedField:
 
 @dataclass(frozen=True, slots=True)
 class _Shaped:
-    """Other partitions, another order, or other properties: the option that says so, and its condition."""
+    """Other partitions, another order, or other properties: the option that says so,
+    and its condition."""
 
     condition: str
     option: str
@@ -90,14 +103,16 @@ _Unit = _Added | _Dropped | _RetypedField | _Shaped
 
 
 def table_specs(change: ModelVersions) -> tuple[TableSpec, TableSpec]:
-    """The specifications of both versions' tables. A type that only Spark's analyzer knows is taken from the other
-    version where that has it.
+    """The specifications of both versions' tables. A type that only Spark's analyzer
+    knows is taken from the other version where that has it.
 
-    Where the mode is another one, the new table is taken without the columns that its mode adds: the table is filled
-    again before they are needed.
+    Where the mode is another one, the new table is taken without the columns that its
+    mode adds: the table is filled again before they are needed.
     """
     specs = [_spec(select) for select in (change.before, change.after)]
-    types = [{column.name.lower(): column.type for column in spec.columns} for spec in specs]
+    types = [
+        {column.name.lower(): column.type for column in spec.columns} for spec in specs
+    ]
     before, after = (
         replace(spec, columns=tuple(_typed(column, others) for column in spec.columns))
         for spec, others in zip(specs, reversed(types), strict=True)
@@ -106,35 +121,56 @@ def table_specs(change: ModelVersions) -> tuple[TableSpec, TableSpec]:
     return before, replace(after, added={}, versions=None) if is_refilled else after
 
 
-def created_spec(select: Select, types: Mapping[str, str | None] = MappingProxyType({})) -> TableSpec:
-    """The table of a model, as far as its types are known: else those of `types`, by the names in small letters."""
+def created_spec(
+    select: Select, types: Mapping[str, str | None] = MappingProxyType({})
+) -> TableSpec:
+    """The table of a model, as far as its types are known: else those of `types`, by
+    the names in small letters."""
     spec = _spec(select)
-    return replace(spec, columns=tuple(_typed(column, types) for column in spec.columns))
+    return replace(
+        spec, columns=tuple(_typed(column, types) for column in spec.columns)
+    )
 
 
 def _spec(select: Select) -> TableSpec:
     model = select.model
-    return build_table_spec(model.table, table_columns(select), model.config, model.properties.description)
+    return build_table_spec(
+        model.table, table_columns(select), model.config, model.properties.description
+    )
 
 
 def _typed(column: TableColumn, others: Mapping[str, str | None]) -> TableColumn:
-    return replace(column, type=column.type or others.get(column.name.lower()) or UNKNOWN_TYPE)
+    return replace(
+        column, type=column.type or others.get(column.name.lower()) or UNKNOWN_TYPE
+    )
 
 
-def _column_changes(change: ModelVersions, before: TableSpec, after: TableSpec) -> ColumnChanges:
+def _column_changes(
+    change: ModelVersions, before: TableSpec, after: TableSpec
+) -> ColumnChanges:
     old = {column.name.lower(): column for column in before.columns}
     new = {column.name.lower(): column for column in after.columns}
     differences = find_differences(change.before.query.sql, change.after.query.sql)
     recomputed = {it.name for it in differences if it.kind == "column"}
     return ColumnChanges(
-        added=tuple(NamedColumn(it.name, _shown(it.type)) for key, it in new.items() if key not in old),
-        dropped=tuple(NamedColumn(it.name, _shown(it.type)) for key, it in old.items() if key not in new),
+        added=tuple(
+            NamedColumn(it.name, _shown(it.type))
+            for key, it in new.items()
+            if key not in old
+        ),
+        dropped=tuple(
+            NamedColumn(it.name, _shown(it.type))
+            for key, it in old.items()
+            if key not in new
+        ),
         retyped=tuple(
             RetypedColumn(it.name, _shown(old[key].type), _shown(it.type))
             for key, it in new.items()
             if key in old and _stored(old[key]) != _stored(it)
         ),
-        recomputed=tuple(it.name for key, it in new.items() if key in recomputed and key in old),
+        recomputed=tuple(
+            it.name for key, it in new.items() if key in recomputed and key in old
+        ),
     )
 
 
@@ -146,67 +182,102 @@ def _stored(column: TableColumn) -> str:
     return stored_type(column.type or "")
 
 
-def _column_units(change: ModelVersions, before: TableSpec, after: TableSpec) -> Iterator[_Unit]:
+def _column_units(
+    change: ModelVersions, before: TableSpec, after: TableSpec
+) -> Iterator[_Unit]:
     old = {column.name.lower(): column for column in before.columns}
     new = {column.name.lower(): column for column in after.columns}
     for key, column in new.items():
         if key not in old:
             grown = replace(before, columns=(*before.columns, column))
-            yield _Added(column, replace(grown, added=after.added, versions=after.versions))
+            yield _Added(
+                column, replace(grown, added=after.added, versions=after.versions)
+            )
         elif _stored(old[key]) != _stored(column):
             columns = tuple(column if it is old[key] else it for it in before.columns)
             yield _RetypedField(old[key], column, replace(before, columns=columns))
     for key, column in old.items():
         if key not in new:
-            yield _Dropped(column, replace(before, columns=tuple(it for it in before.columns if it is not column)))
+            yield _Dropped(
+                column,
+                replace(
+                    before,
+                    columns=tuple(it for it in before.columns if it is not column),
+                ),
+            )
 
 
-def _shape_units(change: ModelVersions, before: TableSpec, after: TableSpec) -> Iterator[_Shaped]:
+def _shape_units(
+    change: ModelVersions, before: TableSpec, after: TableSpec
+) -> Iterator[_Shaped]:
     if before.partition_by != after.partition_by:
-        yield _Shaped("partitions-changed", "partition_by", replace(before, partition_by=after.partition_by))
+        yield _Shaped(
+            "partitions-changed",
+            "partition_by",
+            replace(before, partition_by=after.partition_by),
+        )
     was, now = change.before.model.config, change.model.config
     by_mode = "mode" if change.before.writing.mode != change.after.writing.mode else ""
     if before.order_by != after.order_by:
         option = "order_by" if was.order_by != now.order_by else by_mode or "keys"
         yield _Shaped("order-changed", option, replace(before, order_by=after.order_by))
     if before.properties != after.properties:
-        option = "properties" if was.properties != now.properties else by_mode or "partition_by"
-        yield _Shaped("properties-changed", option, replace(before, properties=after.properties))
+        option = (
+            "properties"
+            if was.properties != now.properties
+            else by_mode or "partition_by"
+        )
+        yield _Shaped(
+            "properties-changed", option, replace(before, properties=after.properties)
+        )
 
 
 def _judge(change: ModelVersions, before: TableSpec, unit: _Unit) -> Iterator[Reason]:
-    """The reasons for one difference of the table, as `run` would treat it if there were no other."""
+    """The reasons for one difference of the table, as `run` would treat it if there
+    were no other."""
     place = _place_of(change, unit)
     try:
         steps = plan_table(
             change.model.name,
             unit.spec,
             change.model.config.on_schema_change,
-            replace(former_table(change, before), ledger_models=frozenset({change.model.name})),  # `_steps` says whose
+            # `_steps` says whose
+            replace(
+                former_table(change, before),
+                ledger_models=frozenset({change.model.name}),
+            ),
             frozenset({before.name.namespace}),
             change.after.compared if isinstance(unit, _Added) else {},
         )
     except RunError as error:
         for problem in error.problems:
-            yield Reason("refused", problem.condition, problem.what, problem.place or place, _fix(change, problem.fix))
+            yield Reason(
+                "refused",
+                problem.condition,
+                problem.what,
+                problem.place or place,
+                _fix(change, problem.fix),
+            )
         return
     yield _reason(change, unit, steps, place)
 
 
 def _untyped(change: ModelVersions, columns: ColumnChanges) -> Iterator[Reason]:
-    """Reasons for columns with another expression whose type only Spark's analyzer knows."""
+    """Reasons for columns with another expression whose type only Spark's analyzer
+    knows."""
     known = {column.name.lower(): column.type for column in table_columns(change.after)}
     for name in columns.recomputed:
         if known.get(name.lower()) is None:
-            what = (
-                f"Which type column '{name}' has now is known to Spark's analyzer alone, and is taken to be the same."
-            )
+            what = f"Which type column '{name}' has now is known to Spark's analyzer alone, and is taken to be the same."
             do = "If it is a wider one, the run widens the column; if it is another one, the run refuses (type-change)."
-            yield Reason("next-batch", "column-untyped", what, column_place(change, name), do)
+            yield Reason(
+                "next-batch", "column-untyped", what, column_place(change, name), do
+            )
 
 
 def _fill(change: ModelVersions) -> str:
-    """The advice on how rows of the table get the values of an added column; '' where they need none."""
+    """The advice on how rows of the table get the values of an added column; '' where
+    they need none."""
     stored = batches_of(change.after).stored_rows()
     if not stored.do:
         return ""
@@ -221,7 +292,9 @@ def _fix(change: ModelVersions, fix: str) -> str:
     return f"{fix} Or {again}." if fix else f"{again[0].upper()}{again[1:]}."
 
 
-def _reason(change: ModelVersions, unit: _Unit, steps: Sequence[Step], place: Place) -> Reason:
+def _reason(
+    change: ModelVersions, unit: _Unit, steps: Sequence[Step], place: Place
+) -> Reason:
     policy = change.model.config.on_schema_change
     said = "; ".join(step.text for step in steps)
     match unit:
@@ -244,11 +317,18 @@ def _reason(change: ModelVersions, unit: _Unit, steps: Sequence[Step], place: Pl
             if not steps:
                 what = f"Column '{column.name}' is {column.type} now; the table's {old.type} holds it, and stays."
                 return Reason("next-batch", "column-widened", what, place)
-            what = f"Column '{column.name}' is widened from {old.type} to {column.type}."
+            what = (
+                f"Column '{column.name}' is widened from {old.type} to {column.type}."
+            )
             return Reason("alter", "column-widened", what, place)
         case _Shaped(condition=condition):
             if not steps:
-                return Reason("none", condition, f"{unit.option}: the table stays as it is.", place)
+                return Reason(
+                    "none",
+                    condition,
+                    f"{unit.option}: the table stays as it is.",
+                    place,
+                )
             return Reason("alter", condition, f"{said[0].upper()}{said[1:]}.", place)
         case _:
             assert_never(unit)
@@ -256,7 +336,11 @@ def _reason(change: ModelVersions, unit: _Unit, steps: Sequence[Step], place: Pl
 
 def _place_of(change: ModelVersions, unit: _Unit) -> Place:
     match unit:
-        case _Added(column=column) | _Dropped(column=column) | _RetypedField(after=column):
+        case (
+            _Added(column=column)
+            | _Dropped(column=column)
+            | _RetypedField(after=column)
+        ):
             return column_place(change, column.name)
         case _Shaped(option=option):
             return changed_option_place(change, option)
@@ -265,10 +349,13 @@ def _place_of(change: ModelVersions, unit: _Unit) -> Place:
 
 
 def former_table(change: ModelVersions, spec: TableSpec) -> TableState:
-    """The state of a table that `run` has created by this specification, with rows in it."""
+    """The state of a table that `run` has created by this specification, with rows in
+    it."""
     return TableState(
         name=spec.name,
-        columns=tuple(StateColumn(column.name, _stored(column)) for column in spec.columns),
+        columns=tuple(
+            StateColumn(column.name, _stored(column)) for column in spec.columns
+        ),
         partition_by=spec.partition_by,
         order_by=spec.order_by,
         properties=spec.properties,
@@ -276,23 +363,38 @@ def former_table(change: ModelVersions, spec: TableSpec) -> TableState:
     )
 
 
-def _steps(change: ModelVersions, before: TableSpec | None, after: TableSpec) -> tuple[Step, ...]:
-    """What `run` does to the table and to the one beside it in which deleted keys are remembered."""
+def _steps(
+    change: ModelVersions, before: TableSpec | None, after: TableSpec
+) -> tuple[Step, ...]:
+    """What `run` does to the table and to the one beside it in which deleted keys are
+    remembered."""
     model = change.model
     policy: SchemaChange = model.config.on_schema_change
     namespaces = frozenset({change.before.model.table.namespace})
     state = former_table(change, before) if before is not None else None
-    steps = plan_table(model.name, after, policy, state, namespaces, change.after.compared)
+    steps = plan_table(
+        model.name, after, policy, state, namespaces, change.after.compared
+    )
     was, now = (
-        memory_spec(select, "tombstones", _selected(select, spec)) if "tombstones" in select.writing.memories else None
+        memory_spec(select, "tombstones", _selected(select, spec))
+        if "tombstones" in select.writing.memories
+        else None
         for select, spec in ((change.before, before or after), (change.after, after))
     )
     if now is None:
         return steps
     there = None
     if was is not None and before is not None:
-        there = replace(former_table(change, was), ledger_models=frozenset())  # no ledger stands in it
-    beside = plan_table(model.name, now, "sync_all_columns", there, namespaces | {after.name.namespace}, {})
+        # no ledger stands in it
+        there = replace(former_table(change, was), ledger_models=frozenset())
+    beside = plan_table(
+        model.name,
+        now,
+        "sync_all_columns",
+        there,
+        namespaces | {after.name.namespace},
+        {},
+    )
     return (*steps, *beside)
 
 

@@ -1,5 +1,6 @@
-"""What a review has of real tables, checkpoints and topics: whether they are there, whether a run can go on with them,
-what it does to the tables, and by what their rows are told apart."""
+"""What a review has of real tables, checkpoints and topics: whether they are there,
+whether a run can go on with them, what it does to the tables, and by what their rows
+are told apart."""
 
 from __future__ import annotations
 
@@ -15,13 +16,26 @@ from lakesql.plan.table_status import Unknown
 from lakesql.progress.advice import say_entry
 from lakesql.progress.decide import check_identity, compare_progress
 from lakesql.progress.position import count_between
-from lakesql.progress.state import Checkpoint, Decision, Fresh, ProgressState, StartFrom, newest_batch
+from lakesql.progress.state import (
+    Checkpoint,
+    Decision,
+    Fresh,
+    ProgressState,
+    StartFrom,
+    newest_batch,
+)
 from lakesql.progress.topics import check_topics, next_positions
 from lakesql.review.continuation import is_refusal, sources_of, verdict_of
 from lakesql.review.rebuilds import follow_rebuilds
 from lakesql.review.refresh_changes import has_refreshes
 from lakesql.review.table_changes import created_spec
-from lakesql.review.verdicts import ModelReview, Reason, Review, hardest_first, models_in_order
+from lakesql.review.verdicts import (
+    ModelReview,
+    Reason,
+    Review,
+    hardest_first,
+    models_in_order,
+)
 from lakesql.review.version import Version
 from lakesql.source.kinds import SOURCES
 from lakesql.source.stream_state import FoundTopics
@@ -30,15 +44,16 @@ from lakesql.table.metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A checkpoint that cannot be read, with the cause; '' where a run is writing it at the moment, which so has
-    continued it."""
+    """A checkpoint that cannot be read, with the cause; '' where a run is writing it at
+    the moment, which so has continued it."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class LiveModel:
-    """What is there of a model: its table, and the checkpoint in `folder`. None where there is none."""
+    """What is there of a model: its table, and the checkpoint in `folder`. None where
+    there is none."""
 
     table: TableMetadata | Unknown | None
     checkpoint: Checkpoint | Unread | None
@@ -52,9 +67,11 @@ def add_live(
     live: Mapping[str, LiveModel],
     topics: Mapping[str, FoundTopics] | None = None,
 ) -> Review:
-    """The review with what is there now of the models in `live`, and of the topics, by the streams' names, in `topics`.
+    """The review with what is there now of the models in `live`, and of the topics, by
+    the streams' names, in `topics`.
 
-    Where a table has no row, nothing is said of how its rows are told apart: it follows its model.
+    Where a table has no row, nothing is said of how its rows are told apart: it follows
+    its model.
     """
     known = topics or {}
     judged = {
@@ -63,12 +80,20 @@ def add_live(
     }
     if old is not None:
         judged = follow_rebuilds(new, judged)
-    models, upstream = ([judged[it.name] for it in each] for each in (review.models, review.upstream))
-    return replace(review, models=models_in_order(models), upstream=models_in_order(upstream))
+    models, upstream = (
+        [judged[it.name] for it in each] for each in (review.models, review.upstream)
+    )
+    return replace(
+        review, models=models_in_order(models), upstream=models_in_order(upstream)
+    )
 
 
 def _judge(
-    model: ModelReview, old: Version | None, new: Version, found: LiveModel, topics: Mapping[str, FoundTopics]
+    model: ModelReview,
+    old: Version | None,
+    new: Version,
+    found: LiveModel,
+    topics: Mapping[str, FoundTopics],
 ) -> ModelReview:
     after = new.select(model.name)
     if not isinstance(after, Select) or not after.model.config.is_stored:
@@ -76,7 +101,10 @@ def _judge(
     table = found.table
     if isinstance(table, Unknown):
         place = after.model.place
-        unread = [Reason("breaks", it.condition, it.what, it.place or place, it.fix) for it in table.problems]
+        unread = [
+            Reason("breaks", it.condition, it.what, it.place or place, it.fix)
+            for it in table.problems
+        ]
         return _with(model, model.reasons, unread)
     if has_refreshes(after):
         return _judge_refreshed(model, after, found, table)
@@ -85,41 +113,64 @@ def _judge(
     if table is None:
         return _with(model, kept, [*progress, *_absent(model, after, found)])
     now = progress
-    is_refused = any(it.verdict in ("rebuild", "breaks") and is_refusal(it) for it in (*kept, *now))
+    is_refused = any(
+        it.verdict in ("rebuild", "breaks") and is_refusal(it) for it in (*kept, *now)
+    )
     try:
         steps = () if is_refused else _plan(after, table)
     except RunError as error:
         steps, place = (), after.model.place
-        now += [Reason("refused", it.condition, it.what, it.place or place, it.fix) for it in error.problems]
-    before = old.select(model.name) if old is not None and model.name in old.manifest.models else ()
+        now += [
+            Reason("refused", it.condition, it.what, it.place or place, it.fix)
+            for it in error.problems
+        ]
+    before = (
+        old.select(model.name)
+        if old is not None and model.name in old.manifest.models
+        else ()
+    )
     if isinstance(before, Select) and before.model.table == after.model.table:
         now += _drift(before, table)
     return replace(_with(model, kept, now), steps=steps)
 
 
-def _judge_refreshed(model: ModelReview, after: Select, found: LiveModel, table: TableMetadata | None) -> ModelReview:
-    """The review of a model over tables. Of a table whose rows are exchanged nothing is lost, however it is."""
+def _judge_refreshed(
+    model: ModelReview, after: Select, found: LiveModel, table: TableMetadata | None
+) -> ModelReview:
+    """The review of a model over tables. Of a table whose rows are exchanged nothing is
+    lost, however it is."""
     if table is None:
         return _with(model, model.reasons, _absent(model, after, found))
-    if after.model.config.is_exchanged or any(it.verdict == "breaks" for it in model.reasons):
+    if after.model.config.is_exchanged or any(
+        it.verdict == "breaks" for it in model.reasons
+    ):
         return model
     try:
         return replace(model, steps=_plan(after, table))
     except RunError as error:
         place = after.model.place
-        now = (Reason("refused", it.condition, it.what, it.place or place, it.fix) for it in error.problems)
+        now = (
+            Reason("refused", it.condition, it.what, it.place or place, it.fix)
+            for it in error.problems
+        )
         return replace(_with(model, model.reasons, now), steps=())
 
 
-def _with(model: ModelReview, kept: Sequence[Reason], now: Iterable[Reason]) -> ModelReview:
-    """The review with the reasons `kept` of it and those in `now` that have other conditions."""
+def _with(
+    model: ModelReview, kept: Sequence[Reason], now: Iterable[Reason]
+) -> ModelReview:
+    """The review with the reasons `kept` of it and those in `now` that have other
+    conditions."""
     told = {it.condition for it in kept}
     reasons = (*kept, *(it for it in now if it.condition not in told))
     return replace(model, reasons=hardest_first(reasons))
 
 
-def _still_counts(reason: Reason, table: TableMetadata | None, decision: Decision | None) -> bool:
-    """Whether a reason, which was found by supposing a table with rows and its checkpoint, holds for the real ones."""
+def _still_counts(
+    reason: Reason, table: TableMetadata | None, decision: Decision | None
+) -> bool:
+    """Whether a reason, which was found by supposing a table with rows and its
+    checkpoint, holds for the real ones."""
     if reason.verdict == "rebuild":
         return table is not None and table.has_rows
     if reason.condition == "table-recreated" and decision is not None:
@@ -134,15 +185,23 @@ def _absent(model: ModelReview, after: Select, found: LiveModel) -> Iterator[Rea
     what = f"There is no table {after.model.table}: the run makes it."
     do = "If a checkpoint of the model is left, the run says what to do with it."
     is_unread = isinstance(found.checkpoint, Unread)
-    yield Reason("added", "table-absent", what, after.model.place, do if is_unread else "")
+    yield Reason(
+        "added", "table-absent", what, after.model.place, do if is_unread else ""
+    )
 
 
 def _plan(select: Select, table: TableMetadata) -> tuple[Step, ...]:
-    """What a run of the model does to the table, types that Spark alone knows taken to be those of the table."""
+    """What a run of the model does to the table, types that Spark alone knows taken to
+    be those of the table."""
     config, state = select.model.config, table.state(select.model.table)
     namespaces = frozenset({state.name.namespace})
     return plan_table(
-        select.model.name, _typed(select, table), config.on_schema_change, state, namespaces, select.compared
+        select.model.name,
+        _typed(select, table),
+        config.on_schema_change,
+        state,
+        namespaces,
+        select.compared,
     )
 
 
@@ -152,9 +211,14 @@ def _typed(select: Select, table: TableMetadata) -> TableSpec:
 
 
 def _progress(
-    after: Select, new: Version, found: LiveModel, table: TableMetadata | None, topics: Mapping[str, FoundTopics]
+    after: Select,
+    new: Version,
+    found: LiveModel,
+    table: TableMetadata | None,
+    topics: Mapping[str, FoundTopics],
 ) -> tuple[list[Reason], Decision | None]:
-    """What the engine says of what is there, and where it would continue; None where that is not known."""
+    """What the engine says of what is there, and where it would continue; None where
+    that is not known."""
     model, checkpoint = after.model, found.checkpoint
     state = ProgressState(
         model=model.name,
@@ -162,7 +226,10 @@ def _progress(
         table=str(model.table),
         table_id=table.id if table is not None else "",
         folder=found.folder,
-        sources=tuple(topics[it.name].source if it.name in topics else it for it in sources_of(new, after)),
+        sources=tuple(
+            topics[it.name].source if it.name in topics else it
+            for it in sources_of(new, after)
+        ),
         shape=after.query.state,
         checkpoint=checkpoint if isinstance(checkpoint, Checkpoint) else None,
         entry=table.newest_entry(model.name) if table is not None else None,
@@ -174,7 +241,13 @@ def _progress(
         written=table.newest_entry(None) if table is not None else None,
     )
     missing = [
-        Reason("breaks", problem.condition, problem.what, problem.place or model.place, problem.fix)
+        Reason(
+            "breaks",
+            problem.condition,
+            problem.what,
+            problem.place or model.place,
+            problem.fix,
+        )
         for source in state.sources
         if source.name in topics
         for problem in topics[source.name].problems
@@ -192,17 +265,27 @@ def _progress(
         return [*missing, *_refusals(after, error)], None
     reasons = [*missing, *_topics(after, state, decision)]
     if isinstance(decision, StartFrom):
-        reasons.append(Reason("next-batch", "checkpoint-absent", f"{decision.because}.", model.place))
+        reasons.append(
+            Reason(
+                "next-batch", "checkpoint-absent", f"{decision.because}.", model.place
+            )
+        )
     return reasons, decision
 
 
 def _refusals(after: Select, error: RunError) -> list[Reason]:
     place = after.model.place
-    return [Reason(verdict_of(it.condition, after), it.condition, it.what, place, it.fix) for it in error.problems]
+    return [
+        Reason(verdict_of(it.condition, after), it.condition, it.what, place, it.fix)
+        for it in error.problems
+    ]
 
 
-def _topics(after: Select, state: ProgressState, decision: Decision) -> Iterator[Reason]:
-    """Whether topics still hold what is to be read next, what they have that was not read before, and how much is left.
+def _topics(
+    after: Select, state: ProgressState, decision: Decision
+) -> Iterator[Reason]:
+    """Whether topics still hold what is to be read next, what they have that was not
+    read before, and how much is left.
 
     By the same comparison as in a run.
     """
@@ -219,7 +302,13 @@ def _topics(after: Select, state: ProgressState, decision: Decision) -> Iterator
             continue
         if topics := sorted(source.ends.keys() - offsets.keys()):
             what = f"Stream '{source.name}' has topics that were not read yet: {', '.join(topics)}."
-            yield Reason("next-batch", "topic-added", what, place, "They are read from their beginning.")
+            yield Reason(
+                "next-batch",
+                "topic-added",
+                what,
+                place,
+                "They are read from their beginning.",
+            )
         partitions = [
             f"{topic}-{number}"
             for topic, ends in sorted(source.ends.items())
@@ -228,32 +317,49 @@ def _topics(after: Select, state: ProgressState, decision: Decision) -> Iterator
         ]
         if partitions:
             what = f"Stream '{source.name}' has partitions that were not read yet: {', '.join(partitions)}."
-            yield Reason("next-batch", "partition-added", what, place, "They are read from their beginning.")
+            yield Reason(
+                "next-batch",
+                "partition-added",
+                what,
+                place,
+                "They are read from their beginning.",
+            )
         behind = count_between({source.name: offsets}, {source.name: source.end})
         if behind:
             what = f"The model is {behind:,} {'offset' if behind == 1 else 'offsets'} behind stream '{source.name}'."
             yield Reason("none", "topic-backlog", what, place)
 
 
-def _unread(after: Select, folder: str, checkpoint: Unread, table: TableMetadata | None) -> Iterator[Reason]:
-    """The reasons for a checkpoint that could not be compared: that it was not, and a rollback that the table's history
-    shows by itself."""
+def _unread(
+    after: Select, folder: str, checkpoint: Unread, table: TableMetadata | None
+) -> Iterator[Reason]:
+    """The reasons for a checkpoint that could not be compared: that it was not, and a
+    rollback that the table's history shows by itself."""
     if not checkpoint.why:
         return
     model = after.model
     entry = table.newest_entry(model.name) if table is not None else None
     left = table.entry_rolled_back(model.name) if table is not None else None
     what = f"The checkpoint at {folder} has not been compared with the table: {checkpoint.why}."
-    yield Reason("none", "checkpoint-unread", what, model.place, "The run compares them before it reads anything.")
-    if left is not None and (entry is None or (entry.checkpoint == left.checkpoint and entry.batch < left.batch)):
+    yield Reason(
+        "none",
+        "checkpoint-unread",
+        what,
+        model.place,
+        "The run compares them before it reads anything.",
+    )
+    if left is not None and (
+        entry is None
+        or (entry.checkpoint == left.checkpoint and entry.batch < left.batch)
+    ):
         what = f"Table {model.table} stands at {say_entry(entry)}, and has stood at {say_entry(left)}."
         do = f"Somebody has rolled it back. To write again what is missing: lakesql rewind {model.name}"
         yield Reason("breaks", "table-rolled-back", what, model.place, do)
 
 
 def _drift(before: Select, table: TableMetadata) -> Iterator[Reason]:
-    """The reason for a table that differs from the one which the former version creates: it was altered by hand, or
-    that version has not run."""
+    """The reason for a table that differs from the one which the former version
+    creates: it was altered by hand, or that version has not run."""
     try:
         found = "; ".join(step.text for step in _plan(before, table))
     except RunError as error:

@@ -76,7 +76,8 @@ CAUSES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a model has a verdict. `condition` is an error's, or one of `CAUSES`; `do` is '' where nothing is to do."""
+    """Why a model has a verdict. `condition` is an error's, or one of `CAUSES`; `do` is
+    '' where nothing is to do."""
 
     verdict: Verdict
     condition: str
@@ -104,7 +105,8 @@ class RetypedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnChanges:
-    """How the columns of a model's SELECT differ. `recomputed` are those that are worked out in another way."""
+    """How the columns of a model's SELECT differ. `recomputed` are those that are
+    worked out in another way."""
 
     added: tuple[NamedColumn, ...] = ()
     dropped: tuple[NamedColumn, ...] = ()
@@ -115,12 +117,17 @@ class ColumnChanges:
     def names(self) -> tuple[str, ...]:
         """All of them by name."""
         columns = [column.name for column in (*self.added, *self.dropped)]
-        return tuple(dict.fromkeys((*columns, *(column.name for column in self.retyped), *self.recomputed)))
+        return tuple(
+            dict.fromkeys(
+                (*columns, *(column.name for column in self.retyped), *self.recomputed)
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnReader:
-    """A model that reads changed columns, and through which model it does; itself where it reads the table."""
+    """A model that reads changed columns, and through which model it does; itself where
+    it reads the table."""
 
     name: str
     columns: tuple[str, ...]
@@ -129,7 +136,8 @@ class ColumnReader:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """The compiled texts of a model; None where it is not there, or cannot be compiled, or nothing differs."""
+    """The compiled texts of a model; None where it is not there, or cannot be compiled,
+    or nothing differs."""
 
     before: str | None = None
     after: str | None = None
@@ -150,9 +158,10 @@ class DayCounts:
 class ForecastDay:
     """A day of a new table, by what is assumed of its rows.
 
-    `freshness_ms` is how old the newest row is at most. `is_behind`: more rows come between two batches than one may
-    read. `unmaintained` is the table at the day's end, `maintained` the most that it has at any moment of it; None
-    where nobody maintains it.
+    `freshness_ms` is how old the newest row is at most. `is_behind`: more rows come
+    between two batches than one may read. `unmaintained` is the table at the day's end,
+    `maintained` the most that it has at any moment of it; None where nobody maintains
+    it.
     """
 
     freshness_ms: int
@@ -171,8 +180,9 @@ class DayChange:
 
 @dataclass(frozen=True, slots=True)
 class ModelReview:
-    """What a change does to one model. `steps` are what `lakesql run` does to a table as the old version made it;
-    none where it refuses. `day` is None where a day is as before, or one of the versions does not run."""
+    """What a change does to one model. `steps` are what `lakesql run` does to a table
+    as the old version made it; none where it refuses. `day` is None where a day is as
+    before, or one of the versions does not run."""
 
     name: str
     reasons: tuple[Reason, ...] = ()
@@ -190,10 +200,11 @@ class ModelReview:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What a change does to a project's models, the hardest first. `against` says what it is compared with.
+    """What a change does to a project's models, the hardest first. `against` says what
+    it is compared with.
 
-    `upstream` are those that were not asked for, and whose tables the others stream: what becomes of those depends
-    on it.
+    `upstream` are those that were not asked for, and whose tables the others stream:
+    what becomes of those depends on it.
     """
 
     against: str
@@ -213,7 +224,9 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 def hardest_first(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
     """The reasons, each once, the hardest first."""
-    return tuple(sorted(dict.fromkeys(reasons), key=lambda it: -VERDICTS.index(it.verdict)))
+    return tuple(
+        sorted(dict.fromkeys(reasons), key=lambda it: -VERDICTS.index(it.verdict))
+    )
 
 
 def models_in_order(models: Iterable[ModelReview]) -> tuple[ModelReview, ...]:

@@ -20,11 +20,13 @@ LoadFiles = Callable[[ProjectFiles], Manifest]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A project as its files say. `problems` are those of the models that cannot be read, by their names.
+    """A project as its files say. `problems` are those of the models that cannot be
+    read, by their names.
 
-    Such a model stands in the manifest as one that reads nothing, so that the others can be read. `target` is the
-    target's entry in profiles.yml, for its places; None where it is not known. `schemas` are the texts of the files of
-    Avro schemas, by their paths.
+    Such a model stands in the manifest as one that reads nothing, so that the others
+    can be read. `target` is the target's entry in profiles.yml, for its places; None
+    where it is not known. `schemas` are the texts of the files of Avro schemas, by
+    their paths.
     """
 
     files: ProjectFiles
@@ -49,7 +51,12 @@ class Version:
 
     def text(self, path: str) -> str:
         """The text of a file of the project; '' where there is none."""
-        files = (*self.files.models, *self.files.streams, *self.files.macros, *self.files.properties)
+        files = (
+            *self.files.models,
+            *self.files.streams,
+            *self.files.macros,
+            *self.files.properties,
+        )
         return next((file.text for file in files if file.path == path), "")
 
     def compiled(self) -> CompiledFiles:
@@ -64,14 +71,24 @@ class Version:
         return self.texts[name]
 
     def _explain(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-        """The problems, where one stands in a model that cannot be read that one's own instead."""
-        by_path = {self.manifest.models[name].path: found for name, found in self.problems.items()}
-        explained = (by_path.get(problem.place.path if problem.place else "", (problem,)) for problem in problems)
+        """The problems, where one stands in a model that cannot be read that one's own
+        instead."""
+        by_path = {
+            self.manifest.models[name].path: found
+            for name, found in self.problems.items()
+        }
+        explained = (
+            by_path.get(problem.place.path if problem.place else "", (problem,))
+            for problem in problems
+        )
         return tuple(dict.fromkeys(problem for found in explained for problem in found))
 
 
-def read_version(files: ProjectFiles, load: LoadFiles, target: Node | None = None) -> Version:
-    """The version that `files` hold. A model that is wrong by itself keeps no other one from being read.
+def read_version(
+    files: ProjectFiles, load: LoadFiles, target: Node | None = None
+) -> Version:
+    """The version that `files` hold. A model that is wrong by itself keeps no other one
+    from being read.
 
     Raises `ProjectError` where something else than models is wrong.
     """
@@ -83,7 +100,9 @@ def read_version(files: ProjectFiles, load: LoadFiles, target: Node | None = Non
         except ProjectError as error:
             wrong = _by_model(files, error.problems)
             again = wrong.keys() & problems.keys()
-            problems |= {name: found for name, found in wrong.items() if name not in problems}
+            problems |= {
+                name: found for name, found in wrong.items() if name not in problems
+            }
             models = [
                 file if model_name(file) not in wrong else SourceFile(file.path, _STUB)
                 for file in files.models
@@ -96,8 +115,11 @@ _STUB = "{{ config(mode='append') }}\nSELECT 1 AS unread"
 """What stands in the place of a model that cannot be read."""
 
 
-def _by_model(files: ProjectFiles, problems: tuple[Problem, ...]) -> dict[str, tuple[Problem, ...]]:
-    """The problems by the models in whose files they stand. Raises them all where some stand elsewhere."""
+def _by_model(
+    files: ProjectFiles, problems: tuple[Problem, ...]
+) -> dict[str, tuple[Problem, ...]]:
+    """The problems by the models in whose files they stand. Raises them all where some
+    stand elsewhere."""
     names = {file.path: model_name(file) for file in files.models}
     found: dict[str, tuple[Problem, ...]] = {}
     for problem in problems:

@@ -1,1 +1,2 @@
-"""What runs jobs: the commands that do, their supervisor and the jobs; and, in rooms, what a command needs for it."""
+"""What runs jobs: the commands that do, their supervisor and the jobs; and, in rooms,
+what a command needs for it."""

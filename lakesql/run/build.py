@@ -1,4 +1,5 @@
-"""`lakesql build`: the tests of models, run as their batches are done, before the models that read them."""
+"""`lakesql build`: the tests of models, run as their batches are done, before the
+models that read them."""
 
 from __future__ import annotations
 
@@ -33,10 +34,11 @@ NOT_REACHED = "the model did not get as far as its tests"
 class Build:
     """Which tests belong to which model of a build, and how they have ended so far.
 
-    `units` are the results of the unit tests of a model, which is run only where they pass. A data test belongs to the
-    last of the models that it tests, and `order` sees that this one is the last. `loose` are tests of no model that is
-    built, and `seeds` has those of seeds alone. `ran` are the models whose batches have ended well, whatever their
-    tests say. `unit_results` are those of models that were reached.
+    `units` are the results of the unit tests of a model, which is run only where they
+    pass. A data test belongs to the last of the models that it tests, and `order` sees
+    that this one is the last. `loose` are tests of no model that is built, and `seeds`
+    has those of seeds alone. `ran` are the models whose batches have ended well,
+    whatever their tests say. `unit_results` are those of models that were reached.
     """
 
     manifest: Manifest
@@ -52,16 +54,24 @@ class Build:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def all_results(self) -> list[TestResult]:
-        """The results of all data tests of models that are built; tests that were not reached are skipped ones."""
+        """The results of all data tests of models that are built; tests that were not
+        reached are skipped ones."""
         tests = [test for name in self.owned for test in self.owned[name]]
-        reached = [self.results.get(it.name) or TestResult(it, "skipped", message=NOT_REACHED) for it in tests]
+        reached = [
+            self.results.get(it.name) or TestResult(it, "skipped", message=NOT_REACHED)
+            for it in tests
+        ]
         return [*self.seeds.all_results(), *reached]
 
 
 def _check_groups(manifest: Manifest, names: Sequence[str]) -> None:
-    """Raise `RunError` (`group-build`) for groups whose tables change together: tests between two models would hold up
-    the others."""
-    groups = {group.name: group for name in names if (group := consistent_group(manifest, name)) is not None}
+    """Raise `RunError` (`group-build`) for groups whose tables change together: tests
+    between two models would hold up the others."""
+    groups = {
+        group.name: group
+        for name in names
+        if (group := consistent_group(manifest, name)) is not None
+    }
     problems = [
         Problem(
             "group-build",
@@ -85,32 +95,43 @@ def plan_build(
     seeds: Sequence[str] = (),
     is_full_refresh: bool = False,
 ) -> Build:
-    """Put the tests into the order of the models `names`, and those of `seeds` before them.
+    """Put the tests into the order of the models `names`, and those of `seeds` before
+    them.
 
-    Whatever reads one of the models of a test waits for it, but where the test itself waits for that reader. `units`
-    are the results of the models' unit tests, which have run.
+    Whatever reads one of the models of a test waits for it, but where the test itself
+    waits for that reader. `units` are the results of the models' unit tests, which have
+    run.
     """
     _check_groups(manifest, names)
     graph = manifest.graph
     ids = graph.predecessors_within(node_id("model", name) for name in names)
-    waits = {name: {read.split(".", 1)[1] for read in ids[node_id("model", name)]} for name in names}
+    waits = {
+        name: {read.split(".", 1)[1] for read in ids[node_id("model", name)]}
+        for name in names
+    }
     read = {name: frozenset(others) for name, others in waits.items()}
     after: dict[str, frozenset[str]] = {}
     owned: dict[str, list[DataTest]] = {name: [] for name in names}
     loose: list[DataTest] = []
-    of_seeds = [test for test in tests if test.seeds and test.seeds.issuperset(test.depends_on)]
+    of_seeds = [
+        test for test in tests if test.seeds and test.seeds.issuperset(test.depends_on)
+    ]
     first = SeedsFirst(manifest, tuple(seeds), tuple(of_seeds), engine, is_full_refresh)
     for test in (test for test in tests if test not in of_seeds):
         tested = [name for name in test.depends_on if name in waits]
         if not tested:
             loose.append(test)
             continue
-        order = [*TopologicalSorter(waits).static_order()] if len(tested) > 1 else tested
+        order = (
+            [*TopologicalSorter(waits).static_order()] if len(tested) > 1 else tested
+        )
         owner = max(tested, key=order.index)
         owned[owner].append(test)
         if len(tested) == 1:
             continue
-        after[owner] = after.get(owner, frozenset()) | ({*tested} - {owner} - read[owner])
+        after[owner] = after.get(owner, frozenset()) | (
+            {*tested} - {owner} - read[owner]
+        )
         waits[owner] |= {*tested} - {owner}
         before = _all_before(owner, waits)
         for reader in graph.downstream(node_id("model", name) for name in tested):
@@ -120,10 +141,17 @@ def plan_build(
     return Build(
         manifest=manifest,
         engine=engine,
-        units={name: tuple(result for result in units if result.test.model == name) for name in names},
+        units={
+            name: tuple(result for result in units if result.test.model == name)
+            for name in names
+        },
         owned={name: tuple(found) for name, found in owned.items()},
         order=Order(
-            {name: frozenset(waits[name] - read[name] - after.get(name, frozenset())) for name in names}, after
+            {
+                name: frozenset(waits[name] - read[name] - after.get(name, frozenset()))
+                for name in names
+            },
+            after,
         ),
         loose=tuple(loose),
         seeds=first,
@@ -131,7 +159,8 @@ def plan_build(
 
 
 def jobs_with_tests(build: Build, inner: JobsBy | None) -> JobsBy:
-    """The jobs of a run with the tests of each model around them: a model whose tests fail has failed."""
+    """The jobs of a run with the tests of each model around them: a model whose tests
+    fail has failed."""
 
     def start(jobs: ModelJobs, begin: StartJob, model: str, emit: Emit) -> Job | None:
         if model in build.units and model not in build.unit_results:
@@ -139,9 +168,17 @@ def jobs_with_tests(build: Build, inner: JobsBy | None) -> JobsBy:
         job = begin(model, emit)
         if job is None or model not in build.owned:
             return job
-        return _TestedJob(job, ThreadWork(lambda _: _run_data_tests(build, jobs.context, model, emit), f"test {model}"))
+        return _TestedJob(
+            job,
+            ThreadWork(
+                lambda _: _run_data_tests(build, jobs.context, model, emit),
+                f"test {model}",
+            ),
+        )
 
-    return lambda jobs: partial(start, jobs, jobs.start_model if inner is None else inner(jobs))
+    return lambda jobs: partial(
+        start, jobs, jobs.start_model if inner is None else inner(jobs)
+    )
 
 
 def _all_before(name: str, waits: Mapping[str, set[str]]) -> frozenset[str]:
@@ -171,7 +208,11 @@ def _run_data_tests(build: Build, context: RunContext, model: str, emit: Emit) -
         emit(Noted(f"test {result.test.name}: {result.status}", now_ms(), model))
 
     build.ran.add(model)
-    here = [test for test in build.owned[model] if build.ran.issuperset({*test.depends_on} & {*build.owned})]
+    here = [
+        test
+        for test in build.owned[model]
+        if build.ran.issuperset({*test.depends_on} & {*build.owned})
+    ]
     if not here:
         return
     with build.lock:  # the positions of all tests are kept in one file
@@ -185,12 +226,15 @@ def _run_data_tests(build: Build, context: RunContext, model: str, emit: Emit) -
 
 def _failure(model: str, kind: str, failed: Sequence[str], so: str) -> RunError:
     what = f"{kind} of model '{model}' fail: {', '.join(failed)}."
-    return RunError.of("test-failed", what, why=f"{so} Models that read it are not run.")
+    return RunError.of(
+        "test-failed", what, why=f"{so} Models that read it are not run."
+    )
 
 
 @dataclass(slots=True)
 class _TestedJob:
-    """A job that runs a model's own job and then, if that has succeeded, the data tests of its table."""
+    """A job that runs a model's own job and then, if that has succeeded, the data tests
+    of its table."""
 
     job: Job
     tests: ThreadWork
@@ -224,4 +268,8 @@ class _TestedJob:
         return self.job.progress()
 
     def _are_next(self) -> bool:
-        return not self.tests.has_begun and not self._is_stopping and self.job.error() is None
+        return (
+            not self.tests.has_begun
+            and not self._is_stopping
+            and self.job.error() is None
+        )

@@ -1,8 +1,10 @@
-"""Looks out for what comes into the feeds of groups, so that their many models rest until there is something for them.
+"""Looks out for what comes into the feeds of groups, so that their many models rest
+until there is something for them.
 
-One thread asks each feed's broker once a trigger where its topics end, however many models read them. A model is woken
-when its topic has grown since it was woken last. A topic that is new may be that of a new table: the project is read
-again then, and what it has more is woken too.
+One thread asks each feed's broker once a trigger where its topics end, however many
+models read them. A model is woken when its topic has grown since it was woken last. A
+topic that is new may be that of a new table: the project is read again then, and what
+it has more is woken too.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ SHORTEST_MS = 100
 """No feed is looked at more often, whatever the trigger."""
 
 DESCRIBES_EVERY_S = 60.0
-"""How long a partition that was added to a topic may be there before it is looked at."""
+"""How long a partition that was added to a topic may be there before it is looked
+at."""
 
 Ends = Mapping[str, Mapping[int, int]]
 """The offset behind the last record of each partition, by topic."""
@@ -43,9 +46,10 @@ Ends = Mapping[str, Mapping[int, int]]
 
 @dataclass(slots=True)
 class WatchedFeed:
-    """A feed whose topics are looked at every `every_s` seconds. `models` are those that read each topic, `ends` where
-    the topics ended when their models were woken last. `looked` has of each topic of which nobody knows a table how
-    many records it had when the project was read again for it. `ask` says where they end now."""
+    """A feed whose topics are looked at every `every_s` seconds. `models` are those
+    that read each topic, `ends` where the topics ended when their models were woken
+    last. `looked` has of each topic of which nobody knows a table how many records it
+    had when the project was read again for it. `ask` says where they end now."""
 
     ask: Callable[[], Ends]
     every_s: float
@@ -56,7 +60,8 @@ class WatchedFeed:
 
 
 class GroupWatch:
-    """The thread that looks at `feeds`, by their names, from its start until it is closed.
+    """The thread that looks at `feeds`, by their names, from its start until it is
+    closed.
 
     `ends` are those of topics of which all was read.
     """
@@ -81,12 +86,16 @@ class GroupWatch:
         found = {name: self._find(manifest, name) for name in feeds}
         self._feeds = {name: feed for name, feed in found.items() if feed is not None}
         for feed in self._feeds.values():
-            feed.ends.update((topic, ends[topic]) for topic in feed.models if topic in ends)
+            feed.ends.update(
+                (topic, ends[topic]) for topic in feed.models if topic in ends
+            )
         self._woken: list[str] = []
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._is_away = False
-        self._thread = threading.Thread(target=self._watch, name="lakesql-groups", daemon=True)
+        self._thread = threading.Thread(
+            target=self._watch, name="lakesql-groups", daemon=True
+        )
 
     @property
     def manifest(self) -> Manifest:
@@ -96,7 +105,11 @@ class GroupWatch:
     def watches(self, model: str) -> bool:
         """Whether a model is woken when something has come for it."""
         found = self._manifest.models.get(model)
-        return found is not None and found.member is not None and found.member.feed in self._feeds
+        return (
+            found is not None
+            and found.member is not None
+            and found.member.feed in self._feeds
+        )
 
     def start(self) -> None:
         """Begin, if there is anything to look at."""
@@ -112,7 +125,8 @@ class GroupWatch:
         return woken
 
     def ends_of(self, topics: Iterable[str]) -> Ends:
-        """The end offsets by which models were last woken, of topics that have woken any."""
+        """The end offsets by which models were last woken, of topics that have woken
+        any."""
         known = ChainMap(*(feed.ends for feed in self._feeds.values()))
         return {topic: known[topic] for topic in topics if topic in known}
 
@@ -130,42 +144,63 @@ class GroupWatch:
             self._closed.wait(max(0.1, next_due - self._clock()))
 
     def _look(self, name: str, feed: WatchedFeed) -> None:
-        """Wake the models whose topics have grown. A broker that does not answer is asked again at the next trigger."""
+        """Wake the models whose topics have grown. A broker that does not answer is
+        asked again at the next trigger."""
         try:
             ends = feed.ask()
         except LakesqlError as error:
             if not self._is_away:
-                self._say(f"the feed {name} cannot be looked at, and is asked again: {error.problems[0].what}")
+                self._say(
+                    f"the feed {name} cannot be looked at, and is asked again: {error.problems[0].what}"
+                )
             self._is_away = True
             return
-        except Exception as error:  # such as that of a client which closes as the run ends
+        # such as that of a client which closes as the run ends
+        except Exception as error:
             _log.warning("The feed %s was not looked at: %s", name, first_line(error))
             return
         self._is_away = False
-        sizes = {topic: sum(each.values()) for topic, each in ends.items() if topic not in feed.models}
-        is_larger = any(size >= max(1, 2 * feed.looked.get(topic, 0)) for topic, size in sizes.items())
+        sizes = {
+            topic: sum(each.values())
+            for topic, each in ends.items()
+            if topic not in feed.models
+        }
+        is_larger = any(
+            size >= max(1, 2 * feed.looked.get(topic, 0))
+            for topic, size in sizes.items()
+        )
         if self._values.take(name) or is_larger:
             self._add_new(name, feed, sizes)
-        grown = [topic for topic in feed.models if topic in ends and feed.ends.get(topic) != ends[topic]]
+        grown = [
+            topic
+            for topic in feed.models
+            if topic in ends and feed.ends.get(topic) != ends[topic]
+        ]
         feed.ends.update((topic, ends[topic]) for topic in grown)
         with self._lock:
             self._woken += [model for topic in grown for model in feed.models[topic]]
 
     def _add_new(self, name: str, feed: WatchedFeed, sizes: Mapping[str, int]) -> None:
-        """Read the project again, whose feed has other topics than before, or other values of its route. A model that
-        comes to a topic which others read is woken at once.
+        """Read the project again, whose feed has other topics than before, or other
+        values of its route. A model that comes to a topic which others read is woken at
+        once.
 
-        A topic is made before its first record comes, and that may say nothing of a table, as a truncate does. So one
-        of which nothing is known then is looked at again once it has twice as many records.
+        A topic is made before its first record comes, and that may say nothing of a
+        table, as a truncate does. So one of which nothing is known then is looked at
+        again once it has twice as many records.
         """
         if self._reload is None:
             return
         try:
             manifest = self._reload()
         except LakesqlError as error:
-            self._say(f"the feed {name} has new tables, and the project cannot be read again: {error.problems[0].what}")
+            self._say(
+                f"the feed {name} has new tables, and the project cannot be read again: {error.problems[0].what}"
+            )
             return
-        before = {(warning.condition, warning.what) for warning in self._manifest.warnings}
+        before = {
+            (warning.condition, warning.what) for warning in self._manifest.warnings
+        }
         for warning in manifest.warnings:
             if (warning.condition, warning.what) not in before:
                 self._say(f"{warning.what} {warning.fix}".strip())
@@ -185,8 +220,8 @@ class GroupWatch:
 
 
 class _Ends:
-    """The end offsets of a feed's topics, as the `broker` answers. Partitions are looked up when the topics have
-    changed, and every `DESCRIBES_EVERY_S`."""
+    """The end offsets of a feed's topics, as the `broker` answers. Partitions are
+    looked up when the topics have changed, and every `DESCRIBES_EVERY_S`."""
 
     def __init__(self, broker: Callable[[], Broker], origin: StreamOrigin) -> None:
         self._broker, self._origin = broker, origin
@@ -195,8 +230,8 @@ class _Ends:
         self._described_at = 0.0
 
     def ask(self) -> Ends:
-        """Where they end now. Raises what a broker raises that does not answer, or that has not a topic which the feed
-        names."""
+        """Where they end now. Raises what a broker raises that does not answer, or that
+        has not a topic which the feed names."""
         broker = self._broker()
         names = frozenset(self._origin.find_topics(broker.topic_names))
         is_old = time.monotonic() - self._described_at > DESCRIBES_EVERY_S
@@ -206,23 +241,34 @@ class _Ends:
         try:
             return self._ask()
         except Exception:
-            self._ask = None  # it may have been made of topics that were made anew since
+            # it may have been made of topics that were made anew since
+            self._ask = None
             raise
 
 
-def _watched(session: SparkSession, brokers: Brokers, manifest: Manifest, name: str) -> WatchedFeed | None:
+def _watched(
+    session: SparkSession, brokers: Brokers, manifest: Manifest, name: str
+) -> WatchedFeed | None:
     """The feed as it is watched; None where no broker has it."""
     stream = manifest.streams[name]
     cluster = cluster_of(manifest.target, stream)
     if cluster is None:
         return None
-    members = [model for model in manifest.models.values() if model.member is not None and model.member.feed == name]
+    members = [
+        model
+        for model in manifest.models.values()
+        if model.member is not None and model.member.feed == name
+    ]
     models: dict[str, list[str]] = {}
     for model in members:
         assert model.member is not None
         for topic in manifest.streams[model.member.stream].origin.given:
             models.setdefault(topic, []).append(model.name)
-    triggers = [model.trigger.interval_ms for model in members if isinstance(model.trigger, Every)]
+    triggers = [
+        model.trigger.interval_ms
+        for model in members
+        if isinstance(model.trigger, Every)
+    ]
     every_ms = min(triggers, default=manifest.target.trigger.length_ms)
     ask = _Ends(lambda: brokers.of(session._jvm, cluster), stream.origin).ask
     return WatchedFeed(ask, max(every_ms, SHORTEST_MS) / 1000, models)

@@ -1,4 +1,5 @@
-"""Ctrl-C and SIGTERM as a flag: a run ends between batches, not in the middle of one."""
+"""Ctrl-C and SIGTERM as a flag: a run ends between batches, not in the middle of
+one."""
 
 from __future__ import annotations
 
@@ -19,10 +20,11 @@ class Interrupt(threading.Event):
     """Set once somebody has asked the run to end."""
 
     def arm(self) -> None:
-        """From now on the first Ctrl-C or SIGTERM sets the flag, and a second one ends the process at once.
+        """From now on the first Ctrl-C or SIGTERM sets the flag, and a second one ends
+        the process at once.
 
-        Ending at once loses nothing: a batch that was not published is written again. Outside the main thread, where
-        no handler may be set, nothing is caught.
+        Ending at once loses nothing: a batch that was not published is written again.
+        Outside the main thread, where no handler may be set, nothing is caught.
         """
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
@@ -34,13 +36,15 @@ class Interrupt(threading.Event):
                 os.write(1, SHOW_CURSOR)
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-            os._exit(128 + number)  # the first process of a container, which no signal ends by its default
+            # the first process of a container, which no signal ends by its default
+            os._exit(128 + number)
         self.set()
 
 
 @contextmanager
 def catch_signals() -> Iterator[Interrupt]:
-    """A flag that is still to be armed: until then, while nothing is written, SIGTERM ends the command as Ctrl-C does.
+    """A flag that is still to be armed: until then, while nothing is written, SIGTERM
+    ends the command as Ctrl-C does.
 
     What signals meant before, they mean again afterwards.
     """

@@ -1,4 +1,5 @@
-"""What a run does for one model: its stream, a rebuild of its table, maintenance, tests. All of them are jobs."""
+"""What a run does for one model: its stream, a rebuild of its table, maintenance,
+tests. All of them are jobs."""
 
 from __future__ import annotations
 
@@ -17,10 +18,12 @@ if TYPE_CHECKING:  # who asks for the options of a run need not have Spark
 class RunOptions:
     """How a run treats its models.
 
-    `continuous`: all jobs run at once, until somebody ends the run. Otherwise a model starts when those that it reads
-    are done, takes what is there, and ends. `accept_data_loss`: records that are gone from their topics are passed
-    over. `fail_fast`: the first model that fails for good ends the run. `fail_if_empty`: a model fails that has read
-    nothing, as its streams have nothing. `is_brief`: the run is over in seconds.
+    `continuous`: all jobs run at once, until somebody ends the run. Otherwise a model
+    starts when those that it reads are done, takes what is there, and ends.
+    `accept_data_loss`: records that are gone from their topics are passed over.
+    `fail_fast`: the first model that fails for good ends the run. `fail_if_empty`: a
+    model fails that has read nothing, as its streams have nothing. `is_brief`: the run
+    is over in seconds.
     """
 
     continuous: bool = False
@@ -31,10 +34,12 @@ class RunOptions:
 
 
 class Job(Protocol):
-    """What runs for one model, in threads of its own, from its start until it is over."""
+    """What runs for one model, in threads of its own, from its start until it is
+    over."""
 
     def step(self) -> None:
-        """Do what is next, if something is: it is called again and again while the job is active, by one thread.
+        """Do what is next, if something is: it is called again and again while the job
+        is active, by one thread.
 
         What fails here is the job's `error` afterwards; nothing is raised.
         """
@@ -43,25 +48,29 @@ class Job(Protocol):
         """Whether any of it still runs, or is still to be done. Changes nothing."""
 
     def error(self) -> Exception | None:
-        """Why it has failed, None where it has not, or where it was asked to stop before."""
+        """Why it has failed, None where it has not, or where it was asked to stop
+        before."""
 
     def request_stop(self) -> None:
-        """Let what is being written be finished, such as a batch, and begin nothing else. Returns at once."""
+        """Let what is being written be finished, such as a batch, and begin nothing
+        else. Returns at once."""
 
     def was_stopped(self) -> bool:
-        """Whether it is over because it was asked to stop, and might have done more. Not if it has ended by itself."""
+        """Whether it is over because it was asked to stop, and might have done more.
+        Not if it has ended by itself."""
 
     def progress(self) -> tuple[float, Backlog]:
         """Records per second of the last batch, and the backlog."""
 
 
 StartJob = Callable[[str, "Emit"], Job | None]
-"""Starts the job of a model from where its table stands, and may raise anything. None where it cannot be said yet
-whether it may start: it is asked for again soon."""
+"""Starts the job of a model from where its table stands, and may raise anything. None
+where it cannot be said yet whether it may start: it is asked for again soon."""
 
 
 class Jobs(Protocol):
-    """The jobs of a run, by their models' names, each under the leases that it needs."""
+    """The jobs of a run, by their models' names, each under the leases that it
+    needs."""
 
     def start(self, model: str, emit: Emit) -> Job | None:
         """Start the model's job, as `StartJob` says."""
@@ -70,13 +79,16 @@ class Jobs(Protocol):
         """What an exception of the model means. A `TransientError` is worth a retry."""
 
     def must_stop(self, model: str) -> Exception | None:
-        """Why the job must not continue, if so: it may have nothing to do, and so no batch that would ask."""
+        """Why the job must not continue, if so: it may have nothing to do, and so no
+        batch that would ask."""
 
     def is_wanted(self, model: str) -> bool:
-        """Whether somebody else has asked to have the model between two batches. Asks nobody."""
+        """Whether somebody else has asked to have the model between two batches. Asks
+        nobody."""
 
     def give_way(self, model: str) -> None:
-        """Let him have it, as its job does not run. `start` gives None until it is this run's again."""
+        """Let him have it, as its job does not run. `start` gives None until it is this
+        run's again."""
 
     def release(self, model: str) -> None:
         """The model is done: others may have what was held for it."""
@@ -85,25 +97,30 @@ class Jobs(Protocol):
         """End all jobs at once, whatever they are at."""
 
     def rests(self, model: str) -> bool:
-        """Whether the model, whose job has ended well, waits until something has come for it."""
+        """Whether the model, whose job has ended well, waits until something has come
+        for it."""
         return False
 
     def rest(self, model: str) -> None:
-        """The model rests until something has come for it: others may have what was held for it meanwhile."""
+        """The model rests until something has come for it: others may have what was
+        held for it meanwhile."""
         self.release(model)
 
     def runs_together(self, model: str) -> bool:
-        """Whether the model runs as long as the others of its group, however many these are, and none without it."""
+        """Whether the model runs as long as the others of its group, however many these
+        are, and none without it."""
         return False
 
     def woken(self) -> Sequence[str]:
-        """The models that something has come for since this was asked last; those too that are new in the run."""
+        """The models that something has come for since this was asked last; those too
+        that are new in the run."""
         return ()
 
 
 @dataclass(slots=True)
 class ThreadWork:
-    """Python code in a thread of its own, which may ask whether it is to end. It begins with `start`."""
+    """Python code in a thread of its own, which may ask whether it is to end. It begins
+    with `start`."""
 
     do: Callable[[Callable[[], bool]], None]
     name: str

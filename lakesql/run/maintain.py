@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 IS_RUN = "another runner has the model, and maintains its tables between two batches"
 
 
-def maintenance_jobs(tasks: Mapping[str, frozenset[str]], at_once: bool, sweep: Sweep = "") -> JobsBy:
-    """Jobs that run tasks in the place of batches: by model, the names of its tasks that are run. Other models of the
-    run have their streams.
+def maintenance_jobs(
+    tasks: Mapping[str, frozenset[str]], at_once: bool, sweep: Sweep = ""
+) -> JobsBy:
+    """Jobs that run tasks in the place of batches: by model, the names of its tasks
+    that are run. Other models of the run have their streams.
 
-    With `at_once` all of them run, else those that are due. A model that another runner has is left to that one; with
-    `at_once` its lease is asked for as for a batch. `sweep` is what is asked for by hand of unknown files.
+    With `at_once` all of them run, else those that are due. A model that another runner
+    has is left to that one; with `at_once` its lease is asked for as for a batch.
+    `sweep` is what is asked for by hand of unknown files.
     """
 
     def start(jobs: ModelJobs, model: str, emit: Emit) -> Job | None:
@@ -41,7 +44,9 @@ def maintenance_jobs(tasks: Mapping[str, frozenset[str]], at_once: bool, sweep: 
             if not jobs.claim(model, emit):
                 return None
         except RunError as error:
-            if at_once or {problem.condition for problem in error.problems} != {"lease-held"}:
+            if at_once or {problem.condition for problem in error.problems} != {
+                "lease-held"
+            }:
                 raise
             emit(Noted(IS_RUN, now_ms(), model))
             return _MaintenanceJob(None)
@@ -51,9 +56,13 @@ def maintenance_jobs(tasks: Mapping[str, frozenset[str]], at_once: bool, sweep: 
             emit(Noted("has no table yet", now_ms(), model))
             return _MaintenanceJob(None)
         check_specs(session, select.model)
-        return _MaintenanceJob(ThreadWork(_maintain(jobs, session, select, emit), f"maintain {model}"))
+        return _MaintenanceJob(
+            ThreadWork(_maintain(jobs, session, select, emit), f"maintain {model}")
+        )
 
-    def _maintain(jobs: ModelJobs, session: SparkSession, select: Select, emit: Emit) -> Callable[[IsEnding], None]:
+    def _maintain(
+        jobs: ModelJobs, session: SparkSession, select: Select, emit: Emit
+    ) -> Callable[[IsEnding], None]:
         model = select.model.name
 
         def reach(step: MaintenanceStep) -> None:
@@ -61,13 +70,18 @@ def maintenance_jobs(tasks: Mapping[str, frozenset[str]], at_once: bool, sweep: 
             jobs.context.reached(model, step)
 
         maintenance = find_maintenance(jobs.context.manifest, select)
-        selected = tuple(task for task in maintenance.tasks if task.name in tasks[model])
+        selected = tuple(
+            task for task in maintenance.tasks if task.name in tasks[model]
+        )
         keeper = Keeper(replace(maintenance, tasks=selected), emit, reach, sweep=sweep)
 
         def maintain(is_ending: IsEnding) -> None:
             keeper.at_end(session, is_ending, at_once)
             if keeper.failed:
-                raise RunError.of("maintenance-failed", f"It has failed: {', '.join(sorted(keeper.failed))}.")
+                raise RunError.of(
+                    "maintenance-failed",
+                    f"It has failed: {', '.join(sorted(keeper.failed))}.",
+                )
 
         return maintain
 

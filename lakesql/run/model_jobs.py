@@ -1,4 +1,5 @@
-"""What a run does for each of its models: claims its lease, prepares its stream or its refreshes, and starts them."""
+"""What a run does for each of its models: claims its lease, prepares its stream or its
+refreshes, and starts them."""
 
 from __future__ import annotations
 
@@ -37,7 +38,13 @@ from lakesql.run.start.tables_read import check_tables
 from lakesql.run.streams.bind import BoundSelect, bind_select
 from lakesql.run.streams.found_values import new_members
 from lakesql.run.supervise import POLL_S
-from lakesql.run.together import GroupRounds, Sharing, check_whole, consistent_group, seated_alone
+from lakesql.run.together import (
+    GroupRounds,
+    Sharing,
+    check_whole,
+    consistent_group,
+    seated_alone,
+)
 
 if TYPE_CHECKING:  # what tests seeds needs DuckDB, and a run without tests does not
     from pyspark.sql import SparkSession
@@ -51,8 +58,8 @@ NOT_KEPT_FRESH = "takes what is there and ends, as its trigger is available_now:
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """What a query was started with: where its batches go, its session, and the number of the lease that it began
-    under."""
+    """What a query was started with: where its batches go, its session, and the number
+    of the lease that it began under."""
 
     sink: Sink
     session: SparkSession
@@ -60,16 +67,20 @@ class _Started:
 
 
 JobsBy = Callable[["ModelJobs"], StartJob]
-"""Makes what starts other jobs than the models' own, beside or around `ModelJobs.start_model`."""
+"""Makes what starts other jobs than the models' own, beside or around
+`ModelJobs.start_model`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelJobs:
-    """The jobs of a run, each under its model's lease: streams, or what `jobs_by` puts in their place.
+    """The jobs of a run, each under its model's lease: streams, or what `jobs_by` puts
+    in their place.
 
-    `prepared` are the checkpoints that streams have run from, `running` the queries of models that rest in between, and
-    `kept` what those that rest are started with again. `changes` are those of the tables that its views read.
-    `told` are the models of which it was said that they wait for a table, and `ended` those that make none any more.
+    `prepared` are the checkpoints that streams have run from, `running` the queries of
+    models that rest in between, and `kept` what those that rest are started with again.
+    `changes` are those of the tables that its views read. `told` are the models of
+    which it was said that they wait for a table, and `ended` those that make none any
+    more.
     """
 
     context: RunContext
@@ -90,7 +101,13 @@ class ModelJobs:
     def __post_init__(self) -> None:
         """Begin with no round, and with nothing read for several models."""
         object.__setattr__(self, "sharing", Sharing(self.selects))
-        rounds = GroupRounds(self.context, self._newest_manifest, self.continuous, self.leases.check, self.sharing)
+        rounds = GroupRounds(
+            self.context,
+            self._newest_manifest,
+            self.continuous,
+            self.leases.check,
+            self.sharing,
+        )
         object.__setattr__(self, "rounds", rounds)
 
     def start(self, model: str, emit: Emit) -> Job | None:
@@ -99,40 +116,63 @@ class ModelJobs:
         return start(model, emit)
 
     def start_model(self, model: str, emit: Emit) -> Job | None:
-        """The model's own job: its stream, or the refreshes of one that reads tables; None while what it reads has no
-        table, which the first refresh of another model of the run makes."""
+        """The model's own job: its stream, or the refreshes of one that reads tables;
+        None while what it reads has no table, which the first refresh of another model
+        of the run makes."""
         awaited = self._find_awaited(model) if self.continuous else ""
         if awaited:
             if model not in self.told:
-                emit(Noted(f"waits for the table of '{awaited}', which its first refresh makes", now_ms(), model))
+                emit(
+                    Noted(
+                        f"waits for the table of '{awaited}', which its first refresh makes",
+                        now_ms(),
+                        model,
+                    )
+                )
             self.told.add(model)
             return None
-        if model in self.selects and self.selects[model].select.model.config.reads == "tables":
+        if (
+            model in self.selects
+            and self.selects[model].select.model.config.reads == "tables"
+        ):
             return self.start_refreshes(model, emit)
         return self.start_stream(model, emit)
 
     def _find_awaited(self, model: str) -> str:
-        """A model over tables in this run that the model reads, and whose table is still to be made; '' of none."""
+        """A model over tables in this run that the model reads, and whose table is
+        still to be made; '' of none."""
         if model not in self.selects:
             return ""
         manifest, reader = self._manifest_of(model), self.selects[model].select.model
         read = {found.name for found in stored_refs(manifest, reader)}
-        read |= {found.name for found in reader.facts.streams if reads_model(manifest, found.name) is not None}
+        read |= {
+            found.name
+            for found in reader.facts.streams
+            if reads_model(manifest, found.name) is not None
+        }
         for name in sorted(read & self.selects.keys() - self.ended):
             other = self.selects[name].select.model
-            if other.config.reads == "tables" and load_table_state(self.context.catalog, other.table) is None:
+            if (
+                other.config.reads == "tables"
+                and load_table_state(self.context.catalog, other.table) is None
+            ):
                 return name
         return ""
 
-    def start_refreshes(self, model: str, emit: Emit, *, is_forced: bool = False) -> RefreshJob | None:
-        """The refreshes of a model over tables, on a session of their own; None while it waits for its lease."""
+    def start_refreshes(
+        self, model: str, emit: Emit, *, is_forced: bool = False
+    ) -> RefreshJob | None:
+        """The refreshes of a model over tables, on a session of their own; None while
+        it waits for its lease."""
         if not self.claim(model, emit, patient=self.continuous):
             return None
         context = replace(self.context, emit=emit, check_lease=self.leases.check)
         bound = self.selects[model]
         select = bound.select
         check_tables(context.manifest, context.catalog, select)
-        continuous = self.continuous and not isinstance(select.model.trigger, AvailableNow)
+        continuous = self.continuous and not isinstance(
+            select.model.trigger, AvailableNow
+        )
         if self.continuous and not continuous:
             emit(Noted(NOT_KEPT_FRESH, now_ms(), model))
 
@@ -140,23 +180,36 @@ class ModelJobs:
             context.check_lease(model)
             context.reached(model, step)
 
-        refresh = Refresh(select, hash_of(select), context.catalog, emit, reach, self.changes)
-        files = CheckpointFiles(context.session, checkpoint_of(context.manifest.target, model))
+        refresh = Refresh(
+            select, hash_of(select), context.catalog, emit, reach, self.changes
+        )
+        files = CheckpointFiles(
+            context.session, checkpoint_of(context.manifest.target, model)
+        )
         keep = partial(keep_analysis, context.manifest, context.catalog, bound, files)
         keeper = open_keeper(context, select) if select.model.config.is_stored else None
-        job = RefreshJob(refresh, new_session(context.session), keeper, continuous, is_forced, keep)
+        job = RefreshJob(
+            refresh, new_session(context.session), keeper, continuous, is_forced, keep
+        )
         job.start()
         return job
 
     def claim(self, model: str, emit: Emit, patient: bool = False) -> bool:
-        """Whether this runner has the model's lease now. Raises what `Leases.claim` raises."""
+        """Whether this runner has the model's lease now. Raises what `Leases.claim`
+        raises."""
         checkpoint = checkpoint_of(self.context.manifest.target, model)
-        return self.leases.claim(model, checkpoint, lambda text: emit(Noted(text, now_ms(), model)), patient)
+        return self.leases.claim(
+            model, checkpoint, lambda text: emit(Noted(text, now_ms(), model)), patient
+        )
 
-    def start_stream(self, model: str, emit: Emit, *, alone: bool = False) -> ModelQuery | None:
-        """The running query, from where its table stands, on its own session; None while it waits for its lease.
+    def start_stream(
+        self, model: str, emit: Emit, *, alone: bool = False
+    ) -> ModelQuery | None:
+        """The running query, from where its table stands, on its own session; None
+        while it waits for its lease.
 
-        If it is not `alone`, it has its place among the models of a group whose tables change together.
+        If it is not `alone`, it has its place among the models of a group whose tables
+        change together.
         """
         checkpoint = checkpoint_of(self.context.manifest.target, model)
         group = None if alone else self._together(model)
@@ -168,36 +221,56 @@ class ModelJobs:
             return None
         if not alone and (again := self._start_again(model)) is not None:
             return again
-        accept = self.context.accept_data_loss and model not in self.prepared  # once: a retry finds no new loss
+        # once: a retry finds no new loss
+        accept = self.context.accept_data_loss and model not in self.prepared
         manifest = self._manifest_of(model)
         context = replace(
-            self.context, manifest=manifest, emit=emit, check_lease=self.leases.check, accept_data_loss=accept
+            self.context,
+            manifest=manifest,
+            emit=emit,
+            check_lease=self.leases.check,
+            accept_data_loss=accept,
         )
         session = new_session(context.session)
-        if model not in self.selects:  # its table has come into a feed since the run began
+        # its table has come into a feed since the run began
+        if model not in self.selects:
             self.selects[model] = compile_again(model, manifest)
-        bound = self.selects[model] = context.current(self.selects[model], partial(compile_again, model))
+        bound = self.selects[model] = context.current(
+            self.selects[model], partial(compile_again, model)
+        )
         finish_rebuild(context, bound.select)
         if model in self.prepared:  # its topics may have been made again since
             self.sharing.clear(bound.select.model)
-        sink = prepare_model(context, session, bound, checkpoint, self.prepared.get(model, ""))
-        if self.continuous and not self.rests(model) and isinstance(bound.select.model.trigger, AvailableNow):
+        sink = prepare_model(
+            context, session, bound, checkpoint, self.prepared.get(model, "")
+        )
+        if (
+            self.continuous
+            and not self.rests(model)
+            and isinstance(bound.select.model.trigger, AvailableNow)
+        ):
             emit(Noted(NOT_KEPT_FRESH, now_ms(), model))
         if group is not None:
             sink = self.rounds.seated(group, sink, session)
         return self._start_query(_Started(sink, session, self.leases.number(model)))
 
     def _start_query(self, started: _Started) -> ModelQuery:
-        """The query over what was prepared, running: until all is read, where its model rests then."""
+        """The query over what was prepared, running: until all is read, where its model
+        rests then."""
         sink, session, model = started.sink, started.session, started.sink.model
         rests = self.rests(model.name)
         if sink.seat is None:
             ends_of = self.watch.ends_of if self.watch is not None else None
-            sink = seated_alone(sink, session, self.context.brokers, ends_of, self.sharing)
+            sink = seated_alone(
+                sink, session, self.context.brokers, ends_of, self.sharing
+            )
         query = ModelQuery(sink, takes_files=True, rests=rests)
         self.prepared[model.name] = query.sink.progress.checkpoint
         try:
-            query.start(session, model.trigger if self.continuous and not rests else AvailableNow())
+            query.start(
+                session,
+                model.trigger if self.continuous and not rests else AvailableNow(),
+            )
         except Exception:
             while query.is_active():  # a stateful model's second query did not start
                 query.request_stop()
@@ -208,44 +281,66 @@ class ModelJobs:
         return query
 
     def _start_again(self, model: str) -> ModelQuery | None:
-        """The query of a model that has rested, with all that it was prepared with; None where that may not be so any
-        more: another runner has had the model meanwhile, or a stream has other columns."""
+        """The query of a model that has rested, with all that it was prepared with;
+        None where that may not be so any more: another runner has had the model
+        meanwhile, or a stream has other columns."""
         kept = self.kept.pop(model, None)
         if kept is None or self.leases.number(model) != kept.lease + 1:
             return None
         streams, fields = kept.sink.select.streams, self.context.schema_fields
-        if any(streams[name].schema_fields != fields[name] for name in streams.keys() & fields.keys()):
+        if any(
+            streams[name].schema_fields != fields[name]
+            for name in streams.keys() & fields.keys()
+        ):
             return None
         return self._start_query(replace(kept, lease=kept.lease + 1))
 
     def _together(self, model: str) -> ModelGroup | None:
-        """The group that a model is one of, if the tables of this one change together."""
+        """The group that a model is one of, if the tables of this one change
+        together."""
         return consistent_group(self._manifest_of(model), model)
 
     def _claim_group(self, group: ModelGroup, emit: Emit) -> bool:
-        """Whether this runner has the lease of a whole group: two that had some models each would wait for ever."""
-        return self.leases.holds(group.name) or self.claim(group.name, emit, patient=self.continuous)
+        """Whether this runner has the lease of a whole group: two that had some models
+        each would wait for ever."""
+        return self.leases.holds(group.name) or self.claim(
+            group.name, emit, patient=self.continuous
+        )
 
     def explain(self, model: str, error: Exception) -> LakesqlError:
-        """What an exception of the model means: whatever it was, another runner may have moved what this one used."""
+        """What an exception of the model means: whatever it was, another runner may
+        have moved what this one used."""
         if not isinstance(error, LakesqlError) and self.leases.holds(model):
             try:
                 self.leases.check(model)
             except RunError as lost:
                 if not lost.transient:
                     return lost
-        if not isinstance(error, LakesqlError) and (gone := self._find_gone(model)) is not None:
+        if (
+            not isinstance(error, LakesqlError)
+            and (gone := self._find_gone(model)) is not None
+        ):
             return gone
-        if not isinstance(error, LakesqlError) and (refusal := self._refusal(model)) is not None:
+        if (
+            not isinstance(error, LakesqlError)
+            and (refusal := self._refusal(model)) is not None
+        ):
             return refusal
         if model not in self.selects:  # it could not be compiled
-            return error if isinstance(error, LakesqlError) else InternalError.of_defect(error)
+            return (
+                error
+                if isinstance(error, LakesqlError)
+                else InternalError.of_defect(error)
+            )
         return explain(error, self.selects[model].select)
 
     def _find_gone(self, model: str) -> LakesqlError | None:
         """That somebody has removed the checkpoint from which the model was run."""
         folder = checkpoint_of(self.context.manifest.target, model)
-        if model not in self.prepared or "metadata" in CheckpointFiles(self.context.session, folder).names():
+        if (
+            model not in self.prepared
+            or "metadata" in CheckpointFiles(self.context.session, folder).names()
+        ):
             return None
         return TransientError.of(
             "checkpoint-lost",
@@ -255,25 +350,33 @@ class ModelJobs:
         )
 
     def _refusal(self, model: str) -> LakesqlError | None:
-        """What the next start of a model would say that streams tables: one may have been rebuilt or rolled back."""
+        """What the next start of a model would say that streams tables: one may have
+        been rebuilt or rolled back."""
         bound = self.selects.get(model)
         if bound is None or all(binding.table is None for binding in bound.bindings):
             return None
         try:
-            check_progress(self.context, bound, checkpoint_of(self.context.manifest.target, model))
+            check_progress(
+                self.context, bound, checkpoint_of(self.context.manifest.target, model)
+            )
         except LakesqlError as refusal:
             return refusal
-        except Exception:  # whatever ails it now, what has ended the query is to be told
+        # whatever ails it now, what has ended the query is to be told
+        except Exception:
             return None
         return None
 
     def must_stop(self, model: str) -> RunError | None:
-        """That a lease has passed to another runner, that of a rebuild of the model too."""
+        """That a lease has passed to another runner, that of a rebuild of the model
+        too."""
         return self.leases.lost(model + REBUILD_SUFFIX) or self.leases.lost(model)
 
     def is_wanted(self, model: str) -> bool:
-        """Whether a rebuild has asked for the lease. One of this runner's own gives way to nobody."""
-        return self.leases.is_wanted(model) and not self.leases.holds(model + REBUILD_SUFFIX)
+        """Whether a rebuild has asked for the lease. One of this runner's own gives way
+        to nobody."""
+        return self.leases.is_wanted(model) and not self.leases.holds(
+            model + REBUILD_SUFFIX
+        )
 
     def give_way(self, model: str) -> None:
         """Give the lease back, for as long as the rebuild takes with it."""
@@ -300,24 +403,30 @@ class ModelJobs:
         kill_java()
 
     def rests(self, model: str) -> bool:
-        """Whether the model takes what is there, and rests until its feed has more: so those of groups do."""
+        """Whether the model takes what is there, and rests until its feed has more: so
+        those of groups do."""
         is_watched = self.watch is not None and self.watch.watches(model)
         return is_watched and not self.runs_together(model)
 
     def runs_together(self, model: str) -> bool:
-        """Whether the model runs as long as the others of its group, whose tables change together."""
+        """Whether the model runs as long as the others of its group, whose tables
+        change together."""
         return self._together(model) is not None
 
     def woken(self) -> Sequence[str]:
-        """The models whose feeds have brought something: of the run, or new in a group that it has whole."""
+        """The models whose feeds have brought something: of the run, or new in a group
+        that it has whole."""
         woken = self.watch.take_woken() if self.watch is not None else []
         if self.selects.keys() >= {*woken}:
             return woken
-        new = new_members(self.context.manifest, self._newest_manifest(), self.selects.keys())
+        new = new_members(
+            self.context.manifest, self._newest_manifest(), self.selects.keys()
+        )
         return [name for name in woken if name in self.selects or name in new]
 
     def group_of(self, model: str) -> str:
-        """The group that a model is one of, of which as many run side by side as the target's `threads`; '' of none."""
+        """The group that a model is one of, of which as many run side by side as the
+        target's `threads`; '' of none."""
         return model.partition(".")[0] if self.rests(model) else ""
 
     def _newest_manifest(self) -> Manifest:
@@ -325,14 +434,16 @@ class ModelJobs:
         return self.context.manifest if self.watch is None else self.watch.manifest
 
     def _manifest_of(self, model: str) -> Manifest:
-        """The project that has the model: where its table has come into a feed since, as it was read then."""
+        """The project that has the model: where its table has come into a feed since,
+        as it was read then."""
         if model in self.context.manifest.models or self.watch is None:
             return self.context.manifest
         return self.watch.manifest
 
 
 def compile_again(model: str, manifest: Manifest) -> BoundSelect:
-    """The model of another project than it was compiled in; its compiled file says what runs from now on."""
+    """The model of another project than it was compiled in; its compiled file says what
+    runs from now on."""
     compiled = compiled_files(manifest)
     compiled.compile([model])
     return bind_select(manifest, compiled.selects([model])[model])

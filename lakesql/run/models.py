@@ -1,4 +1,5 @@
-"""`lakesql run`: one Spark session, one job per model, in the order in which models read each other."""
+"""`lakesql run`: one Spark session, one job per model, in the order in which models
+read each other."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ if TYPE_CHECKING:  # what tests seeds needs DuckDB, and a run without tests does
 class Order:
     """What models of a run wait for beside those that they read.
 
-    Those of `waits_for` must have succeeded, those of `after` have ended, however that was.
+    Those of `waits_for` must have succeeded, those of `after` have ended, however that
+    was.
     """
 
     waits_for: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -47,8 +49,14 @@ class Order:
 
     def within(self, names: frozenset[str]) -> Order:
         """The same for a run of these models alone."""
-        waits_for = {name: others & names for name, others in self.waits_for.items() if name in names}
-        after = {name: others & names for name, others in self.after.items() if name in names}
+        waits_for = {
+            name: others & names
+            for name, others in self.waits_for.items()
+            if name in names
+        }
+        after = {
+            name: others & names for name, others in self.after.items() if name in names
+        }
         return Order(waits_for, after)
 
 
@@ -65,14 +73,18 @@ def run_models(
     seeds: SeedsFirst | None = None,
     reload: Callable[[], Manifest] | None = None,
 ) -> bool:
-    """Run the models of `selects` until all that is there has been taken, or with `continuous` until somebody ends it.
+    """Run the models of `selects` until all that is there has been taken, or with
+    `continuous` until somebody ends it.
 
-    Where the run is not continuous, as many models run side by side as the target's `threads`. A model that fails by
-    something that may pass is tried again as the target's `retries` say; any other failure ends it alone, and those
-    that wait for it are skipped. `jobs_by` puts other jobs in the place of the models' streams, and `first` is called
-    once the session is up. `order` is what models wait for beside those that they read, and `ahead` is a session that
-    was begun with. `seeds` are filled and tested first, and models that read one that failed are skipped. Returns
-    whether no model and no seed failed. Raises `ProjectError` and `ProfileError` before anything is started
+    Where the run is not continuous, as many models run side by side as the target's
+    `threads`. A model that fails by something that may pass is tried again as the
+    target's `retries` say; any other failure ends it alone, and those that wait for it
+    are skipped. `jobs_by` puts other jobs in the place of the models' streams, and
+    `first` is called once the session is up. `order` is what models wait for beside
+    those that they read, and `ahead` is a session that was begun with. `seeds` are
+    filled and tested first, and models that read one that failed are skipped. Returns
+    whether no model and no seed failed. Raises `ProjectError` and `ProfileError` before
+    anything is started
     or written.
     """
     if jobs_by is None:
@@ -84,15 +96,33 @@ def run_models(
         emit(Noted(text, now_ms()))
 
     is_shared = not options.continuous
-    settings = session_settings(manifest, bindings, say, options.is_brief, is_shared=is_shared)
+    settings = session_settings(
+        manifest, bindings, say, options.is_brief, is_shared=is_shared
+    )
     started = time.monotonic()
-    ending = tuple(name for name in selects if options.continuous and manifest.models[name].trigger == AvailableNow())
+    ending = tuple(
+        name
+        for name in selects
+        if options.continuous and manifest.models[name].trigger == AvailableNow()
+    )
     seed_names = seeds.names if seeds is not None else ()
-    emit(RunStarted(manifest.target.name, tuple(selects), options.continuous, now_ms(), ending, seed_names))
+    emit(
+        RunStarted(
+            manifest.target.name,
+            tuple(selects),
+            options.continuous,
+            now_ms(),
+            ending,
+            seed_names,
+        )
+    )
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
     if seeds is not None:
         seeds.fill(emit)
-    with catch_signals() as interrupt, open_spark(settings, say, ahead) as (session, catalog):
+    with (
+        catch_signals() as interrupt,
+        open_spark(settings, say, ahead) as (session, catalog),
+    ):
         interrupt.arm()  # not before: a SparkContext sets a handler of its own
         emit(SessionStarted(_since(started), now_ms()))
         if first is not None:
@@ -102,7 +132,9 @@ def run_models(
         for name, because in skipped.items():
             emit(ModelTally(name).finish("skipped", 0, now_ms(), because=because))
         wanted = {name: each for name, each in bound.items() if name not in skipped}
-        succeeded = run_selects(context, wanted, options, interrupt, jobs_by, order, reload)
+        succeeded = run_selects(
+            context, wanted, options, interrupt, jobs_by, order, reload
+        )
         succeeded = succeeded and not (seeds is not None and seeds.failed)
     emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))
     return succeeded
@@ -117,7 +149,8 @@ def run_selects(
     order: Order | None = None,
     reload: Callable[[], Manifest] | None = None,
 ) -> bool:
-    """What `run_models` does once the session is open, which stays open: run the models and say whether none failed."""
+    """What `run_models` does once the session is open, which stays open: run the models
+    and say whether none failed."""
     name_files(context.session, context.manifest.target.checkpoints)
     up_to_date = _find_up_to_date(context, selects) if jobs_by is None else {}
     watch = None
@@ -126,12 +159,23 @@ def run_selects(
     elif not options.fail_if_empty:
         for each in up_to_date.values():
             each.tell(context.emit)
-        selects = {name: each for name, each in selects.items() if name not in up_to_date}
-    jobs = ModelJobs(context, dict(selects), options.continuous, Leases(context.session), jobs_by, watch)
+        selects = {
+            name: each for name, each in selects.items() if name not in up_to_date
+        }
+    jobs = ModelJobs(
+        context,
+        dict(selects),
+        options.continuous,
+        Leases(context.session),
+        jobs_by,
+        watch,
+    )
     order = _order_of(context.manifest, selects, order or Order())
     try:
         resting = frozenset(name for name in up_to_date if jobs.rests(name))
-        runs = _supervisor(jobs, selects, options, interrupt).run(order.waits_for, order.after, resting)
+        runs = _supervisor(jobs, selects, options, interrupt).run(
+            order.waits_for, order.after, resting
+        )
     finally:
         if watch is not None:
             watch.close()
@@ -145,8 +189,15 @@ def run_selects(
     names = frozenset(selects) | up_to_date.keys()
     context.found.keep(context.manifest)
     manifest = reload()
-    new = new_members(context.manifest, manifest, names) if jobs_by is None and not options.continuous else ()
-    succeeded = tell_found(context.found, context.emit, known, manifest, names, new) and succeeded
+    new = (
+        new_members(context.manifest, manifest, names)
+        if jobs_by is None and not options.continuous
+        else ()
+    )
+    succeeded = (
+        tell_found(context.found, context.emit, known, manifest, names, new)
+        and succeeded
+    )
     if not new:
         return succeeded
     found = replace(context, manifest=manifest, found=FoundValues())
@@ -154,12 +205,20 @@ def run_selects(
     return run_selects(found, bound, options, interrupt, reload=reload) and succeeded
 
 
-def _find_up_to_date(context: RunContext, selects: Mapping[str, BoundSelect]) -> dict[str, UpToDate]:
+def _find_up_to_date(
+    context: RunContext, selects: Mapping[str, BoundSelect]
+) -> dict[str, UpToDate]:
     """The models of groups that surely have nothing new to read."""
-    of_groups = {name: each.select for name, each in selects.items() if context.manifest.models[name].member}
+    of_groups = {
+        name: each.select
+        for name, each in selects.items()
+        if context.manifest.models[name].member
+    }
     if not of_groups:
         return {}
-    return _of_whole_groups(context.manifest, of_groups, find_up_to_date(context.manifest, of_groups))
+    return _of_whole_groups(
+        context.manifest, of_groups, find_up_to_date(context.manifest, of_groups)
+    )
 
 
 def _watch_groups(
@@ -168,23 +227,39 @@ def _watch_groups(
     up_to_date: Mapping[str, UpToDate],
     reload: Callable[[], Manifest] | None,
 ) -> GroupWatch | None:
-    """The thread that looks at the feeds of the models' groups, started; None where no model is of a group."""
+    """The thread that looks at the feeds of the models' groups, started; None where no
+    model is of a group."""
     members = [context.manifest.models[name].member for name in selects]
     feeds = {member.feed for member in members if member is not None}
     if not feeds:
         return None
-    from lakesql.run.group_watch import GroupWatch  # only here: few projects have a group
+    # only here: few projects have a group
+    from lakesql.run.group_watch import GroupWatch
 
-    ends = {topic: offsets for each in up_to_date.values() for topic, offsets in each.ends.items()}
+    ends = {
+        topic: offsets
+        for each in up_to_date.values()
+        for topic, offsets in each.ends.items()
+    }
     watch = GroupWatch(
-        context.session, context.brokers, context.manifest, feeds, reload, context.emit, ends, context.found
+        context.session,
+        context.brokers,
+        context.manifest,
+        feeds,
+        reload,
+        context.emit,
+        ends,
+        context.found,
     )
     watch.start()
     return watch
 
 
-def _order_of(manifest: Manifest, selects: Mapping[str, BoundSelect], order: Order) -> Order:
-    """What each model waits for: those of the run that it reads, and what `order` says beside."""
+def _order_of(
+    manifest: Manifest, selects: Mapping[str, BoundSelect], order: Order
+) -> Order:
+    """What each model waits for: those of the run that it reads, and what `order` says
+    beside."""
     ids = manifest.graph.predecessors_within(node_id("model", name) for name in selects)
     order = order.within(frozenset(selects))
     waits_for = {}
@@ -195,7 +270,10 @@ def _order_of(manifest: Manifest, selects: Mapping[str, BoundSelect], order: Ord
 
 
 def _supervisor(
-    jobs: ModelJobs, selects: Mapping[str, BoundSelect], options: RunOptions, interrupt: Interrupt
+    jobs: ModelJobs,
+    selects: Mapping[str, BoundSelect],
+    options: RunOptions,
+    interrupt: Interrupt,
 ) -> Supervisor:
     manifest = jobs.context.manifest
     return Supervisor(
@@ -213,12 +291,23 @@ def _supervisor(
 
 
 def _of_whole_groups(
-    manifest: Manifest, selects: Mapping[str, Select], up_to_date: Mapping[str, UpToDate]
+    manifest: Manifest,
+    selects: Mapping[str, Select],
+    up_to_date: Mapping[str, UpToDate],
 ) -> dict[str, UpToDate]:
-    """The models that have nothing new, but for those of groups whose tables change together where others have."""
+    """The models that have nothing new, but for those of groups whose tables change
+    together where others have."""
     at_work = selects.keys() - up_to_date.keys()
-    groups = {group.name for name in at_work if (group := consistent_group(manifest, name)) is not None}
-    return {name: each for name, each in up_to_date.items() if name.partition(".")[0] not in groups}
+    groups = {
+        group.name
+        for name in at_work
+        if (group := consistent_group(manifest, name)) is not None
+    }
+    return {
+        name: each
+        for name, each in up_to_date.items()
+        if name.partition(".")[0] not in groups
+    }
 
 
 def _since(started: float) -> int:

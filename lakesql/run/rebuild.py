@@ -1,8 +1,10 @@
-"""`lakesql rebuild`: fill a model's table again beside the live one, and give the live one its rows in one commit.
+"""`lakesql rebuild`: fill a model's table again beside the live one, and give the live
+one its rows in one commit.
 
-The replacement is written by the model's ordinary batches, with a ledger and a checkpoint of its own, so that a rebuild
-which broke off continues where it stands. Its last pass is made under the model's own lease, so the table misses
-nothing that the live one has.
+The replacement is written by the model's ordinary batches, with a ledger and a
+checkpoint of its own, so that a rebuild which broke off continues where it stands. Its
+last pass is made under the model's own lease, so the table misses nothing that the live
+one has.
 """
 
 from __future__ import annotations
@@ -26,14 +28,28 @@ from lakesql.engine.spark.failure import explained
 from lakesql.errors import RunError
 from lakesql.events import Emit, Event, Noted
 from lakesql.model.retention import GC_ENABLED
-from lakesql.names import DEAD_LETTER_SUFFIX, LEASE_SUFFIX, REBUILD_PROPERTY, REBUILD_SUFFIX
+from lakesql.names import (
+    DEAD_LETTER_SUFFIX,
+    LEASE_SUFFIX,
+    REBUILD_PROPERTY,
+    REBUILD_SUFFIX,
+)
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.job import Job
 from lakesql.run.model_jobs import JobsBy, ModelJobs
 from lakesql.run.replacement.check_rebuild import check_rebuild
 from lakesql.run.replacement.rebuild_job import Rebuild
-from lakesql.run.replacement.rebuilt import find_swapped, finish_rebuild, rebuild_folder, set_property
-from lakesql.run.replacement.replacement_table import RebuildFrom, bind_rebuild, foreign_table
+from lakesql.run.replacement.rebuilt import (
+    find_swapped,
+    finish_rebuild,
+    rebuild_folder,
+    set_property,
+)
+from lakesql.run.replacement.replacement_table import (
+    RebuildFrom,
+    bind_rebuild,
+    foreign_table,
+)
 from lakesql.run.start.context import RunContext
 from lakesql.run.start.spark import open_spark, session_settings
 from lakesql.run.streams.bind import BoundSelect, bind_select
@@ -42,8 +58,14 @@ if TYPE_CHECKING:
     from lakesql.graph.manifest import Manifest
 
 
-def rebuild_jobs(manifest: Manifest, names: Iterable[str], start_at: RebuildFrom, accept_data_loss: bool) -> JobsBy:
-    """The jobs that rebuild the models. A model without a table is run as usual, and one over tables refreshed in full.
+def rebuild_jobs(
+    manifest: Manifest,
+    names: Iterable[str],
+    start_at: RebuildFrom,
+    accept_data_loss: bool,
+) -> JobsBy:
+    """The jobs that rebuild the models. A model without a table is run as usual, and
+    one over tables refreshed in full.
 
     Raises what `bind_rebuild` raises.
     """
@@ -57,15 +79,23 @@ def rebuild_jobs(manifest: Manifest, names: Iterable[str], start_at: RebuildFrom
         bound = context.current(
             models[model],
             lambda manifest: bind_rebuild(manifest, model, start_at),
-            asks=not is_begun,  # one that has begun is continued with the columns that it has
+            # one that has begun is continued with the columns that it has
+            asks=not is_begun,
         )
         models[model] = bound
         if not table_exists(context.session, live.select.model.table):
             return jobs.start_stream(model, emit, alone=True)
         leases, claimed = jobs.leases, model + REBUILD_SUFFIX
-        if not claim_rebuild(context, leases, model, lambda text: emit(Noted(text, now_ms(), model))):
+        if not claim_rebuild(
+            context, leases, model, lambda text: emit(Noted(text, now_ms(), model))
+        ):
             return None
-        context = replace(context, emit=emit, check_lease=lambda _: leases.check(claimed), accept_data_loss=False)
+        context = replace(
+            context,
+            emit=emit,
+            check_lease=lambda _: leases.check(claimed),
+            accept_data_loss=False,
+        )
         rebuild = Rebuild(context, live, bound, leases, start_at, accept_data_loss)
         with explained(bound.select):
             rebuild.begin()
@@ -74,8 +104,11 @@ def rebuild_jobs(manifest: Manifest, names: Iterable[str], start_at: RebuildFrom
     return lambda jobs: partial(start, jobs)
 
 
-def claim_rebuild(context: RunContext, leases: Leases, model: str, say: Callable[[str], None]) -> bool:
-    """Whether this runner may rebuild the model. Raises `RunError` (`rebuild-under-way`) where another one does."""
+def claim_rebuild(
+    context: RunContext, leases: Leases, model: str, say: Callable[[str], None]
+) -> bool:
+    """Whether this runner may rebuild the model. Raises `RunError`
+    (`rebuild-under-way`) where another one does."""
     try:
         return leases.claim(model + REBUILD_SUFFIX, rebuild_folder(context, model), say)
     except RunError as error:
@@ -91,35 +124,56 @@ def abandon_rebuilds(
     manifest: Manifest, names: Sequence[str], say: Callable[[str], None]
 ) -> Iterator[tuple[str, bool]]:
     """Open Spark, and `abandon_rebuild` of each model."""
-    with _opened(manifest, names, "start", say) as (context, bound), closing(Leases(context.session)) as leases:
+    with (
+        _opened(manifest, names, "start", say) as (context, bound),
+        closing(Leases(context.session)) as leases,
+    ):
         for name in names:
             yield name, abandon_rebuild(context, bound[name].select, leases, say)
 
 
 def preview_rebuilds(
-    manifest: Manifest, names: Sequence[str], start_at: RebuildFrom, accept_data_loss: bool, say: Callable[[str], None]
+    manifest: Manifest,
+    names: Sequence[str],
+    start_at: RebuildFrom,
+    accept_data_loss: bool,
+    say: Callable[[str], None],
 ) -> Iterator[tuple[str, str]]:
-    """Open Spark, and say of each model what its rebuild would do. Writes nothing; raises what `check_rebuild` does."""
+    """Open Spark, and say of each model what its rebuild would do. Writes nothing;
+    raises what `check_rebuild` does."""
     with _opened(manifest, names, start_at, say) as (context, bound):
         for name in names:
             live = bind_select(manifest, build_select(manifest, name))
             if not live.select.model.config.is_stored:
-                yield name, "is a view: it would be put in the place of the one that is there, if that is another"
+                yield (
+                    name,
+                    "is a view: it would be put in the place of the one that is there, if that is another",
+                )
                 continue
             if not table_exists(context.session, live.select.model.table):
                 yield name, "has no table yet: it would be run as ever"
                 continue
             if live.select.model.config.reads == "tables":
                 is_exchanged = live.select.model.config.is_exchanged
-                yield name, "would make all rows anew" if is_exchanged else "would keep its versions, and compare them"
+                yield (
+                    name,
+                    "would make all rows anew"
+                    if is_exchanged
+                    else "would keep its versions, and compare them",
+                )
                 continue
-            found = check_rebuild(context, live, bound[name], start_at, accept_data_loss)
+            found = check_rebuild(
+                context, live, bound[name], start_at, accept_data_loss
+            )
             yield name, f"would read {found}"
 
 
 @contextmanager
 def _opened(
-    manifest: Manifest, names: Sequence[str], start_at: RebuildFrom, say: Callable[[str], None]
+    manifest: Manifest,
+    names: Sequence[str],
+    start_at: RebuildFrom,
+    say: Callable[[str], None],
 ) -> Iterator[tuple[RunContext, Mapping[str, BoundSelect]]]:
     bound = {name: bind_rebuild(manifest, name, start_at) for name in names}
     bindings = [binding for each in bound.values() for binding in each.bindings]
@@ -128,25 +182,36 @@ def _opened(
         if isinstance(event, Noted):
             say(f"{event.model}: {event.text}")
 
-    with open_spark(session_settings(manifest, bindings, say), say) as (session, catalog):
+    with open_spark(session_settings(manifest, bindings, say), say) as (
+        session,
+        catalog,
+    ):
         name_files(session, manifest.target.checkpoints)
         context = RunContext(manifest, session, catalog, hear)
         with closing(context.brokers):
             yield context, bound
 
 
-def abandon_rebuild(context: RunContext, select: Select, leases: Leases, say: Callable[[str], None]) -> bool:
-    """Remove the table and the checkpoint of a rebuild that was begun; whether there was one. One that is past its swap
-    is finished instead."""
+def abandon_rebuild(
+    context: RunContext, select: Select, leases: Leases, say: Callable[[str], None]
+) -> bool:
+    """Remove the table and the checkpoint of a rebuild that was begun; whether there
+    was one. One that is past its swap is finished instead."""
     session, table = context.session, select.model.table.rebuild
     folder = rebuild_folder(context, select.model.name)
     while not claim_rebuild(context, leases, select.model.name, say):
         time.sleep(LOOK_EVERY_S)
     if find_swapped(context, select):
-        while not leases.claim(select.model.name, checkpoint_of(context.manifest.target, select.model.name), say):
+        while not leases.claim(
+            select.model.name,
+            checkpoint_of(context.manifest.target, select.model.name),
+            say,
+        ):
             time.sleep(LOOK_EVERY_S)
         finish_rebuild(context, select)
-        say(f"{select.model.name}: its rebuild has replaced the rows already, and is finished now")
+        say(
+            f"{select.model.name}: its rebuild has replaced the rows already, and is finished now"
+        )
         return True
     is_there = table_exists(session, table)
     for name in (*table.beside, table):

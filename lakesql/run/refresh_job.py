@@ -1,4 +1,5 @@
-"""The job of a model over tables: its refreshes, and the maintenance of its table between them."""
+"""The job of a model over tables: its refreshes, and the maintenance of its table
+between them."""
 
 from __future__ import annotations
 
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
     from lakesql.engine.maintenance.keeper import Keeper
 
 LOOKS_EVERY_S = 1.0
-"""How often it is looked whether an input has changed, where that is what a refresh waits for."""
+"""How often it is looked whether an input has changed, where that is what a refresh
+waits for."""
 
 TIMED_EVERY_S = 60.0
-"""How often a view is refreshed whose rows change with time, where no interval is its trigger; and how often it is
-looked whether one of which no row is stored is still over the columns that its tables have."""
+"""How often a view is refreshed whose rows change with time, where no interval is its
+trigger; and how often it is looked whether one of which no row is stored is still over
+the columns that its tables have."""
 
 _POLL_S = 0.1
 
@@ -34,8 +37,8 @@ _POLL_S = 0.1
 class RefreshJob:
     """Refreshes a table: once, or until it is asked to stop, by its trigger.
 
-    With `is_forced` the first refresh makes all rows anew. `keep` is called after each refresh: it keeps what the next
-    run compares to find nothing new.
+    With `is_forced` the first refresh makes all rows anew. `keep` is called after each
+    refresh: it keeps what the next run compares to find nothing new.
     """
 
     refresh: Refresh
@@ -89,8 +92,8 @@ class RefreshJob:
                 return
 
     def _pause_s(self) -> float:
-        """The seconds after a refresh until it is looked whether the next one is due. Where rows change with time, that
-        may be with no change of the inputs."""
+        """The seconds after a refresh until it is looked whether the next one is due.
+        Where rows change with time, that may be with no change of the inputs."""
         trigger = self.refresh.select.model.trigger
         if not self.refresh.select.model.config.is_stored:
             return TIMED_EVERY_S

@@ -1,4 +1,5 @@
-"""The seeds of a build: filled before its models run, and tested before a model reads them."""
+"""The seeds of a build: filled before its models run, and tested before a model reads
+them."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ NOT_FILLED = "its seed was not filled"
 class SeedsFirst:
     """What a build does with its seeds. `tests` are those of tables of seeds alone.
 
-    `results` are those of the tests that have run, by name. `failed` are the seeds that could not be filled, or whose
-    tests fail, each with why.
+    `results` are those of the tests that have run, by name. `failed` are the seeds that
+    could not be filled, or whose tests fail, each with why.
     """
 
     manifest: Manifest
@@ -39,12 +40,20 @@ class SeedsFirst:
     def fill(self, emit: Emit) -> None:
         """Fill the seeds that have changed."""
         failed = fill_seeds(self.manifest, self.names, emit, is_forced=self.is_forced)
-        self.failed.update({name: f"seed {name} was not filled" for name in sorted(failed)})
+        self.failed.update(
+            {name: f"seed {name} was not filled" for name in sorted(failed)}
+        )
 
-    def test(self, context: RunContext, models: Sequence[str], emit: Emit) -> Mapping[str, str]:
-        """Test those that were filled. Of `models`, those that are not to run, each with why: they read one that has
-        failed, directly or through another model."""
-        tests = [test for test in self.tests if self.failed.keys().isdisjoint(test.depends_on)]
+    def test(
+        self, context: RunContext, models: Sequence[str], emit: Emit
+    ) -> Mapping[str, str]:
+        """Test those that were filled. Of `models`, those that are not to run, each
+        with why: they read one that has failed, directly or through another model."""
+        tests = [
+            test
+            for test in self.tests
+            if self.failed.keys().isdisjoint(test.depends_on)
+        ]
         if tests:
             session = partial(new_session, context.session)
             run = TestRun(self.manifest, context.catalog, session, self.engine)
@@ -55,13 +64,27 @@ class SeedsFirst:
         skipped: dict[str, str] = {}
         for name, why in self.failed.items():
             below = self.manifest.graph.downstream([node_id("seed", name)])
-            skipped |= {model: why for model in models if node_id("model", model) in below and model not in skipped}
+            skipped |= {
+                model: why
+                for model in models
+                if node_id("model", model) in below and model not in skipped
+            }
         return skipped
 
     def all_results(self) -> list[TestResult]:
         """The results of all tests; what was not reached was skipped."""
-        return [self.results.get(test.name) or TestResult(test, "skipped", message=NOT_FILLED) for test in self.tests]
+        return [
+            self.results.get(test.name)
+            or TestResult(test, "skipped", message=NOT_FILLED)
+            for test in self.tests
+        ]
 
     def _tell(self, emit: Emit, result: TestResult) -> None:
         self.results[result.test.name] = result
-        emit(Noted(f"test {result.test.name}: {result.status}", now_ms(), result.test.depends_on[0]))
+        emit(
+            Noted(
+                f"test {result.test.name}: {result.status}",
+                now_ms(),
+                result.test.depends_on[0],
+            )
+        )

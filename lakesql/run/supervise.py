@@ -1,4 +1,5 @@
-"""Watches over the jobs of a run: which may start, which have failed, which are retried, and when all is over."""
+"""Watches over the jobs of a run: which may start, which have failed, which are
+retried, and when all is over."""
 
 from __future__ import annotations
 
@@ -38,32 +39,40 @@ from lakesql.run.job import Job, Jobs, RunOptions
 
 POLL_S = 0.05
 RESTING_POLL_S = 0.25
-"""How often it is looked whether something has come while all models rest: they may rest for days."""
+"""How often it is looked whether something has come while all models rest: they may
+rest for days."""
 PROGRESS_EVERY_S = 0.5
 ENDED = "the run was ended"
 GIVES_UP_AFTER_S = 25.0
-"""How long a run that is asked to end lets its batches finish: service managers kill what takes longer than 30 s."""
+"""How long a run that is asked to end lets its batches finish: service managers kill
+what takes longer than 30 s."""
 ENDING = (
     f"ending once the batches that are under way are done, in {GIVES_UP_AFTER_S:.0f} s at most; if asked again, at "
     "once. Nothing is lost"
 )
 JUDGES_EVERY_MS = 1_000
 TELLS_EVERY_MS = 60_000
-"""How often it is judged how well a table is, and how often that is told of one that stays as it is and is not well."""
+"""How often it is judged how well a table is, and how often that is told of one that
+stays as it is and is not well."""
 REMINDS_EVERY_MS = 600_000
 """How often a continuous run says which models it is without."""
 BLOCKED_FOR_S = 1.0
-"""How long the thread that watches the jobs may be kept by one of them before another ends the run in its place."""
+"""How long the thread that watches the jobs may be kept by one of them before another
+ends the run in its place."""
 SET_ASIDE_MS = 60_000
-"""How long a model of a group that has failed for good is left alone before it is tried again."""
-UNFINISHED = f"its batch was not done within {GIVES_UP_AFTER_S:.0f} s; the next run writes it"
+"""How long a model of a group that has failed for good is left alone before it is tried
+again."""
+UNFINISHED = (
+    f"its batch was not done within {GIVES_UP_AFTER_S:.0f} s; the next run writes it"
+)
 FIRST_WAIT_MS = 1_000
 """How long is waited before the first retry; before each further one twice as long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The time: `since` some moment and `epoch`, both in milliseconds, and a pause of so many seconds."""
+    """The time: `since` some moment and `epoch`, both in milliseconds, and a pause of
+    so many seconds."""
 
     since: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000
     epoch: Callable[[], int] = now_ms
@@ -72,13 +81,15 @@ class Clock:
 
 @dataclass(slots=True)
 class ModelRun:
-    """One model of a run: what it waits for, its job while it runs, and what it has done.
+    """One model of a run: what it waits for, its job while it runs, and what it has
+    done.
 
     It starts once those of `after` are done too, however they have ended.
 
-    At `retry_at` the next retry is due. It `is_pausing` once its job is to end for somebody who has asked for the
-    model. It `is_resting` while nothing has come for it: nobody looks after it then. It `has_more` where something has
-    come since its job began. `set_aside` is what has failed for
+    At `retry_at` the next retry is due. It `is_pausing` once its job is to end for
+    somebody who has asked for the model. It `is_resting` while nothing has come for it:
+    nobody looks after it then. It `has_more` where something has come since its job
+    began. `set_aside` is what has failed for
     good of one that is tried again all the same.
     """
 
@@ -121,11 +132,14 @@ class _End:
 
 @dataclass(frozen=True, slots=True)
 class Supervisor:
-    """Runs the jobs of models, says so in events, and tries them again as `retries` say.
+    """Runs the jobs of models, says so in events, and tries them again as `retries`
+    say.
 
-    At most `limit` models run at once, and at most `group_limit` of those of which `group_of` says one name.
-    With `options.continuous` a model starts as soon as those that it reads have
-    begun. `limits` are what models hold their tables to, and `rewrites` what makes a rewrite of their files due.
+    At most `limit` models run at once, and at most `group_limit` of those of which
+    `group_of` says one name. With `options.continuous` a model starts as soon as those
+    that it reads have
+    begun. `limits` are what models hold their tables to, and `rewrites` what makes a
+    rewrite of their files due.
     """
 
     jobs: Jobs
@@ -147,23 +161,33 @@ class Supervisor:
         after: Mapping[str, frozenset[str]] = MappingProxyType({}),
         resting: frozenset[str] = frozenset(),
     ) -> Mapping[str, ModelRun]:
-        """Run the models, each after those that it waits for, until all are done; how each has fared.
+        """Run the models, each after those that it waits for, until all are done; how
+        each has fared.
 
-        Without `continuous` a model also starts only when those in `after` are done, well or not. Those of `resting`
-        start once something has come for them.
+        Without `continuous` a model also starts only when those in `after` are done,
+        well or not. Those of `resting` start once something has come for them.
 
-        A model whose job fails by something transient is started again after a pause, from its checkpoint: a batch
-        that was committed all the same is found in the ledger and skipped. Any other failure ends it alone; those that
-        wait for it are skipped, but with `continuous`. A model that somebody has asked for pauses between two batches,
-        and continues once it is given back. Once the run is to end, no batch is begun, and one that takes too long is
-        given up: without `continuous` a model that had more to do is skipped then, with what it has done.
+        A model whose job fails by something transient is started again after a pause,
+        from its checkpoint: a batch that was committed all the same is found in the
+        ledger and skipped. Any other failure ends it alone; those that wait for it are
+        skipped, but with `continuous`. A model that somebody has asked for pauses
+        between two batches, and continues once it is given back. Once the run is to
+        end, no batch is begun, and one that takes too long is given up: without
+        `continuous` a model that had more to do is skipped then, with what it has done.
         """
         runs = {
-            name: ModelRun(ModelTally(name), others, after.get(name, frozenset()), is_resting=name in resting)
+            name: ModelRun(
+                ModelTally(name),
+                others,
+                after.get(name, frozenset()),
+                is_resting=name in resting,
+            )
             for name, others in waits_for.items()
         }
         over = Flag()
-        timekeeper = Thread(target=self._keep_time, args=(over,), name="lakesql-end", daemon=True)
+        timekeeper = Thread(
+            target=self._keep_time, args=(over,), name="lakesql-end", daemon=True
+        )
         timekeeper.start()
         try:
             self._run(runs)
@@ -179,10 +203,15 @@ class Supervisor:
             if ending and ends_by is None:
                 ends_by = self.clock.since() + round(GIVES_UP_AFTER_S * 1000)
                 self._note_ending()
-            if self.end.has_killed or (ends_by is not None and self.clock.since() >= ends_by):
+            if self.end.has_killed or (
+                ends_by is not None and self.clock.since() >= ends_by
+            ):
                 self._give_up(runs.values())
                 break
-            if self.options.continuous and self.clock.since() - reminded >= REMINDS_EVERY_MS:
+            if (
+                self.options.continuous
+                and self.clock.since() - reminded >= REMINDS_EVERY_MS
+            ):
                 reminded = self.clock.since()
                 self._remind(runs.values())
             awake = self._awake(runs, ending)
@@ -198,15 +227,17 @@ class Supervisor:
             self.clock.pause(POLL_S if awake else RESTING_POLL_S)
 
     def _awake(self, runs: dict[str, ModelRun], ending: str) -> list[ModelRun]:
-        """The models of the run but for those that rest: these are looked after once something has come for them, and
-        when the run is to end. A model that is new in the run is added to it."""
+        """The models of the run but for those that rest: these are looked after once
+        something has come for them, and when the run is to end. A model that is new in
+        the run is added to it."""
         for name in self.jobs.woken():
             run = runs.setdefault(name, ModelRun(ModelTally(name), frozenset()))
             run.is_resting, run.has_more = False, True
         return [run for run in runs.values() if ending or not run.is_resting]
 
     def _keep_time(self, over: Flag) -> None:
-        """End a run that was asked to end, although a model that starts, or Java, keeps the thread that watches."""
+        """End a run that was asked to end, although a model that starts, or Java, keeps
+        the thread that watches."""
         while not self.interrupt.is_set():
             if over.wait(RESTING_POLL_S):
                 return
@@ -231,7 +262,11 @@ class Supervisor:
         if self.interrupt.is_set():
             return ENDED
         failed = [run.tally.name for run in runs if run.status == "error"]
-        return f"the run ended with the failure of {failed[0]}" if failed and self.options.fail_fast else ""
+        return (
+            f"the run ended with the failure of {failed[0]}"
+            if failed and self.options.fail_fast
+            else ""
+        )
 
     def _remind(self, runs: Iterable[ModelRun]) -> None:
         for run in runs:
@@ -253,9 +288,15 @@ class Supervisor:
             if run.status is None:
                 self._finish(run, "skipped", because=UNFINISHED)
 
-    def _consider(self, run: ModelRun, runs: Mapping[str, ModelRun], ending: str) -> None:
+    def _consider(
+        self, run: ModelRun, runs: Mapping[str, ModelRun], ending: str
+    ) -> None:
         """Start the job of a model that has none, if its turn has come."""
-        failed = [name for name in sorted(run.waits_for) if runs[name].status in ("error", "skipped")]
+        failed = [
+            name
+            for name in sorted(run.waits_for)
+            if runs[name].status in ("error", "skipped")
+        ]
         if ending:
             self._finish_idle(run, ending)
         elif failed and not run.has_run and not self.options.continuous:
@@ -288,23 +329,34 @@ class Supervisor:
         return sum(self.group_of(name) == group for name in at_work) < self.group_limit
 
     def _may_start(self, run: ModelRun, runs: Mapping[str, ModelRun]) -> bool:
-        """Whether what the model reads is there: done, or with `continuous` begun, which makes its table, or resting.
+        """Whether what the model reads is there: done, or with `continuous` begun,
+        which makes its table, or resting.
 
-        With `continuous` one that has failed at its start is not waited for: its table may be there from before.
+        With `continuous` one that has failed at its start is not waited for: its table
+        may be there from before.
         """
         others = [runs[name] for name in run.waits_for]
         if self.options.continuous:
-            return all(other.has_run or other.is_resting or other.status is not None for other in others)
+            return all(
+                other.has_run or other.is_resting or other.status is not None
+                for other in others
+            )
         is_in_turn = all(runs[name].status is not None for name in run.after)
         return is_in_turn and all(other.status == "success" for other in others)
 
     def _start(self, run: ModelRun) -> None:
-        run.retry_at, run.failure, run.is_pausing, run.has_more = None, None, False, False
+        run.retry_at, run.failure, run.is_pausing, run.has_more = (
+            None,
+            None,
+            False,
+            False,
+        )
         if run.started is None:
             run.started = self.clock.since()
         try:
             run.job = self.jobs.start(run.tally.name, partial(self._emit, run))
-        except Exception as error:  # whatever a model's start raises ends this model alone
+        # whatever a model's start raises ends this model alone
+        except Exception as error:
             self._fail(run, error)
             return
         if run.job is None:
@@ -316,8 +368,14 @@ class Supervisor:
     def _watch(self, run: ModelRun, job: Job, ending: str) -> None:
         job.step()
         is_over = not job.is_active()
-        run.is_pausing = run.is_pausing or (not is_over and self.jobs.is_wanted(run.tally.name))
-        run.failure = run.failure or job.error() or (None if is_over else self.jobs.must_stop(run.tally.name))
+        run.is_pausing = run.is_pausing or (
+            not is_over and self.jobs.is_wanted(run.tally.name)
+        )
+        run.failure = (
+            run.failure
+            or job.error()
+            or (None if is_over else self.jobs.must_stop(run.tally.name))
+        )
         if is_over:
             run.job = None
             self._end(run, job, ending)
@@ -343,7 +401,8 @@ class Supervisor:
             self._judge(run)
 
     def _end(self, run: ModelRun, job: Job, ending: str) -> None:
-        """Say how a model has ended whose job is over, or let it wait for its next one."""
+        """Say how a model has ended whose job is over, or let it wait for its next
+        one."""
         tally, options = run.tally, self.options
         is_cut_short = bool(ending) and not options.continuous and job.was_stopped()
         if run.failure is not None:
@@ -354,8 +413,16 @@ class Supervisor:
             self._finish(run, "skipped", because=ending)
         elif not ending and self.jobs.rests(tally.name):
             self._rest(run)
-        elif options.fail_if_empty and tally.has_nothing and is_up_to_date(tally.finish("success", 0, 0)):
-            self._finish(run, "error", tuple(Problem("stream-empty", text) for text in tally.warnings))
+        elif (
+            options.fail_if_empty
+            and tally.has_nothing
+            and is_up_to_date(tally.finish("success", 0, 0))
+        ):
+            self._finish(
+                run,
+                "error",
+                tuple(Problem("stream-empty", text) for text in tally.warnings),
+            )
         elif tally.unusable:
             self._finish(run, "error", (_unusable(tally),))
         else:
@@ -364,38 +431,63 @@ class Supervisor:
     def _rest(self, run: ModelRun) -> None:
         """Leave a model alone until something has come for it."""
         if run.set_aside:
-            self._emit(run, Noted("goes on, with all that it has missed", self.clock.epoch(), run.tally.name))
+            self._emit(
+                run,
+                Noted(
+                    "goes on, with all that it has missed",
+                    self.clock.epoch(),
+                    run.tally.name,
+                ),
+            )
         run.is_resting, run.set_aside = not run.has_more, ()
         self.jobs.rest(run.tally.name)
 
     def _judge(self, run: ModelRun) -> None:
-        """Say how well the table is, where that has changed, and from time to time where it is not well."""
+        """Say how well the table is, where that has changed, and from time to time
+        where it is not well."""
         was, now = run.tally, self.clock.epoch()
-        # A run that ends by itself looks at what is there: when something came before, it does not know.
+        # A run that ends by itself looks at what is there: when something came before,
+        # it does not know.
         since_ms = (
-            now - (self.clock.since() - run.started) if self.options.continuous and run.started is not None else None
+            now - (self.clock.since() - run.started)
+            if self.options.continuous and run.started is not None
+            else None
         )
         figures = measure_run(was.known, since_ms, now)
-        limits, rewrite = self.limits.get(was.name, NO_LIMITS), self.rewrites.get(was.name, USUAL_REWRITE)
+        limits, rewrite = (
+            self.limits.get(was.name, NO_LIMITS),
+            self.rewrites.get(was.name, USUAL_REWRITE),
+        )
         findings = judge(figures, limits, is_run_overdue(was.known, rewrite))
         before = {(reason.figure, reason.word) for reason in was.judged_because}
         is_news = before != {(finding.figure, finding.word) for finding in findings}
-        if not is_news and (not findings or self.clock.since() - run.told < TELLS_EVERY_MS):
+        if not is_news and (
+            not findings or self.clock.since() - run.told < TELLS_EVERY_MS
+        ):
             return
         run.told = self.clock.since()
         has_commit = was.known.committed_at_ms is not None
         reasons = tuple(
-            HealthReason(each.figure, each.word, each.value, each.limit, sentence(each, figures, has_commit=has_commit))
+            HealthReason(
+                each.figure,
+                each.word,
+                each.value,
+                each.limit,
+                sentence(each, figures, has_commit=has_commit),
+            )
             for each in findings
         )
-        self._emit(run, HealthJudged(was.name, worst(findings), was.judged, reasons, now))
+        self._emit(
+            run, HealthJudged(was.name, worst(findings), was.judged, reasons, now)
+        )
 
     def _fail(self, run: ModelRun, raised: Exception, ending: str = "") -> None:
         """End the model, or let it be started again, where the failure is transient."""
         if self.end.has_killed:
             return  # it comes of that
         if isinstance(raised, FilesSetAside) and not ending:
-            run.retry_at = self.clock.since()  # at once, and no retry: there are fewer files each time
+            # at once, and no retry: there are fewer files each time
+            run.retry_at = self.clock.since()
             return
         name, retries = run.tally.name, run.tally.retries
         if isinstance(raised, FilesSetAside):
@@ -403,23 +495,30 @@ class Supervisor:
             return
         error = self.jobs.explain(name, raised)
         if isinstance(error, TransientError) and ending:
-            self._finish(run, "skipped", because=ending)  # the next run takes the batch up
+            # the next run takes the batch up
+            self._finish(run, "skipped", because=ending)
         elif self._is_worth_a_retry(run, error):
             wait_ms = min(FIRST_WAIT_MS << retries, self.retries.max_wait.length_ms)
             run.retry_at = self.clock.since() + wait_ms
             attempts, now = self.retries.attempts, self.clock.epoch()
-            self._emit(run, Retrying(name, retries + 1, attempts, wait_ms, error.problems, now))
+            self._emit(
+                run, Retrying(name, retries + 1, attempts, wait_ms, error.problems, now)
+            )
         elif self._outlives_failures(name) and not ending:
             self._set_aside(run, error.problems)
         else:
             self._finish(run, "error", error.problems)
 
     def _outlives_failures(self, name: str) -> bool:
-        """Whether a model that has failed for good is tried again all the same, as it is one of a group."""
-        return self.jobs.rests(name) or (self.options.continuous and self.jobs.runs_together(name))
+        """Whether a model that has failed for good is tried again all the same, as it
+        is one of a group."""
+        return self.jobs.rests(name) or (
+            self.options.continuous and self.jobs.runs_together(name)
+        )
 
     def _set_aside(self, run: ModelRun, problems: tuple[Problem, ...]) -> None:
-        """Let the others of a group go on without a model that has failed for good, and try it again now and then."""
+        """Let the others of a group go on without a model that has failed for good, and
+        try it again now and then."""
         if run.set_aside != problems:
             why = headline(problems)
             text = f"is set aside, and tried again every {duration(SET_ASIDE_MS)}; its records stay in the feed: {why}"
@@ -428,15 +527,32 @@ class Supervisor:
         run.retry_at = self.clock.since() + SET_ASIDE_MS
 
     def _is_worth_a_retry(self, run: ModelRun, error: LakesqlError) -> bool:
-        if not isinstance(error, TransientError) or run.tally.retries >= self.retries.attempts:
+        if (
+            not isinstance(error, TransientError)
+            or run.tally.retries >= self.retries.attempts
+        ):
             return False
-        # A broker or a catalog that a model has never reached may as well be a profile that is wrong.
-        return run.has_run or not AWAY_OR_WRONG.issuperset(problem.condition for problem in error.problems)
+        # A broker or a catalog that a model has never reached may as well be a profile
+        # that is wrong.
+        return run.has_run or not AWAY_OR_WRONG.issuperset(
+            problem.condition for problem in error.problems
+        )
 
-    def _finish(self, run: ModelRun, status: Status, problems: tuple[Problem, ...] = (), because: str = "") -> None:
+    def _finish(
+        self,
+        run: ModelRun,
+        status: Status,
+        problems: tuple[Problem, ...] = (),
+        because: str = "",
+    ) -> None:
         self.jobs.release(run.tally.name)
         duration_ms = self.clock.since() - run.started if run.started is not None else 0
-        self._emit(run, run.tally.finish(status, duration_ms, self.clock.epoch(), problems, because))
+        self._emit(
+            run,
+            run.tally.finish(
+                status, duration_ms, self.clock.epoch(), problems, because
+            ),
+        )
 
     def _emit(self, run: ModelRun, event: Event) -> None:
         """Count the event, and tell it. The threads of the run's jobs call it too."""

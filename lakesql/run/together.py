@@ -1,4 +1,5 @@
-"""The groups of a run whose tables change together: what their rounds read, and how they are committed."""
+"""The groups of a run whose tables change together: what their rounds read, and how
+they are committed."""
 
 from __future__ import annotations
 
@@ -46,13 +47,16 @@ if TYPE_CHECKING:
 
 
 def consistent_group(manifest: Manifest, model: str) -> ModelGroup | None:
-    """The group whose tables change together that a model is one of; None of others, and where no broker has its feed:
-    recorded topics are read table by table."""
+    """The group whose tables change together that a model is one of; None of others,
+    and where no broker has its feed: recorded topics are read table by table."""
     found = manifest.models.get(model)
     if found is None or found.member is None or not found.member.source_table:
         return None
     group = manifest.groups[found.member.group]
-    if not group.config.consistent or cluster_of(manifest.target, manifest.streams[group.stream]) is None:
+    if (
+        not group.config.consistent
+        or cluster_of(manifest.target, manifest.streams[group.stream]) is None
+    ):
         return None
     return group
 
@@ -64,9 +68,14 @@ def seated_alone(
     ends_of: Callable[[Iterable[str]], Offsets] | None,
     sharing: Sharing,
 ) -> Sink:
-    """The query of one of a group's models with batches of its own; as it was where it does not read topics of one
-    stream. `ends_of` says where topics ended when the model was woken, of those that have woken it."""
-    if sink.model.member is None or sink.select.query.stateful or len(sink.bindings) > 1:
+    """The query of one of a group's models with batches of its own; as it was where it
+    does not read topics of one stream. `ends_of` says where topics ended when the model
+    was woken, of those that have woken it."""
+    if (
+        sink.model.member is None
+        or sink.select.query.stateful
+        or len(sink.bindings) > 1
+    ):
         return sink
     (binding,) = sink.bindings
     if binding.source.cluster is None:
@@ -79,7 +88,9 @@ def seated_alone(
         return seen if topics and seen.keys() == set(topics) else places.find_ends()
 
     share = sharing.share_of(sink.model, binding, session)
-    return replace(sink, seat=TopicBatches(places, look, binding.stream.max_per_batch, share))
+    return replace(
+        sink, seat=TopicBatches(places, look, binding.stream.max_per_batch, share)
+    )
 
 
 TopicsOfGroup = tuple[str, str, StreamOrigin]
@@ -90,20 +101,25 @@ TablesByTopics = Mapping[TopicsOfGroup, Mapping[str, str]]
 
 
 class Sharing:
-    """What the models of a run read of topics for several of them: those of one group that take one table each of the
-    same topics. `selects` are those of the run, as they are now."""
+    """What the models of a run read of topics for several of them: those of one group
+    that take one table each of the same topics. `selects` are those of the run, as they
+    are now."""
 
     def __init__(self, selects: Mapping[str, BoundSelect]) -> None:
         self._selects = selects
         self._topics: dict[TopicsOfGroup, SharedTopics] = {}
         self._found: tuple[int, TablesByTopics] = (0, {})
 
-    def share_of(self, model: Model, binding: StreamBinding, session: SparkSession) -> TopicShare | None:
+    def share_of(
+        self, model: Model, binding: StreamBinding, session: SparkSession
+    ) -> TopicShare | None:
         """A model's part, if others may come beside it; None where it reads alone."""
         if model.member is None or not table_of(binding.stream) or not can_share_rows():
             return None
         read = _topics_of(model.member.group, binding.stream)
-        topics = self._topics.setdefault(read, SharedTopics(partial(self._find_tables, read)))
+        topics = self._topics.setdefault(
+            read, SharedTopics(partial(self._find_tables, read))
+        )
         return TopicShare(topics, model.name, binding, session)
 
     def clear(self, model: Model) -> None:
@@ -115,7 +131,8 @@ class Sharing:
                 topics.clear()
 
     def _find_tables(self, read: TopicsOfGroup) -> Mapping[str, str]:
-        """The models that share topics, each with its table. They are looked for again once the run has
+        """The models that share topics, each with its table. They are looked for again
+        once the run has
         others: what a model takes of a topic stays as it is."""
         count, tables = self._found
         if count != len(self._selects):
@@ -125,7 +142,8 @@ class Sharing:
 
 
 def _tables_by_topics(selects: Mapping[str, BoundSelect]) -> TablesByTopics:
-    """The models of groups that take one table each of topics, by their group and these."""
+    """The models of groups that take one table each of topics, by their group and
+    these."""
     found: dict[TopicsOfGroup, dict[str, str]] = {}
     for name, bound in [*selects.items()]:
         member = bound.select.model.member
@@ -142,10 +160,14 @@ def _topics_of(group: str, stream: Stream) -> TopicsOfGroup:
 
 
 def check_whole(manifest: Manifest, models: Iterable[str]) -> None:
-    """Raise `RunError` (`group-part`) where a run has some tables, and not all, of a group whose tables change
-    together."""
+    """Raise `RunError` (`group-part`) where a run has some tables, and not all, of a
+    group whose tables change together."""
     wanted = frozenset(models)
-    groups = {group.name: group for name in wanted if (group := consistent_group(manifest, name)) is not None}
+    groups = {
+        group.name: group
+        for name in wanted
+        if (group := consistent_group(manifest, name)) is not None
+    }
     problems = []
     for group in groups.values():
         missing = members_of(manifest, group).keys() - wanted
@@ -162,12 +184,15 @@ def members_of(manifest: Manifest, group: ModelGroup) -> Mapping[str, Model]:
     return {
         model.name: model
         for model in manifest.models.values()
-        if model.member is not None and model.member.group == group.name and model.member.source_table
+        if model.member is not None
+        and model.member.group == group.name
+        and model.member.source_table
     }
 
 
 class GroupRounds:
-    """The rounds of the groups of a run, each begun with its first model. `manifest` is the project as it is now."""
+    """The rounds of the groups of a run, each begun with its first model. `manifest` is
+    the project as it is now."""
 
     def __init__(
         self,
@@ -190,10 +215,13 @@ class GroupRounds:
         (binding,) = sink.bindings
         places = TopicPlaces(session, self._context.brokers, binding, sink.model.name)
         share = self._sharing.share_of(sink.model, binding, session)
-        return replace(sink, seat=Seat(sink.model.name, places, rounds, lambda: feed.latest, share))
+        return replace(
+            sink, seat=Seat(sink.model.name, places, rounds, lambda: feed.latest, share)
+        )
 
     def give_up(self, group: ModelGroup) -> None:
-        """A model has failed for good: none of its group goes on in a run that takes what is there."""
+        """A model has failed for good: none of its group goes on in a run that takes
+        what is there."""
         if self._continuous:
             return
         self._given_up.add(group.name)
@@ -214,7 +242,9 @@ class GroupRounds:
 
         files = CheckpointFiles(session, checkpoint_of(target, group.name))
         look = partial(self._topics_of, group)
-        cluster = cluster_of(context.manifest.target, context.manifest.streams[group.stream])
+        cluster = cluster_of(
+            context.manifest.target, context.manifest.streams[group.stream]
+        )
         assert cluster is not None, "a group without a broker has no rounds"
         log = TransactionLog(session, context.brokers, cluster)
         feed = TransactionFeed(
@@ -230,40 +260,73 @@ class GroupRounds:
         finished = _list_nothing
         if not catalog.is_atomic:
             name = list_of(target.catalog.name, target.namespace, group.name)
-            say(f"its catalog commits one table at a time; {name} says which snapshots belong together")
-            finished = SnapshotList(context.catalog, name, partial(self._tables_of, group)).note
+            say(
+                f"its catalog commits one table at a time; {name} says which snapshots belong together"
+            )
+            finished = SnapshotList(
+                context.catalog, name, partial(self._tables_of, group)
+            ).note
         members = members_of(self._manifest(), group)
-        triggers = [model.trigger.interval_ms for model in members.values() if isinstance(model.trigger, Every)]
+        triggers = [
+            model.trigger.interval_ms
+            for model in members.values()
+            if isinstance(model.trigger, Every)
+        ]
         every_ms = min(triggers, default=target.trigger.length_ms)
         interval_s = every_ms / 1000 if self._continuous else None
         publish = partial(publish_together, catalog=catalog)
-        rounds = Rounds(members, feed.plan, publish, _discard, finished, interval_s, target.threads, say)
+        rounds = Rounds(
+            members,
+            feed.plan,
+            publish,
+            _discard,
+            finished,
+            interval_s,
+            target.threads,
+            say,
+        )
         if group.name in self._given_up:
             rounds.close()
         own = sorted(set(group.members) - members.keys())
         if own:
-            say(f"{name_some(own)} have files of their own, and are committed by themselves")
+            say(
+                f"{name_some(own)} have files of their own, and are committed by themselves"
+            )
         self._rounds[group.name] = rounds
         self._feeds[group.name] = feed
         return rounds
 
     def _tables_of(self, group: ModelGroup) -> Mapping[str, TableName]:
         """The tables of the group's models, as the project is now."""
-        return {name: model.table for name, model in members_of(self._manifest(), group).items()}
+        return {
+            name: model.table
+            for name, model in members_of(self._manifest(), group).items()
+        }
 
     def _topics_of(self, group: ModelGroup) -> GroupTopics:
         """What the group reads as the project is now."""
         manifest = self._manifest()
         stream = manifest.streams[group.stream]
         members = members_of(manifest, group)
-        streams = {name: manifest.streams[model.member.stream] for name, model in members.items() if model.member}
+        streams = {
+            name: manifest.streams[model.member.stream]
+            for name, model in members.items()
+            if model.member
+        }
         topics = {name: tuple(each.origin.given) for name, each in streams.items()}
         return GroupTopics(
             topics,
             group.tables.transactions or _transaction_topic(members.values(), topics),
             stream.max_per_batch,
             partial(
-                _name_of, manifest, group, {model.member.source_table for model in members.values() if model.member}
+                _name_of,
+                manifest,
+                group,
+                {
+                    model.member.source_table
+                    for model in members.values()
+                    if model.member
+                },
             ),
         )
 
@@ -276,9 +339,11 @@ def _discard(publication: Publication) -> None:
     discard(publication.staged)
 
 
-def _transaction_topic(members: Iterable[Model], topics: Mapping[str, tuple[str, ...]]) -> str:
-    """The topic in which a connector tells of transactions, by those of its tables: that of `public.orders` in
-    `shop.eu.public.orders` is `shop.eu.transaction`."""
+def _transaction_topic(
+    members: Iterable[Model], topics: Mapping[str, tuple[str, ...]]
+) -> str:
+    """The topic in which a connector tells of transactions, by those of its tables:
+    that of `public.orders` in `shop.eu.public.orders` is `shop.eu.transaction`."""
     for model in members:
         assert model.member is not None
         for topic in topics[model.name]:
@@ -289,14 +354,20 @@ def _transaction_topic(members: Iterable[Model], topics: Mapping[str, tuple[str,
     return f"{first.partition('.')[0]}.transaction"
 
 
-def _name_of(manifest: Manifest, group: ModelGroup, members: Iterable[str], said: str) -> str:
-    """What a table of the source is called here, whose changes a transaction has; '' where no model of the group has,
-    or will have, them."""
+def _name_of(
+    manifest: Manifest, group: ModelGroup, members: Iterable[str], said: str
+) -> str:
+    """What a table of the source is called here, whose changes a transaction has; ''
+    where no model of the group has, or will have, them."""
     for name in members:
         if said == name or said.endswith(f".{name}"):
             return name
-    known = {table.name for table in manifest.source_tables if table.stream == group.stream}
+    known = {
+        table.name for table in manifest.source_tables if table.stream == group.stream
+    }
     is_known = said in known or any(said.endswith(f".{name}") for name in known)
     short = ".".join(said.split(".")[-2:])  # some connectors say the database too
-    comes = group.tables.new_tables == "create" and (group.tables.takes(said) or group.tables.takes(short))
+    comes = group.tables.new_tables == "create" and (
+        group.tables.takes(said) or group.tables.takes(short)
+    )
     return said if comes and not is_known else ""

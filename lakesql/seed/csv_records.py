@@ -10,19 +10,22 @@ from dataclasses import dataclass
 from lakesql.errors import Place, ProjectError
 
 LONGEST_VALUE = 2**31 - 1
-"""How long a value may be for Python's reader, whose own limit is lower than that of a file."""
+"""How long a value may be for Python's reader, whose own limit is lower than that of a
+file."""
 
 
 @dataclass(frozen=True, slots=True)
 class CsvRecord:
-    """A record: its values, the line that it begins in, and its lines as they stand in the file."""
+    """A record: its values, the line that it begins in, and its lines as they stand in
+    the file."""
 
     values: list[str]
     line: int
     lines: list[str]
 
     def place_of(self, value: int, path: str, delimiter: str) -> Place:
-        """Where the value of this number begins; where the record ends, if it has no such value."""
+        """Where the value of this number begins; where the record ends, if it has no
+        such value."""
         line, column, number, is_quoted = self.line, 1, 0, False
         for character in "".join(self.lines).rstrip("\r\n"):
             if number == value:
@@ -37,10 +40,12 @@ class CsvRecord:
 
 
 def read_records(text: str, delimiter: str, path: str) -> Iterator[CsvRecord]:
-    """The records of a text, its header first, in their order; lines that are blank are left out.
+    """The records of a text, its header first, in their order; lines that are blank are
+    left out.
 
-    A value is in double quotes where it has the delimiter, a quote or a line break in it; a quote within is doubled.
-    Raises `ProjectError` (`seed-syntax`) at the record whose quotes are not so.
+    A value is in double quotes where it has the delimiter, a quote or a line break in
+    it; a quote within is doubled. Raises `ProjectError` (`seed-syntax`) at the record
+    whose quotes are not so.
     """
     csv.field_size_limit(LONGEST_VALUE)
     lines = _Lines(io.StringIO(text, newline=""))
@@ -53,8 +58,14 @@ def read_records(text: str, delimiter: str, path: str) -> Iterator[CsvRecord]:
             return
         except csv.Error as error:
             is_open = "end of data" in str(error)
-            what = "A quote is never closed." if is_open else f"This record is no CSV: {error}."
-            raise ProjectError.of("seed-syntax", what, place=Place(path, begins)) from None
+            what = (
+                "A quote is never closed."
+                if is_open
+                else f"This record is no CSV: {error}."
+            )
+            raise ProjectError.of(
+                "seed-syntax", what, place=Place(path, begins)
+            ) from None
         if not _is_blank(lines.current):
             yield CsvRecord(values, begins, lines.current)
 
@@ -78,5 +89,6 @@ class _Lines:
 
 
 def _is_blank(lines: Sequence[str]) -> bool:
-    """Whether the lines of a record have nothing in them, or nothing but blanks: what stands in quotes is a value."""
+    """Whether the lines of a record have nothing in them, or nothing but blanks: what
+    stands in quotes is a value."""
     return not "".join(lines).strip(" \t\r\n")

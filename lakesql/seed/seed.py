@@ -1,4 +1,5 @@
-"""A seed: a small table of the project, as the header of its file and its contract say."""
+"""A seed: a small table of the project, as the header of its file and its contract
+say."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ TEXT = "string"
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A seed of the project. `columns` are those of its table, in the contract's order, else in the file's.
+    """A seed of the project. `columns` are those of its table, in the contract's order,
+    else in the file's.
 
     `digest` tells the content of its file from any other.
     """
@@ -48,27 +50,47 @@ class Seed:
         return Place(self.path, 1, 1)
 
     def version(self, zone: str) -> str:
-        """What tells the table that is made of file and contract from any other, where times are of this zone."""
-        zone = zone if any(column.type == "timestamp" for column in self.columns) else ""
-        columns = [[column.name, column.type, column.field, column.required] for column in self.columns]
-        comments = [self.properties.description, *(column.description for column in self.columns)]
-        return digest(self.digest, self.delimiter, zone, json.dumps([columns, comments]))
+        """What tells the table that is made of file and contract from any other, where
+        times are of this zone."""
+        zone = (
+            zone if any(column.type == "timestamp" for column in self.columns) else ""
+        )
+        columns = [
+            [column.name, column.type, column.field, column.required]
+            for column in self.columns
+        ]
+        comments = [
+            self.properties.description,
+            *(column.description for column in self.columns),
+        ]
+        return digest(
+            self.digest, self.delimiter, zone, json.dumps([columns, comments])
+        )
 
 
 def seed_name(path: str) -> str:
-    """The name of the seed in a file: that of the file. Raises `ProjectError` (`bad-name`)."""
+    """The name of the seed in a file: that of the file. Raises `ProjectError`
+    (`bad-name`)."""
     return check_name(node_of(PurePosixPath(path).stem, Place(path)))
 
 
-def build_seed(file: SeedFile, contract: SeedContract | None, settings: Settings, target: Target) -> Seed:
-    """The seed of a file and of what is declared of it. Raises `ProjectError` with all that is wrong with its header:
-    `seed-syntax`, `seed-columns`, `duplicate-column`, `bad-column-name`, `reserved-column`."""
+def build_seed(
+    file: SeedFile, contract: SeedContract | None, settings: Settings, target: Target
+) -> Seed:
+    """The seed of a file and of what is declared of it. Raises `ProjectError` with all
+    that is wrong with its header: `seed-syntax`, `seed-columns`, `duplicate-column`,
+    `bad-column-name`, `reserved-column`."""
     name = seed_name(file.path)
     delimiter = contract.delimiter if contract is not None else ","
     header = next(read_records(file.header, delimiter, file.path), None)
     if header is None:
         what = "The file has no header: its first line is empty."
-        raise ProjectError.of("seed-syntax", what, fix="Name the columns in its first line.", place=Place(file.path, 1))
+        raise ProjectError.of(
+            "seed-syntax",
+            what,
+            fix="Name the columns in its first line.",
+            place=Place(file.path, 1),
+        )
     declared = contract.columns if contract is not None else ()
     problems = [*_find_doubles(header, file.path, delimiter)]
     if contract is not None and declared:
@@ -83,8 +105,11 @@ def build_seed(file: SeedFile, contract: SeedContract | None, settings: Settings
         path=file.path,
         fqn=(settings.name, *relative.parts[:-1], name),
         table=TableName(target.catalog.name, target.namespace, name),
-        columns=declared or tuple(Column(column, TEXT) for column in header_names(header)),
-        properties=contract.properties if contract is not None else ModelProperties(Place(file.path), name),
+        columns=declared
+        or tuple(Column(column, TEXT) for column in header_names(header)),
+        properties=contract.properties
+        if contract is not None
+        else ModelProperties(Place(file.path), name),
         delimiter=delimiter,
         tags=contract.tags if contract is not None else (),
         digest=file.digest,
@@ -97,8 +122,11 @@ def header_names(header: CsvRecord) -> list[str]:
 
 
 def column_positions(header: CsvRecord, columns: Sequence[Column]) -> list[int]:
-    """Where in a record the value of each column stands, by a header that has them all."""
-    named = {name.lower(): position for position, name in enumerate(header_names(header))}
+    """Where in a record the value of each column stands, by a header that has them
+    all."""
+    named = {
+        name.lower(): position for position, name in enumerate(header_names(header))
+    }
     return [named[column.field.lower()] for column in columns]
 
 
@@ -109,7 +137,13 @@ def _find_doubles(header: CsvRecord, path: str, delimiter: str) -> Iterator[Prob
         if name and counts[name.lower()] > 1 and name.lower() in seen:
             what = f"The header has the column '{name}' twice."
             place = header.place_of(position, path, delimiter)
-            yield Problem("duplicate-column", what, "Capitals make no difference.", "Rename one of the two.", place)
+            yield Problem(
+                "duplicate-column",
+                what,
+                "Capitals make no difference.",
+                "Rename one of the two.",
+                place,
+            )
         seen.add(name.lower())
 
 
@@ -134,13 +168,26 @@ def _compare(header: CsvRecord, contract: SeedContract, path: str) -> Iterator[P
     if missing:
         what = f"The header of {path} lacks {quoted(missing)}, which the contract of seed '{contract.name}' has."
         fix = f"{did_you_mean(missing[0], names)} Correct the contract or the header."
-        yield Problem("seed-columns", what, "Capitals make no difference.", fix, contract.place)
+        yield Problem(
+            "seed-columns", what, "Capitals make no difference.", fix, contract.place
+        )
     for position, name in enumerate(names):
         if name.lower() not in fields:
             what = f"The header has '{name}', which the contract of seed '{contract.name}' does not have."
             fix = f"Declare it at {contract.place}: `{name}: string`, or take it out of the file."
-            yield Problem("seed-columns", what, "", fix, header.place_of(position, path, contract.delimiter))
+            yield Problem(
+                "seed-columns",
+                what,
+                "",
+                fix,
+                header.place_of(position, path, contract.delimiter),
+            )
     for field, count in Counter(column.field.lower() for column in columns).items():
         if count > 1:
             what = f"Two columns of seed '{contract.name}' are read from one field, '{field}'."
-            yield Problem("duplicate-column", what, "Capitals make no difference.", place=contract.place)
+            yield Problem(
+                "duplicate-column",
+                what,
+                "Capitals make no difference.",
+                place=contract.place,
+            )

@@ -1,4 +1,5 @@
-"""What an entry under `seeds:` of a properties file says of a seed: its columns and types, and what is tested of it."""
+"""What an entry under `seeds:` of a properties file says of a seed: its columns and
+types, and what is tested of it."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ from lakesql.stream.stream import Column, read_column_type
 
 @dataclass(frozen=True, slots=True)
 class SeedContract:
-    """A declared seed. Without `columns` all that its header names are texts. `properties` say the same as those of a
-    model: descriptions, and tests of the table and its columns."""
+    """A declared seed. Without `columns` all that its header names are texts.
+    `properties` say the same as those of a model: descriptions, and tests of the table
+    and its columns."""
 
     name: str
     columns: tuple[Column, ...]
@@ -32,14 +34,24 @@ class SeedContract:
 class SeedColumnOptions:
     """The keys of a column of a seed."""
 
-    type: str = option("A Spark SQL type, of one value: no array, map or struct.", default="string")
-    required: bool = option("Whether an empty field is refused. Else it is NULL.", default=False)
+    type: str = option(
+        "A Spark SQL type, of one value: no array, map or struct.", default="string"
+    )
+    required: bool = option(
+        "Whether an empty field is refused. Else it is NULL.", default=False
+    )
     description: str = option("What the column holds.", default="")
     from_: str = option(
-        "What the header calls the column, where that is another name, such as `a.b`.", default="", read=read_filled
+        "What the header calls the column, where that is another name, such as `a.b`.",
+        default="",
+        read=read_filled,
     )
-    tests: tuple[TestEntry, ...] = option("Tests of the column.", default=(), read=read_tests)
-    data_tests: tuple[TestEntry, ...] = option("The same, by dbt's newer word.", default=(), read=read_tests)
+    tests: tuple[TestEntry, ...] = option(
+        "Tests of the column.", default=(), read=read_tests
+    )
+    data_tests: tuple[TestEntry, ...] = option(
+        "The same, by dbt's newer word.", default=(), read=read_tests
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +72,15 @@ def _read_columns(node: Node) -> tuple[_SeedColumn, ...]:
         name = each.column.name
         if first.setdefault(name.lower(), name) != name:
             what = f"'{name}' stands twice. Capitals make no difference."
-            problems.append(Problem("duplicate-column", what, "", "Keep one of the two.", node.key_place(name)))
+            problems.append(
+                Problem(
+                    "duplicate-column",
+                    what,
+                    "",
+                    "Keep one of the two.",
+                    node.key_place(name),
+                )
+            )
     if problems:
         raise ProjectError(problems)
     return found
@@ -77,35 +97,58 @@ def _read_column(places: Mapping[str, Place], name: str, node: Node) -> _SeedCol
     if not holds_values_of(kind):
         what = f"'{name}' is {kind}, which a value of a seed cannot be."
         fix = "Declare it as string, and take it apart in the SELECT: split(…), from_json(…), unhex(…)."
-        raise ProjectError.of("wrong-type", what, fix=fix, place=said.place if said is not None else place)
+        raise ProjectError.of(
+            "wrong-type", what, fix=fix, place=said.place if said is not None else place
+        )
     return _SeedColumn(
-        Column(name, kind, options.required, options.description, from_field=options.from_),
+        Column(
+            name, kind, options.required, options.description, from_field=options.from_
+        ),
         ColumnProperties(name, options.description, options.tests, options.data_tests),
     )
 
 
 def _read_delimiter(node: Node) -> str:
-    if isinstance(node.value, str) and len(node.value) == 1 and node.value not in '"\r\n':
+    if (
+        isinstance(node.value, str)
+        and len(node.value) == 1
+        and node.value not in '"\r\n'
+    ):
         return node.value
     fix = "Write one character, such as ';' or '|', or \"\\t\" for a tab."
-    raise ProjectError.of("wrong-value", f"{node.shown} is no delimiter of values.", fix=fix, place=node.place)
+    raise ProjectError.of(
+        "wrong-value",
+        f"{node.shown} is no delimiter of values.",
+        fix=fix,
+        place=node.place,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class SeedOptions:
     """The keys of an entry under `seeds:`."""
 
-    name: str = option("The seed's name: that of its file, without `.csv`.", read=check_name)
+    name: str = option(
+        "The seed's name: that of its file, without `.csv`.", read=check_name
+    )
     description: str = option("What a row is.", default="")
     columns: tuple[_SeedColumn, ...] = option(
         "The contract: name to type, or to {type, required, description, …}. If left out, all columns are text.",
         default=(),
         read=_read_columns,
     )
-    delimiter: str = option("What stands between two values.", default=",", read=_read_delimiter)
-    tags: tuple[str, ...] = option("Words that `--select tag:…` finds the seed by.", default=())
-    tests: tuple[TestEntry, ...] = option("Tests of the table.", default=(), read=read_tests)
-    data_tests: tuple[TestEntry, ...] = option("The same, by dbt's newer word.", default=(), read=read_tests)
+    delimiter: str = option(
+        "What stands between two values.", default=",", read=_read_delimiter
+    )
+    tags: tuple[str, ...] = option(
+        "Words that `--select tag:…` finds the seed by.", default=()
+    )
+    tests: tuple[TestEntry, ...] = option(
+        "Tests of the table.", default=(), read=read_tests
+    )
+    data_tests: tuple[TestEntry, ...] = option(
+        "The same, by dbt's newer word.", default=(), read=read_tests
+    )
     meta: Node = option(
         "Anything, for other tools. Whose the seed is stands in `owner`: `{owner: the shop team}`.",
         default=NO_META,
@@ -114,7 +157,8 @@ class SeedOptions:
 
 
 def read_seed_contract(node: Node) -> SeedContract:
-    """One entry of a file's `seeds:`. Raises `ProjectError` with everything that is wrong with it."""
+    """One entry of a file's `seeds:`. Raises `ProjectError` with everything that is
+    wrong with it."""
     said = decode(node, SeedOptions, what="a seed", words="seed")
     place = node.keys.get("name", node.place)
     properties = ModelProperties(
@@ -127,4 +171,6 @@ def read_seed_contract(node: Node) -> SeedContract:
         meta=said.meta,
     )
     columns = tuple(each.column for each in said.columns)
-    return SeedContract(said.name, columns, properties, said.delimiter, said.tags, place)
+    return SeedContract(
+        said.name, columns, properties, said.delimiter, said.tags, place
+    )

@@ -1,4 +1,5 @@
-"""The rows of a seed's file, as values of the types of its columns; or each value that is none, with its place."""
+"""The rows of a seed's file, as values of the types of its columns; or each value that
+is none, with its place."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from lakesql.stream.stream import Column
 from lakesql.stream.types import parse_type
 
 MOST_PROBLEMS = 20
-"""How many bad values of a seed are told: of a column with another type than it was given, each one would be."""
+"""How many bad values of a seed are told: of a column with another type than it was
+given, each one would be."""
 
 Row = list["Value | None"]
 """The values of a row, in the order of the seed's columns."""
@@ -29,10 +31,12 @@ class _ReadColumn:
 
 
 def read_rows(seed: Seed, text: str, zone: tzinfo) -> Iterator[Row]:
-    """The rows of a seed whose file has this text. An empty field is NULL, in quotes or not.
+    """The rows of a seed whose file has this text. An empty field is NULL, in quotes or
+    not.
 
-    Texts of timestamps without a zone are times of `zone`. Raises `ProjectError` with what is wrong with the values and
-    the records, as far as it is told: `seed-value`, `seed-syntax`.
+    Texts of timestamps without a zone are times of `zone`. Raises `ProjectError` with
+    what is wrong with the values and the records, as far as it is told: `seed-value`,
+    `seed-syntax`.
     """
     problems: list[Problem] = []
     records = read_records(text, seed.delimiter, seed.path)
@@ -61,7 +65,9 @@ def _readers(seed: Seed, header: CsvRecord, zone: tzinfo) -> Iterator[_ReadColum
         yield _ReadColumn(column, position, read)
 
 
-def _read_row(seed: Seed, columns: Sequence[_ReadColumn], record: CsvRecord) -> tuple[Row, list[Problem]]:
+def _read_row(
+    seed: Seed, columns: Sequence[_ReadColumn], record: CsvRecord
+) -> tuple[Row, list[Problem]]:
     row: Row = []
     problems: list[Problem] = []
     for each in columns:
@@ -70,14 +76,24 @@ def _read_row(seed: Seed, columns: Sequence[_ReadColumn], record: CsvRecord) -> 
             row.append(None)
             if each.column.required:
                 what = f"'{each.column.name}' is required, and the field is empty."
-                problems.append(Problem("seed-value", what, place=_place(seed, record, each)))
+                problems.append(
+                    Problem("seed-value", what, place=_place(seed, record, each))
+                )
             continue
         try:
             row.append(each.read(text))
         except NoValueError as error:
             shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
             what = f"{shown!r} is not a value of '{each.column.name}', which is {each.column.type}."
-            problems.append(Problem("seed-value", what, f"{_sentence(str(error))}", "", _place(seed, record, each)))
+            problems.append(
+                Problem(
+                    "seed-value",
+                    what,
+                    f"{_sentence(str(error))}",
+                    "",
+                    _place(seed, record, each),
+                )
+            )
     return row, problems
 
 
@@ -98,4 +114,10 @@ def _ragged(seed: Seed, header: CsvRecord, record: CsvRecord) -> Problem:
         f"Put a value with a '{seed.delimiter}' in it into double quotes, and write an empty field for NULL: "
         f"`a{seed.delimiter}{seed.delimiter}c`."
     )
-    return Problem("seed-syntax", what, why, fix, record.place_of(min(found, wanted), seed.path, seed.delimiter))
+    return Problem(
+        "seed-syntax",
+        what,
+        why,
+        fix,
+        record.place_of(min(found, wanted), seed.path, seed.delimiter),
+    )

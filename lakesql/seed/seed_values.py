@@ -1,6 +1,8 @@
-"""What the text of a seed's value means as a type of Spark: the same as in the reader of a CSV stream, or nothing.
+"""What the text of a seed's value means as a type of Spark: the same as in the reader
+of a CSV stream, or nothing.
 
-Forms that Spark takes besides, such as `1d` for a double and `2026` for a date, are refused: they are slips mostly.
+Forms that Spark takes besides, such as `1d` for a double and `2026` for a date, are
+refused: they are slips mostly.
 """
 
 from __future__ import annotations
@@ -30,9 +32,11 @@ class NoValueError(Exception):
 
 
 def reader_of(kind: SparkType, zone: tzinfo) -> ReadValue | None:
-    """What makes of a text, which is not empty, a value of the type; None where a seed has no such columns.
+    """What makes of a text, which is not empty, a value of the type; None where a seed
+    has no such columns.
 
-    Texts of timestamps without a zone are times of `zone`. What is made raises `NoValueError`.
+    Texts of timestamps without a zone are times of `zone`. What is made raises
+    `NoValueError`.
     """
     match kind.name:
         case "string":
@@ -46,7 +50,9 @@ def reader_of(kind: SparkType, zone: tzinfo) -> ReadValue | None:
         case "double":
             return partial(_read_double, layout="d")
         case "decimal":
-            precision, scale = (*map(int, kind.parameters), 0)[:2] if kind.parameters else (10, 0)
+            precision, scale = (
+                (*map(int, kind.parameters), 0)[:2] if kind.parameters else (10, 0)
+            )
             return partial(_read_decimal, precision=precision, scale=scale)
         case "date":
             return _read_date
@@ -65,16 +71,17 @@ def holds_values_of(kind: str) -> bool:
 
 
 def find_zone(name: str) -> tzinfo:
-    """The time zone that Spark calls so: a region, or an offset such as `+02:00`. Raises `ProfileError`."""
+    """The time zone that Spark calls so: a region, or an offset such as `+02:00`.
+    Raises `ProfileError`."""
     if offset := _OFFSET.fullmatch(name):
         return _fixed(offset["sign"], offset["hours"], offset["minutes"])
     try:
         return UTC if name in (UTC_ZONE, "Z") else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        what = (
-            f"'{name}' is a time zone of spark.sql.session.timeZone in which lakesql cannot read a seed's timestamps."
-        )
-        raise ProfileError.of("wrong-value", what, fix="Name a region, such as Europe/Berlin, or UTC.") from None
+        what = f"'{name}' is a time zone of spark.sql.session.timeZone in which lakesql cannot read a seed's timestamps."
+        raise ProfileError.of(
+            "wrong-value", what, fix="Name a region, such as Europe/Berlin, or UTC."
+        ) from None
 
 
 _OFFSET = re.compile(r"(?P<sign>[+-])(?P<hours>\d{2}):(?P<minutes>\d{2})")
@@ -104,7 +111,9 @@ def _read_whole(text: str, bits: int) -> int:
     number = int(text)
     most = 1 << (bits - 1)
     if not -most <= number < most:
-        raise NoValueError(f"the numbers of this type are those from {-most} to {most - 1}")
+        raise NoValueError(
+            f"the numbers of this type are those from {-most} to {most - 1}"
+        )
     return number
 
 
@@ -132,12 +141,16 @@ def _read_double(text: str, layout: str) -> float:
 
 def _read_decimal(text: str, precision: int, scale: int) -> Decimal:
     if not _NUMBER.fullmatch(text) or len(text) > 100:
-        raise NoValueError("a decimal has a point between its digits, and no other sign")
+        raise NoValueError(
+            "a decimal has a point between its digits, and no other sign"
+        )
     with localcontext() as context:
         context.prec = 200
         number = Decimal(text)
         if number and number.adjusted() >= precision - scale:
-            raise NoValueError(f"it has more than {precision - scale} digits before the point")
+            raise NoValueError(
+                f"it has more than {precision - scale} digits before the point"
+            )
         if number.adjusted() < -200 or number != round(number, scale):
             raise NoValueError(f"it has more than {scale} digits behind the point")
         return round(number, scale)
@@ -182,16 +195,32 @@ def _split_time(text: str) -> tuple[datetime, tzinfo | None]:
     """The date and the time of a text, and the zone that it names."""
     found = _TIME.fullmatch(text)
     if found is None:
-        raise NoValueError("a timestamp is written as 2026-03-01 12:00:00, with Z or +02:00 for its zone, or without")
+        raise NoValueError(
+            "a timestamp is written as 2026-03-01 12:00:00, with Z or +02:00 for its zone, or without"
+        )
     fraction = found["fraction"] or ""
     if len(fraction) > 6:
         raise NoValueError("a timestamp has six digits of a second at most")
     zone: tzinfo | None = None
     if found["zone"]:
-        zone = UTC if found["zone"] == "Z" else _fixed(found["sign"], found["hours"], found["minutes"])
+        zone = (
+            UTC
+            if found["zone"] == "Z"
+            else _fixed(found["sign"], found["hours"], found["minutes"])
+        )
     day = _read_date(found["date"])
-    hour, minute, second = (int(found[part] or 0) for part in ("hour", "minute", "second"))
+    hour, minute, second = (
+        int(found[part] or 0) for part in ("hour", "minute", "second")
+    )
     try:
-        return datetime(day.year, day.month, day.day, hour, minute, second, int(fraction.ljust(6, "0"))), zone
+        return datetime(
+            day.year,
+            day.month,
+            day.day,
+            hour,
+            minute,
+            second,
+            int(fraction.ljust(6, "0")),
+        ), zone
     except ValueError as error:
         raise NoValueError(str(error)) from None

@@ -1,4 +1,5 @@
-"""Whether rows can enter a model's table while it is empty: its SELECT may read that table itself."""
+"""Whether rows can enter a model's table while it is empty: its SELECT may read that
+table itself."""
 
 from __future__ import annotations
 
@@ -9,14 +10,33 @@ from sqlglot import exp
 from lakesql.select.relation import offset_of
 from lakesql.select.sqltext import Findings
 
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.Between)
+_COMPARISONS = (
+    exp.EQ,
+    exp.NEQ,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.Like,
+    exp.Between,
+)
 
-_GIVING = (exp.Count, exp.CountIf, exp.ApproxDistinct, exp.Coalesce, exp.Case, exp.If, exp.ArrayAgg, exp.Anonymous)
+_GIVING = (
+    exp.Count,
+    exp.CountIf,
+    exp.ApproxDistinct,
+    exp.Coalesce,
+    exp.Case,
+    exp.If,
+    exp.ArrayAgg,
+    exp.Anonymous,
+)
 """What gives a value of no rows, or of NULL, or may."""
 
 
 def check_beginning(tree: exp.Query, this: tuple[str, ...], findings: Findings) -> None:
-    """Notes a WHERE that no row passes while the model's own table, of this name in small letters, is empty.
+    """Notes a WHERE that no row passes while the model's own table, of this name in
+    small letters, is empty.
 
     Branches of a UNION may fill the table for each other: nothing is said of those.
     """
@@ -26,7 +46,11 @@ def check_beginning(tree: exp.Query, this: tuple[str, ...], findings: Findings) 
         select = where.parent
         if not isinstance(select, exp.Select) or _reads(select.args.get("from_"), this):
             continue
-        for condition in where.this.unnest().flatten() if isinstance(where.this.unnest(), exp.And) else [where.this]:
+        for condition in (
+            where.this.unnest().flatten()
+            if isinstance(where.this.unnest(), exp.And)
+            else [where.this]
+        ):
             if (query := _empty_query(condition.unnest(), this)) is not None:
                 findings.add(
                     "never-begins",
@@ -38,34 +62,56 @@ def check_beginning(tree: exp.Query, this: tuple[str, ...], findings: Findings) 
 
 
 def _empty_query(condition: exp.Expr, this: tuple[str, ...]) -> exp.Expr | None:
-    """The query by which a condition is NULL or false for all rows while the table is empty, if there is one."""
+    """The query by which a condition is NULL or false for all rows while the table is
+    empty, if there is one."""
     match condition:
         case exp.Exists():
             query = condition.this
-            gives_row = isinstance(query, exp.Select) and not query.args.get("group") and query.find(exp.AggFunc)
+            gives_row = (
+                isinstance(query, exp.Select)
+                and not query.args.get("group")
+                and query.find(exp.AggFunc)
+            )
             return query if _reads(query, this) and not gives_row else None
         case exp.In():
             query = condition.args.get("query")
-            return query if isinstance(query, exp.Expr) and _reads(query, this) and _is_null(query) else None
+            return (
+                query
+                if isinstance(query, exp.Expr)
+                and _reads(query, this)
+                and _is_null(query)
+                else None
+            )
         case _ if isinstance(condition, _COMPARISONS):
-            return next((query for query in _operands(condition) if _reads(query, this) and _is_null(query)), None)
+            return next(
+                (
+                    query
+                    for query in _operands(condition)
+                    if _reads(query, this) and _is_null(query)
+                ),
+                None,
+            )
         case _:
             return None
 
 
 def _operands(condition: exp.Expr) -> Iterator[exp.Expr]:
-    """The queries of which a comparison is NULL where they are: as its sides, and in sums of these."""
+    """The queries of which a comparison is NULL where they are: as its sides, and in
+    sums of these."""
     left = [*condition.iter_expressions()]
     while left:
         part = left.pop()
         if isinstance(part, exp.Subquery):
             yield part
-        elif isinstance(part, exp.Paren | exp.Cast | exp.Add | exp.Sub | exp.Mul | exp.Neg):
+        elif isinstance(
+            part, exp.Paren | exp.Cast | exp.Add | exp.Sub | exp.Mul | exp.Neg
+        ):
             left += part.iter_expressions()
 
 
 def _is_null(query: exp.Expr) -> bool:
-    """Whether a query over an empty table gives no row or NULL: what it selects is neither counted nor coalesced."""
+    """Whether a query over an empty table gives no row or NULL: what it selects is
+    neither counted nor coalesced."""
     select = query.unnest()
     if not isinstance(select, exp.Select) or len(select.expressions) != 1:
         return False
@@ -84,4 +130,7 @@ def _reads(part: object, this: tuple[str, ...]) -> bool:
     if not isinstance(from_, exp.From):
         return False
     table = from_.this
-    return isinstance(table, exp.Table) and tuple(name.name.lower() for name in table.parts) == this
+    return (
+        isinstance(table, exp.Table)
+        and tuple(name.name.lower() for name in table.parts) == this
+    )

@@ -1,7 +1,9 @@
-"""Which brackets of a SELECT change nothing: without them Spark reads the same expression.
+"""Which brackets of a SELECT change nothing: without them Spark reads the same
+expression.
 
-Spark's own levels of operators decide (`valueExpression` and `booleanExpression` in SqlBaseParser.g4), not those of the
-parser that lakesql reads a SELECT with: for Spark `n | 4 & 1` is `n | (4 & 1)`, and `||` stands where `+` does.
+Spark's own levels of operators decide (`valueExpression` and `booleanExpression` in
+SqlBaseParser.g4), not those of the parser that lakesql reads a SELECT with: for Spark
+`n | 4 & 1` is `n | (4 & 1)`, and `||` stands where `+` does.
 """
 
 from __future__ import annotations
@@ -56,15 +58,18 @@ def needless_brackets(tokens: Sequence[Token]) -> frozenset[int]:
 
 
 def begins_expression(tokens: Sequence[Token], start: int) -> bool:
-    """Whether an expression, or an operand of one, begins with the bracket: it is neither a call's nor a list's."""
+    """Whether an expression, or an operand of one, begins with the bracket: it is
+    neither a call's nor a list's."""
     return _level_before(tokens, start) is not None
 
 
 @dataclass(slots=True)
 class _Frame:
-    """What stands between two brackets, or from CASE to END, without what stands in brackets that are kept.
+    """What stands between two brackets, or from CASE to END, without what stands in
+    brackets that are kept.
 
-    `loosest` is its loosest operator. `is_expression` is False where it may be something else than one expression.
+    `loosest` is its loosest operator. `is_expression` is False where it may be
+    something else than one expression.
     """
 
     start: int
@@ -112,11 +117,13 @@ def _is_needless(tokens: Sequence[Token], frame: _Frame, end: int) -> bool:
         return False
     if frame.loosest in (Level.NOT, Level.PREDICATE):  # these do not stand in a row
         return left < frame.loosest and right < frame.loosest
-    return left < frame.loosest and right <= frame.loosest  # of one level, Spark reads from left to right
+    # of one level, Spark reads from left to right
+    return left < frame.loosest and right <= frame.loosest
 
 
 def _level_before(tokens: Sequence[Token], start: int) -> Level | None:
-    """How tight what stands before a bracket binds it; None where the bracket is part of it, as of a call."""
+    """How tight what stands before a bracket binds it; None where the bracket is part
+    of it, as of a call."""
     at = start - 1
     if at < 0 or _is_name(tokens, at):
         return None
@@ -131,7 +138,8 @@ def _level_before(tokens: Sequence[Token], start: int) -> Level | None:
 
 
 def _level_after(tokens: Sequence[Token], end: int) -> Level | None:
-    """How tight what stands behind a bracket binds it; None where it may be part of it, as `.field` is."""
+    """How tight what stands behind a bracket binds it; None where it may be part of it,
+    as `.field` is."""
     at = end + 1
     if at == len(tokens):
         return Level.BOUNDARY
@@ -144,18 +152,22 @@ def _level_after(tokens: Sequence[Token], end: int) -> Level | None:
 
 
 def _is_name(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a word is a name, or a type, for its place alone: behind a dot, `AS` or `::`."""
+    """Whether a word is a name, or a type, for its place alone: behind a dot, `AS` or
+    `::`."""
     before = tokens[at - 1].token_type if at else None
     return before in _BEFORE_NAMES and tokens[at].text[:1].isalpha()
 
 
 def _is_sign(tokens: Sequence[Token], at: int) -> bool:
-    """Whether `+`, `-` or `~` is the sign of what follows, and stands between no two operands."""
+    """Whether `+`, `-` or `~` is the sign of what follows, and stands between no two
+    operands."""
     if tokens[at].token_type is TokenType.TILDE:
         return True
     if tokens[at].token_type not in (TokenType.PLUS, TokenType.DASH):
         return False
-    return at == 0 or not (tokens[at - 1].token_type in _ENDS_OPERAND or _is_operand(tokens, at - 1))
+    return at == 0 or not (
+        tokens[at - 1].token_type in _ENDS_OPERAND or _is_operand(tokens, at - 1)
+    )
 
 
 def _is_shift(tokens: Sequence[Token], at: int, beside: int) -> bool:
@@ -173,7 +185,8 @@ def _is_of_predicate(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _is_operand(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a token is all of an operand, or a part of one: a name, a literal, a function that is called."""
+    """Whether a token is all of an operand, or a part of one: a name, a literal, a
+    function that is called."""
     token = tokens[at]
     follows = tokens[at + 1].token_type if at + 1 < len(tokens) else None
     if follows is TokenType.L_PAREN and token.token_type in _CALLED:
@@ -181,7 +194,11 @@ def _is_operand(tokens: Sequence[Token], at: int) -> bool:
     if token.token_type not in _OPERANDS:
         return False
     before = tokens[at - 1].token_type if at else None
-    return not (token.token_type in _NAMES and before in _OPERANDS and before is not TokenType.DOT)
+    return not (
+        token.token_type in _NAMES
+        and before in _OPERANDS
+        and before is not TokenType.DOT
+    )
 
 
 _LEVELS: Mapping[TokenType, Level] = {
@@ -213,7 +230,9 @@ _LEVELS: Mapping[TokenType, Level] = {
     TokenType.DIV: Level.MULTIPLICATION,
     TokenType.TILDE: Level.SIGN,
 }
-_PREDICATES = frozenset({TokenType.IN, TokenType.BETWEEN, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE})
+_PREDICATES = frozenset(
+    {TokenType.IN, TokenType.BETWEEN, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE}
+)
 _TAKES_RIGHT = _LEVELS.keys() - {TokenType.IS, TokenType.IN}
 """Operators behind which an operand stands."""
 
@@ -224,31 +243,118 @@ _CLOSING: Mapping[TokenType, TokenType] = {
     TokenType.END: TokenType.CASE,
 }
 _BEFORE = frozenset(
-    {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.COMMA, TokenType.SELECT, TokenType.WHERE, TokenType.HAVING}
-    | {TokenType.QUALIFY, TokenType.ON, TokenType.CASE, TokenType.WHEN, TokenType.THEN, TokenType.ELSE}
-    | {TokenType.GROUP_BY, TokenType.ORDER_BY, TokenType.PARTITION_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY}
+    {
+        TokenType.L_PAREN,
+        TokenType.L_BRACKET,
+        TokenType.COMMA,
+        TokenType.SELECT,
+        TokenType.WHERE,
+        TokenType.HAVING,
+    }
+    | {
+        TokenType.QUALIFY,
+        TokenType.ON,
+        TokenType.CASE,
+        TokenType.WHEN,
+        TokenType.THEN,
+        TokenType.ELSE,
+    }
+    | {
+        TokenType.GROUP_BY,
+        TokenType.ORDER_BY,
+        TokenType.PARTITION_BY,
+        TokenType.SORT_BY,
+        TokenType.CLUSTER_BY,
+    }
     | {TokenType.DISTRIBUTE_BY, TokenType.ARROW}
 )
 """Behind these an expression begins, however loose its operators are."""
 
 _AFTER = frozenset(
-    {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.COMMA, TokenType.ALIAS, TokenType.FROM, TokenType.WHERE}
-    | {TokenType.HAVING, TokenType.QUALIFY, TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.END}
-    | {TokenType.GROUP_BY, TokenType.ORDER_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY, TokenType.DISTRIBUTE_BY}
-    | {TokenType.ASC, TokenType.DESC, TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT, TokenType.LIMIT}
-    | {TokenType.JOIN, TokenType.LEFT, TokenType.RIGHT, TokenType.FULL, TokenType.INNER, TokenType.CROSS}
+    {
+        TokenType.R_PAREN,
+        TokenType.R_BRACKET,
+        TokenType.COMMA,
+        TokenType.ALIAS,
+        TokenType.FROM,
+        TokenType.WHERE,
+    }
+    | {
+        TokenType.HAVING,
+        TokenType.QUALIFY,
+        TokenType.WHEN,
+        TokenType.THEN,
+        TokenType.ELSE,
+        TokenType.END,
+    }
+    | {
+        TokenType.GROUP_BY,
+        TokenType.ORDER_BY,
+        TokenType.SORT_BY,
+        TokenType.CLUSTER_BY,
+        TokenType.DISTRIBUTE_BY,
+    }
+    | {
+        TokenType.ASC,
+        TokenType.DESC,
+        TokenType.UNION,
+        TokenType.INTERSECT,
+        TokenType.EXCEPT,
+        TokenType.LIMIT,
+    }
+    | {
+        TokenType.JOIN,
+        TokenType.LEFT,
+        TokenType.RIGHT,
+        TokenType.FULL,
+        TokenType.INNER,
+        TokenType.CROSS,
+    }
 )
 """Before these an expression ends."""
 
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 _OPERANDS = _NAMES | frozenset(
-    {TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING, TokenType.NUMBER, TokenType.NULL, TokenType.TRUE}
-    | {TokenType.FALSE, TokenType.DOT, TokenType.DCOLON, TokenType.DATE, TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ}
-    | {TokenType.TIMESTAMPLTZ, TokenType.TIMESTAMPNTZ, TokenType.CURRENT_DATE, TokenType.CURRENT_TIMESTAMP}
+    {
+        TokenType.STRING,
+        TokenType.RAW_STRING,
+        TokenType.HEX_STRING,
+        TokenType.NUMBER,
+        TokenType.NULL,
+        TokenType.TRUE,
+    }
+    | {
+        TokenType.FALSE,
+        TokenType.DOT,
+        TokenType.DCOLON,
+        TokenType.DATE,
+        TokenType.TIMESTAMP,
+        TokenType.TIMESTAMPTZ,
+    }
+    | {
+        TokenType.TIMESTAMPLTZ,
+        TokenType.TIMESTAMPNTZ,
+        TokenType.CURRENT_DATE,
+        TokenType.CURRENT_TIMESTAMP,
+    }
 )
 _CALLED = _NAMES | frozenset(
-    {TokenType.LEFT, TokenType.RIGHT, TokenType.FIRST, TokenType.STRUCT, TokenType.MAP, TokenType.ARRAY}
-    | {TokenType.REPLACE, TokenType.OVER, TokenType.FILTER, TokenType.DATE, TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ}
+    {
+        TokenType.LEFT,
+        TokenType.RIGHT,
+        TokenType.FIRST,
+        TokenType.STRUCT,
+        TokenType.MAP,
+        TokenType.ARRAY,
+    }
+    | {
+        TokenType.REPLACE,
+        TokenType.OVER,
+        TokenType.FILTER,
+        TokenType.DATE,
+        TokenType.TIMESTAMP,
+        TokenType.TIMESTAMPTZ,
+    }
     | {TokenType.WINDOW}
 )
 """Words that a bracket makes a call, or a part of one: `left(…)`, `sum(x) OVER (…)`."""

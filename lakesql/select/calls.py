@@ -1,4 +1,5 @@
-"""Whether the functions that a SELECT calls are Spark's, and are given as many arguments as they take."""
+"""Whether the functions that a SELECT calls are Spark's, and are given as many
+arguments as they take."""
 
 from __future__ import annotations
 
@@ -18,16 +19,27 @@ from lakesql.words import suggest
 def check_calls(tree: exp.Query, text: Text, findings: Findings) -> None:
     """Notes calls of functions that Spark does not have, or does not call so.
 
-    The words tell what is written, which the tree has lost: sqlglot has names and arguments of its own. The tree tells
-    which of the words are calls at all.
+    The words tell what is written, which the tree has lost: sqlglot has names and
+    arguments of its own. The tree tells which of the words are calls at all.
     """
-    suspects = {text.tokens[call.index].start: call for call in _calls(text) if not _is_right(call, text)}
+    suspects = {
+        text.tokens[call.index].start: call
+        for call in _calls(text)
+        if not _is_right(call, text)
+    }
     if not suspects:
         return
     for function in tree.find_all(exp.Func):
-        call = suspects.pop(function.meta.get("start", -1), None) if function._meta else None
-        is_elsewhere = (isinstance(function.parent, exp.Dot) and function.arg_key == "expression") or (
-            isinstance(function.parent, exp.Table) and function.name.lower() not in TABLE_FUNCTIONS
+        call = (
+            suspects.pop(function.meta.get("start", -1), None)
+            if function._meta
+            else None
+        )
+        is_elsewhere = (
+            isinstance(function.parent, exp.Dot) and function.arg_key == "expression"
+        ) or (
+            isinstance(function.parent, exp.Table)
+            and function.name.lower() not in TABLE_FUNCTIONS
         )
         if call is not None and (not is_elsewhere or call.name in TABLE_FUNCTIONS):
             _note(call, text.tokens[call.index].start, findings)
@@ -37,7 +49,8 @@ def check_calls(tree: exp.Query, text: Text, findings: Findings) -> None:
 
 
 def _starts_expression(tokens: list[Token], call: _WordBeforeBracket) -> bool:
-    """Whether the word before a bracket begins an expression, and is no alias of a table nor a type."""
+    """Whether the word before a bracket begins an expression, and is no alias of a
+    table nor a type."""
     before = tokens[call.index - 1] if call.index else None
     if before is None or before.token_type in _BEFORE_EXPRESSION:
         return True
@@ -45,8 +58,13 @@ def _starts_expression(tokens: list[Token], call: _WordBeforeBracket) -> bool:
 
 
 def stop_at_wrong_counts(text: Text, findings: Findings) -> None:
-    """Notes and raises what is wrong with the arguments of a text that cannot be parsed for it, if it can be told."""
-    wrong = [call for call in _calls(text) if call.name in COUNTS_OF and not _is_right(call, text)]
+    """Notes and raises what is wrong with the arguments of a text that cannot be parsed
+    for it, if it can be told."""
+    wrong = [
+        call
+        for call in _calls(text)
+        if call.name in COUNTS_OF and not _is_right(call, text)
+    ]
     for call in wrong:
         _note(call, text.tokens[call.index].start, findings)
     if wrong:
@@ -55,7 +73,8 @@ def stop_at_wrong_counts(text: Text, findings: Findings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _WordBeforeBracket:
-    """A word before a bracket. `count` are the arguments in it, None where commas do not tell."""
+    """A word before a bracket. `count` are the arguments in it, None where commas do
+    not tell."""
 
     index: int
     name: str
@@ -63,15 +82,51 @@ class _WordBeforeBracket:
 
 
 _ODD = frozenset(
-    {TokenType.FROM, TokenType.IN, TokenType.FOR, TokenType.ALIAS, TokenType.DCOLON, TokenType.FARROW}
+    {
+        TokenType.FROM,
+        TokenType.IN,
+        TokenType.FOR,
+        TokenType.ALIAS,
+        TokenType.DCOLON,
+        TokenType.FARROW,
+    }
     | {TokenType.SELECT, TokenType.WITH, TokenType.VALUES}
 )
-"""What makes of commas something else than the ends of arguments: FROM in trim, a type's name, a query."""
+"""What makes of commas something else than the ends of arguments: FROM in trim, a
+type's name, a query."""
 
 _WITHOUT_PLACE = frozenset(
-    {"approx_percentile", "array_agg", "ceil", "chr", "decode", "element_at", "exists", "floor", "from_utc_timestamp"}
-    | {"if", "initcap", "listagg", "max_by", "min_by", "mod", "named_struct", "overlay", "percentile"}
-    | {"percentile_approx", "percentile_cont", "percentile_disc", "position", "shiftleft", "shiftright", "string_agg"}
+    {
+        "approx_percentile",
+        "array_agg",
+        "ceil",
+        "chr",
+        "decode",
+        "element_at",
+        "exists",
+        "floor",
+        "from_utc_timestamp",
+    }
+    | {
+        "if",
+        "initcap",
+        "listagg",
+        "max_by",
+        "min_by",
+        "mod",
+        "named_struct",
+        "overlay",
+        "percentile",
+    }
+    | {
+        "percentile_approx",
+        "percentile_cont",
+        "percentile_disc",
+        "position",
+        "shiftleft",
+        "shiftright",
+        "string_agg",
+    }
     | {
         "first",
         "first_value",
@@ -90,21 +145,70 @@ _WITHOUT_PLACE = frozenset(
 """Functions of whose calls sqlglot does not keep where they stand."""
 
 _BEFORE_EXPRESSION = frozenset(
-    {TokenType.SELECT, TokenType.DISTINCT, TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.COMMA, TokenType.FARROW}
-    | {TokenType.WHERE, TokenType.HAVING, TokenType.ON, TokenType.AND, TokenType.OR, TokenType.NOT}
-    | {TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.CASE, TokenType.GROUP_BY, TokenType.ORDER_BY}
-    | {TokenType.ARROW, TokenType.PARTITION_BY, TokenType.BETWEEN, TokenType.LIKE, TokenType.IN}
+    {
+        TokenType.SELECT,
+        TokenType.DISTINCT,
+        TokenType.L_PAREN,
+        TokenType.L_BRACKET,
+        TokenType.COMMA,
+        TokenType.FARROW,
+    }
+    | {
+        TokenType.WHERE,
+        TokenType.HAVING,
+        TokenType.ON,
+        TokenType.AND,
+        TokenType.OR,
+        TokenType.NOT,
+    }
+    | {
+        TokenType.WHEN,
+        TokenType.THEN,
+        TokenType.ELSE,
+        TokenType.CASE,
+        TokenType.GROUP_BY,
+        TokenType.ORDER_BY,
+    }
+    | {
+        TokenType.ARROW,
+        TokenType.PARTITION_BY,
+        TokenType.BETWEEN,
+        TokenType.LIKE,
+        TokenType.IN,
+    }
 )
 _OPERATORS = frozenset(
-    {"+", "-", "*", "/", "%", "||", "=", "==", "<", "<=", ">", ">=", "<>", "!=", "<=>", "|", "&", "^"}
+    {
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "||",
+        "=",
+        "==",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "<>",
+        "!=",
+        "<=>",
+        "|",
+        "&",
+        "^",
+    }
 )
 
-_STARTS_ARGUMENT = frozenset({TokenType.L_PAREN, TokenType.COMMA, TokenType.DOT, TokenType.DISTINCT})
+_STARTS_ARGUMENT = frozenset(
+    {TokenType.L_PAREN, TokenType.COMMA, TokenType.DOT, TokenType.DISTINCT}
+)
 
 
 def _calls(text: Text) -> Iterator[_WordBeforeBracket]:
     tokens = text.tokens
-    opened: list[list[int]] = []  # for each bracket: where it is, its commas, and whether these tell nothing
+    # for each bracket: where it is, its commas, and whether these tell nothing
+    opened: list[list[int]] = []
     for index, token in enumerate(tokens):
         kind = token.token_type
         if kind is TokenType.L_PAREN or kind is TokenType.L_BRACKET:
@@ -117,24 +221,39 @@ def _calls(text: Text) -> Iterator[_WordBeforeBracket]:
             start, commas, is_odd = opened.pop()
             if start and tokens[start].token_type is TokenType.L_PAREN:
                 is_empty = index == start + 1
-                is_script = index + 1 < len(tokens) and tokens[index + 1].text.upper() in ("USING", "ROW")
+                is_script = index + 1 < len(tokens) and tokens[
+                    index + 1
+                ].text.upper() in ("USING", "ROW")
                 count = None if is_odd or is_script else 0 if is_empty else commas + 1
-                yield _WordBeforeBracket(start - 1, tokens[start - 1].text.lower(), count)
-        elif kind in _ODD or (kind is TokenType.STAR and tokens[index - 1].token_type in _STARTS_ARGUMENT):
+                yield _WordBeforeBracket(
+                    start - 1, tokens[start - 1].text.lower(), count
+                )
+        elif kind in _ODD or (
+            kind is TokenType.STAR and tokens[index - 1].token_type in _STARTS_ARGUMENT
+        ):
             opened[-1][2] = 1
 
 
 def _is_right(call: _WordBeforeBracket, text: Text) -> bool:
     """Whether a call is right, or surely none: the tree is asked of the others."""
     before = text.tokens[call.index - 1].token_type if call.index else None
-    if before is TokenType.ALIAS or before is TokenType.DCOLON or before is TokenType.DOT or call.name in _NO_CALLS:
+    if (
+        before is TokenType.ALIAS
+        or before is TokenType.DCOLON
+        or before is TokenType.DOT
+        or call.name in _NO_CALLS
+    ):
         return True
     if call.name not in COUNTS_OF:
         return False
-    if call.count is None or (call.name == "exists" and _kind_behind(call, text) is TokenType.L_PAREN):
+    if call.count is None or (
+        call.name == "exists" and _kind_behind(call, text) is TokenType.L_PAREN
+    ):
         return True
     if call.count == 3 and call.name in _WITH_UNITS:
-        return _kind_behind(call, text) is not TokenType.NULL and _names_unit(call, text)
+        return _kind_behind(call, text) is not TokenType.NULL and _names_unit(
+            call, text
+        )
     return COUNTS_OF[call.name].has(call.count)
 
 
@@ -153,7 +272,12 @@ def _note(call: _WordBeforeBracket, offset: int, findings: Findings) -> None:
     counts = COUNTS_OF.get(call.name)
     if counts is None:
         what = f"Spark has no function {call.name}()."
-        findings.add("unknown-function", offset, what, fix=suggest("function", call.name, COUNTS_OF))
+        findings.add(
+            "unknown-function",
+            offset,
+            what,
+            fix=suggest("function", call.name, COUNTS_OF),
+        )
     else:
         what = f"{call.name}() is given {call.count or 'no'} argument{'' if call.count == 1 else 's'}."
         findings.add("wrong-argument-count", offset, what, f"It takes {counts.text}.")
@@ -161,7 +285,8 @@ def _note(call: _WordBeforeBracket, offset: int, findings: Findings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentCounts:
-    """The numbers of arguments that a function takes: those of `some`, or from `least` on in `step`s."""
+    """The numbers of arguments that a function takes: those of `some`, or from `least`
+    on in `step`s."""
 
     some: frozenset[int]
     least: int | None = None
@@ -169,15 +294,23 @@ class ArgumentCounts:
 
     def has(self, count: int) -> bool:
         """Whether the function takes so many."""
-        return count in self.some or (self.least is not None and count >= self.least and count % self.step == 0)
+        return count in self.some or (
+            self.least is not None and count >= self.least and count % self.step == 0
+        )
 
     @property
     def text(self) -> str:
         """The numbers in words."""
         if self.least is not None:
-            return f"{self.least} or more" if self.step == 1 else "an even number of them"
+            return (
+                f"{self.least} or more" if self.step == 1 else "an even number of them"
+            )
         *some, last = map(str, sorted(self.some))
-        return f"{', '.join(some)} or {last}" if some else {"0": "none", "1": "one"}.get(last, last)
+        return (
+            f"{', '.join(some)} or {last}"
+            if some
+            else {"0": "none", "1": "one"}.get(last, last)
+        )
 
 
 def read_counts(text: str) -> ArgumentCounts:
@@ -187,21 +320,34 @@ def read_counts(text: str) -> ArgumentCounts:
     low, dash, high = text.partition("-")
     if dash and not high:
         return ArgumentCounts(frozenset(), int(low))
-    return ArgumentCounts(frozenset(range(int(low), int(high) + 1) if dash else map(int, text.split(","))))
+    return ArgumentCounts(
+        frozenset(range(int(low), int(high) + 1) if dash else map(int, text.split(",")))
+    )
 
 
 def _with(counts: ArgumentCounts, *more: int) -> ArgumentCounts:
     return ArgumentCounts(counts.some | {*more}, counts.least, counts.step)
 
 
-_PLAIN = {name: counts for text, names in COUNTS.items() for counts in [read_counts(text)] for name in names.split()}
+_PLAIN = {
+    name: counts
+    for text, names in COUNTS.items()
+    for counts in [read_counts(text)]
+    for name in names.split()
+}
 
 _WITH_UNITS = frozenset({"date_add", "date_diff", "dateadd", "datediff"})
 
 COUNTS_OF = {
     **_PLAIN,
-    **{name: _with(_PLAIN.get(name, ArgumentCounts(frozenset())), 3) for name in _WITH_UNITS},
-    **{name: ArgumentCounts(frozenset({3})) for name in ("timestampadd", "timestampdiff", "timediff")},
+    **{
+        name: _with(_PLAIN.get(name, ArgumentCounts(frozenset())), 3)
+        for name in _WITH_UNITS
+    },
+    **{
+        name: ArgumentCounts(frozenset({3}))
+        for name in ("timestampadd", "timestampdiff", "timediff")
+    },
 }
 """The functions, and those that SQL has beside them: with a unit first."""
 
@@ -222,7 +368,20 @@ _NO_CALLS = frozenset(
         "some",
         "all",
     }
-    | {"cast", "try_cast", "extract", "case", "interval", "identifier", "over", "values", "using", "on", "as", "union"}
+    | {
+        "cast",
+        "try_cast",
+        "extract",
+        "case",
+        "interval",
+        "identifier",
+        "over",
+        "values",
+        "using",
+        "on",
+        "as",
+        "union",
+    }
     # of Iceberg's catalogs
     | {"bucket", "truncate", "years", "months", "days", "hours", "iceberg_version"}
 ) | frozenset(FORBIDDEN_FUNCTIONS)

@@ -1,4 +1,5 @@
-"""Where the columns that a SELECT reads count by their order: a `*` among arguments or in a UNION, lists of names."""
+"""Where the columns that a SELECT reads count by their order: a `*` among arguments or
+in a UNION, lists of names."""
 
 from __future__ import annotations
 
@@ -7,15 +8,22 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from lakesql.select.relation import Sources, columns_of_one, columns_side_by_side, offset_of
+from lakesql.select.relation import (
+    Sources,
+    columns_of_one,
+    columns_side_by_side,
+    offset_of,
+)
 from lakesql.select.selects_read import SelectRead, SelectsRead
 
 
 @dataclass(frozen=True, slots=True)
 class OrderedColumns:
-    """Columns that count by their order in one place of a SELECT, at `offset`; `names` is None if they are not known.
+    """Columns that count by their order in one place of a SELECT, at `offset`; `names`
+    is None if they are not known.
 
-    `takes_all`: each of them goes into a value, so that one more counts, wherever it stands, and so do capitals.
+    `takes_all`: each of them goes into a value, so that one more counts, wherever it
+    stands, and so do capitals.
     """
 
     names: tuple[str, ...] | None
@@ -23,7 +31,8 @@ class OrderedColumns:
     offset: int
 
     def differs(self, former: OrderedColumns) -> bool:
-        """Whether other columns stand here than in the former version, or the same in other places."""
+        """Whether other columns stand here than in the former version, or the same in
+        other places."""
         if self.names is None or former.names is None:
             return self.names is not former.names
         if self.takes_all:
@@ -32,7 +41,8 @@ class OrderedColumns:
 
 
 def find_ordered_columns(read: SelectsRead) -> tuple[OrderedColumns, ...]:
-    """The places of a text at which columns count by their order, in the order of the text."""
+    """The places of a text at which columns count by their order, in the order of the
+    text."""
     found: list[OrderedColumns] = []
     for select in read.selects:
         found += _stars(select, read)
@@ -41,19 +51,39 @@ def find_ordered_columns(read: SelectsRead) -> tuple[OrderedColumns, ...]:
 
 
 def is_moved(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether a column that both have stands in another place. Capitals make no difference."""
+    """Whether a column that both have stands in another place. Capitals make no
+    difference."""
     places = {name.lower(): place for place, name in enumerate(before)}
-    return any(places.get(name.lower(), place) != place for place, name in enumerate(after))
+    return any(
+        places.get(name.lower(), place) != place for place, name in enumerate(after)
+    )
 
 
 def has_ordinals(query: exp.Expr) -> bool:
-    """Whether GROUP BY, ORDER BY or SORT BY name columns by their numbers, or ORDER BY ALL by their order."""
+    """Whether GROUP BY, ORDER BY or SORT BY name columns by their numbers, or ORDER BY
+    ALL by their order."""
     clauses = (query.args.get(key) for key in ("group", "order", "sort"))
-    return any(_is_ordinal(node) for clause in clauses if clause is not None for node in _terms(clause))
+    return any(
+        _is_ordinal(node)
+        for clause in clauses
+        if clause is not None
+        for node in _terms(clause)
+    )
 
 
-_LISTS = (exp.Group, exp.Order, exp.Sort, exp.Ordered, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple, exp.Paren)
-"""What stands around the terms of GROUP BY and ORDER BY. A number within anything else is a number."""
+_LISTS = (
+    exp.Group,
+    exp.Order,
+    exp.Sort,
+    exp.Ordered,
+    exp.Rollup,
+    exp.Cube,
+    exp.GroupingSets,
+    exp.Tuple,
+    exp.Paren,
+)
+"""What stands around the terms of GROUP BY and ORDER BY. A number within anything else
+is a number."""
 
 
 def _terms(clause: exp.Expr) -> Iterator[exp.Expr]:
@@ -76,18 +106,24 @@ def _stars(select: SelectRead, read: SelectsRead) -> Iterator[OrderedColumns]:
         takes_all = star.parent is not select.select
         if takes_all or is_placed:
             offset = read.text.tokens[select.mark].start
-            yield OrderedColumns(_names_of(star, node, select.sources), takes_all, offset_of(star, offset))
+            yield OrderedColumns(
+                _names_of(star, node, select.sources),
+                takes_all,
+                offset_of(star, offset),
+            )
 
 
 def _is_placed(select: exp.Select) -> bool:
-    """Whether the columns that a SELECT gives count by their places: in a UNION that is not BY NAME, behind IN, under a
-    list of other names, or by ordinals of its own."""
+    """Whether the columns that a SELECT gives count by their places: in a UNION that is
+    not BY NAME, behind IN, under a list of other names, or by ordinals of its own."""
     if has_ordinals(select):
         return True
     query: exp.Expr = select
     while isinstance(query.parent, exp.Subquery | exp.SetOperation):
         query = query.parent
-        is_paired = isinstance(query, exp.SetOperation) and not query.args.get("by_name")
+        is_paired = isinstance(query, exp.SetOperation) and not query.args.get(
+            "by_name"
+        )
         if is_paired or has_ordinals(query) or _has_names(query):
             return True
     return isinstance(query.parent, exp.In) or _has_names(query.parent)
@@ -100,17 +136,27 @@ def _has_names(query: exp.Expr | None) -> bool:
 
 
 def _renamed(select: SelectRead, read: SelectsRead) -> Iterator[OrderedColumns]:
-    """The tables of a FROM that a list of names renames, with the columns of whatever table is read."""
+    """The tables of a FROM that a list of names renames, with the columns of whatever
+    table is read."""
     for table in select.parts(exp.Table):
-        if not isinstance(table, exp.Table) or not _has_names(table) or isinstance(table.this, exp.Func):
+        if (
+            not isinstance(table, exp.Table)
+            or not _has_names(table)
+            or isinstance(table.this, exp.Func)
+        ):
             continue
         parts = tuple(part.name.lower() for part in table.parts)
         names = read.tables.get(parts)
-        yield OrderedColumns(names, False, offset_of(table, read.text.tokens[select.mark].start))
+        yield OrderedColumns(
+            names, False, offset_of(table, read.text.tokens[select.mark].start)
+        )
 
 
-def _names_of(star: exp.Expr, inner: exp.Expr, sources: Sources) -> tuple[str, ...] | None:
-    """The names of the columns that a star stands for; None where they are not known."""
+def _names_of(
+    star: exp.Expr, inner: exp.Expr, sources: Sources
+) -> tuple[str, ...] | None:
+    """The names of the columns that a star stands for; None where they are not
+    known."""
     known = [(name, replace(source, columns=source.named)) for name, source in sources]
     relations = [source for _, source in known]
     columns = columns_side_by_side(relations)
@@ -121,4 +167,6 @@ def _names_of(star: exp.Expr, inner: exp.Expr, sources: Sources) -> tuple[str, .
     if columns is None:
         return None
     left_out = {each.name.lower() for each in inner.args.get("except_") or ()}
-    return tuple(column.name or "" for column in columns if column.folded not in left_out)
+    return tuple(
+        column.name or "" for column in columns if column.folded not in left_out
+    )

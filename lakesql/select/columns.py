@@ -1,4 +1,5 @@
-"""The columns of a SELECT: their names, and which column of which stream each plainly is."""
+"""The columns of a SELECT: their names, and which column of which stream each plainly
+is."""
 
 from __future__ import annotations
 
@@ -32,8 +33,11 @@ TIME_FUNCTIONS = frozenset({"window", "session_window", "window_time"})
 """What keeps a watermark of its first argument."""
 
 
-def read_columns(select: exp.Select, mark: int, sources: Sources, walk: Walk) -> tuple[QueryColumn, ...] | None:
-    """What the SELECT gives, or None where a star stands for columns that nobody knows."""
+def read_columns(
+    select: exp.Select, mark: int, sources: Sources, walk: Walk
+) -> tuple[QueryColumn, ...] | None:
+    """What the SELECT gives, or None where a star stands for columns that nobody
+    knows."""
     spans = projections(walk.text, mark)
     expressions = select.expressions
     if len(spans) != len(expressions):
@@ -45,12 +49,22 @@ def read_columns(select: exp.Select, mark: int, sources: Sources, walk: Walk) ->
     for expression, span in zip(expressions, spans, strict=True):
         start = walk.text.tokens[min(span[0], len(walk.text.tokens) - 1)].start
         if expression.is_star and isinstance(expression, exp.Star | exp.Column):
-            refuse_foreign(expression.this if isinstance(expression, exp.Column) else expression, start, walk)
+            refuse_foreign(
+                expression.this if isinstance(expression, exp.Column) else expression,
+                start,
+                walk,
+            )
             found: list[QueryColumn] | None = _star(expression, start, sources)
-        elif is_generator(expression.this if isinstance(expression, exp.Alias | exp.Aliases) else expression):
+        elif is_generator(
+            expression.this
+            if isinstance(expression, exp.Alias | exp.Aliases)
+            else expression
+        ):
             found = _generated(expression, start, Scope(tuple(sources), earlier), walk)
         else:
-            found = [_single(expression, span, start, Scope(tuple(sources), earlier), walk)]
+            found = [
+                _single(expression, span, start, Scope(tuple(sources), earlier), walk)
+            ]
         known = known and found is not None
         columns += found or ()
         add_aliases(earlier, found or ())
@@ -58,19 +72,24 @@ def read_columns(select: exp.Select, mark: int, sources: Sources, walk: Walk) ->
 
 
 def aliases_of(columns: Iterable[QueryColumn]) -> Mapping[str, tuple[QueryColumn, ...]]:
-    """Columns of a SELECT by their names, in small letters, as other expressions of it may name them."""
+    """Columns of a SELECT by their names, in small letters, as other expressions of it
+    may name them."""
     named: dict[str, tuple[QueryColumn, ...]] = {}
     add_aliases(named, columns)
     return named
 
 
-def add_aliases(named: dict[str, tuple[QueryColumn, ...]], columns: Iterable[QueryColumn]) -> None:
+def add_aliases(
+    named: dict[str, tuple[QueryColumn, ...]], columns: Iterable[QueryColumn]
+) -> None:
     """Adds columns to those by their names."""
     for column in columns:
         named[column.folded] = (*named.get(column.folded, ()), column)
 
 
-def _generated(generator: exp.Expr, start: int, scope: Scope, walk: Walk) -> list[QueryColumn]:
+def _generated(
+    generator: exp.Expr, start: int, scope: Scope, walk: Walk
+) -> list[QueryColumn]:
     """The columns of a generator, under its aliases where it has some."""
     if isinstance(generator, exp.Aliases):
         aliases = generator.expressions
@@ -80,20 +99,29 @@ def _generated(generator: exp.Expr, start: int, scope: Scope, walk: Walk) -> lis
     for alias in aliases:
         refuse_alias(alias, walk)
     if not aliases:
-        return [QueryColumn(None, start, is_made_up=True)] if made is None else list(made)
+        return (
+            [QueryColumn(None, start, is_made_up=True)] if made is None else list(made)
+        )
     known = made if made is not None and len(made) == len(aliases) else ()
     return list(renamed(known, aliases))
 
 
-def renamed(columns: Iterable[QueryColumn], aliases: Iterable[exp.Expr]) -> Iterator[QueryColumn]:
-    """The columns under the names of a list, of types that are not known where there are no such columns."""
+def renamed(
+    columns: Iterable[QueryColumn], aliases: Iterable[exp.Expr]
+) -> Iterator[QueryColumn]:
+    """The columns under the names of a list, of types that are not known where there
+    are no such columns."""
     for alias, column in zip_longest(aliases, columns):
         if alias is not None:
             known = column or QueryColumn(None, 0)
-            yield QueryColumn(alias.name, offset_of(alias), type=known.type, shape=known.shape)
+            yield QueryColumn(
+                alias.name, offset_of(alias), type=known.type, shape=known.shape
+            )
 
 
-def _single(expression: exp.Expr, span: tuple[int, int], start: int, scope: Scope, walk: Walk) -> QueryColumn:
+def _single(
+    expression: exp.Expr, span: tuple[int, int], start: int, scope: Scope, walk: Walk
+) -> QueryColumn:
     """An expression that is one column."""
     sources = list(scope.sources)
     if isinstance(expression, exp.Alias):
@@ -122,40 +150,63 @@ def _single(expression: exp.Expr, span: tuple[int, int], start: int, scope: Scop
     return replace(column, cast=cast, type=parse_type(cast)) if cast else column
 
 
-def _star(star: exp.Star | exp.Column, start: int, sources: Sources) -> list[QueryColumn] | None:
+def _star(
+    star: exp.Star | exp.Column, start: int, sources: Sources
+) -> list[QueryColumn] | None:
     qualified = isinstance(star, exp.Column)
     over = starred(star, sources)
     dropped, cut = excepted(star, sources)
     if not over:
         return _struct_star(star, start, sources)
-    columns = columns_of_one((each for _, each in sources), over[0]) if qualified else columns_side_by_side(over)
+    columns = (
+        columns_of_one((each for _, each in sources), over[0])
+        if qualified
+        else columns_side_by_side(over)
+    )
     if columns is None:
         return None
     return [
-        QueryColumn(column.name, start) if name in cut else replace(column, offset=start)
+        QueryColumn(column.name, start)
+        if name in cut
+        else replace(column, offset=start)
         for column in columns
         if (name := column.folded) not in dropped and not is_reserved(name)
     ]
 
 
-def _struct_star(star: exp.Star | exp.Column, start: int, sources: Sources) -> list[QueryColumn] | None:
-    """The fields that the star of a struct stands for; None where its type is not known."""
+def _struct_star(
+    star: exp.Star | exp.Column, start: int, sources: Sources
+) -> list[QueryColumn] | None:
+    """The fields that the star of a struct stands for; None where its type is not
+    known."""
     if not isinstance(star, exp.Column) or star.this.args.get("except_"):
         return None
     kind = derive_shape(star, Scope(tuple(sources)))
     if kind is None or kind.name != "struct":
         return None
-    return [QueryColumn(field.name, start, type=whole(field.type), shape=known(field.type)) for field in kind.fields]
+    return [
+        QueryColumn(field.name, start, type=whole(field.type), shape=known(field.type))
+        for field in kind.fields
+    ]
 
 
 def excepted(star: exp.Expr, sources: Sources) -> tuple[frozenset[str], frozenset[str]]:
-    """The columns that `* EXCEPT (…)` drops, and those of which it drops a field; in small letters."""
+    """The columns that `* EXCEPT (…)` drops, and those of which it drops a field; in
+    small letters."""
     qualifiers = {name.lower() for name, _ in sources}
     dropped: set[str] = set()
     cut: set[str] = set()
-    for item in (star.this if isinstance(star, exp.Column) else star).args.get("except_") or ():
-        parts = [part.name.lower() for part in item.parts] if isinstance(item, exp.Column) else [item.name.lower()]
-        column, *fields = parts[1:] if len(parts) > 1 and parts[0] in qualifiers else parts
+    for item in (star.this if isinstance(star, exp.Column) else star).args.get(
+        "except_"
+    ) or ():
+        parts = (
+            [part.name.lower() for part in item.parts]
+            if isinstance(item, exp.Column)
+            else [item.name.lower()]
+        )
+        column, *fields = (
+            parts[1:] if len(parts) > 1 and parts[0] in qualifiers else parts
+        )
         (cut if fields else dropped).add(column)
     return frozenset(dropped), frozenset(cut)
 
@@ -164,17 +215,31 @@ def starred(star: exp.Expr, sources: Sources) -> list[Relation]:
     """The relations that a star stands for: none when it opens a struct."""
     if isinstance(star, exp.Star):
         return [source for _, source in sources]
-    parts = [part.name.lower() for part in star.parts[:-1]] if isinstance(star, exp.Column) else []
-    return [source for name, source in sources if parts and name.lower() == parts[-1]][:1]
+    parts = (
+        [part.name.lower() for part in star.parts[:-1]]
+        if isinstance(star, exp.Column)
+        else []
+    )
+    return [source for name, source in sources if parts and name.lower() == parts[-1]][
+        :1
+    ]
 
 
 def added_columns(expression: exp.Expr, sources: Sources) -> frozenset[str]:
-    """The columns of lakesql's, `_record` and `_change`, that an expression of a SELECT gives under their names."""
+    """The columns of lakesql's, `_record` and `_change`, that an expression of a SELECT
+    gives under their names."""
     if isinstance(expression, exp.Star | exp.Column) and expression.is_star:
         dropped, _ = excepted(expression, sources)
-        return frozenset(name for source in starred(expression, sources) for name in source.added) - dropped
+        return (
+            frozenset(
+                name for source in starred(expression, sources) for name in source.added
+            )
+            - dropped
+        )
     return (
-        frozenset({expression.name.lower()} & {RECORD, CHANGE}) if isinstance(expression, exp.Column) else frozenset()
+        frozenset({expression.name.lower()} & {RECORD, CHANGE})
+        if isinstance(expression, exp.Column)
+        else frozenset()
     )
 
 
@@ -184,15 +249,27 @@ def _column(expression: exp.Expr, start: int, sources: Sources) -> QueryColumn:
         case exp.Paren():
             return _column(expression.this, start, sources)
         case exp.Column():
-            return replace(_resolved(expression, sources), name=expression.name, offset=start)
+            return replace(
+                _resolved(expression, sources), name=expression.name, offset=start
+            )
         case exp.Dot() if isinstance(expression.expression, exp.Identifier):
             return QueryColumn(expression.expression.name, start)
         case exp.Cast():
-            # Spark names the cast of a plain column after it, and of anything else after the whole expression
-            return QueryColumn(expression.this.name if _is_plain(expression.this, sources) else None, start)
-        case exp.Anonymous() if expression.name.lower() in TIME_FUNCTIONS and expression.expressions:
+            # Spark names the cast of a plain column after it, and of anything else
+            # after the whole expression
+            return QueryColumn(
+                expression.this.name if _is_plain(expression.this, sources) else None,
+                start,
+            )
+        case exp.Anonymous() if (
+            expression.name.lower() in TIME_FUNCTIONS and expression.expressions
+        ):
             event_time = _column(expression.expressions[0], start, sources).event_time
-            name = expression.name.lower() if expression.name.lower() in ("window", "session_window") else None
+            name = (
+                expression.name.lower()
+                if expression.name.lower() in ("window", "session_window")
+                else None
+            )
             return QueryColumn(name, start, event_time=event_time, is_made_up=True)
         case exp.Literal() | exp.Boolean() | exp.Null():
             return QueryColumn(None, start, is_made_up=True)
@@ -201,21 +278,34 @@ def _column(expression: exp.Expr, start: int, sources: Sources) -> QueryColumn:
 
 
 def _cast_type(expression: exp.Expr, span: tuple[int, int], walk: Walk) -> str | None:
-    """The type that a cast names, read from the author's words: sqlglot takes char(3) for a string."""
+    """The type that a cast names, read from the author's words: sqlglot takes char(3)
+    for a string."""
     inner = expression.this if isinstance(expression, exp.Alias) else expression
     if not isinstance(inner, exp.Cast) or not span[0] < span[1]:
         return None
     tokens, depths = walk.text.tokens, walk.text.depths
     first, last = unaliased(expression, span, walk.text)
     depth = depths[first]
-    if tokens[first].text.lower() in ("cast", "try_cast") and tokens[last - 1].token_type is TokenType.R_PAREN:
+    if (
+        tokens[first].text.lower() in ("cast", "try_cast")
+        and tokens[last - 1].token_type is TokenType.R_PAREN
+    ):
         kind, depth, last = TokenType.ALIAS, depth + 1, last - 1
     else:
         kind = TokenType.DCOLON
-    begin = max((at for at in range(first, last) if tokens[at].token_type is kind and depths[at] == depth), default=-1)
+    begin = max(
+        (
+            at
+            for at in range(first, last)
+            if tokens[at].token_type is kind and depths[at] == depth
+        ),
+        default=-1,
+    )
     if not 0 <= begin < last - 1:
         return None
-    parsed = parse_type(walk.text.sql[tokens[begin + 1].start : tokens[last - 1].end + 1])
+    parsed = parse_type(
+        walk.text.sql[tokens[begin + 1].start : tokens[last - 1].end + 1]
+    )
     return parsed.text if parsed is not None else None
 
 
@@ -228,18 +318,27 @@ def _is_plain(expression: exp.Expr, sources: Sources) -> bool:
 
 
 def _resolved(column: exp.Column, sources: Sources) -> QueryColumn:
-    """The column that a name means, or one that says nothing where that cannot be told."""
+    """The column that a name means, or one that says nothing where that cannot be
+    told."""
     parts = [part.name.lower() for part in column.parts]
-    if parts[-2:-1] == [CHANGE] and any(parts[:-2] in ([], [name.lower()]) for name, _ in sources):
+    if parts[-2:-1] == [CHANGE] and any(
+        parts[:-2] in ([], [name.lower()]) for name, _ in sources
+    ):
         return QueryColumn(None, 0, change=parts[-1])
     if len(parts) > 2:
         return QueryColumn(None, 0)
     if len(parts) == 2:
-        sources = [(name, source) for name, source in sources if name.lower() == parts[0]]
+        sources = [
+            (name, source) for name, source in sources if name.lower() == parts[0]
+        ]
     for _, source in sources:
         if found := (source.index or {}).get(parts[-1]):
             return found[0]
-    if len(sources) == 1 and (name := sources[0][1].source) and not is_reserved(parts[-1]):
+    if (
+        len(sources) == 1
+        and (name := sources[0][1].source)
+        and not is_reserved(parts[-1])
+    ):
         return QueryColumn(column.name, 0, name, column.name)
     return QueryColumn(None, 0)
 
@@ -247,18 +346,26 @@ def _resolved(column: exp.Column, sources: Sources) -> QueryColumn:
 def group_keys(
     select: exp.Select, sources: Sources, columns: tuple[QueryColumn, ...] | None
 ) -> tuple[QueryColumn, ...]:
-    """What the keys of a GROUP BY are, as far as that can be told; `columns` are those of the SELECT itself."""
+    """What the keys of a GROUP BY are, as far as that can be told; `columns` are those
+    of the SELECT itself."""
     group = select.args.get("group")
     if group is None:
         return ()
     outputs = columns or ()
     if group.args.get("all"):
         return outputs
-    return tuple(column for key in group.expressions for column in key_columns(key, sources, outputs))
+    return tuple(
+        column
+        for key in group.expressions
+        for column in key_columns(key, sources, outputs)
+    )
 
 
-def key_columns(key: exp.Expr, sources: Sources, outputs: tuple[QueryColumn, ...]) -> tuple[QueryColumn, ...]:
-    """What one key of a GROUP BY may be: columns of the SELECT itself, by number or by name, or what it is made of."""
+def key_columns(
+    key: exp.Expr, sources: Sources, outputs: tuple[QueryColumn, ...]
+) -> tuple[QueryColumn, ...]:
+    """What one key of a GROUP BY may be: columns of the SELECT itself, by number or by
+    name, or what it is made of."""
     if named := outputs[ordinal(key)]:
         return named
     fact = _column(key, 0, sources)

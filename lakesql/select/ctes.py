@@ -1,4 +1,5 @@
-"""Which words of a SELECT name its common table expressions: another name for one changes nothing."""
+"""Which words of a SELECT name its common table expressions: another name for one
+changes nothing."""
 
 from __future__ import annotations
 
@@ -10,9 +11,11 @@ from lakesql.select.sqltext import Text
 
 
 def cte_tokens(text: Text, tree: exp.Query) -> Mapping[int, int]:
-    """The tokens that name a common table expression, each with the number of that; none where names are not clear.
+    """The tokens that name a common table expression, each with the number of that;
+    none where names are not clear.
 
-    They are not where a name stands for two things: another expression, an alias, or a column.
+    They are not where a name stands for two things: another expression, an alias, or a
+    column.
     """
     ctes = [*tree.find_all(exp.CTE)]
     numbers = {cte.alias.lower(): number for number, cte in enumerate(ctes)}
@@ -39,7 +42,8 @@ def _other_names(tree: exp.Query) -> Iterator[str]:
 
 
 def _names(tree: exp.Query) -> Iterator[exp.Expr]:
-    """The identifiers that may name a common table expression: its own, tables, and what columns are qualified with."""
+    """The identifiers that may name a common table expression: its own, tables, and
+    what columns are qualified with."""
     for node in tree.find_all(exp.CTE, exp.Table, exp.Column):
         if isinstance(node, exp.CTE):
             yield node.args["alias"].this

@@ -1,6 +1,8 @@
-"""The type of an expression, where it follows from the types of the columns that are known; else Spark's to say.
+"""The type of an expression, where it follows from the types of the columns that are
+known; else Spark's to say.
 
-Of a type some parts may be known and others not: of `named_struct('a', f(x))` the field and not its type.
+Of a type some parts may be known and others not: of `named_struct('a', f(x))` the field
+and not its type.
 """
 
 from __future__ import annotations
@@ -27,7 +29,19 @@ from lakesql.stream.types import (
 _KindOf: TypeAlias = Callable[[exp.Expr | None], SparkType | None]
 
 _BOOLEANS = (
-    *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.And, exp.Or, exp.Not),
+    *(
+        exp.EQ,
+        exp.NEQ,
+        exp.GT,
+        exp.GTE,
+        exp.LT,
+        exp.LTE,
+        exp.NullSafeEQ,
+        exp.NullSafeNEQ,
+        exp.And,
+        exp.Or,
+        exp.Not,
+    ),
     *(exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Boolean),
 )
 _FIXED: dict[type[exp.Expr], str] = {
@@ -41,13 +55,43 @@ _FIXED: dict[type[exp.Expr], str] = {
 }
 """Expressions that are of one type, whatever is in them."""
 
-_NAMED = {"hash": "int", "xxhash64": "bigint", "forall": "boolean", "window_time": "timestamp"}
+_NAMED = {
+    "hash": "int",
+    "xxhash64": "bigint",
+    "forall": "boolean",
+    "window_time": "timestamp",
+}
 """The same of functions that sqlglot has no class for."""
 
 _SAME = (
-    *(exp.Paren, exp.Min, exp.Max, exp.AnyValue, exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.Neg),
-    *(exp.ArgMax, exp.ArgMin, exp.ArrayFilter, exp.ArraySort, exp.ArrayDistinct, exp.ArraySlice, exp.ArrayCompact),
-    *(exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.NthValue, exp.Nullif),
+    *(
+        exp.Paren,
+        exp.Min,
+        exp.Max,
+        exp.AnyValue,
+        exp.First,
+        exp.Last,
+        exp.FirstValue,
+        exp.LastValue,
+        exp.Neg,
+    ),
+    *(
+        exp.ArgMax,
+        exp.ArgMin,
+        exp.ArrayFilter,
+        exp.ArraySort,
+        exp.ArrayDistinct,
+        exp.ArraySlice,
+        exp.ArrayCompact,
+    ),
+    *(
+        exp.Window,
+        exp.Filter,
+        exp.IgnoreNulls,
+        exp.RespectNulls,
+        exp.NthValue,
+        exp.Nullif,
+    ),
 )
 """Expressions of the type of what is in them."""
 
@@ -86,21 +130,33 @@ def derive_shape(expression: exp.Expr, scope: Scope) -> SparkType | None:
         case exp.Coalesce():
             return _common([expression.this, *expression.expressions], kind_of)
         case exp.If():
-            return _common([expression.args["true"], *filter(None, [expression.args.get("false")])], kind_of)
+            return _common(
+                [
+                    expression.args["true"],
+                    *filter(None, [expression.args.get("false")]),
+                ],
+                kind_of,
+            )
         case exp.Case():
             branches = [branch.args["true"] for branch in expression.args["ifs"]]
-            return _common([*branches, *filter(None, [expression.args.get("default")])], kind_of)
+            return _common(
+                [*branches, *filter(None, [expression.args.get("default")])], kind_of
+            )
         case exp.Sum():
             return sum_type(kind_of(expression.this))
         case exp.Add() | exp.Sub() | exp.Mul():
             return _arithmetic_type(kind_of(expression.left), kind_of(expression.right))
-        case _ if isinstance(expression, _SAME) and isinstance(expression.this, exp.Expr):
+        case _ if isinstance(expression, _SAME) and isinstance(
+            expression.this, exp.Expr
+        ):
             return kind_of(expression.this)
         case _:
             return _nested_type(expression, kind_of, scope)
 
 
-def _nested_type(expression: exp.Expr, kind_of: _KindOf, scope: Scope) -> SparkType | None:
+def _nested_type(
+    expression: exp.Expr, kind_of: _KindOf, scope: Scope
+) -> SparkType | None:
     """The type of what makes structs, arrays and maps, or takes them apart."""
     match expression:
         case exp.Struct():
@@ -109,29 +165,40 @@ def _nested_type(expression: exp.Expr, kind_of: _KindOf, scope: Scope) -> SparkT
             return array_of(_common(expression.expressions, kind_of))
         case exp.VarMap():
             keys, values = expression.args["keys"], expression.args["values"]
-            return map_of(_common(keys.expressions, kind_of), _common(values.expressions, kind_of))
+            return map_of(
+                _common(keys.expressions, kind_of), _common(values.expressions, kind_of)
+            )
         case exp.FromJson():
             return read_schema(expression.args.get("expression"))
         case exp.Cast():
             kind = parse_type(expression.to.sql("spark"))
-            return None if kind is not None and kind.name == "string" else kind  # to sqlglot char(3) is a string too
+            # to sqlglot char(3) is a string too
+            return None if kind is not None and kind.name == "string" else kind
         case exp.Transform():
             return array_of(_lambda_type(expression, scope))
         case exp.Reduce():
             finish = expression.args.get("finish")
-            return _lambda_type(expression, scope) if finish is not None else kind_of(expression.args.get("initial"))
+            return (
+                _lambda_type(expression, scope)
+                if finish is not None
+                else kind_of(expression.args.get("initial"))
+            )
         case exp.ArrayMax() | exp.ArrayMin() | exp.Flatten():
             return element_of(kind_of(expression.this))
         case exp.MapKeys():
             kind = kind_of(expression.this)
-            return array_of(kind.fields[0].type if kind is not None and kind.name == "map" else None)
+            return array_of(
+                kind.fields[0].type if kind is not None and kind.name == "map" else None
+            )
         case _ if isinstance(expression, _COLLECTING):
             return array_of(kind_of(_without_distinct(expression.this)))
         case _:
             return None
 
 
-def _function_type(call: exp.Anonymous, kind_of: _KindOf, scope: Scope) -> SparkType | None:
+def _function_type(
+    call: exp.Anonymous, kind_of: _KindOf, scope: Scope
+) -> SparkType | None:
     """The type of a function that sqlglot has no class for."""
     name, arguments = call.name.lower(), call.expressions
     first = kind_of(arguments[0]) if arguments else None
@@ -146,30 +213,41 @@ def _function_type(call: exp.Anonymous, kind_of: _KindOf, scope: Scope) -> Spark
         case "map_values":
             return array_of(element_of(first)) if is_map else None
         case "map_entries" if is_map and first is not None:
-            return array_of(struct_of([("key", first.fields[0].type), ("value", first.fields[1].type)]))
+            return array_of(
+                struct_of(
+                    [("key", first.fields[0].type), ("value", first.fields[1].type)]
+                )
+            )
         case "zip_with":
             return array_of(_lambda_type(call, scope))
         case "transform_values":
-            return map_of(first.fields[0].type if is_map and first is not None else None, _lambda_type(call, scope))
+            return map_of(
+                first.fields[0].type if is_map and first is not None else None,
+                _lambda_type(call, scope),
+            )
         case "from_csv" if len(arguments) > 1:
             return read_schema(arguments[1])
         case _:
             return parse_type(_NAMED[name]) if name in _NAMED else None
 
 
-WINDOW = struct_of([("start", parse_type("timestamp")), ("end", parse_type("timestamp"))])
+WINDOW = struct_of(
+    [("start", parse_type("timestamp")), ("end", parse_type("timestamp"))]
+)
 """The type of what `window` and `session_window` give."""
 
 
 def read_schema(schema: exp.Expr | None) -> SparkType | None:
-    """The type that the schema of `from_json` and the like names: that of a struct's columns, or any."""
+    """The type that the schema of `from_json` and the like names: that of a struct's
+    columns, or any."""
     if not isinstance(schema, exp.Literal) or not schema.is_string:
         return None
     return parse_type(f"struct<{schema.name}>") or parse_type(schema.name)
 
 
 def _struct_type(struct: exp.Struct, kind_of: _KindOf) -> SparkType | None:
-    """A struct by the names that Spark gives its fields; None where one is named after something else."""
+    """A struct by the names that Spark gives its fields; None where one is named after
+    something else."""
     fields = []
     for part in struct.expressions:
         if not isinstance(part, exp.PropertyEQ):
@@ -190,11 +268,16 @@ def _without_distinct(argument: exp.Expr) -> exp.Expr:
 
 def element_of(kind: SparkType | None) -> SparkType | None:
     """The type of the elements of an array, or of the values of a map."""
-    return known(kind.fields[-1].type) if kind is not None and kind.name in ("array", "map") else None
+    return (
+        known(kind.fields[-1].type)
+        if kind is not None and kind.name in ("array", "map")
+        else None
+    )
 
 
 def field_of(kind: SparkType | None, name: str) -> SparkType | None:
-    """The type of a field of a struct. Of an array of structs it is an array, and of a map the value of a key."""
+    """The type of a field of a struct. Of an array of structs it is an array, and of a
+    map the value of a key."""
     if kind is not None and kind.name == "array":
         field = find_field(kind.fields[0].type, name)
         return array_of(field.type) if field else None
@@ -209,7 +292,12 @@ def _item_type(kind: SparkType | None, index: exp.Expr) -> SparkType | None:
     if kind is not None and kind.name == "struct":
         is_named = isinstance(index, exp.Literal) and index.is_string
         return field_of(kind, index.name) if is_named else None
-    if kind is not None and kind.name == "array" and isinstance(index, exp.Literal) and index.is_string:
+    if (
+        kind is not None
+        and kind.name == "array"
+        and isinstance(index, exp.Literal)
+        and index.is_string
+    ):
         return field_of(kind, index.name)
     return element_of(kind)
 
@@ -225,22 +313,37 @@ def _lambda_type(call: exp.Expr, scope: Scope) -> SparkType | None:
 
 def lambdas_of(call: exp.Expr) -> list[exp.Lambda]:
     """The lambda functions among the arguments of a call, in order."""
-    arguments = call.expressions if isinstance(call, exp.Anonymous) else call.args.values()
+    arguments = (
+        call.expressions if isinstance(call, exp.Anonymous) else call.args.values()
+    )
     return [argument for argument in arguments if isinstance(argument, exp.Lambda)]
 
 
 def with_variables(inner: exp.Lambda, call: exp.Expr, scope: Scope) -> Scope:
-    """The scope inside a lambda function of a call: its variables are of the types that the call gives them."""
+    """The scope inside a lambda function of a call: its variables are of the types that
+    the call gives them."""
     kinds = _variable_types(inner, call, scope)
     names = [variable.name.lower() for variable in inner.expressions]
     given: dict[str, SparkType | None] = dict.fromkeys(names)
     given.update(zip(names, kinds, strict=False))
-    return Scope(scope.sources, scope.aliases, {**scope.variables, **given}, scope.is_open)
+    return Scope(
+        scope.sources, scope.aliases, {**scope.variables, **given}, scope.is_open
+    )
 
 
-def _variable_types(inner: exp.Lambda, call: exp.Expr, scope: Scope) -> list[SparkType | None]:
-    plain = call.expressions if isinstance(call, exp.Anonymous) else list(call.args.values())
-    first = derive_shape(plain[0], scope) if plain and isinstance(plain[0], exp.Expr) else None
+def _variable_types(
+    inner: exp.Lambda, call: exp.Expr, scope: Scope
+) -> list[SparkType | None]:
+    plain = (
+        call.expressions
+        if isinstance(call, exp.Anonymous)
+        else list(call.args.values())
+    )
+    first = (
+        derive_shape(plain[0], scope)
+        if plain and isinstance(plain[0], exp.Expr)
+        else None
+    )
     index = parse_type("int")
     match call:
         case exp.Transform() | exp.ArrayFilter() | exp.Exists():
@@ -252,12 +355,16 @@ def _variable_types(inner: exp.Lambda, call: exp.Expr, scope: Scope) -> list[Spa
             made = derive_shape(initial, scope) if initial is not None else None
             return [made, element_of(first)] if len(inner.expressions) > 1 else [made]
         case exp.Anonymous() if len(plain) > 1:
-            return _named_variable_types(call.name.lower(), first, derive_shape(plain[1], scope))
+            return _named_variable_types(
+                call.name.lower(), first, derive_shape(plain[1], scope)
+            )
         case _:
             return []
 
 
-def _named_variable_types(name: str, first: SparkType | None, second: SparkType | None) -> list[SparkType | None]:
+def _named_variable_types(
+    name: str, first: SparkType | None, second: SparkType | None
+) -> list[SparkType | None]:
     if name in ("forall", "exists", "any_match"):
         return [element_of(first)]
     if name == "zip_with":
@@ -272,7 +379,9 @@ def _named_variable_types(name: str, first: SparkType | None, second: SparkType 
 
 def _column_type(column: exp.Column, scope: Scope) -> SparkType | None:
     """The type of the one column that a name means, or of the field in it."""
-    names = [part.name.lower() for part in column.parts if not isinstance(part, exp.Star)]
+    names = [
+        part.name.lower() for part in column.parts if not isinstance(part, exp.Star)
+    ]
     found = find_columns(names, scope) if names else None
     if found is None or len(found.columns) != 1:
         return None
@@ -287,7 +396,11 @@ def _literal_type(literal: exp.Literal) -> SparkType | None:
         return parse_type("string")
     if not literal.name.isdigit():
         return None
-    return parse_type("int" if int(literal.name) < 2**31 else "bigint") if int(literal.name) < 2**63 else None
+    return (
+        parse_type("int" if int(literal.name) < 2**31 else "bigint")
+        if int(literal.name) < 2**63
+        else None
+    )
 
 
 def _common(parts: Iterable[exp.Expr], kind_of: _KindOf) -> SparkType | None:
@@ -297,7 +410,8 @@ def _common(parts: Iterable[exp.Expr], kind_of: _KindOf) -> SparkType | None:
 
 
 def sum_type(kind: SparkType | None) -> SparkType | None:
-    """The type of a sum of values of this type; None where it is not known, or there is none."""
+    """The type of a sum of values of this type; None where it is not known, or there is
+    none."""
     if kind is None:
         return None
     if kind.name in WHOLE_TYPES:
@@ -308,9 +422,13 @@ def sum_type(kind: SparkType | None) -> SparkType | None:
     return parse_type("double") if kind.name in ("float", "double") else None
 
 
-def _arithmetic_type(left: SparkType | None, right: SparkType | None) -> SparkType | None:
+def _arithmetic_type(
+    left: SparkType | None, right: SparkType | None
+) -> SparkType | None:
     """The type of a sum or a product of whole numbers, or of one with a double."""
     names = [kind.name for kind in (left, right) if kind is not None]
     if len(names) < 2 or not {*names} <= {*WHOLE_TYPES, "double"}:
         return None
-    return parse_type("double" if "double" in names else max(names, key=WHOLE_TYPES.index))
+    return parse_type(
+        "double" if "double" in names else max(names, key=WHOLE_TYPES.index)
+    )

@@ -16,14 +16,22 @@ from lakesql.select.ctes import cte_tokens
 from lakesql.select.query import parse_query
 from lakesql.select.relation import mark_of
 from lakesql.select.spelling import read_words
-from lakesql.select.sqltext import Text, clauses, findings_by_offset, hints, projections, read_text
+from lakesql.select.sqltext import (
+    Text,
+    clauses,
+    findings_by_offset,
+    hints,
+    projections,
+    read_text,
+)
 
 PartKind = Literal["column", "filter", "source", "rest"]
 
 
 @dataclass(frozen=True, slots=True)
 class SelectDifference:
-    """A part of the newer SELECT that differs: a column by its name, a filter, what it reads, or something else.
+    """A part of the newer SELECT that differs: a column by its name, a filter, what it
+    reads, or something else.
 
     `offset` is where the first word that differs stands in the newer text.
     """
@@ -35,10 +43,12 @@ class SelectDifference:
 
 @lru_cache(maxsize=4096)
 def find_differences(old: str, new: str) -> tuple[SelectDifference, ...]:
-    """How `new` differs from `old`, both read by `read_query` without a problem; nothing where only spelling does.
+    """How `new` differs from `old`, both read by `read_query` without a problem;
+    nothing where only spelling does.
 
-    What is spelling, `read_words` says; the order of the columns is, too, where none is named by its number. A column
-    that only one of the two has is no difference: who knows the columns tells it.
+    What is spelling, `read_words` says; the order of the columns is, too, where none is
+    named by its number. A column that only one of the two has is no difference: who
+    knows the columns tells it.
     """
     if old == new:
         return ()
@@ -55,10 +65,17 @@ def find_differences(old: str, new: str) -> tuple[SelectDifference, ...]:
         if former is None and part.kind == "column" and part.name:
             continue
         if former is None or before.said(former) != after.said(part):
-            at = next((token for token in changed if part.first <= token < part.end), part.first)
+            at = next(
+                (token for token in changed if part.first <= token < part.end),
+                part.first,
+            )
             found.append(SelectDifference(part.kind, part.name, after.offset(at)))
     kept = {(part.kind, part.name) for part in _parts(after)}
-    gone = [part for part in there.values() if part.kind != "column" and (part.kind, part.name) not in kept]
+    gone = [
+        part
+        for part in there.values()
+        if part.kind != "column" and (part.kind, part.name) not in kept
+    ]
     first = after.offset(min(changed, default=len(after.words) - 1))
     found += [SelectDifference(part.kind, part.name, first) for part in gone]
     if not found and _is_reordered_otherwise(before, after):
@@ -67,14 +84,16 @@ def find_differences(old: str, new: str) -> tuple[SelectDifference, ...]:
 
 
 def first_change(old: str, new: str) -> int:
-    """The offset in `new` of the first word that differs; of its first one where none does."""
+    """The offset in `new` of the first word that differs; of its first one where none
+    does."""
     after = _read(new)
     changed = _changed_tokens(_read(old), after)
     return after.offset(min(changed)) if changed else 0
 
 
 def is_same_expression(old: str, new: str) -> bool:
-    """Whether two conditions on a row, such as `delete_when`, differ in their spelling at most."""
+    """Whether two conditions on a row, such as `delete_when`, differ in their spelling
+    at most."""
     if not (old and new):
         return old == new
     return not find_differences(f"SELECT 1 WHERE {old}", f"SELECT 1 WHERE {new}")
@@ -82,7 +101,8 @@ def is_same_expression(old: str, new: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _ComparedSelect:
-    """A SELECT. `words` has for each of its tokens what it is to Spark, and None for what changes nothing."""
+    """A SELECT. `words` has for each of its tokens what it is to Spark, and None for
+    what changes nothing."""
 
     text: Text
     tree: exp.Query
@@ -112,46 +132,67 @@ def _read(sql: str) -> _ComparedSelect:
     text = read_text(sql, findings)
     tree = parse_query(text, sql, findings)
     named = cte_tokens(text, tree)
-    words = tuple(f"`{named[at]}" if at in named else word for at, word in enumerate(read_words(text, tree)))
+    words = tuple(
+        f"`{named[at]}" if at in named else word
+        for at, word in enumerate(read_words(text, tree))
+    )
     return _ComparedSelect(text, tree, words)
 
 
 def _is_reordered(before: _ComparedSelect, after: _ComparedSelect) -> bool:
-    """Whether the two differ in the order of the outermost columns alone, and that order means nothing."""
+    """Whether the two differ in the order of the outermost columns alone, and that
+    order means nothing."""
     if not (_is_unordered(before.tree) and _is_unordered(after.tree)):
         return False
-    parts = [sorted((part.kind, part.name, select.said(part)) for part in _parts(select)) for select in (before, after)]
+    parts = [
+        sorted((part.kind, part.name, select.said(part)) for part in _parts(select))
+        for select in (before, after)
+    ]
     return parts[0] == parts[1]
 
 
 def _is_reordered_otherwise(before: _ComparedSelect, after: _ComparedSelect) -> bool:
-    """Whether two whose shared parts are the same differ in the order of their columns, which may mean something.
+    """Whether two whose shared parts are the same differ in the order of their columns,
+    which may mean something.
 
-    A column that only one of the two has moves those behind it, which counts where they are named by numbers.
+    A column that only one of the two has moves those behind it, which counts where they
+    are named by numbers.
     """
-    names = [[part.name for part in _parts(select) if part.kind == "column"] for select in (before, after)]
+    names = [
+        [part.name for part in _parts(select) if part.kind == "column"]
+        for select in (before, after)
+    ]
     if set(names[0]) == set(names[1]):
         return True
     if has_ordinals(before.tree):
         return is_moved(*names)
     if _is_unordered(before.tree) and _is_unordered(after.tree):
         return False
-    shared = [[name for name in side if name in names[0] and name in names[1]] for side in names]
+    shared = [
+        [name for name in side if name in names[0] and name in names[1]]
+        for side in names
+    ]
     return shared[0] != shared[1]
 
 
 def _is_unordered(tree: exp.Query) -> bool:
-    """Whether the order of the columns means nothing: none is named by its number, or by another one's alias."""
+    """Whether the order of the columns means nothing: none is named by its number, or
+    by another one's alias."""
     if not isinstance(tree, exp.Select):
         return False
     if any(it.is_star for it in tree.expressions) or has_ordinals(tree):
         return False
     aliases = {it.alias.lower() for it in tree.expressions if isinstance(it, exp.Alias)}
-    return not any(column.name.lower() in aliases for it in tree.expressions for column in it.find_all(exp.Column))
+    return not any(
+        column.name.lower() in aliases
+        for it in tree.expressions
+        for column in it.find_all(exp.Column)
+    )
 
 
 def _changed_tokens(before: _ComparedSelect, after: _ComparedSelect) -> list[int]:
-    """The numbers of the newer text's tokens at which its words begin to differ; of very long texts the first one."""
+    """The numbers of the newer text's tokens at which its words begin to differ; of
+    very long texts the first one."""
     old, new = before.said(), after.said()
     numbers = [number for number, word in enumerate(after.words) if word is not None]
     last = len(numbers) - 1
@@ -160,7 +201,11 @@ def _changed_tokens(before: _ComparedSelect, after: _ComparedSelect) -> list[int
         first = next((at for at, (was, now) in enumerate(pairs) if was != now), last)
         return [numbers[min(first, last)]]
     matcher = SequenceMatcher(None, old, new, autojunk=False)
-    return [numbers[min(j, last)] for tag, _, _, j, _ in matcher.get_opcodes() if tag != "equal"]
+    return [
+        numbers[min(j, last)]
+        for tag, _, _, j, _ in matcher.get_opcodes()
+        if tag != "equal"
+    ]
 
 
 _MOST_WORDS = 6_000
@@ -171,7 +216,8 @@ _FILTERS = frozenset({TokenType.WHERE, TokenType.HAVING, TokenType.QUALIFY})
 
 
 def _parts(select: _ComparedSelect) -> Iterator[_TokenSpan]:
-    """The parts of the outermost SELECT; of anything else one part, which is all of it."""
+    """The parts of the outermost SELECT; of anything else one part, which is all of
+    it."""
     text, tree = select.text, select.tree
     mark = mark_of(tree) if isinstance(tree, exp.Select) else None
     if mark is None:

@@ -1,8 +1,10 @@
-"""The event times that streams make of fields and expressions, and the SELECT that reads each as a column.
+"""The event times that streams make of fields and expressions, and the SELECT that
+reads each as a column.
 
-Spark has a watermark on a column of its own alone, and finds it in no field of a struct and in no expression. So a
-stream with such a watermark has a second view, with the event time as one column more. A SELECT that names the field
-or says the expression reads that view, and names the column instead; its `*` leaves the column out.
+Spark has a watermark on a column of its own alone, and finds it in no field of a struct
+and in no expression. So a stream with such a watermark has a second view, with the
+event time as one column more. A SELECT that names the field or says the expression
+reads that view, and names the column instead; its `*` leaves the column out.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class TimedSelect:
-    """A SELECT that reads event times as columns. `streams` are those of which it does."""
+    """A SELECT that reads event times as columns. `streams` are those of which it
+    does."""
 
     sql: str
     edits: tuple[Edit, ...]
@@ -53,7 +56,11 @@ class TimedSelect:
     @property
     def names(self) -> frozenset[str]:
         """The names of lakesql's that it says."""
-        return frozenset(name for stream in self.streams for name in (event_column(stream), timed_view(stream)))
+        return frozenset(
+            name
+            for stream in self.streams
+            for name in (event_column(stream), timed_view(stream))
+        )
 
     def original(self, offset: int) -> int:
         """Where in the author's text stands what is at this offset of `sql`."""
@@ -69,14 +76,26 @@ class TimedSelect:
 
     def shapes(self, streams: Mapping[str, StreamShape]) -> dict[str, StreamShape]:
         """The streams and the views with their event times."""
-        return {**streams, **{timed_view(name): _timed_shape(name, streams[name]) for name in self.streams}}
+        return {
+            **streams,
+            **{
+                timed_view(name): _timed_shape(name, streams[name])
+                for name in self.streams
+            },
+        }
 
     def written(self, problem: Problem, streams: Mapping[str, StreamShape]) -> Problem:
         """The problem in the author's words."""
         for name in self.streams:
-            words = {event_column(name): streams[name].event_time or "", timed_view(name): name}
+            words = {
+                event_column(name): streams[name].event_time or "",
+                timed_view(name): name,
+            }
             for own, said in words.items():
-                what, why, fix = (text.replace(own, said) for text in (problem.what, problem.why, problem.fix))
+                what, why, fix = (
+                    text.replace(own, said)
+                    for text in (problem.what, problem.why, problem.fix)
+                )
                 problem = replace(problem, what=what, why=why, fix=fix)
         return problem
 
@@ -84,13 +103,31 @@ class TimedSelect:
 def _timed_shape(name: str, shape: StreamShape) -> StreamShape:
     column = event_column(name)
     assert shape.columns is not None
-    types = (*shape.types, *[""] * (len(shape.columns) - len(shape.types)), shape.event_type)
-    return replace(shape, columns=(*shape.columns, column), types=types, watermark=column, event_time=None, of=name)
+    types = (
+        *shape.types,
+        *[""] * (len(shape.columns) - len(shape.types)),
+        shape.event_type,
+    )
+    return replace(
+        shape,
+        columns=(*shape.columns, column),
+        types=types,
+        watermark=column,
+        event_time=None,
+        of=name,
+    )
 
 
-def with_event_times(tree: exp.Query, text: Text, streams: Mapping[str, StreamShape]) -> TimedSelect | None:
-    """The SELECT with columns in place of the event times that its streams make; None where it names none."""
-    made = {name.lower(): _EventTime.of(name, shape) for name, shape in streams.items() if shape.event_time}
+def with_event_times(
+    tree: exp.Query, text: Text, streams: Mapping[str, StreamShape]
+) -> TimedSelect | None:
+    """The SELECT with columns in place of the event times that its streams make; None
+    where it names none."""
+    made = {
+        name.lower(): _EventTime.of(name, shape)
+        for name, shape in streams.items()
+        if shape.event_time
+    }
     if not made:
         return None
     scopes: list[_ReadSelect] = []
@@ -107,15 +144,21 @@ def with_event_times(tree: exp.Query, text: Text, streams: Mapping[str, StreamSh
     for edit in edits:
         pieces += [text.sql[end : edit.start], edit.text]
         end = edit.end
-    read = dict.fromkeys(it.time.stream for scope in scopes for it in scope.sources if it.is_timed and it.time)
+    read = dict.fromkeys(
+        it.time.stream
+        for scope in scopes
+        for it in scope.sources
+        if it.is_timed and it.time
+    )
     return TimedSelect("".join((*pieces, text.sql[end:])), tuple(edits), tuple(read))
 
 
 @dataclass(frozen=True, slots=True)
 class _EventTime:
-    """The event time that a stream makes, as tokens. `columns` are those that it is made of, `begins` the tokens at
-    which their names stand. `is_field`: it is a field of a struct, which has these `fields` where it is a column.
-    `is_whole`: nothing beside it changes what it is."""
+    """The event time that a stream makes, as tokens. `columns` are those that it is
+    made of, `begins` the tokens at which their names stand. `is_field`: it is a field
+    of a struct, which has these `fields` where it is a column. `is_whole`: nothing
+    beside it changes what it is."""
 
     stream: str
     tokens: tuple[Token, ...]
@@ -131,16 +174,35 @@ class _EventTime:
         text = read_text(f"SELECT {shape.event_time}", findings_by_offset())
         tokens = tuple(text.tokens[1:])
         known = {column.lower() for column in shape.columns or ()}
-        begins = {index for index in range(len(tokens)) if _is_column(tokens, index, known)}
-        is_field = all(_is_name(token) or token.token_type is TokenType.DOT for token in tokens)
+        begins = {
+            index for index in range(len(tokens)) if _is_column(tokens, index, known)
+        }
+        is_field = all(
+            _is_name(token) or token.token_type is TokenType.DOT for token in tokens
+        )
         is_closed = tokens[-1].token_type is TokenType.R_PAREN
         is_call = is_closed and all(depth > 0 for depth in text.depths[3:-1])
         is_case = (tokens[0].text.lower(), tokens[-1].text.lower()) == ("case", "end")
         columns = frozenset(tokens[index].text.lower() for index in begins)
-        kinds = {column.lower(): kind for column, kind in zip(shape.columns or (), shape.types, strict=False)}
-        kind = parse_type(kinds.get(tokens[0].text.lower(), "")) if is_field and len(tokens) == 3 else None
+        kinds = {
+            column.lower(): kind
+            for column, kind in zip(shape.columns or (), shape.types, strict=False)
+        }
+        kind = (
+            parse_type(kinds.get(tokens[0].text.lower(), ""))
+            if is_field and len(tokens) == 3
+            else None
+        )
         fields = tuple(field.name for field in kind.fields) if kind is not None else ()
-        return cls(name, tokens, frozenset(begins), columns, is_field, is_field or is_call or is_case, fields)
+        return cls(
+            name,
+            tokens,
+            frozenset(begins),
+            columns,
+            is_field,
+            is_field or is_call or is_case,
+            fields,
+        )
 
 
 def _is_name(token: Token) -> bool:
@@ -150,14 +212,17 @@ def _is_name(token: Token) -> bool:
 def _is_column(tokens: tuple[Token, ...], index: int, known: set[str]) -> bool:
     if index and tokens[index - 1].token_type is TokenType.DOT:
         return False
-    is_called = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.L_PAREN
+    is_called = (
+        index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.L_PAREN
+    )
     is_text = tokens[index].token_type is TokenType.STRING
     return tokens[index].text.lower() in known and not is_called and not is_text
 
 
 @dataclass(slots=True)
 class _ReadSource:
-    """What a FROM reads: a stream with an event time, or a query over it. `is_timed`: the event time is asked of it."""
+    """What a FROM reads: a stream with an event time, or a query over it. `is_timed`:
+    the event time is asked of it."""
 
     name: str
     table: exp.Table | None = None
@@ -183,7 +248,8 @@ class _ReadSource:
 
 @dataclass(slots=True)
 class _ReadSelect:
-    """A SELECT. `is_grouped`: it gives groups, and not rows. `is_asked`: it is to pass an event time on."""
+    """A SELECT. `is_grouped`: it gives groups, and not rows. `is_asked`: it is to pass
+    an event time on."""
 
     select: exp.Select
     mark: int
@@ -198,7 +264,11 @@ class _ReadSelect:
             return None
         time = found[0].offers()
         assert time is not None
-        return time if all(self._passes(found[0], column) for column in time.columns) else None
+        return (
+            time
+            if all(self._passes(found[0], column) for column in time.columns)
+            else None
+        )
 
     def passing(self) -> _ReadSource:
         """The source whose event time it passes on."""
@@ -209,21 +279,32 @@ class _ReadSelect:
             inner = expression.this if isinstance(expression, exp.Alias) else expression
             star = inner.this if isinstance(inner, exp.Column) else inner
             if isinstance(star, exp.Star):
-                left_out = {each.name.lower() for each in star.args.get("except_") or ()}
-                is_of_it = isinstance(inner, exp.Star) or inner.table.lower() == source.name
+                left_out = {
+                    each.name.lower() for each in star.args.get("except_") or ()
+                }
+                is_of_it = (
+                    isinstance(inner, exp.Star) or inner.table.lower() == source.name
+                )
                 if is_of_it and column not in left_out:
                     return True
             elif isinstance(inner, exp.Column) and inner.name.lower() == column:
                 qualifiers = [part.name.lower() for part in inner.parts[:-1]]
-                if expression.alias_or_name.lower() == column and qualifiers in ([], [source.name]):
+                if expression.alias_or_name.lower() == column and qualifiers in (
+                    [],
+                    [source.name],
+                ):
                     return True
         return False
 
 
 def _read(
-    query: exp.Expr, ctes: Mapping[str, _ReadSelect | None], made: Mapping[str, _EventTime], scopes: list[_ReadSelect]
+    query: exp.Expr,
+    ctes: Mapping[str, _ReadSelect | None],
+    made: Mapping[str, _EventTime],
+    scopes: list[_ReadSelect],
 ) -> _ReadSelect | None:
-    """The SELECT that a query is, None where it is another; notes it and those within."""
+    """The SELECT that a query is, None where it is another; notes it and those
+    within."""
     with_ = query.args.get("with_")
     known = dict(ctes)
     for cte in with_.expressions if with_ is not None else ():
@@ -250,22 +331,36 @@ def _read(
 
 
 def _sources(
-    table: exp.Expr, ctes: Mapping[str, _ReadSelect | None], made: Mapping[str, _EventTime], scopes: list[_ReadSelect]
+    table: exp.Expr,
+    ctes: Mapping[str, _ReadSelect | None],
+    made: Mapping[str, _EventTime],
+    scopes: list[_ReadSelect],
 ) -> list[_ReadSource]:
     """What a table of a FROM reads, with what is joined to it in brackets."""
     found: list[_ReadSource] = []
-    is_plain = not table.args.get("pivots") and not (table.args.get("alias") and table.args["alias"].columns)
+    is_plain = not table.args.get("pivots") and not (
+        table.args.get("alias") and table.args["alias"].columns
+    )
     match table:
         case exp.Subquery() if isinstance(table.this, exp.Table):
             found += _sources(table.this, ctes, made, scopes)
         case exp.Subquery():
             scope = _read(table, ctes, made, scopes)
-            found.append(_ReadSource(table.alias.lower(), query=scope if is_plain else None))
+            found.append(
+                _ReadSource(table.alias.lower(), query=scope if is_plain else None)
+            )
         case exp.Table() if len(table.parts) == 1:
             name = table.name.lower()
             own = name not in ctes and is_plain
             query = ctes.get(name) if is_plain else None
-            found.append(_ReadSource(table.alias_or_name.lower(), table, made.get(name) if own else None, query))
+            found.append(
+                _ReadSource(
+                    table.alias_or_name.lower(),
+                    table,
+                    made.get(name) if own else None,
+                    query,
+                )
+            )
         case _:
             found.append(_ReadSource(table.alias_or_name.lower()))
     for join in table.args.get("joins") or ():
@@ -280,7 +375,9 @@ def _inner_queries(select: exp.Select) -> Iterator[exp.Expr]:
             continue
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, exp.Expr):
-                yield from _outermost_queries(part.args.get("on") if isinstance(part, exp.Join) else part)
+                yield from _outermost_queries(
+                    part.args.get("on") if isinstance(part, exp.Join) else part
+                )
 
 
 def _outermost_queries(node: exp.Expr | None) -> Iterator[exp.Expr]:
@@ -295,10 +392,20 @@ def _outermost_queries(node: exp.Expr | None) -> Iterator[exp.Expr]:
 
 def _named(scope: _ReadSelect, text: Text) -> Iterator[Edit]:
     """Each event time that the SELECT names, as a column."""
-    offering = [(source, time) for source in scope.sources if (time := source.offers()) is not None]
+    offering = [
+        (source, time)
+        for source in scope.sources
+        if (time := source.offers()) is not None
+    ]
     for source, time in offering:
-        is_alone = not any(other.columns & time.columns for it, other in offering if it is not source)
-        found = [it for it in _matches(scope, source, time, text) if is_alone or it.is_qualified]
+        is_alone = not any(
+            other.columns & time.columns for it, other in offering if it is not source
+        )
+        found = [
+            it
+            for it in _matches(scope, source, time, text)
+            if is_alone or it.is_qualified
+        ]
         is_keyed = any(_is_key(scope, it.span, text) for it in found)
         for it in found:
             if _may_be_named(scope, it.span[0], is_keyed, text):
@@ -310,14 +417,16 @@ def _named(scope: _ReadSelect, text: Text) -> Iterator[Edit]:
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """Where a SELECT says an event time: its first token, and one past the last. `is_qualified`: behind the source's
-    name."""
+    """Where a SELECT says an event time: its first token, and one past the last.
+    `is_qualified`: behind the source's name."""
 
     span: tuple[int, int]
     is_qualified: bool
 
 
-def _matches(scope: _ReadSelect, source: _ReadSource, time: _EventTime, text: Text) -> Iterator[_Match]:
+def _matches(
+    scope: _ReadSelect, source: _ReadSource, time: _EventTime, text: Text
+) -> Iterator[_Match]:
     """Where the SELECT says the event time of one of its sources."""
     names = {other.name for other in scope.sources}
     is_hidden = time.is_field and time.tokens[0].text.lower() in names
@@ -326,13 +435,18 @@ def _matches(scope: _ReadSelect, source: _ReadSource, time: _EventTime, text: Te
             continue
         for name in (source.name, ""):
             last = _match(first, name, time, text)
-            if last is not None and (name or not is_hidden) and _stands_alone((first, last), time, text):
+            if (
+                last is not None
+                and (name or not is_hidden)
+                and _stands_alone((first, last), time, text)
+            ):
                 yield _Match((first, last), bool(name))
                 break
 
 
 def _match(first: int, name: str, time: _EventTime, text: Text) -> int | None:
-    """One past the last token of an event time that begins here, each of its columns behind this name, if any."""
+    """One past the last token of an event time that begins here, each of its columns
+    behind this name, if any."""
     tokens, at = text.tokens, first
     for index, wanted in enumerate(time.tokens):
         if name and index in time.begins:
@@ -346,31 +460,46 @@ def _match(first: int, name: str, time: _EventTime, text: Text) -> int | None:
 
 
 def _stands_alone(span: tuple[int, int], time: _EventTime, text: Text) -> bool:
-    """Whether the tokens are an expression of their own, and no part of a longer one."""
+    """Whether the tokens are an expression of their own, and no part of a longer
+    one."""
     first, last = span
     before = text.tokens[first - 1].token_type
-    after = text.tokens[last].token_type if last < len(text.tokens) else TokenType.R_PAREN
+    after = (
+        text.tokens[last].token_type if last < len(text.tokens) else TokenType.R_PAREN
+    )
     if before is TokenType.DOT or after in (TokenType.DOT, TokenType.L_BRACKET):
         return False
     if after is TokenType.L_PAREN and time.is_field:
         return False
-    is_item = before in (TokenType.L_PAREN, TokenType.COMMA) and after in (TokenType.R_PAREN, TokenType.COMMA)
+    is_item = before in (TokenType.L_PAREN, TokenType.COMMA) and after in (
+        TokenType.R_PAREN,
+        TokenType.COMMA,
+    )
     return time.is_whole or is_item
 
 
 def _may_be_named(scope: _ReadSelect, first: int, is_keyed: bool, text: Text) -> bool:
-    """Whether the column may stand here: what is above a GROUP BY must be a key of it."""
-    is_grouped = scope.mark in text.aggregates or scope.select.args.get("group") or scope.select.args.get("having")
+    """Whether the column may stand here: what is above a GROUP BY must be a key of
+    it."""
+    is_grouped = (
+        scope.mark in text.aggregates
+        or scope.select.args.get("group")
+        or scope.select.args.get("having")
+    )
     if not is_grouped or is_keyed:
         return True
-    if text.tokens[first - 1].token_type is TokenType.L_PAREN and text.tokens[first - 2].text.lower() in TIME_FUNCTIONS:
+    if (
+        text.tokens[first - 1].token_type is TokenType.L_PAREN
+        and text.tokens[first - 2].text.lower() in TIME_FUNCTIONS
+    ):
         return True
     spans = [span for span in clauses(text, scope.mark) if span[0] <= first < span[1]]
     return any(text.tokens[start].token_type in _BEFORE_GROUPS for start, _ in spans)
 
 
 def _is_key(scope: _ReadSelect, span: tuple[int, int], text: Text) -> bool:
-    """Whether these tokens are a key of the GROUP BY, or a column of the SELECT that is one."""
+    """Whether these tokens are a key of the GROUP BY, or a column of the SELECT that is
+    one."""
     group = scope.select.args.get("group")
     if group is None:
         return False
@@ -385,8 +514,12 @@ def _is_key(scope: _ReadSelect, span: tuple[int, int], text: Text) -> bool:
         return False
     number = made.index(span)
     name = expressions[number].alias_or_name.lower()
-    said = {key.name.lower() for key in group.expressions if isinstance(key, exp.Column)}
-    is_numbered = any(number in range(len(made))[ordinal(key)] for key in group.expressions)
+    said = {
+        key.name.lower() for key in group.expressions if isinstance(key, exp.Column)
+    }
+    is_numbered = any(
+        number in range(len(made))[ordinal(key)] for key in group.expressions
+    )
     return bool(group.args.get("all")) or is_numbered or name in said
 
 
@@ -398,7 +531,8 @@ def _columns(scope: _ReadSelect, text: Text) -> list[tuple[int, int]]:
 
 
 def _alias_of(scope: _ReadSelect, span: tuple[int, int], text: Text) -> str:
-    """` AS …`, the field's name, where the tokens are a column of the SELECT without an alias."""
+    """` AS …`, the field's name, where the tokens are a column of the SELECT without an
+    alias."""
     if span not in _columns(scope, text):
         return ""
     token = text.tokens[span[1] - 1]
@@ -409,8 +543,15 @@ def _instead(span: tuple[int, int], said: str, text: Text) -> Edit:
     return Edit(text.tokens[span[0]].start, text.tokens[span[1] - 1].end + 1, said)
 
 
-def _opened(scope: _ReadSelect, source: _ReadSource, time: _EventTime, is_alone: bool, text: Text) -> Iterator[Edit]:
-    """The `*` of the struct, with each of its fields by name: one of them is the event time."""
+def _opened(
+    scope: _ReadSelect,
+    source: _ReadSource,
+    time: _EventTime,
+    is_alone: bool,
+    text: Text,
+) -> Iterator[Edit]:
+    """The `*` of the struct, with each of its fields by name: one of them is the event
+    time."""
     struct = time.tokens[0].text.lower()
     is_hidden = struct in {other.name for other in scope.sources}
     for span in _columns(scope, text):
@@ -420,8 +561,15 @@ def _opened(scope: _ReadSelect, source: _ReadSource, time: _EventTime, is_alone:
             continue
         path = text.sql[text.tokens[span[0]].start : text.tokens[span[1] - 1].start]
         wanted = time.tokens[2].text.lower()
-        fields = {name: source.ask() if name.lower() == wanted else f"{path}{_quoted(name)}" for name in time.fields}
-        yield _instead(span, ", ".join(f"{value} AS {_quoted(name)}" for name, value in fields.items()), text)
+        fields = {
+            name: source.ask() if name.lower() == wanted else f"{path}{_quoted(name)}"
+            for name in time.fields
+        }
+        yield _instead(
+            span,
+            ", ".join(f"{value} AS {_quoted(name)}" for name, value in fields.items()),
+            text,
+        )
 
 
 def _passed(scope: _ReadSelect, text: Text) -> Iterator[Edit]:
@@ -431,32 +579,54 @@ def _passed(scope: _ReadSelect, text: Text) -> Iterator[Edit]:
         yield Edit(at, at, f" {scope.passing().ask()},")
     timed = [source for source in scope.sources if source.is_timed]
     for source in timed:
-        if source.table is not None and source.query is None and source.time is not None:
+        if (
+            source.table is not None
+            and source.query is None
+            and source.time is not None
+        ):
             place = source.table.this.meta
-            alias = "" if source.table.alias else f" AS {text.sql[place['start'] : place['end'] + 1]}"
-            yield Edit(place["start"], place["end"] + 1, timed_view(source.time.stream) + alias)
+            alias = (
+                ""
+                if source.table.alias
+                else f" AS {text.sql[place['start'] : place['end'] + 1]}"
+            )
+            yield Edit(
+                place["start"], place["end"] + 1, timed_view(source.time.stream) + alias
+            )
     for index, token in enumerate(text.tokens):
         if token.token_type is TokenType.STAR and text.owners[index] == scope.mark:
-            left_out = ", ".join(source.ask() for source in timed if _takes_in(index, source, text))
+            left_out = ", ".join(
+                source.ask() for source in timed if _takes_in(index, source, text)
+            )
             if left_out:
                 yield _excepted(index, left_out, text)
 
 
 def _takes_in(star: int, source: _ReadSource, text: Text) -> bool:
-    """Whether a `*` stands for the columns of a source; one that multiplies, or counts, does not."""
+    """Whether a `*` stands for the columns of a source; one that multiplies, or counts,
+    does not."""
     before = text.tokens[star - 1]
     if before.token_type is TokenType.DOT:
         is_path = text.tokens[star - 3].token_type is TokenType.DOT
         return text.tokens[star - 2].text.lower() == source.name and not is_path
     if before.token_type is TokenType.L_PAREN:
         return text.tokens[star - 2].text.lower() not in ("count", "try_count")
-    return before.token_type in (TokenType.SELECT, TokenType.COMMA, TokenType.DISTINCT, TokenType.ALL)
+    return before.token_type in (
+        TokenType.SELECT,
+        TokenType.COMMA,
+        TokenType.DISTINCT,
+        TokenType.ALL,
+    )
 
 
 def _excepted(star: int, columns: str, text: Text) -> Edit:
     """The `*` without these columns."""
     following = text.tokens[star + 1 : star + 3]
-    if len(following) == 2 and following[0].text.lower() == "except" and following[1].token_type is TokenType.L_PAREN:
+    if (
+        len(following) == 2
+        and following[0].text.lower() == "except"
+        and following[1].token_type is TokenType.L_PAREN
+    ):
         at = following[1].end + 1
         return Edit(at, at, f"{columns}, ")
     at = text.tokens[star].end + 1

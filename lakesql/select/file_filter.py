@@ -1,8 +1,10 @@
-"""Which conditions Iceberg cannot look for files by, as far as that is sure without Spark: the `where` of rewrites.
+"""Which conditions Iceberg cannot look for files by, as far as that is sure without
+Spark: the `where` of rewrites.
 
-Iceberg compares columns with values: by `=`, `<` and others, IN, IS NULL, a LIKE that asks for a beginning, and AND, OR
-and NOT of these. A column stands there as it is, or in one of Iceberg's own transforms. Spark simplifies a condition
-first, so whatever it may simplify to one of these is let through: casts, CASE, coalesce, functions of times.
+Iceberg compares columns with values: by `=`, `<` and others, IN, IS NULL, a LIKE that
+asks for a beginning, and AND, OR and NOT of these. A column stands there as it is, or
+in one of Iceberg's own transforms. Spark simplifies a condition first, so whatever it
+may simplify to one of these is let through: casts, CASE, coalesce, functions of times.
 """
 
 from __future__ import annotations
@@ -14,22 +16,54 @@ from lakesql.select.sqltext import findings_by_offset, read_text
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ)
 
-_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Abs, exp.Round)
+_ARITHMETIC = (
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Div,
+    exp.IntDiv,
+    exp.Mod,
+    exp.Neg,
+    exp.Abs,
+    exp.Round,
+)
 
 _OF_TEXTS = (
-    *(exp.Upper, exp.Lower, exp.Initcap, exp.Length, exp.Trim, exp.Reverse, exp.Replace, exp.RegexpReplace),
-    *(exp.Concat, exp.ConcatWs, exp.DPipe, exp.Substring, exp.Left, exp.Right, exp.MD5, exp.SHA, exp.SHA2),
+    *(
+        exp.Upper,
+        exp.Lower,
+        exp.Initcap,
+        exp.Length,
+        exp.Trim,
+        exp.Reverse,
+        exp.Replace,
+        exp.RegexpReplace,
+    ),
+    *(
+        exp.Concat,
+        exp.ConcatWs,
+        exp.DPipe,
+        exp.Substring,
+        exp.Left,
+        exp.Right,
+        exp.MD5,
+        exp.SHA,
+        exp.SHA2,
+    ),
 )
 
 
 def find_no_filter(condition: str) -> str:
-    """The first part of a condition by which Iceberg cannot look for files, '' where none is known.
+    """The first part of a condition by which Iceberg cannot look for files, '' where
+    none is known.
 
     `condition` is one that `read_expression` takes.
     """
     prefix = "SELECT "
     findings = findings_by_offset()
-    tree = parse_query(read_text(prefix + condition, findings), prefix + condition, findings)
+    tree = parse_query(
+        read_text(prefix + condition, findings), prefix + condition, findings
+    )
     found = _find(tree.expressions[0])
     return "" if found is None else found.sql(dialect="spark")
 
@@ -43,9 +77,13 @@ def _find(condition: exp.Expr) -> exp.Expr | None:
         case exp.RegexpLike() | exp.ILike():
             return condition
         case exp.Like():
-            return _find_operand(condition.this) or (None if _is_beginning(condition.expression) else condition)
+            return _find_operand(condition.this) or (
+                None if _is_beginning(condition.expression) else condition
+            )
         case exp.In():
-            is_of_columns = any(isinstance(value, exp.Column) for value in condition.expressions)
+            is_of_columns = any(
+                isinstance(value, exp.Column) for value in condition.expressions
+            )
             return condition if is_of_columns else _find_operand(condition.this)
         case exp.Between() | exp.Is():
             return _find_operand(condition.this)
@@ -64,13 +102,17 @@ def _find_in_comparison(condition: exp.Expr) -> exp.Expr | None:
 
 def _find_operand(operand: exp.Expr) -> exp.Expr | None:
     plain = operand.unnest()
-    if not isinstance(plain, (*_ARITHMETIC, *_OF_TEXTS)) or plain.find(exp.Column) is None:
+    if (
+        not isinstance(plain, (*_ARITHMETIC, *_OF_TEXTS))
+        or plain.find(exp.Column) is None
+    ):
         return None
     return plain
 
 
 def _is_beginning(pattern: exp.Expr) -> bool:
-    """Whether the pattern of a LIKE may ask for a beginning alone, or for a whole text."""
+    """Whether the pattern of a LIKE may ask for a beginning alone, or for a whole
+    text."""
     if not isinstance(pattern, exp.Literal) or "\\" in pattern.name:
         return True
     return not any(sign in pattern.name.rstrip("%") for sign in "%_")

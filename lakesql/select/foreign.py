@@ -1,4 +1,5 @@
-"""What lakesql has in place of clauses of Flink SQL, RisingWave and ksqlDB, where a SELECT cannot be read."""
+"""What lakesql has in place of clauses of Flink SQL, RisingWave and ksqlDB, where a
+SELECT cannot be read."""
 
 from __future__ import annotations
 
@@ -13,9 +14,11 @@ _NEAR = 8
 
 
 def answer_clause(tokens: Sequence[Token], offset: int) -> str:
-    """The answer to the last clause of another tool before an offset, or at it; '' if there is none.
+    """The answer to the last clause of another tool before an offset, or at it; '' if
+    there is none.
 
-    A clause is two words, as in `EMIT CHANGES`; or a word before a bracket or a number, as in `HOP(` and `WITHIN 1`.
+    A clause is two words, as in `EMIT CHANGES`; or a word before a bracket or a number,
+    as in `HOP(` and `WITHIN 1`.
     """
     before = [index for index, token in enumerate(tokens) if token.start <= offset]
     for index in reversed(before[-_NEAR:]):
@@ -26,8 +29,12 @@ def answer_clause(tokens: Sequence[Token], offset: int) -> str:
 
 
 def _answer_at(tokens: Sequence[Token], index: int, offset: int) -> str:
-    word, following = tokens[index], tokens[index + 1] if index + 1 < len(tokens) else None
-    if word.token_type is TokenType.PARTITION_BY:  # which the parser takes where it stands in brackets behind OVER
+    word, following = (
+        tokens[index],
+        tokens[index + 1] if index + 1 < len(tokens) else None,
+    )
+    # which the parser takes where it stands in brackets behind OVER
+    if word.token_type is TokenType.PARTITION_BY:
         return answer("clause", word.text) if word.start == offset else ""
     if following is None:
         return ""
@@ -39,6 +46,7 @@ def _answer_at(tokens: Sequence[Token], index: int, offset: int) -> str:
 
 
 def answer_statement(tokens: Sequence[Token]) -> str:
-    """The answer to a statement that is no SELECT, by its first two words or by its first."""
+    """The answer to a statement that is no SELECT, by its first two words or by its
+    first."""
     words = [token.text for token in tokens[:2]]
     return answer("statement", " ".join(words)) or answer("statement", words[0])

@@ -1,4 +1,5 @@
-"""The functions and data sources of Spark 4.1 that decide what a SELECT may do: a table, by kind."""
+"""The functions and data sources of Spark 4.1 that decide what a SELECT may do: a
+table, by kind."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ FORBIDDEN_FUNCTIONS = {
     "input_file_block_length": _OF_TASK,
     "identifier": "makes a name out of text, which nobody can check before it runs",
 }
-"""Functions that get out of the query, or whose answer depends on where a batch ends, and how."""
+"""Functions that get out of the query, or whose answer depends on where a batch ends,
+and how."""
 
 TABLE_FUNCTIONS = _words(
     """
@@ -68,6 +70,6 @@ _UNSTEADY = re.compile(
 
 
 def is_unsteady(*texts: str) -> bool:
-    """Whether such SQL may give other values when it is run again: of the time, or by chance. A column of such a name
-    counts too."""
+    """Whether such SQL may give other values when it is run again: of the time, or by
+    chance. A column of such a name counts too."""
     return any(_UNSTEADY.search(each) for each in texts)

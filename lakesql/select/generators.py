@@ -1,4 +1,5 @@
-"""The columns that `explode` and the other generators of Spark make, by the names and types that Spark gives them."""
+"""The columns that `explode` and the other generators of Spark make, by the names and
+types that Spark gives them."""
 
 from __future__ import annotations
 
@@ -17,8 +18,11 @@ def is_generator(expression: exp.Expr) -> bool:
     return _name_of(expression) in _GENERATORS
 
 
-def generated_columns(generator: exp.Expr, offset: int, scope: Scope) -> tuple[QueryColumn, ...] | None:
-    """The columns of a generator over what is in `scope`; None where these cannot be told without Spark."""
+def generated_columns(
+    generator: exp.Expr, offset: int, scope: Scope
+) -> tuple[QueryColumn, ...] | None:
+    """The columns of a generator over what is in `scope`; None where these cannot be
+    told without Spark."""
     name = _name_of(generator).removesuffix("outer")
     arguments = _arguments(generator)
     first = derive_shape(arguments[0], scope) if arguments else None
@@ -27,15 +31,24 @@ def generated_columns(generator: exp.Expr, offset: int, scope: Scope) -> tuple[Q
             return _exploded(first, offset)
         case "posexplode":
             exploded = _exploded(first, offset)
-            return None if exploded is None else (_column("pos", parse_type("int"), offset), *exploded)
+            return (
+                None
+                if exploded is None
+                else (_column("pos", parse_type("int"), offset), *exploded)
+            )
         case "inline":
             row = element_of(first)
             if row is None or row.name != "struct":
                 return None
-            return tuple(_column(field.name, field.type, offset) for field in row.fields)
+            return tuple(
+                _column(field.name, field.type, offset) for field in row.fields
+            )
         case "jsontuple":
             string = parse_type("string")
-            return tuple(_column(f"c{number}", string, offset) for number in range(len(arguments) - 1))
+            return tuple(
+                _column(f"c{number}", string, offset)
+                for number in range(len(arguments) - 1)
+            )
         case "stack":
             return _stacked(arguments, offset)
         case "range":
@@ -61,7 +74,10 @@ def _exploded(kind: SparkType | None, offset: int) -> tuple[QueryColumn, ...] | 
     if kind is None or kind.name not in ("array", "map"):
         return None
     names = ("col",) if kind.name == "array" else ("key", "value")
-    return tuple(_column(name, field.type, offset) for name, field in zip(names, kind.fields, strict=True))
+    return tuple(
+        _column(name, field.type, offset)
+        for name, field in zip(names, kind.fields, strict=True)
+    )
 
 
 def _stacked(arguments: list[exp.Expr], offset: int) -> tuple[QueryColumn, ...] | None:
@@ -74,4 +90,10 @@ def _stacked(arguments: list[exp.Expr], offset: int) -> tuple[QueryColumn, ...] 
 
 
 def _column(name: str, kind: SparkType | None, offset: int) -> QueryColumn:
-    return QueryColumn(name, offset, type=whole(kind), shape=known(kind) if kind is not None else None, is_made_up=True)
+    return QueryColumn(
+        name,
+        offset,
+        type=whole(kind),
+        shape=known(kind) if kind is not None else None,
+        is_made_up=True,
+    )

@@ -1,8 +1,9 @@
 """Whether Spark drops rows of a join of streams only when no partner can come any more.
 
-Spark finds the bound of a side's state in the join's condition, from whatever column of that side the condition
-compares with the other side's watermark column, and drops rows by the side's own watermark column. Where these are two
-columns, rows are dropped whose partners are still to come, and nothing says so (Spark's StreamingJoinHelper and
+Spark finds the bound of a side's state in the join's condition, from whatever column of
+that side the condition compares with the other side's watermark column, and drops rows
+by the side's own watermark column. Where these are two columns, rows are dropped whose
+partners are still to come, and nothing says so (Spark's StreamingJoinHelper and
 StreamingSymmetricHashJoinHelper).
 """
 
@@ -26,7 +27,8 @@ _FLIPPED = {exp.LT: exp.GTE, exp.LTE: exp.GT, exp.GT: exp.LTE, exp.GTE: exp.LT}
 
 @dataclass(frozen=True, slots=True)
 class _SideColumn:
-    """A column of one side of a join: `side` is 0 left of it and 1 right of it, `of` the relation's name."""
+    """A column of one side of a join: `side` is 0 left of it and 1 right of it, `of`
+    the relation's name."""
 
     side: int
     of: str
@@ -40,12 +42,17 @@ class _SideColumn:
 
     def is_column(self, other: _SideColumn) -> bool:
         """Whether both are one column, whatever their capitals."""
-        return (self.side, self.of.lower(), self.name.lower()) == (other.side, other.of.lower(), other.name.lower())
+        return (self.side, self.of.lower(), self.name.lower()) == (
+            other.side,
+            other.of.lower(),
+            other.name.lower(),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _TimeBound:
-    """A condition by which Spark drops rows of the side of `column`, once the watermark of `time` has passed it."""
+    """A condition by which Spark drops rows of the side of `column`, once the watermark
+    of `time` has passed it."""
 
     column: _SideColumn
     time: _SideColumn
@@ -55,8 +62,11 @@ class _UnsolvedError(Exception):
     """Spark takes no bound from this comparison."""
 
 
-def check_bounds(join: exp.Join, left: Sources, right: Sources, where: exp.Expr | None, walk: Walk) -> None:
-    """Notes a join of streams of which one side is bounded by another time than its watermark column.
+def check_bounds(
+    join: exp.Join, left: Sources, right: Sources, where: exp.Expr | None, walk: Walk
+) -> None:
+    """Notes a join of streams of which one side is bounded by another time than its
+    watermark column.
 
     `where` is the WHERE of the SELECT, which Spark joins by too.
     """
@@ -76,7 +86,11 @@ def check_bounds(join: exp.Join, left: Sources, right: Sources, where: exp.Expr 
     walk.unbounded.update(dict.fromkeys(_unbounded(joining, sides)))
     bounds = [bound for condition in conditions for bound in _bounds(condition, sides)]
     filtering = [bound for condition in filters for bound in _bounds(condition, sides)]
-    safe = {bound.column.side for bound in (*bounds, *(filtering if is_inner else ())) if _is_by(bound.column, times)}
+    safe = {
+        bound.column.side
+        for bound in (*bounds, *(filtering if is_inner else ()))
+        if _is_by(bound.column, times)
+    }
     for bound in (*bounds, *filtering):
         own, other = times[bound.column.side], times[bound.time.side]
         if own is None or other is None or bound.column.side in safe:
@@ -91,19 +105,32 @@ def check_bounds(join: exp.Join, left: Sources, right: Sources, where: exp.Expr 
         )
 
 
-def _unbounded(conditions: list[exp.Expr], sides: tuple[Sources, Sources]) -> Iterator[str]:
-    """The streams of a join without a key of event time whose rows Spark keeps for ever: nothing bounds them."""
-    bounded = {bound.column.side for condition in conditions for bound in _bounds(condition, sides)}
+def _unbounded(
+    conditions: list[exp.Expr], sides: tuple[Sources, Sources]
+) -> Iterator[str]:
+    """The streams of a join without a key of event time whose rows Spark keeps for
+    ever: nothing bounds them."""
+    bounded = {
+        bound.column.side
+        for condition in conditions
+        for bound in _bounds(condition, sides)
+    }
     for number, side in enumerate(sides):
         if number not in bounded:
             yield from (name for _, source in side for name in source.streams)
 
 
 def check_times(join: exp.Join, sources: Sources, walk: Walk) -> None:
-    """Notes an outer join of streams whose condition names no event time: no row would be known to be unmatched."""
+    """Notes an outer join of streams whose condition names no event time: no row would
+    be known to be unmatched."""
     if any(source.columns is None for _, source in sources if source.streams):
         return
-    times = {column.folded for _, source in sources for column in source.columns or () if column.event_time}
+    times = {
+        column.folded
+        for _, source in sources
+        for column in source.columns or ()
+        if column.event_time
+    }
     named = {identifier.name.lower() for identifier in join.args.get("using") or ()}
     if (on := join.args.get("on")) is not None:
         named |= {column.name.lower() for column in on.find_all(exp.Column)}
@@ -120,7 +147,8 @@ def check_times(join: exp.Join, sources: Sources, walk: Walk) -> None:
 
 
 def refuse_windows(join: exp.Join, walk: Walk) -> None:
-    """Notes a window of time in the condition of a join, which Spark makes of one relation's rows alone."""
+    """Notes a window of time in the condition of a join, which Spark makes of one
+    relation's rows alone."""
     on = join.args.get("on")
     for call in on.find_all(exp.Anonymous) if on is not None else ():
         if call.name.lower() not in TIME_FUNCTIONS:
@@ -137,9 +165,12 @@ def refuse_windows(join: exp.Join, walk: Walk) -> None:
 def refuse_nested(join: exp.Join, left: Sources, right: Sources, walk: Walk) -> None:
     """Notes a join of streams of which one side aggregates the rows of an aggregate.
 
-    Its rows come batches after those of the other side, which Spark has forgotten by then.
+    Its rows come batches after those of the other side, which Spark has forgotten by
+    then.
     """
-    flowing = [[source for _, source in side if source.streams] for side in (left, right)]
+    flowing = [
+        [source for _, source in side if source.streams] for side in (left, right)
+    ]
     if all(flowing) and any(source.nested for side in flowing for source in side):
         walk.findings.add(
             "nested-aggregate",
@@ -159,7 +190,8 @@ def _check_equal_times(
     sides: tuple[Sources, Sources],
     walk: Walk,
 ) -> None:
-    """Notes a key of the join that is a watermark column on one side only, if none is on both.
+    """Notes a key of the join that is a watermark column on one side only, if none is
+    on both.
 
     `timed` are the keys with such a column, which alone then bounds both sides.
     """
@@ -170,9 +202,7 @@ def _check_equal_times(
         own = times[plain.side]
         fix = f"Put the watermark of '{plain.of}' on {plain.name}, or compare them by a range, and join by other keys."
         if own is not None and _is_window(time, sides):
-            fix = (
-                f"Compare its time with the window: `{own.text} >= {time.text}.start AND {own.text} < {time.text}.end`."
-            )
+            fix = f"Compare its time with the window: `{own.text} >= {time.text}.start AND {own.text} < {time.text}.end`."
         walk.findings.add(
             "join-range",
             offset_of(plain.written, offset_of(join.this)),
@@ -196,7 +226,9 @@ def _equal_columns(
     return pairs
 
 
-def _pairs_by_name(join: exp.Join, sides: tuple[Sources, Sources]) -> Iterator[tuple[_SideColumn, _SideColumn]]:
+def _pairs_by_name(
+    join: exp.Join, sides: tuple[Sources, Sources]
+) -> Iterator[tuple[_SideColumn, _SideColumn]]:
     """The columns that USING makes equal."""
     for shared in join.args.get("using") or ():
         found = [_find(side, "", shared.name, shared, sides) for side in (0, 1)]
@@ -205,7 +237,8 @@ def _pairs_by_name(join: exp.Join, sides: tuple[Sources, Sources]) -> Iterator[t
 
 
 def _watermark(side: int, sources: Sources) -> _SideColumn | None:
-    """The column by which Spark drops rows of a side: the first that carries a watermark."""
+    """The column by which Spark drops rows of a side: the first that carries a
+    watermark."""
     for of, source in sources:
         for column in source.named or ():
             if column.event_time and column.name is not None:
@@ -220,7 +253,8 @@ def _is_by(column: _SideColumn, times: list[_SideColumn | None]) -> bool:
 
 
 def _conjuncts(condition: exp.Expr | None, negated: bool = False) -> Iterator[exp.Expr]:
-    """The comparisons that all have to hold; a NOT is resolved, as Spark's optimizer resolves it."""
+    """The comparisons that all have to hold; a NOT is resolved, as Spark's optimizer
+    resolves it."""
     match condition:
         case None:
             return
@@ -238,13 +272,18 @@ def _conjuncts(condition: exp.Expr | None, negated: bool = False) -> Iterator[ex
             yield exp.GTE(this=condition.this, expression=condition.args["low"])
             yield exp.LTE(this=condition.this, expression=condition.args["high"])
         case exp.LT() | exp.LTE() | exp.GT() | exp.GTE() if negated:
-            yield _FLIPPED[type(condition)](this=condition.left, expression=condition.right)
+            yield _FLIPPED[type(condition)](
+                this=condition.left, expression=condition.right
+            )
         case _ if not negated:
             yield condition
 
 
-def _bounds(condition: exp.Expr, sides: tuple[Sources, Sources]) -> Iterator[_TimeBound]:
-    """What Spark solves a comparison for: `time + … < column + …` bounds the column's side."""
+def _bounds(
+    condition: exp.Expr, sides: tuple[Sources, Sources]
+) -> Iterator[_TimeBound]:
+    """What Spark solves a comparison for: `time + … < column + …` bounds the column's
+    side."""
     match condition:
         case exp.LT() | exp.LTE():
             lesser, greater = condition.left, condition.right
@@ -263,8 +302,11 @@ def _bounds(condition: exp.Expr, sides: tuple[Sources, Sources]) -> Iterator[_Ti
             yield _TimeBound(column, time)
 
 
-def _terms(expression: exp.Expr, negated: bool, sides: tuple[Sources, Sources]) -> Iterator[tuple[_SideColumn, bool]]:
-    """The columns of a sum, each with whether it is taken off. `_UnsolvedError`: Spark solves it not."""
+def _terms(
+    expression: exp.Expr, negated: bool, sides: tuple[Sources, Sources]
+) -> Iterator[tuple[_SideColumn, bool]]:
+    """The columns of a sum, each with whether it is taken off. `_UnsolvedError`: Spark
+    solves it not."""
     match expression:
         case exp.Paren():
             yield from _terms(expression.this, negated, sides)
@@ -297,18 +339,26 @@ def _is_solved(cast: exp.Cast) -> bool:
 
 
 def _plain(expression: exp.Expr, sides: tuple[Sources, Sources]) -> _SideColumn | None:
-    """The column that a name means; None for a field of a struct, and where it cannot be told."""
+    """The column that a name means; None for a field of a struct, and where it cannot
+    be told."""
     if isinstance(expression, exp.Paren):
         return _plain(expression.this, sides)
     if not isinstance(expression, exp.Column) or len(expression.parts) > 2:
         return None
-    found = [_find(side, expression.table, expression.name, expression, sides) for side in (0, 1)]
+    found = [
+        _find(side, expression.table, expression.name, expression, sides)
+        for side in (0, 1)
+    ]
     known = [named for named in found if named is not None]
     return known[0] if len(known) == 1 else None
 
 
 def _find(
-    side: int, qualifier: str, name: str, written: exp.Column | exp.Identifier, sides: tuple[Sources, Sources]
+    side: int,
+    qualifier: str,
+    name: str,
+    written: exp.Column | exp.Identifier,
+    sides: tuple[Sources, Sources],
 ) -> _SideColumn | None:
     for of, source in sides[side]:
         if qualifier and qualifier.lower() != of.lower():
@@ -322,7 +372,11 @@ def _find(
 
 def _is_window(named: _SideColumn, sides: tuple[Sources, Sources]) -> bool:
     """Whether a column is a window of time."""
-    found = (_column_of(source, named.name) for of, source in sides[named.side] if of == named.of)
+    found = (
+        _column_of(source, named.name)
+        for of, source in sides[named.side]
+        if of == named.of
+    )
     return any(column is not None and column.shape == WINDOW for column in found)
 
 
@@ -335,4 +389,6 @@ def _carries_watermark(named: _SideColumn, sides: tuple[Sources, Sources]) -> bo
 
 
 def _column_of(source: Relation, name: str) -> QueryColumn | None:
-    return next((column for column in source.named or () if column.folded == name.lower()), None)
+    return next(
+        (column for column in source.named or () if column.folded == name.lower()), None
+    )

@@ -1,6 +1,8 @@
-"""The tree of the SELECT that was read last, kept until its lineage has been read from the same tree.
+"""The tree of the SELECT that was read last, kept until its lineage has been read from
+the same tree.
 
-Nothing that reads a SELECT changes its tree. One is kept, and no more: those of a thousand models take 100 MB.
+Nothing that reads a SELECT changes its tree. One is kept, and no more: those of a
+thousand models take 100 MB.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""From which columns a SELECT works out each of its own, and by which columns it chooses and groups its rows."""
+"""From which columns a SELECT works out each of its own, and by which columns it
+chooses and groups its rows."""
 
 from __future__ import annotations
 
@@ -40,9 +41,10 @@ from lakesql.select.sqltext import findings_by_offset, read_text
 class Lineage:
     """What a SELECT reads.
 
-    `columns` says of each of its columns, in small letters, what its value is made of, and `rows` what decides which
-    rows there are: conditions, joins, groups. The name `*` stands for columns that are not known. `read` are all
-    columns that stand anywhere in it.
+    `columns` says of each of its columns, in small letters, what its value is made of,
+    and `rows` what decides which rows there are: conditions, joins, groups. The name
+    `*` stands for columns that are not known. `read` are all columns that stand
+    anywhere in it.
     """
 
     columns: Mapping[str, Made]
@@ -58,8 +60,9 @@ class Lineage:
 def read_lineage(sql: str, columns: Mapping[str, tuple[str, ...] | None]) -> Lineage:
     """The lineage of a SELECT that `read_query` has read without a problem.
 
-    `columns` are those of the relations, in their order and in small letters; None of one whose columns are not known.
-    A name that may be of several relations is taken for a column of each.
+    `columns` are those of the relations, in their order and in small letters; None of
+    one whose columns are not known. A name that may be of several relations is taken
+    for a column of each.
     """
     walk = _LineageWalk(columns)
     tree = take_tree(sql)
@@ -72,7 +75,9 @@ def read_lineage(sql: str, columns: Mapping[str, tuple[str, ...] | None]) -> Lin
         made["*"] = column_itself(outputs.open, "*")
     if outputs.rest:
         made["*"] = made.get("*", NOTHING) | outputs.rest
-    read = frozenset(walk.read) | columns_of(outputs.rows).union(*map(columns_of, made.values()))
+    read = frozenset(walk.read) | columns_of(outputs.rows).union(
+        *map(columns_of, made.values())
+    )
     return Lineage(made, outputs.rows, read)
 
 
@@ -86,27 +91,39 @@ _Known = Mapping[str, LineageOutputs]
 """The common table expressions in sight, by name in small letters."""
 
 
-def _query(query: exp.Expr, known: _Known, outer: LineageScope | None, walk: _LineageWalk) -> LineageOutputs:
+def _query(
+    query: exp.Expr, known: _Known, outer: LineageScope | None, walk: _LineageWalk
+) -> LineageOutputs:
     with_ = query.args.get("with_")
     if with_ is not None:
         known = dict(known)
         for cte in with_.expressions:
-            known[cte.alias.lower()] = renamed_outputs(_query(cte.this, known, outer, walk), cte.args["alias"])
+            known[cte.alias.lower()] = renamed_outputs(
+                _query(cte.this, known, outer, walk), cte.args["alias"]
+            )
     match query:
         case exp.Select():
             return _select(query, known, outer, walk)
         case exp.SetOperation():
-            return _limited(query, _united(query, known, outer, walk), known, outer, walk)
+            return _limited(
+                query, _united(query, known, outer, walk), known, outer, walk
+            )
         case exp.Subquery():
-            return _limited(query, _query(query.this, known, outer, walk), known, outer, walk)
+            return _limited(
+                query, _query(query.this, known, outer, walk), known, outer, walk
+            )
         case _:
             return LineageOutputs()
 
 
-def _select(select: exp.Select, known: _Known, outer: LineageScope | None, walk: _LineageWalk) -> LineageOutputs:
+def _select(
+    select: exp.Select, known: _Known, outer: LineageScope | None, walk: _LineageWalk
+) -> LineageOutputs:
     from_ = select.args.get("from_")
     before = LineageScope((), outer)
-    frames, rows = _tables(from_.this, before, known, walk) if from_ is not None else ((), NOTHING)
+    frames, rows = (
+        _tables(from_.this, before, known, walk) if from_ is not None else ((), NOTHING)
+    )
     frames, rows = _joined(frames, rows, select, before, known, walk)
     reader = _ExpressionWalk(LineageScope(frames, outer), known, walk, _windows(select))
     columns: list[tuple[str, Made]] = []
@@ -115,7 +132,11 @@ def _select(select: exp.Select, known: _Known, outer: LineageScope | None, walk:
     rest = NOTHING
     for selected in select.expressions:
         scope = replace(reader.scope, aliases=dict(aliases))
-        if isinstance(selected, exp.Star | exp.Column) and selected.is_star and (star := _star(selected, reader)):
+        if (
+            isinstance(selected, exp.Star | exp.Column)
+            and selected.is_star
+            and (star := _star(selected, reader))
+        ):
             columns += star.columns
             is_open |= star.open
             rest |= star.rest
@@ -131,7 +152,9 @@ def _select(select: exp.Select, known: _Known, outer: LineageScope | None, walk:
     rows |= _filters(select, reader)
     rows |= _groups(select, columns, reader)
     if select.args.get("distinct"):
-        rows |= as_rows(frozenset().union(rest, *(made for _, made in columns)), "group_by")
+        rows |= as_rows(
+            frozenset().union(rest, *(made for _, made in columns)), "group_by"
+        )
     rows |= _order_of_limit(select, reader)
     return LineageOutputs(tuple(columns), is_open, rest, rows)
 
@@ -139,25 +162,44 @@ def _select(select: exp.Select, known: _Known, outer: LineageScope | None, walk:
 def _filters(select: exp.Select, reader: _ExpressionWalk) -> Made:
     """By what WHERE, HAVING and QUALIFY leave out rows."""
     found = [select.args.get(key) for key in ("where", "having", "qualify")]
-    return as_rows(reader.all_of([each for each in found if each is not None]), "filter")
+    return as_rows(
+        reader.all_of([each for each in found if each is not None]), "filter"
+    )
 
 
-def _groups(select: exp.Select, columns: list[tuple[str, Made]], reader: _ExpressionWalk) -> Made:
-    """By what a GROUP BY tells rows apart: a key may be a column of the SELECT, by its name or its number."""
+def _groups(
+    select: exp.Select, columns: list[tuple[str, Made]], reader: _ExpressionWalk
+) -> Made:
+    """By what a GROUP BY tells rows apart: a key may be a column of the SELECT, by its
+    name or its number."""
     group = select.args.get("group")
     if group is None:
         return NOTHING
     if group.args.get("all"):
         return as_rows(frozenset().union(*(made for _, made in columns)), "group_by")
-    made = [reader.all_of([each]) for each in group.args.values() if isinstance(each, exp.Expr)]
-    for key in (each for value in group.args.values() if isinstance(value, list) for each in value):
-        by_number = [made for _, made in columns[ordinal(key)]] if isinstance(key, exp.Literal) else []
+    made = [
+        reader.all_of([each])
+        for each in group.args.values()
+        if isinstance(each, exp.Expr)
+    ]
+    for key in (
+        each
+        for value in group.args.values()
+        if isinstance(value, list)
+        for each in value
+    ):
+        by_number = (
+            [made for _, made in columns[ordinal(key)]]
+            if isinstance(key, exp.Literal)
+            else []
+        )
         made += by_number or [reader.all_of([key])]
     return as_rows(frozenset().union(*made), "group_by")
 
 
 def _order_of_limit(query: exp.Expr, reader: _ExpressionWalk) -> Made:
-    """The order by which LIMIT and OFFSET choose rows; without these an order says nothing of what is there."""
+    """The order by which LIMIT and OFFSET choose rows; without these an order says
+    nothing of what is there."""
     if not (query.args.get("limit") or query.args.get("offset")):
         return NOTHING
     orders = [query.args[key] for key in ("order", "sort") if query.args.get(key)]
@@ -165,16 +207,28 @@ def _order_of_limit(query: exp.Expr, reader: _ExpressionWalk) -> Made:
 
 
 def _limited(
-    query: exp.Expr, outputs: LineageOutputs, known: _Known, outer: LineageScope | None, walk: _LineageWalk
+    query: exp.Expr,
+    outputs: LineageOutputs,
+    known: _Known,
+    outer: LineageScope | None,
+    walk: _LineageWalk,
 ) -> LineageOutputs:
     scope = LineageScope((LineageEntry("", outputs),), outer)
     return replace(
-        outputs, rows=outputs.rows | _order_of_limit(query, _ExpressionWalk(scope, known, walk, NOTHING_NAMED))
+        outputs,
+        rows=outputs.rows
+        | _order_of_limit(query, _ExpressionWalk(scope, known, walk, NOTHING_NAMED)),
     )
 
 
-def _united(union: exp.SetOperation, known: _Known, outer: LineageScope | None, walk: _LineageWalk) -> LineageOutputs:
-    """The columns of a set operation are told apart by their places, and called as those of its first SELECT."""
+def _united(
+    union: exp.SetOperation,
+    known: _Known,
+    outer: LineageScope | None,
+    walk: _LineageWalk,
+) -> LineageOutputs:
+    """The columns of a set operation are told apart by their places, and called as
+    those of its first SELECT."""
     left = _query(union.this, known, outer, walk)
     right = _query(union.expression, known, outer, walk)
     by_name = dict(right.columns) if union.args.get("by_name") else None
@@ -185,20 +239,28 @@ def _united(union: exp.SetOperation, known: _Known, outer: LineageScope | None, 
             continue
         is_placed = not right.open and not left.open and number < len(right.columns)
         other = (
-            right.columns[number][1] if is_placed else frozenset().union(right.rest, *(it for _, it in right.columns))
+            right.columns[number][1]
+            if is_placed
+            else frozenset().union(right.rest, *(it for _, it in right.columns))
         )
         columns.append((name, made | other))
     rows = left.rows | right.rows
     if not isinstance(union, exp.Union) or union.args.get("distinct"):
         kind: Kind = "group_by" if isinstance(union, exp.Union) else "filter"
-        rows |= as_rows(frozenset().union(*(made for _, made in (*left.columns, *right.columns))), kind)
-    return LineageOutputs(tuple(columns), left.open | right.open, left.rest | right.rest, rows)
+        rows |= as_rows(
+            frozenset().union(*(made for _, made in (*left.columns, *right.columns))),
+            kind,
+        )
+    return LineageOutputs(
+        tuple(columns), left.open | right.open, left.rest | right.rest, rows
+    )
 
 
 def _tables(
     table: exp.Expr, left: LineageScope, known: _Known, walk: _LineageWalk
 ) -> tuple[tuple[LineageEntry, ...], Made]:
-    """A table of a FROM with what is joined to it in brackets, and what decides which rows it gives."""
+    """A table of a FROM with what is joined to it in brackets, and what decides which
+    rows it gives."""
     bracketed = isinstance(table, exp.Subquery) and isinstance(table.this, exp.Table)
     if bracketed and not table.alias and not table.args.get("pivots"):
         frames, rows = _tables(table.this, left, known, walk)
@@ -218,8 +280,13 @@ def _joined(
 ) -> tuple[tuple[LineageEntry, ...], Made]:
     for join in around.args.get("joins") or ():
         right, more = _tables(join.this, left.beside(frames), known, walk)
-        reader = _ExpressionWalk(left.beside((*frames, *right)), known, walk, NOTHING_NAMED)
-        rows |= more | as_rows(reader.all_of([it for it in (join.args.get("on"),) if it is not None]), "join")
+        reader = _ExpressionWalk(
+            left.beside((*frames, *right)), known, walk, NOTHING_NAMED
+        )
+        rows |= more | as_rows(
+            reader.all_of([it for it in (join.args.get("on"),) if it is not None]),
+            "join",
+        )
         names = [each.name.lower() for each in join.args.get("using") or ()]
         if join.method.upper() == "NATURAL":
             there = {name for frame in frames for name in frame.names}
@@ -229,24 +296,39 @@ def _joined(
         if join.kind.upper() in ("SEMI", "ANTI"):
             right = tuple(replace(frame, is_hidden=True) for frame in right)
         frames = (*frames, *(replace(frame, using=frozenset(names)) for frame in right))
-        pivots = (*(join.args.get("pivots") or ()), *(join.this.args.get("pivots") or ()))
+        pivots = (
+            *(join.args.get("pivots") or ()),
+            *(join.this.args.get("pivots") or ()),
+        )
         if any(pivot is not None for pivot in pivots):
-            frames = (LineageEntry("", _blurred(of_frames(frames, frames)), is_blurred=True),)
+            frames = (
+                LineageEntry("", _blurred(of_frames(frames, frames)), is_blurred=True),
+            )
     for lateral in around.args.get("laterals") or ():
         frame = _lateral(lateral, left.beside(frames), known, walk)
         frames, rows = (*frames, frame), rows | frame.outputs.rows
     return frames, rows
 
 
-def _table(table: exp.Expr, left: LineageScope, known: _Known, walk: _LineageWalk) -> LineageEntry:
+def _table(
+    table: exp.Expr, left: LineageScope, known: _Known, walk: _LineageWalk
+) -> LineageEntry:
     name, path = table.alias.lower(), tuple[str, ...]()
     match table:
         case exp.Table() if isinstance(table.this, exp.Func):
-            made = _ExpressionWalk(left, known, walk, NOTHING_NAMED).all_of([table.this])
-            outputs = LineageOutputs(rest=through(made, "transformation"), rows=as_rows(made, "filter"))
+            made = _ExpressionWalk(left, known, walk, NOTHING_NAMED).all_of(
+                [table.this]
+            )
+            outputs = LineageOutputs(
+                rest=through(made, "transformation"), rows=as_rows(made, "filter")
+            )
         case exp.Table():
             path = tuple(part.name.lower() for part in table.parts)
-            outputs = known[path[0]] if len(path) == 1 and path[0] in known else of_table(path, walk.columns)
+            outputs = (
+                known[path[0]]
+                if len(path) == 1 and path[0] in known
+                else of_table(path, walk.columns)
+            )
             path, name = (() if name else path), name or path[-1]
         case exp.Subquery() if isinstance(table.this, exp.Table):
             frames, rows = _tables(table.this, left, known, walk)
@@ -256,49 +338,76 @@ def _table(table: exp.Expr, left: LineageScope, known: _Known, walk: _LineageWal
         case exp.Lateral():
             return _lateral(table, left, known, walk)
         case exp.Values():
-            width = len(table.expressions[0].expressions) or 1 if table.expressions else 0
-            outputs = LineageOutputs(tuple((f"col{number}", NOTHING) for number in range(1, width + 1)))
+            width = (
+                len(table.expressions[0].expressions) or 1 if table.expressions else 0
+            )
+            outputs = LineageOutputs(
+                tuple((f"col{number}", NOTHING) for number in range(1, width + 1))
+            )
         case _:
-            outputs = LineageOutputs(rest=_ExpressionWalk(left, known, walk, NOTHING_NAMED).all_of([table]))
+            outputs = LineageOutputs(
+                rest=_ExpressionWalk(left, known, walk, NOTHING_NAMED).all_of([table])
+            )
     for pivot in table.args.get("pivots") or ():
         outputs = _pivoted(pivot, LineageEntry(name, outputs, path), known, walk)
         name = pivot.alias.lower() or name
     return LineageEntry(name, renamed_outputs(outputs, table.args.get("alias")), path)
 
 
-def _lateral(lateral: exp.Expr, left: LineageScope, known: _Known, walk: _LineageWalk) -> LineageEntry:
-    """The columns of LATERAL: of a query, or of a generator, which makes as many rows as its argument says."""
+def _lateral(
+    lateral: exp.Expr, left: LineageScope, known: _Known, walk: _LineageWalk
+) -> LineageEntry:
+    """The columns of LATERAL: of a query, or of a generator, which makes as many rows
+    as its argument says."""
     if isinstance(lateral.this, exp.Subquery):
         outputs = _query(lateral.this, known, left, walk)
     else:
         made = _ExpressionWalk(left, known, walk, NOTHING_NAMED).all_of([lateral.this])
-        outputs = LineageOutputs(rest=through(made, "transformation"), rows=as_rows(made, "filter"))
-    return LineageEntry(lateral.alias.lower(), renamed_outputs(outputs, lateral.args.get("alias")))
+        outputs = LineageOutputs(
+            rest=through(made, "transformation"), rows=as_rows(made, "filter")
+        )
+    return LineageEntry(
+        lateral.alias.lower(), renamed_outputs(outputs, lateral.args.get("alias"))
+    )
 
 
-def _pivoted(pivot: exp.Pivot, frame: LineageEntry, known: _Known, walk: _LineageWalk) -> LineageOutputs:
-    """The columns behind PIVOT and UNPIVOT: those that it does not name are passed on, the others made of all that it
-    names."""
+def _pivoted(
+    pivot: exp.Pivot, frame: LineageEntry, known: _Known, walk: _LineageWalk
+) -> LineageOutputs:
+    """The columns behind PIVOT and UNPIVOT: those that it does not name are passed on,
+    the others made of all that it names."""
     parts = [*pivot.expressions, *pivot.fields]
     reader = _ExpressionWalk(LineageScope((frame,), None), known, walk, NOTHING_NAMED)
     made = reader.all_of(parts)
-    taken = {column.name.lower() for part in parts for column in part.find_all(exp.Column)}
+    taken = {
+        column.name.lower() for part in parts for column in part.find_all(exp.Column)
+    }
     kept = tuple((name, of) for name, of in frame.outputs.columns if name not in taken)
     rows = frame.outputs.rows
     if not pivot.args.get("unpivot"):
         rows |= as_rows(frozenset().union(*(of for _, of in kept)), "group_by")
-    rest = through(made, "transformation" if pivot.args.get("unpivot") else "aggregation")
+    rest = through(
+        made, "transformation" if pivot.args.get("unpivot") else "aggregation"
+    )
     return LineageOutputs(kept, frame.outputs.open, rest | frame.outputs.rest, rows)
 
 
 def _blurred(outputs: LineageOutputs) -> LineageOutputs:
     """Columns of which only is known from what all of them are made."""
     made = frozenset().union(outputs.rest, *(made for _, made in outputs.columns))
-    return LineageOutputs((), outputs.open, through(made, "aggregation"), outputs.rows | as_rows(made, "group_by"))
+    return LineageOutputs(
+        (),
+        outputs.open,
+        through(made, "aggregation"),
+        outputs.rows | as_rows(made, "group_by"),
+    )
 
 
-def _star(star: exp.Star | exp.Column, reader: _ExpressionWalk) -> LineageOutputs | None:
-    """What a star stands for; None where it is that of a struct, whose fields are made of it."""
+def _star(
+    star: exp.Star | exp.Column, reader: _ExpressionWalk
+) -> LineageOutputs | None:
+    """What a star stands for; None where it is that of a struct, whose fields are made
+    of it."""
     frames = reader.scope.frames
     over = frames
     if isinstance(star, exp.Column):
@@ -308,20 +417,31 @@ def _star(star: exp.Star | exp.Column, reader: _ExpressionWalk) -> LineageOutput
             return None
     found = of_frames(over, frames)
     inner = star.this if isinstance(star, exp.Column) else star
-    dropped = {it.parts[-1].name.lower() if isinstance(it, exp.Column) else it.name.lower() for it in _excepted(inner)}
-    columns = tuple((name, made) for name, made in found.columns if name not in dropped and not is_reserved(name))
+    dropped = {
+        it.parts[-1].name.lower() if isinstance(it, exp.Column) else it.name.lower()
+        for it in _excepted(inner)
+    }
+    columns = tuple(
+        (name, made)
+        for name, made in found.columns
+        if name not in dropped and not is_reserved(name)
+    )
     return replace(found, columns=columns)
 
 
 def _excepted(star: exp.Expr) -> Iterator[exp.Expr]:
-    """The columns that `* EXCEPT (…)` leaves out; of one that it names a field of, the rest stays."""
+    """The columns that `* EXCEPT (…)` leaves out; of one that it names a field of, the
+    rest stays."""
     for item in star.args.get("except_") or ():
         if not isinstance(item, exp.Column) or len(item.parts) == 1:
             yield item
 
 
-def _selected(selected: exp.Expr, reader: _ExpressionWalk) -> tuple[list[tuple[str, Made]], Made]:
-    """The columns that one expression of a SELECT makes, and what it makes rows by, if it is a generator."""
+def _selected(
+    selected: exp.Expr, reader: _ExpressionWalk
+) -> tuple[list[tuple[str, Made]], Made]:
+    """The columns that one expression of a SELECT makes, and what it makes rows by, if
+    it is a generator."""
     inner = selected.this if isinstance(selected, exp.Alias | exp.Aliases) else selected
     made = reader.made(inner)
     rows = as_rows(made, "filter") if is_generator(inner) else NOTHING
@@ -380,9 +500,13 @@ class _ExpressionWalk:
                 values = self._parts([node.args.get("true"), node.args.get("false")])
                 return values | through(self.made(node.this), "conditional")
             case exp.Filter():
-                return self.made(node.this) | through(self.made(node.expression), "conditional")
+                return self.made(node.this) | through(
+                    self.made(node.expression), "conditional"
+                )
             case exp.WithinGroup():
-                return self.made(node.this) | through(self.made(node.expression), "aggregation")
+                return self.made(node.this) | through(
+                    self.made(node.expression), "aggregation"
+                )
             case exp.Lambda():
                 names = frozenset(it.name.lower() for it in node.expressions)
                 scope = replace(self.scope, variables=self.scope.variables | names)
@@ -394,7 +518,8 @@ class _ExpressionWalk:
                 return through(self._parts(node.args.values()), kind)
 
     def _parts(self, values: Iterable[object]) -> Made:
-        """What the arguments of a node are made of, together; some are lists, and some no expressions."""
+        """What the arguments of a node are made of, together; some are lists, and some
+        no expressions."""
         made: set[tuple[str, str, Kind]] = set()
         for value in values:
             for part in value if isinstance(value, list) else (value,):
@@ -403,19 +528,29 @@ class _ExpressionWalk:
         return frozenset(made)
 
     def _star(self, star: exp.Column | exp.Star) -> Made:
-        """All columns of what is read, or of one relation; or all fields of a struct."""
+        """All columns of what is read, or of one relation; or all fields of a
+        struct."""
         found = _star(star, self)
         if found is None:
             assert isinstance(star, exp.Column)  # a * alone is never that of a struct
-            return through(find_made([part.name.lower() for part in star.parts[:-1]], self.scope), "transformation")
-        made: Made = frozenset().union(found.rest, column_itself(found.open, "*"), *(made for _, made in found.columns))
+            return through(
+                find_made([part.name.lower() for part in star.parts[:-1]], self.scope),
+                "transformation",
+            )
+        made: Made = frozenset().union(
+            found.rest,
+            column_itself(found.open, "*"),
+            *(made for _, made in found.columns),
+        )
         self.walk.read |= columns_of(made)
         return through(made, "transformation")
 
     def _subquery(self, query: exp.Query) -> Made:
         """A query of one value, or one that is asked whether it has a row."""
         outputs = _query(query, self.known, self.scope, self.walk)
-        values = frozenset[tuple[str, str, Kind]]().union(outputs.rest, *(made for _, made in outputs.columns))
+        values = frozenset[tuple[str, str, Kind]]().union(
+            outputs.rest, *(made for _, made in outputs.columns)
+        )
         return through(values, "transformation") | through(outputs.rows, "conditional")
 
     def _case(self, case: exp.Case) -> Made:
@@ -426,7 +561,8 @@ class _ExpressionWalk:
         return made | through(self._parts([case.args.get("default")]), "transformation")
 
     def _window(self, window: exp.Window) -> Made:
-        """A function over a window: by what rows are put together, and in which order, decides too."""
+        """A function over a window: by what rows are put together, and in which order,
+        decides too."""
         value = self.made(window.this)
         by = self._parts(part for key, part in window.args.items() if key != "this")
         named = self.windows.get(window.alias.lower())
@@ -436,4 +572,6 @@ class _ExpressionWalk:
 
 
 def _is_aggregate(node: exp.Expr) -> bool:
-    return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES)
+    return isinstance(node, exp.AggFunc) or (
+        isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
+    )

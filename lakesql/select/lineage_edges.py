@@ -6,12 +6,16 @@ from collections.abc import Iterable
 from typing import Literal, TypeAlias, get_args
 
 ColumnOf: TypeAlias = tuple[str, str]
-"""A relation, by the parts of its name with dots between them, and a column; both in small letters."""
+"""A relation, by the parts of its name with dots between them, and a column; both in
+small letters."""
 
 Direct: TypeAlias = Literal["identity", "transformation", "aggregation"]
-"""A value becomes a part of the column's: as it is, by an expression, or together with those of other rows."""
+"""A value becomes a part of the column's: as it is, by an expression, or together with
+those of other rows."""
 
-Indirect: TypeAlias = Literal["join", "group_by", "filter", "sort", "window", "conditional"]
+Indirect: TypeAlias = Literal[
+    "join", "group_by", "filter", "sort", "window", "conditional"
+]
 """A value decides which value the column has, or which rows there are."""
 
 Kind: TypeAlias = Direct | Indirect
@@ -32,18 +36,24 @@ def column_itself(relations: Iterable[str], column: str) -> Made:
 
 
 def through(made: Made, kind: Kind) -> Made:
-    """What is made of `made` in another step: what is indirect stays so, and of two direct ways the stronger counts."""
+    """What is made of `made` in another step: what is indirect stays so, and of two
+    direct ways the stronger counts."""
     if kind == "identity":
         return made
     if kind not in DIRECT:
         return as_rows(made, kind)
-    return frozenset((relation, column, _stronger(before, kind)) for relation, column, before in made)
+    return frozenset(
+        (relation, column, _stronger(before, kind)) for relation, column, before in made
+    )
 
 
 def as_rows(made: Made, kind: Kind) -> Made:
-    """The columns as those that decide which rows there are, or what they hold: `kind` is how they do. Columns that are
-    indirect already stay as they are."""
-    return frozenset((relation, column, kind if before in DIRECT else before) for relation, column, before in made)
+    """The columns as those that decide which rows there are, or what they hold: `kind`
+    is how they do. Columns that are indirect already stay as they are."""
+    return frozenset(
+        (relation, column, kind if before in DIRECT else before)
+        for relation, column, before in made
+    )
 
 
 def columns_of(made: Made) -> frozenset[ColumnOf]:

@@ -1,4 +1,5 @@
-"""What a name in a SELECT is made of: of a column of what it reads, of the query around it, or an alias of its own."""
+"""What a name in a SELECT is made of: of a column of what it reads, of the query around
+it, or an alias of its own."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ from lakesql.select.lineage_edges import NOTHING, Made, column_itself, through
 class LineageOutputs:
     """What a query gives to the one that reads it.
 
-    `columns` are in order, by names in small letters. `open` are relations of whose columns any may be passed on too;
-    `rest` is what a column is made of that is none of these. `rows` decides which rows there are.
+    `columns` are in order, by names in small letters. `open` are relations of whose
+    columns any may be passed on too; `rest` is what a column is made of that is none of
+    these. `rows` decides which rows there are.
     """
 
     columns: tuple[tuple[str, Made], ...] = ()
@@ -27,9 +29,10 @@ class LineageOutputs:
 
 @dataclass(frozen=True, slots=True)
 class LineageEntry:
-    """An entry of a FROM. `name` and `path` are what columns are qualified with, in small letters; `using` are the
-    columns that it has in common with what stands left of it. `is_hidden`: it gives no columns, but has them in the
-    condition by which it is joined. `is_blurred`: which relation a column is of cannot be told any more.
+    """An entry of a FROM. `name` and `path` are what columns are qualified with, in
+    small letters; `using` are the columns that it has in common with what stands left
+    of it. `is_hidden`: it gives no columns, but has them in the condition by which it
+    is joined. `is_blurred`: which relation a column is of cannot be told any more.
     """
 
     name: str
@@ -45,7 +48,8 @@ class LineageEntry:
         return tuple(name for name, _ in self.outputs.columns)
 
     def is_called(self, qualifier: list[str]) -> bool:
-        """Whether a qualifier is that of this entry: its alias, or what it is called by namespace and catalog."""
+        """Whether a qualifier is that of this entry: its alias, or what it is called by
+        namespace and catalog."""
         if self.is_blurred:
             return True
         if len(qualifier) == 1:
@@ -55,7 +59,8 @@ class LineageEntry:
 
 @dataclass(frozen=True, slots=True)
 class LineageScope:
-    """What names may mean in one place. `outer` is the scope of the query around; `variables` are those of lambdas."""
+    """What names may mean in one place. `outer` is the scope of the query around;
+    `variables` are those of lambdas."""
 
     frames: tuple[LineageEntry, ...]
     outer: LineageScope | None
@@ -68,9 +73,11 @@ class LineageScope:
 
 
 def find_made(parts: list[str], scope: LineageScope) -> Made:
-    """What a name is made of, whose parts are in small letters; nothing where it means nothing, as Spark's own words.
+    """What a name is made of, whose parts are in small letters; nothing where it means
+    nothing, as Spark's own words.
 
-    What is known of some query around goes before what a relation without known columns may have.
+    What is known of some query around goes before what a relation without known columns
+    may have.
     """
     if parts[0] in scope.variables:
         return NOTHING
@@ -91,28 +98,41 @@ def _outwards(scope: LineageScope | None) -> Iterator[LineageScope]:
 
 
 def _known(parts: list[str], scope: LineageScope) -> Made | None:
-    """What a name is made of by its qualifier, or as it is that of a known column or of an alias."""
+    """What a name is made of by its qualifier, or as it is that of a known column or of
+    an alias."""
     for depth in range(1, min(len(parts), 4)):
         called = [frame for frame in scope.frames if frame.is_called(parts[:depth])]
-        found = [made for frame in called if (made := _column(frame, parts[depth:])) is not None]
+        found = [
+            made
+            for frame in called
+            if (made := _column(frame, parts[depth:])) is not None
+        ]
         if found:
             return frozenset().union(*found)
     declared = [frame for frame in scope.frames if parts[0] in frame.names]
     if declared:
-        return frozenset().union(*(_column(frame, parts) or NOTHING for frame in declared))
+        return frozenset().union(
+            *(_column(frame, parts) or NOTHING for frame in declared)
+        )
     alias = scope.aliases.get(parts[0])
     if alias is None:
         return None
-    return (alias if len(parts) == 1 else through(alias, "transformation")) | _guessed(parts, scope)
+    return (alias if len(parts) == 1 else through(alias, "transformation")) | _guessed(
+        parts, scope
+    )
 
 
 def _guessed(parts: list[str], scope: LineageScope) -> Made:
-    """What a name may be made of as a column of relations of which not all columns are known."""
-    return frozenset().union(*(_column(frame, parts) or NOTHING for frame in scope.frames))
+    """What a name may be made of as a column of relations of which not all columns are
+    known."""
+    return frozenset().union(
+        *(_column(frame, parts) or NOTHING for frame in scope.frames)
+    )
 
 
 def _column(frame: LineageEntry, parts: list[str]) -> Made | None:
-    """What a column of an entry is made of, or a field of one; None where it has no such column."""
+    """What a column of an entry is made of, or a field of one; None where it has no
+    such column."""
     name, *fields = parts
     found = [made for column, made in frame.outputs.columns if column == name]
     if not found and not frame.outputs.open and not frame.outputs.rest:
@@ -120,21 +140,32 @@ def _column(frame: LineageEntry, parts: list[str]) -> Made | None:
     opened = column_itself(frame.outputs.open, name)
     made: Made = frozenset().union(*found) if found else opened | frame.outputs.rest
     if name in (RECORD, CHANGE) and fields:
-        return frozenset((of, f"{column}.{fields[0]}" if column == name else column, kind) for of, column, kind in made)
+        return frozenset(
+            (of, f"{column}.{fields[0]}" if column == name else column, kind)
+            for of, column, kind in made
+        )
     return through(made, "transformation") if fields else made
 
 
-def of_table(path: tuple[str, ...], columns: Mapping[str, tuple[str, ...] | None]) -> LineageOutputs:
-    """The columns of a relation that is no query: those that it is known to have, and what lakesql adds to a stream."""
+def of_table(
+    path: tuple[str, ...], columns: Mapping[str, tuple[str, ...] | None]
+) -> LineageOutputs:
+    """The columns of a relation that is no query: those that it is known to have, and
+    what lakesql adds to a stream."""
     relation = ".".join(path)
     known = columns.get(relation)
     if known is None:
         return LineageOutputs(open=frozenset({relation}))
-    return LineageOutputs(tuple((name, column_itself((relation,), name)) for name in known))
+    return LineageOutputs(
+        tuple((name, column_itself((relation,), name)) for name in known)
+    )
 
 
-def of_frames(over: tuple[LineageEntry, ...], frames: tuple[LineageEntry, ...]) -> LineageOutputs:
-    """What a star over some entries of a FROM gives; what these have in common with others stands there once."""
+def of_frames(
+    over: tuple[LineageEntry, ...], frames: tuple[LineageEntry, ...]
+) -> LineageOutputs:
+    """What a star over some entries of a FROM gives; what these have in common with
+    others stands there once."""
     columns: list[tuple[str, Made]] = []
     for frame in over:
         if frame.is_hidden:
@@ -142,8 +173,15 @@ def of_frames(over: tuple[LineageEntry, ...], frames: tuple[LineageEntry, ...]) 
         for name, made in frame.outputs.columns:
             if name in frame.using and len(over) > 1:
                 continue
-            shared = [other for other in frames if name in other.using and not other.is_hidden]
-            same = [it for other in shared for column, it in other.outputs.columns if column == name]
+            shared = [
+                other for other in frames if name in other.using and not other.is_hidden
+            ]
+            same = [
+                it
+                for other in shared
+                for column, it in other.outputs.columns
+                if column == name
+            ]
             columns.append((name, frozenset().union(made, *same)))
     shown = [frame.outputs for frame in over if not frame.is_hidden]
     return LineageOutputs(
@@ -156,12 +194,21 @@ def of_frames(over: tuple[LineageEntry, ...], frames: tuple[LineageEntry, ...]) 
 
 def renamed_outputs(outputs: LineageOutputs, alias: exp.Expr | None) -> LineageOutputs:
     """The outputs under the list of columns of a table alias, if there is one."""
-    names = [column.name.lower() for column in alias.columns] if isinstance(alias, exp.TableAlias) else []
+    names = (
+        [column.name.lower() for column in alias.columns]
+        if isinstance(alias, exp.TableAlias)
+        else []
+    )
     if not names:
         return outputs
     unknown = outputs.rest | column_itself(outputs.open, "*")
     columns = tuple(
-        (name, outputs.columns[number][1] if number < len(outputs.columns) and not outputs.open else unknown)
+        (
+            name,
+            outputs.columns[number][1]
+            if number < len(outputs.columns) and not outputs.open
+            else unknown,
+        )
         for number, name in enumerate(names)
     )
     return LineageOutputs(columns, frozenset(), NOTHING, outputs.rows)

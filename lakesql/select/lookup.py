@@ -1,7 +1,7 @@
 """Which columns a name may mean in a scope, in the order in which Spark looks for them.
 
-First come the columns of a relation that qualifies the name, then columns without a qualifier, then aliases of the
-SELECT; what follows the column are fields of it.
+First come the columns of a relation that qualifies the name, then columns without a
+qualifier, then aliases of the SELECT; what follows the column are fields of it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ _ADDED = {
 
 @dataclass(frozen=True, slots=True)
 class NameMeaning:
-    """What a name may mean: `columns`, of which more than one leave it in doubt, and so many parts of it before fields.
+    """What a name may mean: `columns`, of which more than one leave it in doubt, and so
+    many parts of it before fields.
 
-    `is_known`: without columns, it surely means nothing in this scope. `lacking` is the relation that it is said to be
-    a column of, which has no such column.
+    `is_known`: without columns, it surely means nothing in this scope. `lacking` is the
+    relation that it is said to be a column of, which has no such column.
     """
 
     columns: tuple[QueryColumn, ...]
@@ -39,7 +40,11 @@ def find_columns(names: list[str], scope: Scope) -> NameMeaning:
     """What a name of these parts, in small letters, may mean in a scope."""
     lacking: tuple[str, Relation] | None = None
     for depth in range(1, min(len(names), 4)):
-        of = [(name, source) for name, source in scope.sources if is_called(name, source, names[:depth])]
+        of = [
+            (name, source)
+            for name, source in scope.sources
+            if is_called(name, source, names[:depth])
+        ]
         columns, is_known = _columns_of(names[depth], of)
         if columns or not is_known:
             return NameMeaning(columns, depth + 1, is_known)
@@ -52,22 +57,31 @@ def find_columns(names: list[str], scope: Scope) -> NameMeaning:
     return NameMeaning(columns, 1, is_known, lacking)
 
 
-def find_unqualified(name: str, sources: Iterable[tuple[str, Relation]]) -> tuple[tuple[QueryColumn, ...], bool]:
-    """The columns that a name without a qualifier may mean, and whether there are surely no others.
+def find_unqualified(
+    name: str, sources: Iterable[tuple[str, Relation]]
+) -> tuple[tuple[QueryColumn, ...], bool]:
+    """The columns that a name without a qualifier may mean, and whether there are
+    surely no others.
 
     What a JOIN has by name it has once, on its left.
     """
-    return _columns_of(name, [(called, source) for called, source in sources if name not in source.using])
+    return _columns_of(
+        name,
+        [(called, source) for called, source in sources if name not in source.using],
+    )
 
 
 def is_called(name: str, source: Relation, qualifier: list[str]) -> bool:
-    """Whether a qualifier is that of a relation: its alias, or what it is called by its namespace and catalog."""
+    """Whether a qualifier is that of a relation: its alias, or what it is called by its
+    namespace and catalog."""
     if len(qualifier) == 1:
         return bool(name) and name.lower() == qualifier[0]
     return list(source.path[-len(qualifier) :]) == qualifier
 
 
-def _columns_of(name: str, sources: list[tuple[str, Relation]]) -> tuple[tuple[QueryColumn, ...], bool]:
+def _columns_of(
+    name: str, sources: list[tuple[str, Relation]]
+) -> tuple[tuple[QueryColumn, ...], bool]:
     columns: list[QueryColumn] = []
     is_known = True
     for _, source in sources:
@@ -83,9 +97,11 @@ def _columns_of(name: str, sources: list[tuple[str, Relation]]) -> tuple[tuple[Q
 
 
 def _may_have(name: str, source: Relation) -> bool:
-    """Whether a relation may have a column of a name that it is not known for: one that Spark makes up, or one of
-    Iceberg's."""
+    """Whether a relation may have a column of a name that it is not known for: one that
+    Spark makes up, or one of Iceberg's."""
     if name in KEPT_BY_ICEBERG and not source.streams:
         return True
     unnamed = (source.index or {}).get("", ())
-    return any(column.is_made_up for column in unnamed) or bool(unnamed and not name.isidentifier())
+    return any(column.is_made_up for column in unnamed) or bool(
+        unnamed and not name.isidentifier()
+    )

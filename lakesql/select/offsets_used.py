@@ -1,7 +1,9 @@
-"""Where a SELECT's rows depend on `_record.offset`, which is NULL in streams whose records have no offset.
+"""Where a SELECT's rows depend on `_record.offset`, which is NULL in streams whose
+records have no offset.
 
-A column that is plainly `_record.offset` is NULL then, as anybody sees. A WHERE, a join, a window or an aggregate by it
-gives other rows than its author means, and nobody is told.
+A column that is plainly `_record.offset` is NULL then, as anybody sees. A WHERE, a
+join, a window or an aggregate by it gives other rows than its author means, and nobody
+is told.
 """
 
 from __future__ import annotations
@@ -19,9 +21,12 @@ from lakesql.select.sqltext import findings_by_offset, read_text
 _OFFSET = "offset"
 
 
-def find_offset_use(query: Query, without: Collection[str], compared: Collection[str]) -> int | None:
-    """Where the text of a SELECT first does more with the offsets of these streams than to give them as a column; None
-    where it does not. `compared` are the columns by which rows are found or ordered."""
+def find_offset_use(
+    query: Query, without: Collection[str], compared: Collection[str]
+) -> int | None:
+    """Where the text of a SELECT first does more with the offsets of these streams than
+    to give them as a column; None where it does not. `compared` are the columns by
+    which rows are found or ordered."""
     if _OFFSET not in query.record_fields or not without:
         return None
     findings = findings_by_offset()
@@ -30,15 +35,28 @@ def find_offset_use(query: Query, without: Collection[str], compared: Collection
     except (ProjectError, RecursionError):
         return None
     with_offsets = {*query.streams_read} - {*without}
-    others = {table.alias_or_name.lower() for table in tree.find_all(exp.Table) if table.name in with_offsets}
+    others = {
+        table.alias_or_name.lower()
+        for table in tree.find_all(exp.Table)
+        if table.name in with_offsets
+    }
     names = {name.lower() for name in compared}
-    given = {id(column) for name, column in _given_columns(tree) if name.lower() not in names}
-    uses = [column for column in tree.find_all(exp.Column, exp.Bracket) if _is_offset(column, others)]
-    return min((offset_of(each) for each in uses if id(each) not in given), default=None)
+    given = {
+        id(column) for name, column in _given_columns(tree) if name.lower() not in names
+    }
+    uses = [
+        column
+        for column in tree.find_all(exp.Column, exp.Bracket)
+        if _is_offset(column, others)
+    ]
+    return min(
+        (offset_of(each) for each in uses if id(each) not in given), default=None
+    )
 
 
 def _given_columns(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
-    """The columns of the outermost SELECT by their names, with what they are: those of DISTINCT are compared."""
+    """The columns of the outermost SELECT by their names, with what they are: those of
+    DISTINCT are compared."""
     if isinstance(tree, exp.Union):
         if not tree.args.get("distinct"):
             yield from _given_columns(tree.left)
@@ -51,10 +69,14 @@ def _given_columns(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
 
 
 def _is_offset(column: exp.Expr, others: Collection[str]) -> bool:
-    """Whether an expression is `_record.offset`, but not that of a relation of `others`."""
+    """Whether an expression is `_record.offset`, but not that of a relation of
+    `others`."""
     if isinstance(column, exp.Bracket):
         of = column.this
-        is_named = any(isinstance(each, exp.Literal) and each.name.lower() == _OFFSET for each in column.expressions)
+        is_named = any(
+            isinstance(each, exp.Literal) and each.name.lower() == _OFFSET
+            for each in column.expressions
+        )
         return is_named and isinstance(of, exp.Column) and of.name.lower() == RECORD
     assert isinstance(column, exp.Column)
     parts = [part.name.lower() for part in column.parts]

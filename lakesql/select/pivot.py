@@ -1,4 +1,5 @@
-"""What PIVOT and UNPIVOT make of a relation, and whether the columns that they name are there."""
+"""What PIVOT and UNPIVOT make of a relation, and whether the columns that they name are
+there."""
 
 from __future__ import annotations
 
@@ -7,13 +8,21 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from lakesql.select.relation import QueryColumn, Relation, Scope, Sources, Walk, offset_of
+from lakesql.select.relation import (
+    QueryColumn,
+    Relation,
+    Scope,
+    Sources,
+    Walk,
+    offset_of,
+)
 from lakesql.select.resolve import check_expressions
 from lakesql.stream.types import parse_type
 
 
 def pivoted(pivot: exp.Pivot, name: str, relation: Relation, walk: Walk) -> Relation:
-    """The relation behind a PIVOT or UNPIVOT of the one that is called `name`. Notes names that mean nothing."""
+    """The relation behind a PIVOT or UNPIVOT of the one that is called `name`. Notes
+    names that mean nothing."""
     check_pivot(pivot, [(name, relation)], walk)
     columns: tuple[QueryColumn, ...] | None = None
     walk.filters |= is_unpivot(pivot) and not pivot.args.get("include_nulls")
@@ -25,12 +34,14 @@ def pivoted(pivot: exp.Pivot, name: str, relation: Relation, walk: Walk) -> Rela
 
 
 def is_unpivot(pivot: exp.Pivot) -> bool:
-    """Whether it makes a row of each of several columns, of those that are not NULL unless it says INCLUDE NULLS."""
+    """Whether it makes a row of each of several columns, of those that are not NULL
+    unless it says INCLUDE NULLS."""
     return bool(pivot.args.get("unpivot"))
 
 
 def check_pivot(pivot: exp.Pivot, sources: Sources, walk: Walk) -> None:
-    """Notes the columns that a PIVOT or UNPIVOT of what is read names, and that are not there."""
+    """Notes the columns that a PIVOT or UNPIVOT of what is read names, and that are not
+    there."""
     if is_unpivot(pivot):
         check_expressions(_taken(pivot), Scope(tuple(sources)), walk)
         return
@@ -45,7 +56,8 @@ def _taken(pivot: exp.Pivot) -> list[exp.Column]:
 
 
 def _added(pivot: exp.Pivot) -> Iterator[QueryColumn]:
-    """The columns that UNPIVOT adds: the name of what a row was made of, and its values."""
+    """The columns that UNPIVOT adds: the name of what a row was made of, and its
+    values."""
     for field in pivot.fields:
         for name in field.this.find_all(exp.Identifier):
             yield QueryColumn(name.name, offset_of(name), type=parse_type("string"))

@@ -1,6 +1,8 @@
-"""What lakesql knows of a model's SELECT: its outputs, its state, and how a row's source position gets through it.
+"""What lakesql knows of a model's SELECT: its outputs, its state, and how a row's
+source position gets through it.
 
-sqlglot reads and never writes: what Spark runs is the author's own text, with insertions where `Query.carry` says.
+sqlglot reads and never writes: what Spark runs is the author's own text, with
+insertions where `Query.carry` says.
 """
 
 from __future__ import annotations
@@ -31,7 +33,14 @@ from lakesql.select.functions import TABLE_FUNCTIONS, is_unsteady
 from lakesql.select.kept_tree import keep_tree
 from lakesql.select.pivot import is_unpivot
 from lakesql.select.relation import Group, QueryColumn, Relation, StreamShape, offset_of
-from lakesql.select.sqltext import SPARK, Findings, Text, findings_by_offset, read_text, refuse_marker
+from lakesql.select.sqltext import (
+    SPARK,
+    Findings,
+    Text,
+    findings_by_offset,
+    read_text,
+    refuse_marker,
+)
 from lakesql.select.stateful import state_shape
 from lakesql.select.three_valued import Use, find_undecided
 from lakesql.select.tree import read_relation
@@ -41,10 +50,11 @@ from lakesql.stream.types import SparkType, parse_type, stored_type
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column of the model. `stream` and `column` say that it is plainly this column of this stream, and `change` that
-    it is this field of `_change`.
+    """A column of the model. `stream` and `column` say that it is plainly this column
+    of this stream, and `change` that it is this field of `_change`.
 
-    `offset` is where it stands in the SQL. `cast` is the type that it is cast to, if it is a cast.
+    `offset` is where it stands in the SQL. `cast` is the type that it is cast to, if it
+    is a cast.
     `type` is the one that follows from the columns it is made of.
     """
 
@@ -61,25 +71,34 @@ class Output:
 class Query:
     """The facts of a model's SELECT.
 
-    `outputs` is None where a star stands for the columns of a table, which only the catalog knows.
-    `offered` are the columns that a reader of its table may name; None where they cannot be known.
+    `outputs` is None where a star stands for the columns of a table, which only the
+    catalog knows.
+    `offered` are the columns that a reader of its table may name; None where they
+    cannot be known.
     `state` is a hash of the stateful shape, '' for a stateless SELECT.
-    `joins_streams` says that it joins streams with each other, and keeps the rows of those `unbounded` for ever.
-    `grouped_by_event_time` says that some key of an aggregate or DISTINCT carries a watermark.
+    `joins_streams` says that it joins streams with each other, and keeps the rows of
+    those `unbounded` for ever. `grouped_by_event_time` says that some key of an
+    aggregate or DISTINCT carries a watermark.
     `filters` says that it may leave out what a stream brings.
-    `reads_tables` says that it reads a table beside its streams. `tables` are those whose version it does not name,
-    by the parts of their names as they are written, each once.
+    `reads_tables` says that it reads a table beside its streams. `tables` are those
+    whose version it does not name, by the parts of their names as they are written,
+    each once.
     `multiplies` says that it may make several rows of one record.
-    `keeps_each` says that it makes one row of each row of its one stream, and no others.
-    `record_fields` and `change_fields` are the fields of `_record` and `_change` that the text uses.
-    `used` are the names, in small letters, of columns that it does more with than to pass them on.
-    `words` are all its words, in small letters; None where it may read a column that is not among them.
-    `groups`: a batch has one row for each of them; None where that is not known.
+    `keeps_each` says that it makes one row of each row of its one stream, and no
+    others.
+    `record_fields` and `change_fields` are the fields of `_record` and `_change` that
+    the text uses.
+    `used` are the names, in small letters, of columns that it does more with than to
+    pass them on.
+    `words` are all its words, in small letters; None where it may read a column that is
+    not among them. `groups`: a batch has one row for each of them; None where that is
+    not known.
     `noted` is what some models alone must not do: by condition, where it is first done.
-    `carry` holds what `carry_position` inserts: offset and text, in order; empty for a stateful SELECT.
-    `ungrouped` is the SELECT of the rows that are grouped by event time, with that and their position; '' where it
-    cannot be told.
-    `timed` is the SELECT as Spark runs it where it reads event times that streams make of fields and expressions.
+    `carry` holds what `carry_position` inserts: offset and text, in order; empty for a
+    stateful SELECT. `ungrouped` is the SELECT of the rows that are grouped by event
+    time, with that and their position; '' where it cannot be told.
+    `timed` is the SELECT as Spark runs it where it reads event times that streams make
+    of fields and expressions.
     """
 
     sql: str
@@ -117,16 +136,23 @@ def read_query(
     this: tuple[str, ...] = (),
     reads: Literal["streams", "tables"] = "streams",
 ) -> Query:
-    """Reads one Spark SQL SELECT over `streams`, each a view of its own name. `place` maps an offset to the file.
+    """Reads one Spark SQL SELECT over `streams`, each a view of its own name. `place`
+    maps an offset to the file.
 
     One that `reads` tables alone needs no stream.
 
-    `tables` are the columns of the tables that are known, by the parts of the name in small letters. Without
-    `functions_are_known` there may be others than Spark's own. `this` is the model's own table by its parts, in small
-    letters.
+    `tables` are the columns of the tables that are known, by the parts of the name in
+    small letters. Without `functions_are_known` there may be others than Spark's own.
+    `this` is the model's own table by its parts, in small letters.
     Raises ProjectError with every problem found.
     """
-    read = partial(_read_whole, tables=tables, functions_are_known=functions_are_known, this=this, reads=reads)
+    read = partial(
+        _read_whole,
+        tables=tables,
+        functions_are_known=functions_are_known,
+        this=this,
+        reads=reads,
+    )
     timed = _find_timed(sql, streams)
     if timed is not None:
         query = _read_timed(sql, timed, streams, place, read)
@@ -136,7 +162,8 @@ def read_query(
 
 
 def _find_timed(sql: str, streams: Mapping[str, StreamShape]) -> TimedSelect | None:
-    """The SELECT with columns for the event times that its streams make; None also where it cannot be read."""
+    """The SELECT with columns for the event times that its streams make; None also
+    where it cannot be read."""
     if not any(shape.event_time for shape in streams.values()):
         return None
     findings = findings_by_offset()
@@ -155,21 +182,33 @@ def _read_timed(
     place: Callable[[int], Place],
     read: Callable[..., Query],
 ) -> Query:
-    """The facts of a SELECT with event times as columns, and its problems, in the author's words and places."""
+    """The facts of a SELECT with event times as columns, and its problems, in the
+    author's words and places."""
     try:
-        found = read(timed.sql, timed.shapes(streams), lambda offset: place(timed.original(offset)), own=timed.names)
+        found = read(
+            timed.sql,
+            timed.shapes(streams),
+            lambda offset: place(timed.original(offset)),
+            own=timed.names,
+        )
     except ProjectError as error:
-        raise ProjectError([timed.written(problem, streams) for problem in error.problems]) from None
+        raise ProjectError(
+            [timed.written(problem, streams) for problem in error.problems]
+        ) from None
     text = read_text(sql, findings_by_offset())
     words = frozenset(token.text.lower() for token in text.tokens)
     outputs = tuple(
-        replace(_as_written(output), offset=timed.original(output.offset)) for output in found.outputs or ()
+        replace(_as_written(output), offset=timed.original(output.offset))
+        for output in found.outputs or ()
     )
     return replace(
         found,
         sql=text.sql,
         outputs=None if found.outputs is None else outputs,
-        noted={condition: timed.original(offset) for condition, offset in found.noted.items()},
+        noted={
+            condition: timed.original(offset)
+            for condition, offset in found.noted.items()
+        },
         used=found.used | words,
         words=None if found.words is None else words,
         timed=timed,
@@ -178,7 +217,11 @@ def _read_timed(
 
 def _as_written(output: Output) -> Output:
     """An output that is no plain column of a stream where it is one of lakesql's."""
-    return replace(output, stream=None, column=None) if is_reserved(output.column or "") else output
+    return (
+        replace(output, stream=None, column=None)
+        if is_reserved(output.column or "")
+        else output
+    )
 
 
 def _read_whole(
@@ -193,7 +236,9 @@ def _read_whole(
 ) -> Query:
     findings = Findings(place)
     try:
-        query = _read(sql, streams, tables, functions_are_known, this, reads, findings, own)
+        query = _read(
+            sql, streams, tables, functions_are_known, this, reads, findings, own
+        )
     except RecursionError:
         findings.stop(0, "The SELECT nests too deep to be read.", "Split it.")
     if findings.problems:
@@ -202,7 +247,8 @@ def _read_whole(
 
 
 def carry_position(query: Query) -> str:
-    """The author's SELECT with `_lakesql_position` carried from the stream to the top. Stateless SELECTs only."""
+    """The author's SELECT with `_lakesql_position` carried from the stream to the top.
+    Stateless SELECTs only."""
     pieces: list[str] = []
     start = 0
     for offset, text in query.carry:
@@ -219,12 +265,14 @@ def read_expression(
     *,
     use: Use,
 ) -> tuple[str, ...] | Problem:
-    """The columns that a configured condition such as `delete_when` reads, or what is wrong with it.
+    """The columns that a configured condition such as `delete_when` reads, or what is
+    wrong with it.
 
-    It is one scalar expression over `columns` (None: unknown): no query, no aggregate, no window. Where rows of several
-    `sides` are compared, as in `when_matched`, each column stands behind the name of its side: `source.amount`. Where
-    the types of columns are given, `typed`, it must not be of another type than boolean. As a test or a filter,
-    by its `use`, it must not decide the same for every row.
+    It is one scalar expression over `columns` (None: unknown): no query, no aggregate,
+    no window. Where rows of several `sides` are compared, as in `when_matched`, each
+    column stands behind the name of its side: `source.amount`. Where the types of
+    columns are given, `typed`, it must not be of another type than boolean. As a test
+    or a filter, by its `use`, it must not decide the same for every row.
     """
     try:
         read = _read_condition(text, columns, sides, typed, use)
@@ -234,11 +282,16 @@ def read_expression(
         read = "It nests too deep to be read."
     if isinstance(read, Problem):
         return replace(read, what=f"'{text}': {read.what}")
-    return Problem("bad-expression", f"'{text}': {read}") if isinstance(read, str) else read
+    return (
+        Problem("bad-expression", f"'{text}': {read}")
+        if isinstance(read, str)
+        else read
+    )
 
 
 def read_event_time(text: str, types: Mapping[str, str]) -> SparkType | Problem | None:
-    """The type of an expression over columns of these types, None where only Spark knows it; or what is wrong with it.
+    """The type of an expression over columns of these types, None where only Spark
+    knows it; or what is wrong with it.
 
     It gives the same for a record whenever it is asked.
     """
@@ -246,14 +299,23 @@ def read_event_time(text: str, types: Mapping[str, str]) -> SparkType | Problem 
     if isinstance(read, Problem):
         return read
     if is_unsteady(text):
-        return Problem("bad-expression", f"'{text}': It may give another value when it is asked again.")
+        return Problem(
+            "bad-expression",
+            f"'{text}': It may give another value when it is asked again.",
+        )
     findings = findings_by_offset()
     found = read_text(f"SELECT {text}", findings)
     tree = parse_query(found, found.sql, findings)
     check_calls(tree, found, findings)
     if findings.problems:
-        return Problem("bad-expression", f"'{text}': {findings.problems[0].what}", fix=findings.problems[0].fix)
-    columns = tuple(QueryColumn(name, 0, type=parse_type(kind)) for name, kind in types.items())
+        return Problem(
+            "bad-expression",
+            f"'{text}': {findings.problems[0].what}",
+            fix=findings.problems[0].fix,
+        )
+    columns = tuple(
+        QueryColumn(name, 0, type=parse_type(kind)) for name, kind in types.items()
+    )
     return derive_type(tree.expressions[0], [("", Relation(columns))])
 
 
@@ -277,7 +339,9 @@ def _read(
     if reads == "streams" and not relation.streams and not findings.problems:
         why = "In this mode a table is kept fresh by what arrives in a stream."
         fix = "Read a stream; or make it of tables as they are: mode 'materialized_view', or 'table'."
-        findings.add("no-stream", text.tokens[0].start, "The model reads no stream.", why, fix)
+        findings.add(
+            "no-stream", text.tokens[0].start, "The model reads no stream.", why, fix
+        )
     check_beginning(tree, this, findings)
     keep_tree(text.sql, tree)
     stateful, multiplies = relation.stateful, _multiplies(tree, text)
@@ -304,63 +368,100 @@ def _read(
         words=_words(tree, text),
         groups=relation.groups,
         noted=walk.noted,
-        carry=() if stateful else tuple(sorted((text.inserts[select], CARRY) for select in walk.inserts)),
-        ungrouped=ungrouped_text(tree, walk) if stateful and not findings.problems else "",
+        carry=()
+        if stateful
+        else tuple(sorted((text.inserts[select], CARRY) for select in walk.inserts)),
+        ungrouped=ungrouped_text(tree, walk)
+        if stateful and not findings.problems
+        else "",
         tables=tuple(dict.fromkeys(_tables_read(tree))),
     )
 
 
 def _tables_read(tree: exp.Query) -> Iterator[tuple[str, ...]]:
-    """The tables of catalogs of which the newest version is read, in the order of the text."""
-    tables = [table for table in tree.find_all(exp.Table) if not isinstance(table.this, exp.Func)]
+    """The tables of catalogs of which the newest version is read, in the order of the
+    text."""
+    tables = [
+        table
+        for table in tree.find_all(exp.Table)
+        if not isinstance(table.this, exp.Func)
+    ]
     for table in sorted(tables, key=offset_of):
         if len(table.parts) > 1 and not table.args.get("version"):
             yield tuple(part.name for part in table.parts)
 
 
 def _multiplies(tree: exp.Query, text: Text) -> bool:
-    """Whether a record may become several rows: by a join that is not a semi or anti join, by a generator such as
-    explode, by UNPIVOT, or as its stream is read twice."""
-    if any(join.kind.upper() not in ("SEMI", "ANTI") for join in tree.find_all(exp.Join)) or tree.find(exp.Lateral):
+    """Whether a record may become several rows: by a join that is not a semi or anti
+    join, by a generator such as explode, by UNPIVOT, or as its stream is read twice."""
+    if any(
+        join.kind.upper() not in ("SEMI", "ANTI") for join in tree.find_all(exp.Join)
+    ) or tree.find(exp.Lateral):
         return True
     if any(is_unpivot(pivot) for pivot in tree.find_all(exp.Pivot)):
         return True
-    calls = (one for one, other in pairwise(text.tokens) if other.token_type is TokenType.L_PAREN)
+    calls = (
+        one
+        for one, other in pairwise(text.tokens)
+        if other.token_type is TokenType.L_PAREN
+    )
     if any(token.text.lower() in TABLE_FUNCTIONS for token in calls):
         return True
-    read = Counter(table.name.lower() for table in tree.find_all(exp.Table) if len(table.parts) == 1)
-    return tree.find(exp.SetOperation) is not None and any(times > 1 for times in read.values())
+    read = Counter(
+        table.name.lower()
+        for table in tree.find_all(exp.Table)
+        if len(table.parts) == 1
+    )
+    return tree.find(exp.SetOperation) is not None and any(
+        times > 1 for times in read.values()
+    )
 
 
 def _used_names(tree: exp.Query) -> frozenset[str]:
-    """The names of columns, and of what qualifies them, that stand elsewhere than alone in the outermost SELECT."""
+    """The names of columns, and of what qualifies them, that stand elsewhere than alone
+    in the outermost SELECT."""
     outermost = tree.expressions if isinstance(tree, exp.Select) else []
     passed = {id(it.this if isinstance(it, exp.Alias) else it) for it in outermost}
-    names = {part.name.lower() for it in tree.find_all(exp.Column) if id(it) not in passed for part in it.parts}
+    names = {
+        part.name.lower()
+        for it in tree.find_all(exp.Column)
+        if id(it) not in passed
+        for part in it.parts
+    }
     for join in tree.find_all(exp.Join):
         names.update(it.name.lower() for it in join.args.get("using") or ())
     return frozenset(names)
 
 
 def _words(tree: exp.Query, text: Text) -> frozenset[str] | None:
-    """Its words, in small letters; None where columns are read that stand nowhere: by a star, by a NATURAL join, by
-    their place under other names, or by a PIVOT."""
+    """Its words, in small letters; None where columns are read that stand nowhere: by a
+    star, by a NATURAL join, by their place under other names, or by a PIVOT."""
     reads_unnamed = (
         any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star))
         or any(join.method.upper() == "NATURAL" for join in tree.find_all(exp.Join))
         or any(alias.columns for alias in tree.find_all(exp.TableAlias))
         or tree.find(exp.Pivot) is not None
     )
-    return None if reads_unnamed else frozenset(token.text.lower() for token in text.tokens)
+    return (
+        None
+        if reads_unnamed
+        else frozenset(token.text.lower() for token in text.tokens)
+    )
 
 
 def _plain(column: QueryColumn) -> QueryColumn:
-    """A column as readers of the table see it, who know nothing of the stream it came from."""
-    return QueryColumn(column.name, 0, type=parse_type(stored_type(column.type.text)) if column.type else None)
+    """A column as readers of the table see it, who know nothing of the stream it came
+    from."""
+    return QueryColumn(
+        column.name,
+        0,
+        type=parse_type(stored_type(column.type.text)) if column.type else None,
+    )
 
 
 def _refuse_markers(tree: exp.Query, text: Text, findings: Findings) -> None:
-    """Notes the markers `:name`, which only the tree can tell from the fields of a struct type."""
+    """Notes the markers `:name`, which only the tree can tell from the fields of a
+    struct type."""
     names = {marker.name for marker in tree.find_all(exp.Placeholder)}
     for colon, name in pairwise(text.tokens):
         if colon.token_type is TokenType.COLON and name.text in names:
@@ -373,7 +474,8 @@ _DATABRICKS = Databricks()
 def parse_query(text: Text, sql: str, findings: Findings) -> exp.Query:
     """The tree of the one SELECT that the tokens are."""
     tokens = text.tokens
-    # Databricks' grammar is Spark's with `v:field`, which Spark has too by now, and sqlglot's Spark has not.
+    # Databricks' grammar is Spark's with `v:field`, which Spark has too by now, and
+    # sqlglot's Spark has not.
     has_colon = any(token.token_type is TokenType.COLON for token in tokens)
     try:
         trees = (_DATABRICKS if has_colon else SPARK).parser().parse(tokens, sql)
@@ -382,28 +484,45 @@ def parse_query(text: Text, sql: str, findings: Findings) -> exp.Query:
             stop_at_wrong_counts(text, findings)
         offset, what = _first_error(error, tokens)
         findings.stop(offset, what, answer_clause(tokens, offset))
-    except (LookupError, TypeError, ValueError):  # of a function whose arguments sqlglot takes for granted
+    # of a function whose arguments sqlglot takes for granted
+    except (LookupError, TypeError, ValueError):
         stop_at_wrong_counts(text, findings)
-        findings.stop(tokens[0].start, "The SQL cannot be read: a function lacks an argument, or has one too many.")
+        findings.stop(
+            tokens[0].start,
+            "The SQL cannot be read: a function lacks an argument, or has one too many.",
+        )
     tree = trees[0] if trees else None
     if not isinstance(tree, exp.Query):
         what = tree.key.upper() if tree is not None else "nothing"
-        findings.stop(tokens[0].start, f"The model is {what}, and not one SELECT.", condition="not-a-select")
+        findings.stop(
+            tokens[0].start,
+            f"The model is {what}, and not one SELECT.",
+            condition="not-a-select",
+        )
     return tree
 
 
 def _first_error(error: ParseError, tokens: list[Token]) -> tuple[int, str]:
-    """The offset and the text of the parser's first complaint, which it places at the end of a token."""
+    """The offset and the text of the parser's first complaint, which it places at the
+    end of a token."""
     first = error.errors[0]
     where = (first.get("line"), first.get("col"))
-    offset = next((token.start for token in tokens if (token.line, token.col) == where), tokens[-1].start)
+    offset = next(
+        (token.start for token in tokens if (token.line, token.col) == where),
+        tokens[-1].start,
+    )
     near = str(first.get("highlight") or "")
     what = "The SQL cannot be read" + (f" near '{near}'" if near else "")
     reason = str(first.get("description") or "").split(" but got ")[0]
-    return offset, f"{what}: {'something is missing' if reason.startswith('Required') else reason}."
+    return (
+        offset,
+        f"{what}: {'something is missing' if reason.startswith('Required') else reason}.",
+    )
 
 
-def _outputs(columns: tuple[QueryColumn, ...] | None, findings: Findings) -> tuple[Output, ...] | None:
+def _outputs(
+    columns: tuple[QueryColumn, ...] | None, findings: Findings
+) -> tuple[Output, ...] | None:
     """The model's columns, each with a name that a table can have."""
     if columns is None:
         return None
@@ -416,10 +535,17 @@ def _outputs(columns: tuple[QueryColumn, ...] | None, findings: Findings) -> tup
             continue
         condition = what = why = fix = ""
         if is_reserved(name):
-            condition, what = "reserved-column", f"'{name}' never lands in a table under its own name."
+            condition, what = (
+                "reserved-column",
+                f"'{name}' never lands in a table under its own name.",
+            )
         elif keeper := keeper_of(name):
             condition, (what, why, fix) = "reserved-column", say_kept(name, keeper)
-        elif not name or not name.isprintable() or any(character in name for character in ".`"):
+        elif (
+            not name
+            or not name.isprintable()
+            or any(character in name for character in ".`")
+        ):
             what = f"The column '{name}' has a dot, a backtick or a control character in its name, or none at all."
             condition = "bad-column-name"
         elif name.lower() in names:
@@ -429,27 +555,53 @@ def _outputs(columns: tuple[QueryColumn, ...] | None, findings: Findings) -> tup
             findings.add(condition, column.offset, what, why, fix)
         names.add(name.lower())
         kind = column.type.text if column.type is not None else None
-        outputs.append(Output(name, column.offset, column.stream, column.column, column.cast, kind, column.change))
+        outputs.append(
+            Output(
+                name,
+                column.offset,
+                column.stream,
+                column.column,
+                column.cast,
+                kind,
+                column.change,
+            )
+        )
     return tuple(outputs)
 
 
-def _note_unnamed(column: QueryColumn, columns: tuple[QueryColumn, ...], findings: Findings) -> None:
+def _note_unnamed(
+    column: QueryColumn, columns: tuple[QueryColumn, ...], findings: Findings
+) -> None:
     """Notes a column of the model that has no name but the one that Spark makes up."""
-    beside = [it.name or "" for it in columns if it.is_made_up and it.offset == column.offset]
+    beside = [
+        it.name or "" for it in columns if it.is_made_up and it.offset == column.offset
+    ]
     if len(beside) < 2:
         what, why = "This expression has no name.", "It becomes a column of the table."
-        fix = "Add `AS …`; `AS (…, …)` where it makes several columns." if column.is_made_up else ""
+        fix = (
+            "Add `AS …`; `AS (…, …)` where it makes several columns."
+            if column.is_made_up
+            else ""
+        )
         findings.add("unnamed-column", column.offset, what, why, fix)
         return
-    what, why = f"This expression makes {len(beside)} columns without names.", "They become columns of the table."
+    what, why = (
+        f"This expression makes {len(beside)} columns without names.",
+        "They become columns of the table.",
+    )
     fix = f"Give a name to each: `… AS ({', '.join(beside)})`."
     findings.add("unnamed-column", column.offset, what, why, fix)
 
 
 def _read_condition(
-    text: str, columns: Collection[str] | None, sides: Collection[str], typed: tuple[QueryColumn, ...], use: Use
+    text: str,
+    columns: Collection[str] | None,
+    sides: Collection[str],
+    typed: tuple[QueryColumn, ...],
+    use: Use,
 ) -> tuple[str, ...] | str | Problem:
-    """The columns that a condition reads, or what is wrong with it: a problem where it says what to do."""
+    """The columns that a condition reads, or what is wrong with it: a problem where it
+    says what to do."""
     if sign := template_sign(text):
         return f"'{sign}' stands in it, and a condition is no template. {NO_TEMPLATE}"
     sql = f"SELECT {text}"
@@ -464,7 +616,10 @@ def _read_condition(
         return expression
     if constant := _constant_part(expression, read):
         return constant
-    paths = [tuple(part.name for part in column.parts) for column in expression.find_all(exp.Column)]
+    paths = [
+        tuple(part.name for part in column.parts)
+        for column in expression.find_all(exp.Column)
+    ]
     if sides:
         if wrong := _without_side(paths, sides):
             return wrong
@@ -479,7 +634,8 @@ def _read_condition(
 
 
 def _wrong_words(read: Text, sql: str) -> str:
-    """What the words of a condition alone tell to be wrong with it; else ''. It stands behind SELECT in `sql`."""
+    """What the words of a condition alone tell to be wrong with it; else ''. It stands
+    behind SELECT in `sql`."""
     if len(read.sql) <= len("SELECT "):
         return "It is empty."
     if read.sql != sql.rstrip():
@@ -492,18 +648,29 @@ def _wrong_words(read: Text, sql: str) -> str:
 
 
 def _only_expression(tree: exp.Query) -> exp.Expr | str:
-    """The one scalar expression that a SELECT consists of, or what it is in its place."""
+    """The one scalar expression that a SELECT consists of, or what it is in its
+    place."""
     given = {key for key, value in tree.args.items() if value}
-    if not isinstance(tree, exp.Select) or given != {"expressions"} or len(tree.expressions) != 1:
+    if (
+        not isinstance(tree, exp.Select)
+        or given != {"expressions"}
+        or len(tree.expressions) != 1
+    ):
         return "It is not one expression."
     expression: exp.Expr = tree.expressions[0]
-    if expression.find(exp.Alias, exp.Aliases, exp.Star, exp.Query, exp.UDTF, exp.Placeholder) is not None:
+    if (
+        expression.find(
+            exp.Alias, exp.Aliases, exp.Star, exp.Query, exp.UDTF, exp.Placeholder
+        )
+        is not None
+    ):
         return "It is not one scalar expression."
     return expression
 
 
 def _without_side(paths: Iterable[tuple[str, ...]], sides: Collection[str]) -> str:
-    """What is wrong where a column does not say which of the rows that are compared it is of; else ''."""
+    """What is wrong where a column does not say which of the rows that are compared it
+    is of; else ''."""
     for path in paths:
         if len(path) < 2 or path[0].lower() not in sides:
             hint = " or ".join(f"{side}.{path[-1]}" for side in sides)
@@ -512,7 +679,8 @@ def _without_side(paths: Iterable[tuple[str, ...]], sides: Collection[str]) -> s
 
 
 def _unknown_column(used: Iterable[str], columns: Collection[str] | None) -> str:
-    """What is wrong where a condition reads a column that is not there; else '', also where columns are not known."""
+    """What is wrong where a condition reads a column that is not there; else '', also
+    where columns are not known."""
     if columns is None:
         return ""
     known = {column.lower() for column in columns}
@@ -523,7 +691,8 @@ def _unknown_column(used: Iterable[str], columns: Collection[str] | None) -> str
 
 
 def _other_type(expression: exp.Expr, typed: tuple[QueryColumn, ...]) -> str:
-    """What is wrong where an expression is of a known type that is not boolean; else ''."""
+    """What is wrong where an expression is of a known type that is not boolean; else
+    ''."""
     kind = derive_type(expression, [("", Relation(typed))]) if typed else None
     if kind is None or kind.name == "boolean":
         return ""
@@ -531,12 +700,18 @@ def _other_type(expression: exp.Expr, typed: tuple[QueryColumn, ...]) -> str:
 
 
 def _constant_part(expression: exp.Expr, text: Text) -> str:
-    """What is wrong where a condition, or an operand of its AND and OR, is the same for every row; else ''.
+    """What is wrong where a condition, or an operand of its AND and OR, is the same for
+    every row; else ''.
 
-    An operand may be, such as `1 = 1`, but not by a name in double quotes, which is a text to Spark.
+    An operand may be, such as `1 = 1`, but not by a name in double quotes, which is a
+    text to Spark.
     """
     if not _is_constant(expression):
-        operands = (side for it in expression.find_all(exp.Connector) for side in (it.left, it.right))
+        operands = (
+            side
+            for it in expression.find_all(exp.Connector)
+            for side in (it.left, it.right)
+        )
         if not any(_is_constant(side) and side.find(exp.Literal) for side in operands):
             return ""
         quoted = _in_double_quotes(text)
@@ -557,7 +732,9 @@ def _called(expression: exp.Expr) -> Iterator[str]:
         yield call.name if isinstance(call, exp.Anonymous) else call.sql_name()
 
 
-_UNSTEADY = frozenset({"rand", "random", "randn", "uuid", "monotonically_increasing_id", "uniform"})
+_UNSTEADY = frozenset(
+    {"rand", "random", "randn", "uuid", "monotonically_increasing_id", "uniform"}
+)
 """Functions that give another value for each row, whatever is in it."""
 
 

@@ -1,4 +1,5 @@
-"""What must not be done to the rows of a stream, each with its reason and what to do instead."""
+"""What must not be done to the rows of a stream, each with its reason and what to do
+instead."""
 
 from __future__ import annotations
 
@@ -15,28 +16,61 @@ _LIMITS = frozenset({TokenType.LIMIT, TokenType.FETCH, TokenType.OFFSET})
 _ORDERS = frozenset({TokenType.ORDER_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY})
 
 _SELECT_PARTS = frozenset(
-    {"with_", "hint", "distinct", "expressions", "into", "from_", "joins", "laterals", "where", "group", "having"}
-    | {"qualify", "windows", "sample", "order", "sort", "distribute", "cluster", "limit", "offset"}
+    {
+        "with_",
+        "hint",
+        "distinct",
+        "expressions",
+        "into",
+        "from_",
+        "joins",
+        "laterals",
+        "where",
+        "group",
+        "having",
+    }
+    | {
+        "qualify",
+        "windows",
+        "sample",
+        "order",
+        "sort",
+        "distribute",
+        "cluster",
+        "limit",
+        "offset",
+    }
 )
 _FOREIGN = {"kind": "SELECT AS", "locks": "FOR UPDATE", "connect": "CONNECT BY"}
 _JOINS = frozenset({"", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"})
-"""What Spark's grammar has (SqlBaseParser.g4), in sqlglot's words: it reads those of other databases as well."""
+"""What Spark's grammar has (SqlBaseParser.g4), in sqlglot's words: it reads those of
+other databases as well."""
 
 
 def refuse_foreign(node: exp.Expr, offset: int, walk: Walk) -> None:
-    """Notes what sqlglot reads and Spark does not, of one SELECT, join, set operation, table or star."""
+    """Notes what sqlglot reads and Spark does not, of one SELECT, join, set operation,
+    table or star."""
     found = ""
     match node:
         case exp.Select():
-            foreign = sorted(key for key, value in node.args.items() if value and key not in _SELECT_PARTS)
+            foreign = sorted(
+                key
+                for key, value in node.args.items()
+                if value and key not in _SELECT_PARTS
+            )
             found = _FOREIGN.get(foreign[0], foreign[0].upper()) if foreign else ""
-            if (distinct := node.args.get("distinct")) is not None and distinct.args.get("on"):
+            if (
+                distinct := node.args.get("distinct")
+            ) is not None and distinct.args.get("on"):
                 found = "DISTINCT ON"
         case exp.Join():
             words = (node.method.upper(), node.kind.upper())
             if words[0] not in ("", "NATURAL") or words[1] not in _JOINS:
                 found = f"{' '.join(filter(None, words))} JOIN"
-            elif isinstance(node.this, exp.Lateral) and node.this.args.get("cross_apply") is not None:
+            elif (
+                isinstance(node.this, exp.Lateral)
+                and node.this.args.get("cross_apply") is not None
+            ):
                 found = "APPLY"
             elif isinstance(node.this, exp.Unnest):
                 found = "UNNEST"
@@ -44,12 +78,23 @@ def refuse_foreign(node: exp.Expr, offset: int, walk: Walk) -> None:
             found = "BY NAME" if node.args.get("by_name") else ""
         case exp.Table():
             found = "WITH (…) behind a table" if node.args.get("hints") else ""
-            if (version := node.args.get("version")) is not None and version.find(exp.Column) is not None:
+            if (version := node.args.get("version")) is not None and version.find(
+                exp.Column
+            ) is not None:
                 found = "FOR SYSTEM_TIME AS OF a column"
         case exp.Star():
-            found = next((f"* {key.upper()}" for key in ("replace", "rename") if node.args.get(key)), "")
+            found = next(
+                (
+                    f"* {key.upper()}"
+                    for key in ("replace", "rename")
+                    if node.args.get(key)
+                ),
+                "",
+            )
     if found:
-        walk.findings.add("sql-syntax", offset, f"Spark has no {found}.", fix=answer("clause", found))
+        walk.findings.add(
+            "sql-syntax", offset, f"Spark has no {found}.", fix=answer("clause", found)
+        )
 
 
 def refuse_in_stream(select: exp.Select, mark: int, walk: Walk) -> None:
@@ -62,15 +107,27 @@ def refuse_in_stream(select: exp.Select, mark: int, walk: Walk) -> None:
     if select.args.get("sample"):
         _refuse_sample(offset_of(select.args["from_"].this), walk)
     if into := select.args.get("into"):
-        findings.add("not-a-select", offset_of(into), "SELECT INTO writes a table.", fix="Leave INTO out.")
-    for part in select.walk(prune=lambda node: isinstance(node, exp.Query) and node is not select):
+        findings.add(
+            "not-a-select",
+            offset_of(into),
+            "SELECT INTO writes a table.",
+            fix="Leave INTO out.",
+        )
+    for part in select.walk(
+        prune=lambda node: isinstance(node, exp.Query) and node is not select
+    ):
         if isinstance(part, exp.Star) and not _is_counted_or_selected(part, select):
-            offset = offset_of(part.find_ancestor(exp.Func, exp.Select) or part, tokens[mark].start)
+            offset = offset_of(
+                part.find_ancestor(exp.Func, exp.Select) or part, tokens[mark].start
+            )
             walk.noted.setdefault("star-in-function", offset)
 
 
-def refuse_in_aggregate(select: exp.Select, mark: int, read: Relation, walk: Walk) -> None:
-    """Notes what an aggregate of a stream must not do, and what it may in some modes only."""
+def refuse_in_aggregate(
+    select: exp.Select, mark: int, read: Relation, walk: Walk
+) -> None:
+    """Notes what an aggregate of a stream must not do, and what it may in some modes
+    only."""
     text = walk.text
     for call in text.aggregates.get(mark, ()):
         if text.tokens[call + 2].token_type is TokenType.DISTINCT:
@@ -82,14 +139,17 @@ def refuse_in_aggregate(select: exp.Select, mark: int, read: Relation, walk: Wal
             )
     if read.aggregated:
         walk.noted.setdefault("nested-aggregate", text.tokens[mark].start)
-    sessions = (token.start for token in text.tokens if token.text.lower() == "session_window")
+    sessions = (
+        token.start for token in text.tokens if token.text.lower() == "session_window"
+    )
     if (session := next(sessions, None)) is not None:
         walk.noted.setdefault("session-in-upsert", session)
     if (group := select.args.get("group")) is not None and is_sets(group):
         walk.noted.setdefault("grouping-sets", text.tokens[mark].start)
     having = select.args.get("having")
     found = clause(text, mark, frozenset({TokenType.HAVING}))
-    calls = text.aggregates.get(mark, ())  # Spark's own list: sqlglot takes some(…) and try_sum(…) for plain functions
+    # Spark's own list: sqlglot takes some(…) and try_sum(…) for plain functions
+    calls = text.aggregates.get(mark, ())
     made = _made_by_aggregates(select, mark, walk)
     if having is not None and found is not None:
         called = any(found[0] <= call < found[1] for call in calls)
@@ -98,7 +158,8 @@ def refuse_in_aggregate(select: exp.Select, mark: int, read: Relation, walk: Wal
 
 
 def _made_by_aggregates(select: exp.Select, mark: int, walk: Walk) -> set[str]:
-    """The aliases of a SELECT's columns that are made of aggregates, or of such aliases before them.
+    """The aliases of a SELECT's columns that are made of aggregates, or of such aliases
+    before them.
 
     A name is an alias where nothing that the SELECT reads has a column of it.
     """
@@ -106,22 +167,31 @@ def _made_by_aggregates(select: exp.Select, mark: int, walk: Walk) -> set[str]:
     read = {column.folded for _, source in sources for column in source.named or ()}
     is_known = all(source.named is not None for _, source in sources)
     made: set[str] = set()
-    for each, (first, last) in zip(select.expressions, projections(walk.text, mark), strict=False):
+    for each, (first, last) in zip(
+        select.expressions, projections(walk.text, mark), strict=False
+    ):
         is_called = any(first <= call < last for call in calls)
-        if isinstance(each, exp.Alias) and (is_called or (is_known and (made - read) & _names_in(each))):
+        if isinstance(each, exp.Alias) and (
+            is_called or (is_known and (made - read) & _names_in(each))
+        ):
             made.add(each.alias.lower())
     return made
 
 
-def refuse_above_aggregate(select: exp.Select, mark: int, read: Relation, walk: Walk) -> None:
-    """Notes a WHERE over an aggregate that a group may pass at one time and fail at another."""
+def refuse_above_aggregate(
+    select: exp.Select, mark: int, read: Relation, walk: Walk
+) -> None:
+    """Notes a WHERE over an aggregate that a group may pass at one time and fail at
+    another."""
     where = select.args.get("where")
     if not read.aggregated or where is None:
         return
     told = {name for group in read.groups or () for name in group.told_by}
     if _names_in(where) - told or _aggregates(where):
         found = clause(walk.text, mark, frozenset({TokenType.WHERE}))
-        walk.noted.setdefault("filtered-groups", walk.text.tokens[found[0] if found else mark].start)
+        walk.noted.setdefault(
+            "filtered-groups", walk.text.tokens[found[0] if found else mark].start
+        )
 
 
 def _aggregates(expression: exp.Expr) -> bool:
@@ -133,13 +203,17 @@ def _names_in(expression: exp.Expr) -> set[str]:
 
 
 def _is_counted_or_selected(star: exp.Star, select: exp.Select) -> bool:
-    """Whether this is `count(*)`, or an expression of the SELECT by itself: `*`, `t.*`, `s.*`."""
+    """Whether this is `count(*)`, or an expression of the SELECT by itself: `*`, `t.*`,
+    `s.*`."""
     whole = star.parent if isinstance(star.parent, exp.Column | exp.Dot) else star
-    return isinstance(whole.parent, exp.Count) or (whole.parent is select and whole.arg_key == "expressions")
+    return isinstance(whole.parent, exp.Count) or (
+        whole.parent is select and whole.arg_key == "expressions"
+    )
 
 
 def refuse_order(query: exp.Expr, last: exp.Expr, walk: Walk) -> None:
-    """Notes ORDER BY, SORT BY, LIMIT and OFFSET; `last` is the last SELECT before them."""
+    """Notes ORDER BY, SORT BY, LIMIT and OFFSET; `last` is the last SELECT before
+    them."""
     for keys, kinds, what in (
         (("limit", "offset", "fetch"), _LIMITS, "LIMIT and OFFSET count"),
         (("order", "sort", "cluster"), _ORDERS, "ORDER BY and SORT BY order"),
@@ -156,16 +230,26 @@ def refuse_order(query: exp.Expr, last: exp.Expr, walk: Walk) -> None:
 def refuse_on_stream(table: exp.Expr, walk: Walk) -> None:
     """Notes what must not follow a stream's name in FROM."""
     if table.args.get("version"):
-        walk.findings.add("sql-syntax", offset_of(table), "A stream has no versions: those of tables can be read.")
+        walk.findings.add(
+            "sql-syntax",
+            offset_of(table),
+            "A stream has no versions: those of tables can be read.",
+        )
     for pivot in table.args.get("pivots") or ():
         if not pivot.args.get("unpivot"):
-            walk.findings.add("pivot-over-stream", offset_of(table), "PIVOT groups all rows.")
+            walk.findings.add(
+                "pivot-over-stream", offset_of(table), "PIVOT groups all rows."
+            )
     if table.args.get("sample"):
         _refuse_sample(offset_of(table), walk)
 
 
 def _refuse_sample(offset: int, walk: Walk) -> None:
-    walk.findings.add("sample-over-stream", offset, "TABLESAMPLE takes other rows when a batch is run again.")
+    walk.findings.add(
+        "sample-over-stream",
+        offset,
+        "TABLESAMPLE takes other rows when a batch is run again.",
+    )
 
 
 def refuse_inside(offset: int, relation: Relation, walk: Walk) -> None:

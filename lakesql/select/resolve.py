@@ -1,8 +1,10 @@
-"""Whether the names in a SELECT mean anything: its columns, the aliases that qualify them, the fields of structs.
+"""Whether the names in a SELECT mean anything: its columns, the aliases that qualify
+them, the fields of structs.
 
-Names follow Spark: without regard to capitals, a query's own relations before those of the query around it, columns
-before the aliases of the SELECT. What cannot be known is not checked: where a relation has columns that only the
-catalog knows, any name may be one of them.
+Names follow Spark: without regard to capitals, a query's own relations before those of
+the query around it, columns before the aliases of the SELECT. What cannot be known is
+not checked: where a relation has columns that only the catalog knows, any name may be
+one of them.
 """
 
 from __future__ import annotations
@@ -15,18 +17,57 @@ from sqlglot import exp
 from lakesql.errors import did_you_mean
 from lakesql.names import RECORD
 from lakesql.select.columns import add_aliases, aliases_of, starred
-from lakesql.select.derive import WINDOW, derive_shape, field_of, lambdas_of, with_variables
+from lakesql.select.derive import (
+    WINDOW,
+    derive_shape,
+    field_of,
+    lambdas_of,
+    with_variables,
+)
 from lakesql.select.lookup import find_columns, find_unqualified, is_called
-from lakesql.select.relation import QueryColumn, Relation, Scope, Sources, Walk, offset_of
+from lakesql.select.relation import (
+    QueryColumn,
+    Relation,
+    Scope,
+    Sources,
+    Walk,
+    offset_of,
+)
 from lakesql.stream.types import SparkType, find_field
 from lakesql.words import suggest
 
-_WITH_ALIASES = ("group", "having", "qualify", "order", "sort", "distribute", "cluster", "windows")
-"""The clauses that may name a column of the SELECT itself. WHERE may not, and an expression those before it."""
+_WITH_ALIASES = (
+    "group",
+    "having",
+    "qualify",
+    "order",
+    "sort",
+    "distribute",
+    "cluster",
+    "windows",
+)
+"""The clauses that may name a column of the SELECT itself. WHERE may not, and an
+expression those before it."""
 
 _WORDS = frozenset(
-    {"current_user", "user", "session_user", "current_catalog", "current_database", "current_schema", "current_time"}
-    | {"localtimestamp", "current_timezone", "grouping__id", "session", "system", "builtin", "all"}
+    {
+        "current_user",
+        "user",
+        "session_user",
+        "current_catalog",
+        "current_database",
+        "current_schema",
+        "current_time",
+    }
+    | {
+        "localtimestamp",
+        "current_timezone",
+        "grouping__id",
+        "session",
+        "system",
+        "builtin",
+        "all",
+    }
 )
 """What Spark reads without brackets, and the qualifiers of its variables."""
 
@@ -34,26 +75,54 @@ _WINDOWS = frozenset({"window", "session_window"})
 """The columns that grouping by time makes."""
 
 _UNIT_FUNCTIONS = frozenset(
-    {"timediff", "timestampdiff", "timestampadd", "datediff", "date_diff", "dateadd", "date_add"}
+    {
+        "timediff",
+        "timestampdiff",
+        "timestampadd",
+        "datediff",
+        "date_diff",
+        "dateadd",
+        "date_add",
+    }
 )
 """Functions whose first argument may be the word of a unit."""
 
 _WITHOUT_FIELDS = frozenset(
-    {"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date", "time", "timestamp"}
+    {
+        "boolean",
+        "tinyint",
+        "smallint",
+        "int",
+        "bigint",
+        "float",
+        "double",
+        "date",
+        "time",
+        "timestamp",
+    }
     | {"timestamp_ntz", "string", "binary", "decimal", "char", "varchar", "interval"}
 )
 """The types whose values have nothing in them."""
 
 
-def scope_of(select: exp.Select, sources: Sources, columns: tuple[QueryColumn, ...] | None) -> Scope:
-    """The scope of a SELECT, for the queries inside its expressions. What a semi join hides may be named in its ON."""
+def scope_of(
+    select: exp.Select, sources: Sources, columns: tuple[QueryColumn, ...] | None
+) -> Scope:
+    """The scope of a SELECT, for the queries inside its expressions. What a semi join
+    hides may be named in its ON."""
     if any(source.columns == () for _, source in sources):
         return Scope(is_open=True)
     return Scope(tuple(sources), aliases_of(columns or ()), is_open=columns is None)
 
 
-def check_names(select: exp.Select, sources: Sources, columns: tuple[QueryColumn, ...] | None, walk: Walk) -> bool:
-    """Notes the names in a SELECT's own expressions that mean nothing. Those in its joins are `check_join`'s.
+def check_names(
+    select: exp.Select,
+    sources: Sources,
+    columns: tuple[QueryColumn, ...] | None,
+    walk: Walk,
+) -> bool:
+    """Notes the names in a SELECT's own expressions that mean nothing. Those in its
+    joins are `check_join`'s.
 
     Says whether there were none.
     `columns` are what the SELECT gives, as far as they can be named.
@@ -71,16 +140,26 @@ def check_names(select: exp.Select, sources: Sources, columns: tuple[QueryColumn
         else:
             check_expressions([item], before_item, walk)
         is_named = isinstance(item, exp.Alias | exp.Aliases)
-        add_aliases(earlier, given.get(id(item), ()) if is_named else _field_of_item(item, plain))
-    everything = replace(plain, aliases={**plain.aliases, **aliases_of(_aliased(columns))})
-    is_open = columns is None or any(column.name is None and column.is_made_up for column in columns)
+        add_aliases(
+            earlier,
+            given.get(id(item), ()) if is_named else _field_of_item(item, plain),
+        )
+    everything = replace(
+        plain, aliases={**plain.aliases, **aliases_of(_aliased(columns))}
+    )
+    is_open = columns is None or any(
+        column.name is None and column.is_made_up for column in columns
+    )
     named = replace(everything, is_open=is_open)
-    check_expressions([found for key in _WITH_ALIASES if (found := select.args.get(key))], named, walk)
+    check_expressions(
+        [found for key in _WITH_ALIASES if (found := select.args.get(key))], named, walk
+    )
     return len(walk.findings.problems) == before
 
 
 def check_join(join: exp.Join, left: Sources, right: Sources, walk: Walk) -> None:
-    """Notes the names in a join's ON that mean nothing to what is joined, and those of USING that a side lacks."""
+    """Notes the names in a join's ON that mean nothing to what is joined, and those of
+    USING that a side lacks."""
     if (on := join.args.get("on")) is not None:
         check_expressions([on], Scope(tuple(left + right)), walk)
     for name in join.args.get("using") or ():
@@ -97,12 +176,17 @@ def _check_shared(name: exp.Expr, side: str, sources: Sources, walk: Walk) -> No
         there = [column for _, source in sources for column in source.named or ()]
         what = f"There is no column '{name.name}' on the {side} side of this JOIN."
         walk.findings.add(
-            "unknown-column", offset_of(name), what, "USING names columns of both.", _suggest(name, there)
+            "unknown-column",
+            offset_of(name),
+            what,
+            "USING names columns of both.",
+            _suggest(name, there),
         )
 
 
 def check_expressions(nodes: Iterable[object], scope: Scope, walk: Walk) -> None:
-    """Notes the names in expressions that mean nothing in a scope, nor in those of the queries around."""
+    """Notes the names in expressions that mean nothing in a scope, nor in those of the
+    queries around."""
     for node in nodes:
         _check(node, scope, walk)
 
@@ -125,7 +209,9 @@ def _check(node: object, scope: Scope, walk: Walk) -> None:
     else:
         if isinstance(node, exp.Bracket):
             _check_item(node, scope, walk)
-        if isinstance(node, exp.Format) or (isinstance(node, exp.Anonymous) and node.name.lower() == "printf"):
+        if isinstance(node, exp.Format) or (
+            isinstance(node, exp.Anonymous) and node.name.lower() == "printf"
+        ):
             _check_formatted(node, scope, walk)
         found = lambdas_of(node) if isinstance(node, exp.Func) else ()
         for inner in found:
@@ -144,9 +230,12 @@ def _check_field(node: exp.Dot, scope: Scope, walk: Walk) -> None:
 
 
 def _check_formatted(call: exp.Expr, scope: Scope, walk: Walk) -> None:
-    """Notes bytes that a format is to write: Java writes the name of the object, another one each time."""
+    """Notes bytes that a format is to write: Java writes the name of the object,
+    another one each time."""
     for value in call.expressions:
-        is_key = isinstance(value, exp.Column) and [part.name.lower() for part in value.parts[-2:]] == [RECORD, "key"]
+        is_key = isinstance(value, exp.Column) and [
+            part.name.lower() for part in value.parts[-2:]
+        ] == [RECORD, "key"]
         kind = derive_shape(value, scope)
         if is_key or (kind is not None and kind.name == "binary"):
             what = f"{value.sql('spark')} is bytes, of which a format writes the name of an object of Java's."
@@ -156,22 +245,30 @@ def _check_formatted(call: exp.Expr, scope: Scope, walk: Walk) -> None:
 
 def _called(value: exp.Expr) -> str:
     """What a message calls a value: by its name, where it has one."""
-    return value.name if isinstance(value, exp.Column | exp.Identifier) else "This value"
+    return (
+        value.name if isinstance(value, exp.Column | exp.Identifier) else "This value"
+    )
 
 
 def _check_item(node: exp.Bracket, scope: Scope, walk: Walk) -> None:
-    """Notes a field that a struct is asked for by a text, `address['city']`, and does not have."""
+    """Notes a field that a struct is asked for by a text, `address['city']`, and does
+    not have."""
     index = node.expressions[0] if len(node.expressions) == 1 else None
     if not isinstance(index, exp.Literal) or not index.is_string:
         return
     kind = derive_shape(node.this, scope)
-    if kind is None or kind.name != "struct" or find_field(kind, index.name) is not None:
+    if (
+        kind is None
+        or kind.name != "struct"
+        or find_field(kind, index.name) is not None
+    ):
         return
     _note_field(_called(node.this), index.name, kind, offset_of(node), walk)
 
 
 def _check_column(column: exp.Column, scope: Scope, walk: Walk) -> None:
-    """Notes what of a name means nothing, if anything: the columns, then what qualifies them, then fields."""
+    """Notes what of a name means nothing, if anything: the columns, then what qualifies
+    them, then fields."""
     parts = [part for part in column.parts if not isinstance(part, exp.Star)]
     names = [part.name.lower() for part in parts]
     if not names or not names[0]:
@@ -179,7 +276,9 @@ def _check_column(column: exp.Column, scope: Scope, walk: Walk) -> None:
     lacking: tuple[str, Relation] | None = None
     scopes = [scope, *reversed(walk.around)]
     for each in scopes:
-        if column.is_star and any(is_called(name, source, names) for name, source in each.sources):
+        if column.is_star and any(
+            is_called(name, source, names) for name, source in each.sources
+        ):
             return
         found = find_columns(names, each)
         if len(found.columns) > 1:
@@ -198,10 +297,15 @@ def _check_column(column: exp.Column, scope: Scope, walk: Walk) -> None:
 
 
 def _windows_of(select: exp.Select) -> dict[str, tuple[QueryColumn, ...]]:
-    """The columns `window` and `session_window` of a SELECT that calls a function of that name."""
+    """The columns `window` and `session_window` of a SELECT that calls a function of
+    that name."""
     if select.args.get("group") is None:
         return {}
-    called = {call.name.lower() for call in select.find_all(exp.Anonymous) if call.name.lower() in _WINDOWS}
+    called = {
+        call.name.lower()
+        for call in select.find_all(exp.Anonymous)
+        if call.name.lower() in _WINDOWS
+    }
     return {name: (QueryColumn(name, 0, shape=WINDOW),) for name in called}
 
 
@@ -214,7 +318,11 @@ def _columns_of_items(
         by_offset[column.offset] = (*by_offset.get(column.offset, ()), column)
     found = {}
     for item in select.expressions:
-        names = item.expressions if isinstance(item, exp.Aliases) else [item.args.get("alias")]
+        names = (
+            item.expressions
+            if isinstance(item, exp.Aliases)
+            else [item.args.get("alias")]
+        )
         offsets = [offset_of(name) for name in names if isinstance(name, exp.Expr)]
         known = [column for offset in offsets for column in by_offset.get(offset, ())]
         found[id(item)] = tuple(known) or tuple(
@@ -224,16 +332,20 @@ def _columns_of_items(
 
 
 def _field_of_item(item: exp.Expr, scope: Scope) -> tuple[QueryColumn, ...]:
-    """The field that an expression of a SELECT is, which has its name as an alias would."""
+    """The field that an expression of a SELECT is, which has its name as an alias
+    would."""
     is_path = isinstance(item, exp.Column) and len(item.parts) > 1
-    if not is_path and not (isinstance(item, exp.Dot) and isinstance(item.expression, exp.Identifier)):
+    if not is_path and not (
+        isinstance(item, exp.Dot) and isinstance(item.expression, exp.Identifier)
+    ):
         return ()
     name = item.expression.name if isinstance(item, exp.Dot) else item.name
     return (QueryColumn(name, 0, shape=derive_shape(item, scope)),)
 
 
 def _aliased(columns: tuple[QueryColumn, ...] | None) -> Iterator[QueryColumn]:
-    """The columns of a SELECT by which its other clauses may name them; of several with one name the first."""
+    """The columns of a SELECT by which its other clauses may name them; of several with
+    one name the first."""
     seen: set[str] = set()
     for column in columns or ():
         if column.folded not in seen:
@@ -266,10 +378,14 @@ def _note_unknown(
         walk.findings.add("unknown-alias", offset_of(parts[0]), what, fix=fix)
         return
     there = [column for _, source in sources for column in source.named or ()]
-    there += [column for scope in scopes for same in scope.aliases.values() for column in same]
+    there += [
+        column for scope in scopes for same in scope.aliases.values() for column in same
+    ]
     why = "" if there else "The SELECT reads nothing that has columns."
     what = f"There is no column '{parts[0].name}'."
-    walk.findings.add("unknown-column", offset_of(parts[0]), what, why, _suggest(parts[0], there))
+    walk.findings.add(
+        "unknown-column", offset_of(parts[0]), what, why, _suggest(parts[0], there)
+    )
 
 
 def _note_ambiguous(name: exp.Expr, walk: Walk) -> None:
@@ -279,14 +395,23 @@ def _note_ambiguous(name: exp.Expr, walk: Walk) -> None:
 
 
 def _suggest(name: exp.Expr, columns: Iterable[QueryColumn]) -> str:
-    return suggest("name", name.name, dict.fromkeys(column.name for column in columns if column.name))
+    return suggest(
+        "name",
+        name.name,
+        dict.fromkeys(column.name for column in columns if column.name),
+    )
 
 
 def _check_fields(of: str, kind: SparkType, fields: list[exp.Expr], walk: Walk) -> None:
-    """Notes the first of the `fields` that a value does not have. Those of an array are those of its structs."""
+    """Notes the first of the `fields` that a value does not have. Those of an array are
+    those of its structs."""
     known: SparkType | None = kind
     for field in fields:
-        inner = known.fields[0].type if known is not None and known.name == "array" else known
+        inner = (
+            known.fields[0].type
+            if known is not None and known.name == "array"
+            else known
+        )
         if known is None or inner is None or inner.name == "map":
             return
         if inner.name == "struct" and find_field(inner, field.name) is None:
@@ -306,7 +431,9 @@ def _quoted(value: str) -> str:
 
 def _note_field(of: str, name: str, struct: SparkType, offset: int, walk: Walk) -> None:
     hint = did_you_mean(name, [known.name for known in struct.fields])
-    walk.findings.add("unknown-field", offset, f"{_quoted(of)} has no field '{name}'.", fix=hint)
+    walk.findings.add(
+        "unknown-field", offset, f"{_quoted(of)} has no field '{name}'.", fix=hint
+    )
 
 
 def _check_excepted(star: exp.Expr, sources: Sources, walk: Walk) -> None:
@@ -314,6 +441,10 @@ def _check_excepted(star: exp.Expr, sources: Sources, walk: Walk) -> None:
     over = starred(star, sources)
     inner = star.this if isinstance(star, exp.Column) else star
     for item in inner.args.get("except_") or () if over else ():
-        of = [(name, source) for name, source in sources if any(source is each for each in over)]
+        of = [
+            (name, source)
+            for name, source in sources
+            if any(source is each for each in over)
+        ]
         column = item if isinstance(item, exp.Column) else exp.Column(this=item)
         _check_column(column, Scope(tuple(of)), walk)

@@ -1,4 +1,5 @@
-"""A SELECT that was read without a problem, once more with its tree: for who judges how it is written."""
+"""A SELECT that was read without a problem, once more with its tree: for who judges how
+it is written."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from lakesql.stream.types import SparkType
 
 @dataclass(frozen=True, slots=True)
 class SelectRead:
-    """One SELECT of the tree: `mark` is the number of its token, `sources` are what its FROM reads, by their names."""
+    """One SELECT of the tree: `mark` is the number of its token, `sources` are what its
+    FROM reads, by their names."""
 
     select: exp.Select
     mark: int
@@ -26,17 +28,26 @@ class SelectRead:
 
     def parts(self, *kinds: type[exp.Expr]) -> Iterator[exp.Expr]:
         """What it has of these kinds itself, and not in a query inside of it."""
-        for node in self.select.walk(prune=lambda each: isinstance(each, exp.Query) and each is not self.select):
+        for node in self.select.walk(
+            prune=lambda each: isinstance(each, exp.Query) and each is not self.select
+        ):
             if isinstance(node, kinds):
                 yield node
 
     def meaning(self, column: exp.Column) -> NameMeaning:
         """What the name of a column may mean here."""
-        names = [part.name.lower() for part in column.parts if not isinstance(part, exp.Star)]
-        return find_columns(names, Scope(tuple(self.sources))) if names else NameMeaning(())
+        names = [
+            part.name.lower() for part in column.parts if not isinstance(part, exp.Star)
+        ]
+        return (
+            find_columns(names, Scope(tuple(self.sources)))
+            if names
+            else NameMeaning(())
+        )
 
     def column(self, column: exp.Column) -> QueryColumn | None:
-        """The one column that a name means; None where that is not known, or a field of it is meant."""
+        """The one column that a name means; None where that is not known, or a field of
+        it is meant."""
         found = self.meaning(column)
         is_whole = found.used == len(column.parts)
         return found.columns[0] if len(found.columns) == 1 and is_whole else None
@@ -48,7 +59,9 @@ class SelectRead:
         if len(self.sources) == 1:
             return self.sources[0][0].lower()
         name = column.name.lower()
-        having = [called for called, source in self.sources if name in (source.index or {})]
+        having = [
+            called for called, source in self.sources if name in (source.index or {})
+        ]
         is_known = all(source.index is not None for _, source in self.sources)
         return having[0].lower() if len(having) == 1 and is_known else None
 
@@ -59,8 +72,9 @@ class SelectRead:
 
 @dataclass(frozen=True, slots=True)
 class SelectsRead:
-    """A whole text with its tree. `selects` are all that it is made of, in the order in which they stand. `tables` are
-    the names of the columns of the tables that are known, by the parts of the name in small letters."""
+    """A whole text with its tree. `selects` are all that it is made of, in the order in
+    which they stand. `tables` are the names of the columns of the tables that are
+    known, by the parts of the name in small letters."""
 
     text: Text
     tree: exp.Query
@@ -69,13 +83,22 @@ class SelectsRead:
 
 
 def read_selects(
-    sql: str, streams: Mapping[str, StreamShape], tables: Mapping[tuple[str, ...], tuple[QueryColumn, ...]]
+    sql: str,
+    streams: Mapping[str, StreamShape],
+    tables: Mapping[tuple[str, ...], tuple[QueryColumn, ...]],
 ) -> SelectsRead:
-    """The SELECTs of a text that `read_query` has read without a problem, over the same streams and tables."""
+    """The SELECTs of a text that `read_query` has read without a problem, over the same
+    streams and tables."""
     findings = findings_by_offset()
     text = read_text(sql, findings)
     tree = parse_query(text, sql, findings)
     _, walk = read_relation(tree, text, streams, tables, findings)
-    selects = (SelectRead(select, mark, sources) for mark, (select, sources) in sorted(walk.sources.items()))
-    names = {parts: tuple(column.name or "" for column in columns) for parts, columns in tables.items()}
+    selects = (
+        SelectRead(select, mark, sources)
+        for mark, (select, sources) in sorted(walk.sources.items())
+    )
+    names = {
+        parts: tuple(column.name or "" for column in columns)
+        for parts, columns in tables.items()
+    }
     return SelectsRead(text, tree, tuple(selects), names)

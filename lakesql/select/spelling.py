@@ -1,7 +1,8 @@
 """The words of a SELECT as Spark tells them apart.
 
-Two texts whose words are equal are one SELECT to Spark: they differ in blanks, comments, capitals that Spark does not
-look at, quotes and brackets that change nothing. Whatever is not known to be the same to Spark has two words.
+Two texts whose words are equal are one SELECT to Spark: they differ in blanks,
+comments, capitals that Spark does not look at, quotes and brackets that change nothing.
+Whatever is not known to be the same to Spark has two words.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def read_words(text: Text, tree: exp.Expr) -> tuple[str | None, ...]:
 
 
 def _word(tokens: Sequence[Token], at: int, sql: str, is_exact: bool) -> str:
-    """A token's word. Those of texts begin with a quote and those of names with a backtick, and no others do."""
+    """A token's word. Those of texts begin with a quote and those of names with a
+    backtick, and no others do."""
     token = tokens[at]
     kind = token.token_type
     if kind in _COMPARISONS:
@@ -46,14 +48,16 @@ def _word(tokens: Sequence[Token], at: int, sql: str, is_exact: bool) -> str:
 
 
 def _text_word(written: str) -> str:
-    """`'x'` for `"x"` too; anything within which a quote stands, or before it, as it is written."""
+    """`'x'` for `"x"` too; anything within which a quote stands, or before it, as it is
+    written."""
     content = written[1:-1]
     is_plain = written[0] in "'\"" and "'" not in content and '"' not in content
     return f"'{content}'" if is_plain else f"'{written}"
 
 
 def _is_name(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a token is a name to Spark, in backticks or not; of a word that may be something else too, False."""
+    """Whether a token is a name to Spark, in backticks or not; of a word that may be
+    something else too, False."""
     token = tokens[at]
     if token.token_type is TokenType.IDENTIFIER:
         return True
@@ -75,15 +79,24 @@ def _is_needless_as(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _names_with_capitals(tokens: Sequence[Token], tree: exp.Expr) -> frozenset[int]:
-    """The numbers of the names whose capitals may show in a value: in JSON, as a key, as a text."""
+    """The numbers of the names whose capitals may show in a value: in JSON, as a key,
+    as a text."""
     if _makes_texts_of_names(tokens):
         return frozenset(range(len(tokens)))
     keys = _keys(tokens, _relations(tree))
-    return frozenset((*_fields_of_structs(tokens), *keys, *_fields_of_types(tokens), *_catalogs(tokens, tree)))
+    return frozenset(
+        (
+            *_fields_of_structs(tokens),
+            *keys,
+            *_fields_of_types(tokens),
+            *_catalogs(tokens, tree),
+        )
+    )
 
 
 def _makes_texts_of_names(tokens: Sequence[Token]) -> bool:
-    """Whether names that stand anywhere can become values: by PIVOT, UNPIVOT, or `struct(t.*)`."""
+    """Whether names that stand anywhere can become values: by PIVOT, UNPIVOT, or
+    `struct(t.*)`."""
     called: list[str] = []
     for at, token in enumerate(tokens):
         before = tokens[at - 1].text.lower() if at else ""
@@ -94,7 +107,10 @@ def _makes_texts_of_names(tokens: Sequence[Token]) -> bool:
         elif token.token_type is TokenType.R_PAREN and called:
             called.pop()
         elif (
-            token.token_type is TokenType.STAR and called and called[-1] in _NAMES_FIELDS and before in ("(", ",", ".")
+            token.token_type is TokenType.STAR
+            and called
+            and called[-1] in _NAMES_FIELDS
+            and before in ("(", ",", ".")
         ):
             return True
     return False
@@ -102,7 +118,8 @@ def _makes_texts_of_names(tokens: Sequence[Token]) -> bool:
 
 @dataclass(slots=True)
 class _Arguments:
-    """What stands between two brackets: whether it makes a struct, and the tokens that end an item of it."""
+    """What stands between two brackets: whether it makes a struct, and the tokens that
+    end an item of it."""
 
     is_struct: bool
     may_be_row: bool
@@ -110,8 +127,8 @@ class _Arguments:
 
 
 def _fields_of_structs(tokens: Sequence[Token]) -> Iterator[int]:
-    """The names that end an item of `struct(…)` or of a row, `(a, b)`: each is an alias, or a column, and so the name
-    of a field."""
+    """The names that end an item of `struct(…)` or of a row, `(a, b)`: each is an
+    alias, or a column, and so the name of a field."""
     opened: list[_Arguments] = []
     for at, token in enumerate(tokens):
         if token.token_type is TokenType.L_PAREN:
@@ -127,9 +144,16 @@ def _fields_of_structs(tokens: Sequence[Token]) -> Iterator[int]:
 
 
 def _may_be_row(tokens: Sequence[Token], start: int) -> bool:
-    """Whether a bracket that has a comma is a row: an expression begins with it, and it is no query."""
-    begins = begins_expression(tokens, start) or tokens[start - 1].token_type is TokenType.DISTINCT
-    is_query = start + 1 < len(tokens) and tokens[start + 1].token_type in (TokenType.SELECT, TokenType.WITH)
+    """Whether a bracket that has a comma is a row: an expression begins with it, and it
+    is no query."""
+    begins = (
+        begins_expression(tokens, start)
+        or tokens[start - 1].token_type is TokenType.DISTINCT
+    )
+    is_query = start + 1 < len(tokens) and tokens[start + 1].token_type in (
+        TokenType.SELECT,
+        TokenType.WITH,
+    )
     return begins and not is_query
 
 
@@ -140,7 +164,8 @@ def _may_name_field(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _keys(tokens: Sequence[Token], relations: frozenset[str]) -> Iterator[int]:
-    """The names behind a dot or a colon that may be a key of a map, or of a variant: those of no relation."""
+    """The names behind a dot or a colon that may be a key of a map, or of a variant:
+    those of no relation."""
     for at in range(2, len(tokens)):
         sign = tokens[at - 1].token_type
         is_column = _is_of(tokens, at, relations) or _is_field(tokens, at)
@@ -150,12 +175,16 @@ def _keys(tokens: Sequence[Token], relations: frozenset[str]) -> Iterator[int]:
 
 def _is_of(tokens: Sequence[Token], at: int, relations: frozenset[str]) -> bool:
     """Whether the name behind a dot is one of a relation's columns."""
-    is_first = at < 3 or tokens[at - 3].token_type not in (TokenType.DOT, TokenType.COLON)
+    is_first = at < 3 or tokens[at - 3].token_type not in (
+        TokenType.DOT,
+        TokenType.COLON,
+    )
     return is_first and tokens[at - 2].text.lower() in relations
 
 
 def _is_field(tokens: Sequence[Token], at: int) -> bool:
-    """Whether the name behind a dot is a field of a struct of lakesql's or of Spark's: `_change.before.id`."""
+    """Whether the name behind a dot is a field of a struct of lakesql's or of Spark's:
+    `_change.before.id`."""
     names = 0
     while at >= 2 and tokens[at - 1].token_type is TokenType.DOT:
         at, names = at - 2, names + 1
@@ -163,14 +192,20 @@ def _is_field(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _relations(tree: exp.Expr) -> frozenset[str]:
-    """The names of what stands in FROM clauses: tables, streams, subqueries, CTEs, by their aliases."""
+    """The names of what stands in FROM clauses: tables, streams, subqueries, CTEs, by
+    their aliases."""
     tables = frozenset(table.name.lower() for table in tree.find_all(exp.Table))
-    return tables | frozenset(alias.name.lower() for alias in tree.find_all(exp.TableAlias))
+    return tables | frozenset(
+        alias.name.lower() for alias in tree.find_all(exp.TableAlias)
+    )
 
 
 def _catalogs(tokens: Sequence[Token], tree: exp.Expr) -> Iterator[int]:
-    """The names of catalogs and namespaces: most catalogs tell them apart by their capitals."""
-    names = {part.name for table in tree.find_all(exp.Table) for part in table.parts[:-1]}
+    """The names of catalogs and namespaces: most catalogs tell them apart by their
+    capitals."""
+    names = {
+        part.name for table in tree.find_all(exp.Table) for part in table.parts[:-1]
+    }
     for at in range(len(tokens) - 1):
         if tokens[at].text in names and tokens[at + 1].token_type is TokenType.DOT:
             yield at
@@ -180,7 +215,9 @@ def _fields_of_types(tokens: Sequence[Token]) -> Iterator[int]:
     """What stands within `struct<…>`."""
     depth = 0
     for at, token in enumerate(tokens):
-        if token.token_type is TokenType.LT and (depth or tokens[at - 1].text.lower() == "struct"):
+        if token.token_type is TokenType.LT and (
+            depth or tokens[at - 1].text.lower() == "struct"
+        ):
             depth += 1
         elif token.token_type is TokenType.GT and depth:
             depth -= 1
@@ -190,25 +227,51 @@ def _fields_of_types(tokens: Sequence[Token]) -> Iterator[int]:
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _TEXTS = frozenset(
-    {TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING, TokenType.BIT_STRING, TokenType.BYTE_STRING}
+    {
+        TokenType.STRING,
+        TokenType.RAW_STRING,
+        TokenType.HEX_STRING,
+        TokenType.BIT_STRING,
+        TokenType.BYTE_STRING,
+    }
     | {TokenType.NATIONAL_STRING, TokenType.UNICODE_STRING, TokenType.HEREDOC_STRING}
 )
 _COMPARISONS = {TokenType.EQ: "=", TokenType.NEQ: "<>"}
 """Spark has two signs for each of these."""
 
-_CALLED_WITHOUT_BRACKETS = frozenset({"user", "current_date", "current_timestamp", "current_time", "localtimestamp"})
+_CALLED_WITHOUT_BRACKETS = frozenset(
+    {"user", "current_date", "current_timestamp", "current_time", "localtimestamp"}
+)
 """Words that are a name in backticks, and a function without."""
 
 _TYPES_TOO = frozenset(
-    {TokenType.DATE, TokenType.TIME, TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ, TokenType.INT, TokenType.TEXT}
-    | {TokenType.BINARY, TokenType.MAP, TokenType.ARRAY, TokenType.STRUCT, TokenType.WINDOW, TokenType.FIRST}
+    {
+        TokenType.DATE,
+        TokenType.TIME,
+        TokenType.TIMESTAMP,
+        TokenType.TIMESTAMPTZ,
+        TokenType.INT,
+        TokenType.TEXT,
+    }
+    | {
+        TokenType.BINARY,
+        TokenType.MAP,
+        TokenType.ARRAY,
+        TokenType.STRUCT,
+        TokenType.WINDOW,
+        TokenType.FIRST,
+    }
 )
-"""Words that are names of columns, too, where neither a literal nor a bracket follows them."""
+"""Words that are names of columns, too, where neither a literal nor a bracket follows
+them."""
 
 _AFTER_TYPES = _TEXTS | {TokenType.L_PAREN, TokenType.LT, TokenType.NUMBER}
 _NAMES_FIELDS = frozenset({"struct", "arrays_zip"})
 """Functions that make structs, with the names of their arguments."""
 
-_BEFORE_NAMES = frozenset({TokenType.ALIAS, TokenType.DOT, TokenType.L_PAREN, TokenType.COMMA})
+_BEFORE_NAMES = frozenset(
+    {TokenType.ALIAS, TokenType.DOT, TokenType.L_PAREN, TokenType.COMMA}
+)
 _STRUCTS = {RECORD: 1, CHANGE: 2, "window": 1, "session_window": 1}
-"""Structs of lakesql's and of Spark's, whose fields are found whatever their capitals, and how deep they go."""
+"""Structs of lakesql's and of Spark's, whose fields are found whatever their capitals,
+and how deep they go."""

@@ -1,7 +1,9 @@
-"""The text of a model's SELECT as tokens, and every refusal that the words alone decide.
+"""The text of a model's SELECT as tokens, and every refusal that the words alone
+decide.
 
-What lakesql reads must be what Spark runs, so `read_text` first makes sure that both cut the text into the same
-words: a comment or a string that ends elsewhere for Spark could hide anything.
+What lakesql reads must be what Spark runs, so `read_text` first makes sure that both
+cut the text into the same words: a comment or a string that ends elsewhere for Spark
+could hide anything.
 """
 
 from __future__ import annotations
@@ -27,11 +29,23 @@ SPARK = Spark()
 MAX_DEPTH = 200
 """How deep brackets may nest: the parser is recursive."""
 
-RECORD_FIELDS = frozenset({"topic", "partition", "offset", "timestamp", "key", "headers"})
+RECORD_FIELDS = frozenset(
+    {"topic", "partition", "offset", "timestamp", "key", "headers"}
+)
 """The fields of `_record`."""
 
 CHANGE_FIELDS = frozenset(
-    {"op", "ts", "position", "tx", "snapshot", "source_db", "source_schema", "source_table", "before"}
+    {
+        "op",
+        "ts",
+        "position",
+        "tx",
+        "snapshot",
+        "source_db",
+        "source_schema",
+        "source_table",
+        "before",
+    }
 )
 """The fields of `_change`."""
 
@@ -50,56 +64,91 @@ _LEXEMES = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-"""Spark's comments, strings and quoted names (SqlBaseLexer.g4), and what would be read otherwise by one of the two."""
+"""Spark's comments, strings and quoted names (SqlBaseLexer.g4), and what would be read
+otherwise by one of the two."""
 
 _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 """Tokens that are texts, whose capitals matter."""
 
 _NEEDS_MORE = frozenset({TokenType.COMMA, TokenType.SELECT})
 _LIST_ENDS = frozenset({TokenType.COMMA, TokenType.R_PAREN, TokenType.R_BRACKET})
-_NAMES_TOO = frozenset({TokenType.LIMIT, TokenType.OFFSET, TokenType.WINDOW, TokenType.QUALIFY})
+_NAMES_TOO = frozenset(
+    {TokenType.LIMIT, TokenType.OFFSET, TokenType.WINDOW, TokenType.QUALIFY}
+)
 """Words of clauses that Spark takes for the name of a column as well."""
 
 _CLAUSES = frozenset(
-    {TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY, TokenType.WINDOW}
-    | {TokenType.ORDER_BY, TokenType.SORT_BY, TokenType.CLUSTER_BY, TokenType.DISTRIBUTE_BY}
-    | {TokenType.LIMIT, TokenType.OFFSET, TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT}
+    {
+        TokenType.FROM,
+        TokenType.WHERE,
+        TokenType.GROUP_BY,
+        TokenType.HAVING,
+        TokenType.QUALIFY,
+        TokenType.WINDOW,
+    }
+    | {
+        TokenType.ORDER_BY,
+        TokenType.SORT_BY,
+        TokenType.CLUSTER_BY,
+        TokenType.DISTRIBUTE_BY,
+    }
+    | {
+        TokenType.LIMIT,
+        TokenType.OFFSET,
+        TokenType.UNION,
+        TokenType.INTERSECT,
+        TokenType.EXCEPT,
+    }
 )
 
 
 @dataclass(slots=True)
 class Findings:
-    """The problems found so far in one text, each with its place in the model's file."""
+    """The problems found so far in one text, each with its place in the model's
+    file."""
 
     place: Callable[[int], Place]
     problems: list[Problem] = field(default_factory=list)
 
-    def add(self, condition: str, offset: int, what: str, why: str = "", fix: str = "") -> None:
-        """Notes a problem at an offset of the SQL text. The first of a condition at one place counts."""
+    def add(
+        self, condition: str, offset: int, what: str, why: str = "", fix: str = ""
+    ) -> None:
+        """Notes a problem at an offset of the SQL text. The first of a condition at one
+        place counts."""
         problem = Problem(condition, what, why, fix, self.place(offset))
-        if not any(known.condition == condition and known.place == problem.place for known in self.problems):
+        if not any(
+            known.condition == condition and known.place == problem.place
+            for known in self.problems
+        ):
             self.problems.append(problem)
 
-    def stop(self, offset: int, what: str, fix: str = "", condition: str = "sql-syntax") -> NoReturn:
-        """Notes the last problem, after which the text cannot be read on, and raises them all."""
+    def stop(
+        self, offset: int, what: str, fix: str = "", condition: str = "sql-syntax"
+    ) -> NoReturn:
+        """Notes the last problem, after which the text cannot be read on, and raises
+        them all."""
         self.add(condition, offset, what, fix=fix)
         raise ProjectError(self.problems)
 
 
 def findings_by_offset() -> Findings:
-    """The findings in a text that stands in no file: each has its offset in the place of a column."""
+    """The findings in a text that stands in no file: each has its offset in the place
+    of a column."""
     return Findings(lambda offset: Place("", 1, offset + 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A tokenised SELECT. Lists are by the token's number; a SELECT is named by the number of its token.
+    """A tokenised SELECT. Lists are by the token's number; a SELECT is named by the
+    number of its token.
 
-    `tokens` has no hints, no semicolon at the end and no comments but the number of each SELECT, which the parser
-    hands on to its node. `owners` says in which SELECT a token stands (-1: in none), `depths` inside how many brackets.
-    `inserts` is where text may follow a SELECT and its hints and ALL. `aggregates` and `windows` hold, by SELECT, the
-    tokens of its calls of aggregate functions and its OVER and QUALIFY. `record_fields` and `change_fields` are the
-    fields of `_record` and `_change` that it uses.
+    `tokens` has no hints, no semicolon at the end and no comments but the number of
+    each SELECT, which the parser hands on to its node. `owners` says in which SELECT a
+    token stands (-1: in none), `depths` inside how many brackets. `inserts` is where
+    text may follow a SELECT and its hints and ALL. `aggregates` and `windows` hold, by
+    SELECT, the tokens of its calls of aggregate functions and its OVER and QUALIFY.
+    `record_fields` and `change_fields` are the fields of `_record` and `_change` that
+    it uses.
     """
 
     sql: str
@@ -120,7 +169,8 @@ class Text:
 
 
 def read_text(sql: str, findings: Findings, own: frozenset[str] = frozenset()) -> Text:
-    """Tokenises `sql`, noting everything that its words alone forbid. Raises `ProjectError` if it cannot be read.
+    """Tokenises `sql`, noting everything that its words alone forbid. Raises
+    `ProjectError` if it cannot be read.
 
     `own` are the names of lakesql's that it may say.
     """
@@ -128,45 +178,78 @@ def read_text(sql: str, findings: Findings, own: frozenset[str] = frozenset()) -
     _refuse_statements(sql, tokens, findings)
     owners, depths, closes = _brackets(tokens)
     if max(depths, default=0) > MAX_DEPTH or _type_depth(tokens) > MAX_DEPTH:
-        findings.stop(0, f"Brackets nest deeper than {MAX_DEPTH} levels.", "Split the expression.")
+        findings.stop(
+            0, f"Brackets nest deeper than {MAX_DEPTH} levels.", "Split the expression."
+        )
     aggregates, windows = _calls(tokens, owners, closes, findings)
     _refuse_words(tokens, findings, own)
     if any(problem.condition == "sql-syntax" for problem in findings.problems):
         raise ProjectError(findings.problems)
-    used = (_fields_of(RECORD, RECORD_FIELDS, tokens, sql), _fields_of(CHANGE, CHANGE_FIELDS, tokens, sql))
-    return Text(sql[: tokens[-1].end + 1], tokens, owners, depths, inserts, aggregates, windows, *used)
+    used = (
+        _fields_of(RECORD, RECORD_FIELDS, tokens, sql),
+        _fields_of(CHANGE, CHANGE_FIELDS, tokens, sql),
+    )
+    return Text(
+        sql[: tokens[-1].end + 1],
+        tokens,
+        owners,
+        depths,
+        inserts,
+        aggregates,
+        windows,
+        *used,
+    )
 
 
-def clause(text: Text, select: int, kinds: frozenset[TokenType]) -> tuple[int, int] | None:
-    """The tokens of the last clause of these kinds which stands in the SELECT itself: first, and one past the last."""
-    return next((it for it in reversed(clauses(text, select)) if text.tokens[it[0]].token_type in kinds), None)
+def clause(
+    text: Text, select: int, kinds: frozenset[TokenType]
+) -> tuple[int, int] | None:
+    """The tokens of the last clause of these kinds which stands in the SELECT itself:
+    first, and one past the last."""
+    return next(
+        (
+            it
+            for it in reversed(clauses(text, select))
+            if text.tokens[it[0]].token_type in kinds
+        ),
+        None,
+    )
 
 
 def clauses(text: Text, select: int) -> list[tuple[int, int]]:
-    """The tokens of each clause that stands in the SELECT itself, FROM among them: first, and one past the last."""
+    """The tokens of each clause that stands in the SELECT itself, FROM among them:
+    first, and one past the last."""
     _, *found = _spans(text, select)
     return found
 
 
 def projections(text: Text, select: int) -> list[tuple[int, int]]:
-    """The tokens of each expression between SELECT and FROM: first, and one past the last."""
+    """The tokens of each expression between SELECT and FROM: first, and one past the
+    last."""
     return split_list(text, *next(_spans(text, select)))
 
 
 def split_list(text: Text, first: int, last: int) -> list[tuple[int, int]]:
-    """The tokens of each expression of a list, which has the tokens from `first` up to `last`."""
+    """The tokens of each expression of a list, which has the tokens from `first` up to
+    `last`."""
     commas = [
         index
         for index in range(first, last)
-        if text.tokens[index].token_type is TokenType.COMMA and text.depths[index] == text.depths[first]
+        if text.tokens[index].token_type is TokenType.COMMA
+        and text.depths[index] == text.depths[first]
     ]
-    return list(zip([first, *(index + 1 for index in commas)], [*commas, last], strict=True))
+    return list(
+        zip([first, *(index + 1 for index in commas)], [*commas, last], strict=True)
+    )
 
 
 def _spans(text: Text, select: int) -> Iterator[tuple[int, int]]:
     """The tokens of a SELECT's expressions, then those of each of its clauses."""
     start = end = select + 1
-    while end < len(text.tokens) and (inside := text.depths[end] - text.depths[select]) >= 0:
+    while (
+        end < len(text.tokens)
+        and (inside := text.depths[end] - text.depths[select]) >= 0
+    ):
         if inside == 0 and text.owners[end] != select:
             break
         if inside == 0 and _starts_clause(text.tokens, end):
@@ -177,7 +260,8 @@ def _spans(text: Text, select: int) -> Iterator[tuple[int, int]]:
 
 
 def words(text: Text, first: int, last: int, owner: int | None = None) -> str:
-    """The tokens from `first` up to `last` in one spelling, whatever the spaces, comments and capitals were.
+    """The tokens from `first` up to `last` in one spelling, whatever the spaces,
+    comments and capitals were.
 
     With an `owner`, only the tokens that stand in this SELECT itself.
     """
@@ -194,7 +278,8 @@ def spelled(token: Token) -> str:
 
 
 def folded(sql: str) -> str:
-    """A piece of SQL without its comments, and with one blank for many; what stands in quotes stays as it is."""
+    """A piece of SQL without its comments, and with one blank for many; what stands in
+    quotes stays as it is."""
     pieces: list[str] = []
     end = 0
     for match in _LEXEMES.finditer(sql):
@@ -221,20 +306,31 @@ def _read_tokens(sql: str, findings: Findings) -> list[Token]:
     except TokenError as error:
         findings.stop(0, f"The SQL cannot be cut into words: {error}")
     if any(token.token_type is TokenType.COMMAND for token in tokens):
-        return tokens  # words like CALL swallow the rest of their statement: it is refused as a statement
+        # words like CALL swallow the rest of their statement: it is refused as a
+        # statement
+        return tokens
     end = -1
     for token in tokens:
         gap = bare[end + 1 : token.start]
         if (gap and not gap.isspace()) or bare[token.start].isspace():
-            findings.stop(end + 1, "Spark would read this text otherwise.", "Write it more plainly.")
+            findings.stop(
+                end + 1,
+                "Spark would read this text otherwise.",
+                "Write it more plainly.",
+            )
         end = token.end
     if unread := quotes and quotes.difference(token.end for token in tokens):
-        findings.stop(min(unread), "Spark would end this text otherwise.", "Write it more plainly.")
+        findings.stop(
+            min(unread),
+            "Spark would end this text otherwise.",
+            "Write it more plainly.",
+        )
     return _with_doubled_quotes(sql, tokens)
 
 
 def _with_doubled_quotes(sql: str, tokens: list[Token]) -> list[Token]:
-    """The tokens with one text for `'it''s'`, which has a quote in it for Spark. For sqlglot it is two texts."""
+    """The tokens with one text for `'it''s'`, which has a quote in it for Spark. For
+    sqlglot it is two texts."""
     if "''" not in sql and '""' not in sql:
         return tokens
     found: list[Token] = []
@@ -242,7 +338,15 @@ def _with_doubled_quotes(sql: str, tokens: list[Token]) -> list[Token]:
         if found and is_doubled_quote(sql, found[-1], token):
             first = found[-1]
             text = f"{first.text}{sql[token.start]}{token.text}"
-            token = Token(TokenType.STRING, text, token.line, token.col, first.start, token.end, first.comments)
+            token = Token(
+                TokenType.STRING,
+                text,
+                token.line,
+                token.col,
+                first.start,
+                token.end,
+                first.comments,
+            )
             found[-1] = token
         else:
             found.append(token)
@@ -250,13 +354,21 @@ def _with_doubled_quotes(sql: str, tokens: list[Token]) -> list[Token]:
 
 
 def is_doubled_quote(sql: str, before: Token, after: Token) -> bool:
-    """Whether the quote that ends a text and the one that begins another are one within a text, doubled."""
-    is_text = before.token_type is TokenType.STRING and after.token_type is TokenType.STRING
-    return is_text and before.end + 1 == after.start and sql[before.end] == sql[after.start]
+    """Whether the quote that ends a text and the one that begins another are one within
+    a text, doubled."""
+    is_text = (
+        before.token_type is TokenType.STRING and after.token_type is TokenType.STRING
+    )
+    return (
+        is_text
+        and before.end + 1 == after.start
+        and sql[before.end] == sql[after.start]
+    )
 
 
 def _without_comments(sql: str, findings: Findings) -> tuple[str, set[int]]:
-    """`sql` with blanks for comments, as long as before, and where its strings and quoted names end for Spark."""
+    """`sql` with blanks for comments, as long as before, and where its strings and
+    quoted names end for Spark."""
     pieces: list[str] = []
     quotes: set[int] = set()
     end = 0
@@ -269,9 +381,13 @@ def _without_comments(sql: str, findings: Findings) -> tuple[str, set[int]]:
         if kind not in ("comment", "hint"):
             quotes.add(match.end() - 1)
         elif found.startswith("/*") and "/*" in found[2:]:
-            findings.stop(match.start(), "This comment holds another one.", "Use -- for one.")
+            findings.stop(
+                match.start(), "This comment holds another one.", "Use -- for one."
+            )
         elif found.startswith("--") and found.endswith("\\"):
-            findings.stop(match.end() - 1, "For Spark the comment goes on in the next line.")
+            findings.stop(
+                match.end() - 1, "For Spark the comment goes on in the next line."
+            )
         elif kind == "comment":
             pieces += (sql[end : match.start()], " " * len(found))
             end = match.end()
@@ -279,13 +395,16 @@ def _without_comments(sql: str, findings: Findings) -> tuple[str, set[int]]:
 
 
 def _without_hints(tokens: list[Token]) -> tuple[list[Token], dict[int, int]]:
-    """The tokens without hints, and for each SELECT the offset at which text may be inserted."""
+    """The tokens without hints, and for each SELECT the offset at which text may be
+    inserted."""
     kept: list[Token] = []
     inserts: dict[int, int] = {}
     select = -2
     for index, token in enumerate(tokens):
         kind = token.token_type
-        if select == len(kept) - 1 and (kind is TokenType.HINT or kind is TokenType.ALL):
+        if select == len(kept) - 1 and (
+            kind is TokenType.HINT or kind is TokenType.ALL
+        ):
             inserts[select] = token.end + 1
         if kind is TokenType.HINT:
             continue
@@ -295,9 +414,11 @@ def _without_hints(tokens: list[Token]) -> tuple[list[Token], dict[int, int]]:
             inserts[select] = token.end + 1
             token.comments = [str(select)]
         elif kind is TokenType.WINDOW and not (
-            _kind_at(tokens, index + 2) is TokenType.ALIAS and _kind_at(tokens, index + 3) is TokenType.L_PAREN
+            _kind_at(tokens, index + 2) is TokenType.ALIAS
+            and _kind_at(tokens, index + 3) is TokenType.L_PAREN
         ):
-            # not the clause `WINDOW w AS (…)`: the function `window(ts, '5 minutes')`, or `window.start` of it
+            # not the clause `WINDOW w AS (…)`: the function `window(ts, '5 minutes')`,
+            # or `window.start` of it
             token.token_type = TokenType.VAR
         kept.append(token)
     while kept and kept[-1].token_type is TokenType.SEMICOLON:
@@ -306,7 +427,9 @@ def _without_hints(tokens: list[Token]) -> tuple[list[Token], dict[int, int]]:
 
 
 def _refuse_statements(sql: str, tokens: list[Token], findings: Findings) -> None:
-    first = next((token for token in tokens if token.token_type is not TokenType.L_PAREN), None)
+    first = next(
+        (token for token in tokens if token.token_type is not TokenType.L_PAREN), None
+    )
     if first is None:
         findings.stop(0, "The model holds no SELECT.", condition="not-a-select")
     if first.token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.FROM):
@@ -314,13 +437,23 @@ def _refuse_statements(sql: str, tokens: list[Token], findings: Findings) -> Non
         findings.stop(first.start, what, answer_statement(tokens), "not-a-select")
     for token in tokens if ";" in sql or "|>" in sql else ():
         if token.token_type is TokenType.SEMICOLON:
-            findings.stop(token.start, "The model holds more than one statement.", condition="many-statements")
+            findings.stop(
+                token.start,
+                "The model holds more than one statement.",
+                condition="many-statements",
+            )
         if token.token_type is TokenType.PIPE_GT:
-            findings.stop(token.start, "|> is not read by lakesql.", "Write a SELECT with CTEs.", "not-a-select")
+            findings.stop(
+                token.start,
+                "|> is not read by lakesql.",
+                "Write a SELECT with CTEs.",
+                "not-a-select",
+            )
 
 
 def _brackets(tokens: list[Token]) -> tuple[list[int], list[int], dict[int, int]]:
-    """For each token its SELECT and its depth in brackets; and for each opening parenthesis where it closes."""
+    """For each token its SELECT and its depth in brackets; and for each opening
+    parenthesis where it closes."""
     owners: list[int] = []
     depths: list[int] = []
     closes: dict[int, int] = {}
@@ -341,15 +474,20 @@ def _brackets(tokens: list[Token]) -> tuple[list[int], list[int], dict[int, int]
 
 
 def _type_depth(tokens: list[Token]) -> int:
-    """At most how deep types nest. Every `array<`, `map<` and `struct<` counts, closed or not."""
+    """At most how deep types nest. Every `array<`, `map<` and `struct<` counts, closed
+    or not."""
     names = {"array", "map", "struct"}
-    return sum(after.token_type is TokenType.LT and before.text.lower() in names for before, after in pairwise(tokens))
+    return sum(
+        after.token_type is TokenType.LT and before.text.lower() in names
+        for before, after in pairwise(tokens)
+    )
 
 
 def _calls(
     tokens: list[Token], owners: list[int], closes: dict[int, int], findings: Findings
 ) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-    """The calls that group rows, and those of windows with each OVER and QUALIFY; calls of forbidden ones are noted."""
+    """The calls that group rows, and those of windows with each OVER and QUALIFY; calls
+    of forbidden ones are noted."""
     aggregates: dict[int, list[int]] = {}
     windows: dict[int, list[int]] = {}
     skip_until = -1
@@ -360,31 +498,51 @@ def _calls(
         elif kind is TokenType.L_PAREN and index:
             before = index - 1
             called = tokens[before].text.lower()
-            if called in AGGREGATES and index > skip_until and not _is_no_call(tokens, before):
+            if (
+                called in AGGREGATES
+                and index > skip_until
+                and not _is_no_call(tokens, before)
+            ):
                 calls = aggregates if _is_aggregate(tokens, before, closes) else windows
                 calls.setdefault(owners[before], []).append(before)
             elif called == "pivot":
                 skip_until = closes.get(index, index)
             elif called in FORBIDDEN_FUNCTIONS:
                 what = f"{called}() {FORBIDDEN_FUNCTIONS[called]}."
-                findings.add("forbidden-function", tokens[before].start, what, READS_SEEN_ONLY)
+                findings.add(
+                    "forbidden-function", tokens[before].start, what, READS_SEEN_ONLY
+                )
     return aggregates, windows
 
 
 def _is_no_call(tokens: list[Token], index: int) -> bool:
-    """Whether the word before a bracket is no function, though one has its name: a text, or `LIKE ANY (…)`."""
+    """Whether the word before a bracket is no function, though one has its name: a
+    text, or `LIKE ANY (…)`."""
     before = tokens[index - 1].text.lower() if index else ""
-    is_quantifier = tokens[index].text.lower() in ("any", "some") and before in ("like", "ilike")
+    is_quantifier = tokens[index].text.lower() in ("any", "some") and before in (
+        "like",
+        "ilike",
+    )
     return is_quantifier or tokens[index].token_type in _TEXTS
 
 
 def _is_aggregate(tokens: list[Token], index: int, closes: dict[int, int]) -> bool:
-    """Whether the call at `index` groups rows: `sum(x)`, `sum(x) FILTER (…)`, but not `sum(x) OVER (…)`."""
+    """Whether the call at `index` groups rows: `sum(x)`, `sum(x) FILTER (…)`, but not
+    `sum(x) OVER (…)`."""
     after = closes.get(index + 1, len(tokens)) + 1
     while after < len(tokens):
         text = tokens[after].text.upper()
-        if text in ("FILTER", "WITHIN", "WITHIN GROUP") or (text == "GROUP" and tokens[after - 1].text == "WITHIN"):
-            opening = next((i for i in (after + 1, after + 2) if _kind_at(tokens, i) is TokenType.L_PAREN), -1)
+        if text in ("FILTER", "WITHIN", "WITHIN GROUP") or (
+            text == "GROUP" and tokens[after - 1].text == "WITHIN"
+        ):
+            opening = next(
+                (
+                    i
+                    for i in (after + 1, after + 2)
+                    if _kind_at(tokens, i) is TokenType.L_PAREN
+                ),
+                -1,
+            )
             if opening < 0:
                 return True
             after = closes.get(opening, len(tokens)) + 1
@@ -400,29 +558,58 @@ def _refuse_words(tokens: list[Token], findings: Findings, own: frozenset[str]) 
     for index, token in enumerate(tokens):
         kind = token.token_type
         needs_more = before is not None and before.token_type in _NEEDS_MORE
-        if needs_more and (kind in _LIST_ENDS or (kind not in _NAMES_TOO and _starts_clause(tokens, index))):
-            findings.add("sql-syntax", token.start, f"Something is missing before '{token.text}'.")
+        if needs_more and (
+            kind in _LIST_ENDS
+            or (kind not in _NAMES_TOO and _starts_clause(tokens, index))
+        ):
+            findings.add(
+                "sql-syntax",
+                token.start,
+                f"Something is missing before '{token.text}'.",
+            )
         if kind is TokenType.PLACEHOLDER or kind is TokenType.PARAMETER:
             refuse_marker(token.text, token.start, findings)
-        elif before is not None and before.token_type is TokenType.USING and kind is not TokenType.L_PAREN:
-            findings.add("script-transform", before.start, "TRANSFORM … USING runs a program.", READS_SEEN_ONLY)
+        elif (
+            before is not None
+            and before.token_type is TokenType.USING
+            and kind is not TokenType.L_PAREN
+        ):
+            findings.add(
+                "script-transform",
+                before.start,
+                "TRANSFORM … USING runs a program.",
+                READS_SEEN_ONLY,
+            )
         elif _is_reserved(token) and token.text not in own:
-            findings.add("reserved-column", token.start, f"'{token.text}' is a name of lakesql's own.")
+            findings.add(
+                "reserved-column",
+                token.start,
+                f"'{token.text}' is a name of lakesql's own.",
+            )
         before = token
 
 
 def _is_reserved(token: Token) -> bool:
-    is_named_so = token.text[:1] == "_" and token.text.lower().startswith(RESERVED_PREFIX)
+    is_named_so = token.text[:1] == "_" and token.text.lower().startswith(
+        RESERVED_PREFIX
+    )
     return is_named_so and token.token_type not in _TEXTS
 
 
 def refuse_marker(marker: str, offset: int, findings: Findings) -> None:
     """Notes a parameter marker: `?`, `:name`."""
-    findings.add("parameter-marker", offset, f"'{marker}' is a parameter marker, and nothing gives it a value.")
+    findings.add(
+        "parameter-marker",
+        offset,
+        f"'{marker}' is a parameter marker, and nothing gives it a value.",
+    )
 
 
-def _fields_of(struct: str, known: frozenset[str], tokens: list[Token], sql: str) -> frozenset[str]:
-    """The fields of a struct of lakesql's that the text uses; all, where it uses the struct itself."""
+def _fields_of(
+    struct: str, known: frozenset[str], tokens: list[Token], sql: str
+) -> frozenset[str]:
+    """The fields of a struct of lakesql's that the text uses; all, where it uses the
+    struct itself."""
     fields: set[str] = set()
     for index, token in enumerate(tokens) if struct in sql.lower() else ():
         if token.text.lower() == struct and token.token_type not in _TEXTS:
@@ -444,7 +631,9 @@ def _starts_clause(tokens: list[Token], index: int) -> bool:
         and before is not TokenType.ALIAS
         and not (kind is TokenType.FROM and before is TokenType.DISTINCT)
         and not (kind is TokenType.EXCEPT and before is TokenType.STAR)
-        and not (kind is TokenType.OFFSET and before in (TokenType.SELECT, TokenType.COMMA))
+        and not (
+            kind is TokenType.OFFSET and before in (TokenType.SELECT, TokenType.COMMA)
+        )
     )
 
 

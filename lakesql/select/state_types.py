@@ -1,4 +1,5 @@
-"""The types and columns of what Spark keeps in its state store: it refuses, or misreads, state of other ones."""
+"""The types and columns of what Spark keeps in its state store: it refuses, or
+misreads, state of other ones."""
 
 from __future__ import annotations
 
@@ -12,12 +13,20 @@ from lakesql.select.relation import Relation, Sources, Walk, mark_of
 from lakesql.select.same_state import UNKNOWN_TYPES
 
 _COUNTS = (exp.Count, exp.CountIf, exp.ApproxDistinct)
-_DOUBLES = (exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Corr)
+_DOUBLES = (
+    exp.Stddev,
+    exp.StddevPop,
+    exp.StddevSamp,
+    exp.Variance,
+    exp.VariancePop,
+    exp.Corr,
+)
 
 
 def state_types(walk: Walk, tree: exp.Query) -> str:
-    """A short hash of the types of each part of the state, in the order of the SELECTs: of each key and each aggregate,
-    of the columns of DISTINCT, and of what a join of streams keeps of each side."""
+    """A short hash of the types of each part of the state, in the order of the SELECTs:
+    of each key and each aggregate, of the columns of DISTINCT, and of what a join of
+    streams keeps of each side."""
     parts: list[str] = []
     for mark in sorted(walk.flowing.keys() & walk.shapes.keys()):
         select, sources = walk.flowing[mark]
@@ -29,8 +38,13 @@ def state_types(walk: Walk, tree: exp.Query) -> str:
             parts.append(_typed(select.expressions, sources))
         flowing = [(name, source) for name, source in sources if source.streams]
         if len(flowing) > 1:
-            is_whole = mark == mark_of(tree) or any(each.is_star for each in tree.selects)
-            parts += [_side(select, name, source, len(flowing), is_whole) for name, source in flowing]
+            is_whole = mark == mark_of(tree) or any(
+                each.is_star for each in tree.selects
+            )
+            parts += [
+                _side(select, name, source, len(flowing), is_whole)
+                for name, source in flowing
+            ]
     return ",".join(parts)
 
 
@@ -39,7 +53,8 @@ def _hash(types: str) -> str:
 
 
 def _typed(expressions: Iterable[exp.Expr], sources: Sources) -> str:
-    """The types of expressions over `sources`; a star has those of all columns that it gives."""
+    """The types of expressions over `sources`; a star has those of all columns that it
+    gives."""
     types: list[str] = []
     for expression in expressions:
         if expression.is_star:
@@ -61,21 +76,34 @@ def _starred(star: exp.Expr, sources: Sources) -> list[str] | None:
     for name, source in sources:
         if of and of != name.lower():
             continue
-        if source.columns is None or any(column.type is None for column in source.columns):
+        if source.columns is None or any(
+            column.type is None for column in source.columns
+        ):
             return None
-        types += [column.type.text for column in source.columns if column.type is not None]
+        types += [
+            column.type.text for column in source.columns if column.type is not None
+        ]
     return types
 
 
 def _keys(select: exp.Select, group: exp.Expr | None) -> Iterator[exp.Expr]:
-    """The expressions by which a SELECT groups, where a number or an alias stands for one of its columns."""
+    """The expressions by which a SELECT groups, where a number or an alias stands for
+    one of its columns."""
     if group is None:
         return
-    aliased = {it.alias.lower(): it.this for it in select.expressions if isinstance(it, exp.Alias)}
+    aliased = {
+        it.alias.lower(): it.this
+        for it in select.expressions
+        if isinstance(it, exp.Alias)
+    }
     for key in group.expressions:
         if key.is_int and 0 < int(key.name) <= len(select.expressions):
             yield select.expressions[int(key.name) - 1].unalias()
-        elif isinstance(key, exp.Column) and not key.table and key.name.lower() in aliased:
+        elif (
+            isinstance(key, exp.Column)
+            and not key.table
+            and key.name.lower() in aliased
+        ):
             yield aliased[key.name.lower()]
         else:
             yield key
@@ -87,7 +115,8 @@ def _own(select: exp.Select, kind: type[exp.Expr]) -> Iterator[exp.Expr]:
 
 
 def _buffer(call: exp.Expr, sources: Sources) -> str:
-    """The type of what Spark keeps of an aggregate, as far as it follows from what is aggregated."""
+    """The type of what Spark keeps of an aggregate, as far as it follows from what is
+    aggregated."""
     inner = call.this
     if isinstance(call, _COUNTS):
         return _hash("bigint")
@@ -98,31 +127,54 @@ def _buffer(call: exp.Expr, sources: Sources) -> str:
         kept = sum_type(kind)
         if kind is None or kept is None:
             return UNKNOWN_TYPES
-        # Of a short decimal Spark sums the digits alone, so its own scale is part of what the sum means.
-        return _hash("double" if isinstance(call, exp.Avg) and kept.name == "bigint" else kept.text)
+        # Of a short decimal Spark sums the digits alone, so its own scale is part of
+        # what the sum means.
+        return _hash(
+            "double"
+            if isinstance(call, exp.Avg) and kept.name == "bigint"
+            else kept.text
+        )
     arguments = [inner, call.args.get("expression")]
     return _typed([each for each in arguments if isinstance(each, exp.Expr)], sources)
 
 
-def _side(select: exp.Select, name: str, source: Relation, count: int, is_whole: bool) -> str:
-    """The columns that a join of streams keeps of a side: those that the SELECT names, or a star gives."""
+def _side(
+    select: exp.Select, name: str, source: Relation, count: int, is_whole: bool
+) -> str:
+    """The columns that a join of streams keeps of a side: those that the SELECT names,
+    or a star gives."""
     if source.columns is None:
         return UNKNOWN_TYPES
-    takes_all = is_whole and any(_gives(each, name) for each in select.expressions if each.is_star)
-    named = {column.name.lower() for column in _kept_columns(select) if not column.table or _is_of(column, name)}
+    takes_all = is_whole and any(
+        _gives(each, name) for each in select.expressions if each.is_star
+    )
+    named = {
+        column.name.lower()
+        for column in _kept_columns(select)
+        if not column.table or _is_of(column, name)
+    }
     for join in select.args.get("joins") or ():
-        named |= {identifier.name.lower() for identifier in join.args.get("using") or ()}
+        named |= {
+            identifier.name.lower() for identifier in join.args.get("using") or ()
+        }
     kept = [column for column in source.columns if takes_all or column.folded in named]
     if any(column.type is None for column in kept):
         return UNKNOWN_TYPES
-    return _hash(",".join(f"{it.folded} {it.type.text}" for it in kept if it.type is not None))
+    return _hash(
+        ",".join(f"{it.folded} {it.type.text}" for it in kept if it.type is not None)
+    )
 
 
 def _kept_columns(select: exp.Select) -> Iterator[exp.Column]:
-    """The columns that a SELECT names but in a condition of WHERE on one side, which Spark looks at before the join."""
+    """The columns that a SELECT names but in a condition of WHERE on one side, which
+    Spark looks at before the join."""
     where = select.args.get("where")
     left_out: set[int] = set()
-    for condition in where.this.flatten() if where is not None and isinstance(where.this, exp.And) else [where]:
+    for condition in (
+        where.this.flatten()
+        if where is not None and isinstance(where.this, exp.And)
+        else [where]
+    ):
         columns = [*condition.find_all(exp.Column)] if condition is not None else []
         if len({column.table.lower() for column in columns}) == 1 and columns[0].table:
             left_out |= {id(column) for column in columns}

@@ -1,4 +1,5 @@
-"""What decides the state that Spark keeps for a SELECT, in words that do not depend on spelling."""
+"""What decides the state that Spark keeps for a SELECT, in words that do not depend on
+spelling."""
 
 from __future__ import annotations
 
@@ -17,13 +18,20 @@ from lakesql.select.state_types import state_types
 
 
 def state_shape(walk: Walk, tree: exp.Query) -> str:
-    """What of a SELECT decides its state: short hashes of what Spark keeps, of the filters of the rows that aggregates
-    count, of the types (`state_types`), and the first one again whatever common table expressions are called.
+    """What of a SELECT decides its state: short hashes of what Spark keeps, of the
+    filters of the rows that aggregates count, of the types (`state_types`), and the
+    first one again whatever common table expressions are called.
 
-    Stable across spelling. Former versions wrote the first one or two: `is_same_state` compares them.
+    Stable across spelling. Former versions wrote the first one or two: `is_same_state`
+    compares them.
     """
     shape = "\n".join(shape for _, shape in sorted(walk.shapes.items()))
-    parts = (_hash(_as_named(shape)), _hash(_filters(walk, tree)), state_types(walk, tree), _hash(_unnamed(shape)))
+    parts = (
+        _hash(_as_named(shape)),
+        _hash(_filters(walk, tree)),
+        state_types(walk, tree),
+        _hash(_unnamed(shape)),
+    )
     return STATE_PARTS.join(parts)
 
 
@@ -38,7 +46,8 @@ def _as_named(shape: str) -> str:
 
 
 def _unnamed(shape: str) -> str:
-    """A shape with the numbers of common table expressions in the place of their names."""
+    """A shape with the numbers of common table expressions in the place of their
+    names."""
     return _CTES.sub(rf"{_CTE}\1", shape)
 
 
@@ -47,7 +56,8 @@ def _hash(shape: str) -> str:
 
 
 def _filters(walk: Walk, tree: exp.Query) -> str:
-    """The WHERE of each SELECT whose rows an aggregate counts, in Spark's words, without the aliases of relations."""
+    """The WHERE of each SELECT whose rows an aggregate counts, in Spark's words,
+    without the aliases of relations."""
     if not walk.counted:
         return ""
     text, said = walk.text, read_words(walk.text, tree)
@@ -60,39 +70,69 @@ def _filters(walk: Walk, tree: exp.Query) -> str:
         left_out = {
             part
             for at in range(*found)
-            if text.tokens[at].token_type is TokenType.DOT and text.tokens[at - 1].text.lower() in aliases
+            if text.tokens[at].token_type is TokenType.DOT
+            and text.tokens[at - 1].text.lower() in aliases
             for part in (at - 1, at)
         }
-        lines.append(" ".join(word for at in range(*found) if (word := said[at]) is not None and at not in left_out))
+        lines.append(
+            " ".join(
+                word
+                for at in range(*found)
+                if (word := said[at]) is not None and at not in left_out
+            )
+        )
         lines += shapes_below(words(text, *found), walk.counted - {mark}, walk)
     return "\n".join(lines)
 
 
-def shape_of(select: exp.Select, mark: int, walk: Walk, *, aggregated: bool, distinct: bool, joined: bool) -> str:
-    """The words that decide what state this SELECT keeps: keys and aggregates, the join, the distinct columns."""
+def shape_of(
+    select: exp.Select,
+    mark: int,
+    walk: Walk,
+    *,
+    aggregated: bool,
+    distinct: bool,
+    joined: bool,
+) -> str:
+    """The words that decide what state this SELECT keeps: keys and aggregates, the
+    join, the distinct columns."""
     text = walk.text
     spans = projections(text, mark)
     lines: list[str] = []
     if aggregated:
         group = select.args.get("group")
-        found = clause(text, mark, frozenset({TokenType.GROUP_BY})) if group is not None else None
+        found = (
+            clause(text, mark, frozenset({TokenType.GROUP_BY}))
+            if group is not None
+            else None
+        )
         lines.append(words(text, *found) if found else "one group")
-        lines += [words(text, *_call_span(text, index)) for index in text.aggregates.get(mark, ())]
+        lines += [
+            words(text, *_call_span(text, index))
+            for index in text.aggregates.get(mark, ())
+        ]
         lines += _named_keys(group, select, spans, text) if group is not None else []
     if distinct:
         lines += ["distinct", *(words(text, *span) for span in spans)]
     if joined:
         found = clause(text, mark, frozenset({TokenType.FROM}))
-        first, last, owner = (*found, mark) if found else (_from_before(mark, text), mark, None)
+        first, last, owner = (
+            (*found, mark) if found else (_from_before(mark, text), mark, None)
+        )
         lines.append(_read_words(first, last, owner, walk))
-        if any(not join.args.get("on") and not join.args.get("using") for join in select.args.get("joins") or ()):
-            found = clause(text, mark, frozenset({TokenType.WHERE}))  # which says what `FROM a, b` is joined by
+        if any(
+            not join.args.get("on") and not join.args.get("using")
+            for join in select.args.get("joins") or ()
+        ):
+            # which says what `FROM a, b` is joined by
+            found = clause(text, mark, frozenset({TokenType.WHERE}))
             lines += [_read_words(*found, None, walk)] if found else []
     return "\n".join(lines)
 
 
 def _read_words(first: int, last: int, owner: int | None, walk: Walk) -> str:
-    """`words` of what a SELECT reads, with the number of each common table expression before its name."""
+    """`words` of what a SELECT reads, with the number of each common table expression
+    before its name."""
     text, said = walk.text, []
     for at in range(first, last):
         if owner is None or text.owners[at] == owner:
@@ -103,14 +143,25 @@ def _read_words(first: int, last: int, owner: int | None, walk: Walk) -> str:
 
 def _from_before(mark: int, text: Text) -> int:
     """The FROM of `FROM … SELECT`."""
-    kinds = ((at, text.tokens[at].token_type) for at in range(mark) if text.depths[at] == text.depths[mark])
+    kinds = (
+        (at, text.tokens[at].token_type)
+        for at in range(mark)
+        if text.depths[at] == text.depths[mark]
+    )
     return max((at for at, kind in kinds if kind is TokenType.FROM), default=mark)
 
 
 def shapes_below(shape: str, below: Collection[int], walk: Walk) -> Iterator[str]:
-    """The words of the columns that a shape names, where the SELECTs below make them: a key of GROUP BY may be one."""
-    columns = {(mark, number): column for mark in below for number, column in enumerate(_named_columns(mark, walk))}
-    left = {place: (name, made) for place, (name, made) in columns.items() if made != name}
+    """The words of the columns that a shape names, where the SELECTs below make them: a
+    key of GROUP BY may be one."""
+    columns = {
+        (mark, number): column
+        for mark in below
+        for number, column in enumerate(_named_columns(mark, walk))
+    }
+    left = {
+        place: (name, made) for place, (name, made) in columns.items() if made != name
+    }
     named = _names(shape)
     while found := sorted(place for place, (name, _) in left.items() if name in named):
         for place in found:
@@ -125,7 +176,8 @@ def columns_of(selects: Collection[int], walk: Walk) -> list[str]:
 
 
 def _named_columns(mark: int, walk: Walk) -> list[tuple[str, str]]:
-    """The columns of a SELECT, each with its name in small letters and the words that it is made by.
+    """The columns of a SELECT, each with its name in small letters and the words that
+    it is made by.
 
     A column that is passed on is made by its own name, whatever it is qualified with.
     """
@@ -146,14 +198,22 @@ def _names(shape: str) -> frozenset[str]:
     return frozenset(_as_named(shape).replace("\n", " ").split(" "))
 
 
-def _named_keys(group: exp.Expr, select: exp.Select, spans: list[tuple[int, int]], text: Text) -> list[str]:
+def _named_keys(
+    group: exp.Expr, select: exp.Select, spans: list[tuple[int, int]], text: Text
+) -> list[str]:
     """The expressions that the keys of GROUP BY name by number or by alias."""
     if len(spans) != len(select.expressions):
         return []
-    named = {key.name.lower() for key in group.expressions if isinstance(key, exp.Column | exp.Literal)}
+    named = {
+        key.name.lower()
+        for key in group.expressions
+        if isinstance(key, exp.Column | exp.Literal)
+    }
     return [
         words(text, *span)
-        for number, (expression, span) in enumerate(zip(select.expressions, spans, strict=True), 1)
+        for number, (expression, span) in enumerate(
+            zip(select.expressions, spans, strict=True), 1
+        )
         if group.args.get("all")
         or str(number) in named
         or (isinstance(expression, exp.Alias) and expression.alias.lower() in named)

@@ -1,7 +1,9 @@
-"""The columns of a SELECT whose text a function may have made of bytes: where these are no UTF-8, it has U+FFFD.
+"""The columns of a SELECT whose text a function may have made of bytes: where these are
+no UTF-8, it has U+FFFD.
 
-A CAST keeps bytes as they are, and so do functions that put texts together or take them apart; such text can be asked
-whether it is UTF-8. Others work on characters, of which Spark makes U+FFFD before anybody can ask.
+A CAST keeps bytes as they are, and so do functions that put texts together or take them
+apart; such text can be asked whether it is UTF-8. Others work on characters, of which
+Spark makes U+FFFD before anybody can ask.
 """
 
 from __future__ import annotations
@@ -16,38 +18,80 @@ from lakesql.select.query import parse_query
 from lakesql.select.sqltext import findings_by_offset, read_text
 
 _KEEPS_BYTES = (
-    *(exp.Cast, exp.TryCast, exp.Coalesce, exp.If, exp.Case, exp.Nullif, exp.Concat, exp.ConcatWs, exp.DPipe),
-    *(exp.Array, exp.Struct, exp.Map, exp.VarMap, exp.Substring, exp.Trim, exp.Connector, exp.Predicate, exp.AggFunc),
+    *(
+        exp.Cast,
+        exp.TryCast,
+        exp.Coalesce,
+        exp.If,
+        exp.Case,
+        exp.Nullif,
+        exp.Concat,
+        exp.ConcatWs,
+        exp.DPipe,
+    ),
+    *(
+        exp.Array,
+        exp.Struct,
+        exp.Map,
+        exp.VarMap,
+        exp.Substring,
+        exp.Trim,
+        exp.Connector,
+        exp.Predicate,
+        exp.AggFunc,
+    ),
     *(exp.Binary, exp.Unary),
 )
 
 _MAKES_BYTES = frozenset(
-    {"aes_decrypt", "aes_encrypt", "binary", "encode", "from_base64", "to_binary", "try_aes_decrypt", "try_to_binary"}
+    {
+        "aes_decrypt",
+        "aes_encrypt",
+        "binary",
+        "encode",
+        "from_base64",
+        "to_binary",
+        "try_aes_decrypt",
+        "try_to_binary",
+    }
     | {"unbase64", "unhex"}
 )
 
 
 def find_text_of_bytes(
-    sql: str, columns: Mapping[str, tuple[str, ...] | None], bytes_: frozenset[tuple[str, str]]
+    sql: str,
+    columns: Mapping[str, tuple[str, ...] | None],
+    bytes_: frozenset[tuple[str, str]],
 ) -> frozenset[str]:
     """The columns of a SELECT that `read_query` has read, in small letters.
 
-    `columns` are those of the relations, in small letters, None where they are not known; `bytes_` are those that are
-    bytes, or have some in them, each with its relation.
+    `columns` are those of the relations, in small letters, None where they are not
+    known; `bytes_` are those that are bytes, or have some in them, each with its
+    relation.
     """
     findings = findings_by_offset()
     tree = parse_query(read_text(sql, findings), sql, findings)
     if not any(_works_on_characters(call) for call in tree.find_all(exp.Func)):
         return frozenset()
-    makes_bytes = any(_name_of(call) in _MAKES_BYTES for call in tree.find_all(exp.Func))
-    makes_bytes |= any(cast.to.is_type("binary") for cast in tree.find_all(exp.Cast, exp.TryCast))
+    makes_bytes = any(
+        _name_of(call) in _MAKES_BYTES for call in tree.find_all(exp.Func)
+    )
+    makes_bytes |= any(
+        cast.to.is_type("binary") for cast in tree.find_all(exp.Cast, exp.TryCast)
+    )
     lineage = read_lineage(sql, columns)
-    return frozenset(name for name, made_of in lineage.made_of.items() if makes_bytes or _whole(made_of) & bytes_)
+    return frozenset(
+        name
+        for name, made_of in lineage.made_of.items()
+        if makes_bytes or _whole(made_of) & bytes_
+    )
 
 
 def _whole(columns: frozenset[ColumnOf]) -> frozenset[ColumnOf]:
     """The columns, where some are fields of one."""
-    return frozenset((relation, column.partition(".")[0]) for relation, column in columns)
+    return frozenset(
+        (relation, column.partition(".")[0]) for relation, column in columns
+    )
 
 
 def _works_on_characters(call: exp.Func) -> bool:

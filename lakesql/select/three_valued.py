@@ -1,4 +1,5 @@
-"""Which of true, false and NULL a condition can be for a row, and what makes it decide the same for every row."""
+"""Which of true, false and NULL a condition can be for a row, and what makes it decide
+the same for every row."""
 
 from __future__ import annotations
 
@@ -10,12 +11,14 @@ from typing import Literal
 from sqlglot import exp
 
 Use = Literal["test", "filter", "value"]
-"""What an expression is for. A `test` fails where it is false, and passes where it is true or NULL. A `filter`, such as
-`where` or `delete_when`, chooses the rows for which it is true. A `value` is no condition."""
+"""What an expression is for. A `test` fails where it is false, and passes where it is
+true or NULL. A `filter`, such as `where` or `delete_when`, chooses the rows for which
+it is true. A `value` is no condition."""
 
 
 class Truth(Enum):
-    """What a condition is for a row. What has a value, though neither true nor false, is TRUE or FALSE here."""
+    """What a condition is for a row. What has a value, though neither true nor false,
+    is TRUE or FALSE here."""
 
     TRUE = "true"
     FALSE = "false"
@@ -23,24 +26,30 @@ class Truth(Enum):
 
 
 def find_undecided(condition: exp.Expr, use: Use) -> tuple[str, str] | None:
-    """What is wrong where a condition decides the same for every row, and what to do; else None.
+    """What is wrong where a condition decides the same for every row, and what to do;
+    else None.
 
-    It is found by the condition alone, whatever the values of the columns: one that is found certainly is such, and
-    another one may be.
+    It is found by the condition alone, whatever the values of the columns: one that is
+    found certainly is such, and another one may be.
     """
     found = _decided(possible_truths(condition), use)
     if not found:
         return None
     part = _part_to_blame(condition, use)
     if part is None:
-        return found, "Compare columns in it, so that it holds for some rows and not for others."
+        return (
+            found,
+            "Compare columns in it, so that it holds for some rows and not for others.",
+        )
     reason, fix = _advice(part)
     return f"{found} {reason}", fix
 
 
-def possible_truths(expression: exp.Expr, free: exp.Expr | None = None) -> frozenset[Truth]:
-    """What an expression may be for some row: never less than it can, and possibly more. `free` is a part of it that is
-    taken as if it could be anything."""
+def possible_truths(
+    expression: exp.Expr, free: exp.Expr | None = None
+) -> frozenset[Truth]:
+    """What an expression may be for some row: never less than it can, and possibly
+    more. `free` is a part of it that is taken as if it could be anything."""
 
     def of(part: exp.Expr) -> frozenset[Truth]:
         return possible_truths(part, free)
@@ -57,7 +66,8 @@ def possible_truths(expression: exp.Expr, free: exp.Expr | None = None) -> froze
         case exp.Paren():
             return of(expression.this)
         case exp.Not() if _is_quantified(expression.this):
-            # `a NOT LIKE ANY (…)` has the same tree as `NOT (a LIKE ANY (…))`, and another meaning.
+            # `a NOT LIKE ANY (…)` has the same tree as `NOT (a LIKE ANY (…))`, and
+            # another meaning.
             return _strict(of(expression.this))
         case exp.Not():
             return frozenset(_negated(it) for it in of(expression.this))
@@ -73,7 +83,9 @@ def possible_truths(expression: exp.Expr, free: exp.Expr | None = None) -> froze
             same = _combined(_same, of(expression.this), of(expression.expression))
             return frozenset(_negated(it) for it in same)
         case exp.In():
-            return _of_in(of(expression.this), [of(item) for item in expression.expressions])
+            return _of_in(
+                of(expression.this), [of(item) for item in expression.expressions]
+            )
         case exp.Between():
             return _of_between(expression, of)
         case exp.Escape():
@@ -153,7 +165,9 @@ def _same(left: Truth, right: Truth) -> frozenset[Truth]:
 
 
 def _combined(
-    rule: Callable[[Truth, Truth], frozenset[Truth]], left: frozenset[Truth], right: frozenset[Truth]
+    rule: Callable[[Truth, Truth], frozenset[Truth]],
+    left: frozenset[Truth],
+    right: frozenset[Truth],
 ) -> frozenset[Truth]:
     return frozenset().union(*(rule(*pair) for pair in product(left, right)))
 
@@ -179,7 +193,9 @@ def _of_in(tested: frozenset[Truth], items: list[frozenset[Truth]]) -> frozenset
     return _TRUE | _NULL if _NULL in items else _ANY
 
 
-def _of_between(expression: exp.Between, of: Callable[[exp.Expr], frozenset[Truth]]) -> frozenset[Truth]:
+def _of_between(
+    expression: exp.Between, of: Callable[[exp.Expr], frozenset[Truth]]
+) -> frozenset[Truth]:
     tested = of(expression.this)
     low = _strict(tested, of(expression.args["low"]))
     high = _strict(tested, of(expression.args["high"]))
@@ -195,7 +211,9 @@ def _is_quantified(expression: exp.Expr) -> bool:
     return isinstance(expression.expression, exp.Any | exp.All)
 
 
-def _of_quantified(expression: exp.Like | exp.ILike, of: Callable[[exp.Expr], frozenset[Truth]]) -> frozenset[Truth]:
+def _of_quantified(
+    expression: exp.Like | exp.ILike, of: Callable[[exp.Expr], frozenset[Truth]]
+) -> frozenset[Truth]:
     listed = _patterns(expression)
     tested = of(expression.this)
     rule = _or if isinstance(expression.expression, exp.Any) else _and
@@ -210,7 +228,9 @@ def _patterns(quantified: exp.Expr) -> list[exp.Expr]:
     return patterns.expressions if isinstance(patterns, exp.Tuple) else [patterns]
 
 
-def _first_value(parts: list[exp.Expr], of: Callable[[exp.Expr], frozenset[Truth]]) -> frozenset[Truth]:
+def _first_value(
+    parts: list[exp.Expr], of: Callable[[exp.Expr], frozenset[Truth]]
+) -> frozenset[Truth]:
     """`coalesce`: parts behind one that is never NULL are of no effect."""
     found: frozenset[Truth] = frozenset()
     for part in parts:
@@ -221,14 +241,20 @@ def _first_value(parts: list[exp.Expr], of: Callable[[exp.Expr], frozenset[Truth
     return found | _NULL
 
 
-def _of_case(expression: exp.Case | exp.If, of: Callable[[exp.Expr], frozenset[Truth]]) -> frozenset[Truth]:
+def _of_case(
+    expression: exp.Case | exp.If, of: Callable[[exp.Expr], frozenset[Truth]]
+) -> frozenset[Truth]:
     """`CASE` and `if`: a branch counts if it can be reached."""
     is_case = isinstance(expression, exp.Case)
     branches = expression.args["ifs"] if is_case else [expression]
     compared = expression.this if is_case else None
     found: frozenset[Truth] = frozenset()
     for branch in branches:
-        asked = of(branch.this) if compared is None else _strict(of(compared), of(branch.this))
+        asked = (
+            of(branch.this)
+            if compared is None
+            else _strict(of(compared), of(branch.this))
+        )
         if Truth.TRUE in asked:
             found |= of(branch.args["true"])
         if asked == _TRUE:
@@ -237,7 +263,9 @@ def _of_case(expression: exp.Case | exp.If, of: Callable[[exp.Expr], frozenset[T
     return found | (_NULL if default is None else of(default))
 
 
-def _of_comparison(expression: exp.Expr, of: Callable[[exp.Expr], frozenset[Truth]]) -> frozenset[Truth]:
+def _of_comparison(
+    expression: exp.Expr, of: Callable[[exp.Expr], frozenset[Truth]]
+) -> frozenset[Truth]:
     left, right = expression.this.unnest(), expression.expression.unnest()
     if _NULL in (of(left), of(right)):
         return _NULL
@@ -252,13 +280,18 @@ def _of_comparison(expression: exp.Expr, of: Callable[[exp.Expr], frozenset[Trut
 
 def _whole_number(expression: exp.Expr) -> int | None:
     """The value of a literal of a whole number."""
-    if isinstance(expression, exp.Literal) and not expression.is_string and expression.name.isdecimal():
+    if (
+        isinstance(expression, exp.Literal)
+        and not expression.is_string
+        and expression.name.isdecimal()
+    ):
         return int(expression.name)
     return None
 
 
 def _decided(possible: frozenset[Truth], use: Use) -> str:
-    """What a condition decides for every row, by what it may be; '' where rows can differ."""
+    """What a condition decides for every row, by what it may be; '' where rows can
+    differ."""
     match use:
         case "value":
             return ""
@@ -275,7 +308,8 @@ def _decided(possible: frozenset[Truth], use: Use) -> str:
 
 
 def _part_to_blame(condition: exp.Expr, use: Use) -> exp.Expr | None:
-    """The first part without which rows could differ; else, where several decide it, the first that is one of them."""
+    """The first part without which rows could differ; else, where several decide it,
+    the first that is one of them."""
     parts = list(_parts(condition))
     for part in parts:
         if not _decided(possible_truths(condition, part), use):
@@ -284,11 +318,20 @@ def _part_to_blame(condition: exp.Expr, use: Use) -> exp.Expr | None:
 
 
 def _parts(condition: exp.Expr) -> Iterator[exp.Expr]:
-    """What a condition consists of, joined by AND, OR, NOT, CASE and the like, in the order of the text."""
+    """What a condition consists of, joined by AND, OR, NOT, CASE and the like, in the
+    order of the text."""
     match condition:
         case exp.Not() if _is_quantified(condition.this):
             yield condition
-        case exp.And() | exp.Or() | exp.Not() | exp.Paren() | exp.Case() | exp.If() | exp.Coalesce():
+        case (
+            exp.And()
+            | exp.Or()
+            | exp.Not()
+            | exp.Paren()
+            | exp.Case()
+            | exp.If()
+            | exp.Coalesce()
+        ):
             for part in condition.iter_expressions():
                 yield from _parts(part)
         case exp.Is():
@@ -316,11 +359,17 @@ def _advice(part: exp.Expr) -> tuple[str, str]:
                 "Write `IS NULL` or `IS NOT NULL`: a comparison with NULL is NULL, whatever the value.",
             )
         case _:
-            return f"`{text}` decides so, whatever the values are.", "Correct it, or leave it out."
+            return (
+                f"`{text}` decides so, whatever the values are.",
+                "Correct it, or leave it out.",
+            )
 
 
 def _advice_on_constant(text: str) -> tuple[str, str]:
-    return f"`{text}` is the same for every row.", f"Leave `{text}` out, or write what is to hold in its place."
+    return (
+        f"`{text}` is the same for every row.",
+        f"Leave `{text}` out, or write what is to hold in its place.",
+    )
 
 
 def _lists_null(part: exp.Expr) -> bool:

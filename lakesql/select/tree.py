@@ -1,7 +1,9 @@
-"""What a parsed SELECT makes of its streams: columns, state, and the way of `_lakesql_position` to the top.
+"""What a parsed SELECT makes of its streams: columns, state, and the way of
+`_lakesql_position` to the top.
 
-Every query of the tree becomes a `Relation`, from the tables up; what a relation of a stream must not do is noted on
-the way. Names follow Spark: without regard to capitals, common table expressions before views.
+Every query of the tree becomes a `Relation`, from the tables up; what a relation of a
+stream must not do is noted on the way. Names follow Spark: without regard to capitals,
+common table expressions before views.
 """
 
 from __future__ import annotations
@@ -21,7 +23,12 @@ from lakesql.select.functions import FORBIDDEN_FUNCTIONS, PATH_FORMATS, TABLE_FU
 from lakesql.select.generators import generated_columns
 from lakesql.select.grouped import check_grouped
 from lakesql.select.groups import distinct_groups, groups_of, groups_through
-from lakesql.select.joins import check_bounds, check_times, refuse_nested, refuse_windows
+from lakesql.select.joins import (
+    check_bounds,
+    check_times,
+    refuse_nested,
+    refuse_windows,
+)
 from lakesql.select.pivot import check_pivot, pivoted
 from lakesql.select.refusals import (
     refuse_above_aggregate,
@@ -70,8 +77,15 @@ def read_relation(
     walk = Walk(text, known, findings, tables=tables)
     walk.ctes = cte_tokens(text, tree)
     relation = _query(tree, {}, walk)
-    for mark in sorted(text.inserts.keys() - walk.seen) if not findings.problems else ():
-        findings.add("sql-syntax", text.tokens[mark].start, "A query cannot be read in this place.", fix="Use a join.")
+    for mark in (
+        sorted(text.inserts.keys() - walk.seen) if not findings.problems else ()
+    ):
+        findings.add(
+            "sql-syntax",
+            text.tokens[mark].start,
+            "A query cannot be read in this place.",
+            fix="Use a join.",
+        )
     return relation, walk
 
 
@@ -91,7 +105,9 @@ def _query(query: exp.Expr, names: Names, walk: Walk) -> Relation:
             return inner
         case _:
             offset = offset_of(query)
-            walk.findings.add("not-a-select", offset, f"{query.key.upper()} is not a SELECT.")
+            walk.findings.add(
+                "not-a-select", offset, f"{query.key.upper()} is not a SELECT."
+            )
             return Relation()
 
 
@@ -100,29 +116,45 @@ def _with(query: exp.Expr, names: Names, walk: Walk) -> Names:
     if with_ is None:
         return names
     if with_.args.get("recursive"):
-        offset = offset_of(with_.expressions[0].args["alias"]) if with_.expressions else 0
-        walk.findings.add("recursive-cte", offset, "A recursive common table expression cannot be read.")
+        offset = (
+            offset_of(with_.expressions[0].args["alias"]) if with_.expressions else 0
+        )
+        walk.findings.add(
+            "recursive-cte",
+            offset,
+            "A recursive common table expression cannot be read.",
+        )
         return {**names, **{cte.alias.lower(): Relation() for cte in with_.expressions}}
     known = dict(names)
     for cte in with_.expressions:
-        known[cte.alias.lower()] = _named(_query(cte.this, known, walk), cte.args["alias"], walk)
+        known[cte.alias.lower()] = _named(
+            _query(cte.this, known, walk), cte.args["alias"], walk
+        )
     return known
 
 
 def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     mark = mark_of(select)
     if mark is None:
-        walk.findings.add("not-a-select", offset_of(select), "This query has no SELECT of its own.")
+        walk.findings.add(
+            "not-a-select", offset_of(select), "This query has no SELECT of its own."
+        )
         return Relation()
     walk.seen.add(mark)
     refuse_foreign(select, walk.text.tokens[mark].start, walk)
     from_ = select.args.get("from_")
-    sources = _joined(_tables(from_.this, [], names, walk), select, [], names, walk) if from_ is not None else []
+    sources = (
+        _joined(_tables(from_.this, [], names, walk), select, [], names, walk)
+        if from_ is not None
+        else []
+    )
     walk.sources[mark] = select, sources
     columns = read_columns(select, mark, sources, walk)
     offered = None
     if columns is None:
-        known = [(name, replace(source, columns=source.named)) for name, source in sources]
+        known = [
+            (name, replace(source, columns=source.named)) for name, source in sources
+        ]
         offered = read_columns(select, mark, known, walk)
     given = offered if columns is None else columns
     _read_subqueries(select, sources, given, names, walk)
@@ -135,7 +167,8 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
     walk.filters |= any(select.args.get(key) for key in ("where", "having"))
     read = _together(flowing)
     kind = _Kind(
-        aggregated=mark in walk.text.aggregates or any(select.args.get(key) for key in ("group", "having")),
+        aggregated=mark in walk.text.aggregates
+        or any(select.args.get(key) for key in ("group", "having")),
         distinct=bool(select.args.get("distinct")),
         joined=len(flowing) > 1,
     )
@@ -147,18 +180,24 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
         stateful=read.stateful or kind.aggregated or kind.distinct,
         aggregated=read.aggregated or kind.aggregated,
         nested=read.nested or (kind.aggregated and read.aggregated),
-        by_event_time=read.by_event_time or any(key.event_time for key in _keys(select, sources, columns, kind)),
-        carried=None if kind.joined else carry_through(select, mark, sources, flowing[0], walk),
+        by_event_time=read.by_event_time
+        or any(key.event_time for key in _keys(select, sources, columns, kind)),
+        carried=None
+        if kind.joined
+        else carry_through(select, mark, sources, flowing[0], walk),
         groups=_groups(select, mark, sources, columns, read, kind, walk),
         selects=read.selects | {mark},
         offered=offered,
-        added=frozenset[str]().union(*(added_columns(each, sources) for each in select.expressions)),
+        added=frozenset[str]().union(
+            *(added_columns(each, sources) for each in select.expressions)
+        ),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a SELECT over streams does with their rows, beside computing others of each."""
+    """What a SELECT over streams does with their rows, beside computing others of
+    each."""
 
     aggregated: bool
     distinct: bool
@@ -170,8 +209,16 @@ class _Kind:
         return self.aggregated or self.distinct or self.joined
 
 
-def _refuse(select: exp.Select, mark: int, sources: Sources, read: Relation, kind: _Kind, walk: Walk) -> None:
-    """Note what a SELECT over streams must not do: `read` is what all of its streams are together."""
+def _refuse(
+    select: exp.Select,
+    mark: int,
+    sources: Sources,
+    read: Relation,
+    kind: _Kind,
+    walk: Walk,
+) -> None:
+    """Note what a SELECT over streams must not do: `read` is what all of its streams
+    are together."""
     refuse_in_stream(select, mark, walk)
     groups_by_all = bool((select.args.get("group") or exp.Group()).args.get("all"))
     if kind.distinct or groups_by_all:
@@ -197,18 +244,31 @@ def _note_state(
         walk.noted.setdefault("distinct", walk.text.tokens[mark].start)
     if kind.aggregated:
         walk.counted |= read.selects | {mark}
-        walk.noted.setdefault("watermark-missing", _aggregate_offset(select, mark, walk))
+        walk.noted.setdefault(
+            "watermark-missing", _aggregate_offset(select, mark, walk)
+        )
     if kind.keeps_state:
-        shape = shape_of(select, mark, walk, aggregated=kind.aggregated, distinct=kind.distinct, joined=kind.joined)
+        shape = shape_of(
+            select,
+            mark,
+            walk,
+            aggregated=kind.aggregated,
+            distinct=kind.distinct,
+            joined=kind.joined,
+        )
         walk.shapes[mark] = "\n".join((shape, *shapes_below(shape, read.selects, walk)))
     if kind.aggregated != kind.distinct:
         walk.event_times[mark] = find_event_time(select, mark, sources, columns, walk)
 
 
 def _keys(
-    select: exp.Select, sources: Sources, columns: tuple[QueryColumn, ...] | None, kind: _Kind
+    select: exp.Select,
+    sources: Sources,
+    columns: tuple[QueryColumn, ...] | None,
+    kind: _Kind,
 ) -> tuple[QueryColumn, ...]:
-    """The columns by which a SELECT groups: those of its GROUP BY, and with DISTINCT all."""
+    """The columns by which a SELECT groups: those of its GROUP BY, and with DISTINCT
+    all."""
     keys = group_keys(select, sources, columns) if kind.aggregated else ()
     return (*keys, *(columns or ())) if kind.distinct else keys
 
@@ -222,7 +282,8 @@ def _groups(
     kind: _Kind,
     walk: Walk,
 ) -> tuple[Group, ...] | None:
-    """By what the rows of a SELECT are told apart where they are groups; None where that is not known."""
+    """By what the rows of a SELECT are told apart where they are groups; None where
+    that is not known."""
     named = None if columns is None else tuple(column.name or "" for column in columns)
     if kind.distinct:
         return distinct_groups(select, named, sources)
@@ -234,22 +295,32 @@ def _groups(
 
 
 def _check_stars(select: exp.Select, mark: int, sources: Sources, walk: Walk) -> None:
-    """Notes each star of a SELECT that groups by its columns which takes in columns of lakesql's."""
+    """Notes each star of a SELECT that groups by its columns which takes in columns of
+    lakesql's."""
     spans = projections(walk.text, mark)
     for index, expression in enumerate(select.expressions):
         if isinstance(expression, exp.Star | exp.Column) and expression.is_star:
             first = spans[index][0] if len(spans) == len(select.expressions) else mark
-            refuse_added(added_columns(expression, sources), walk.text.tokens[first].start, walk)
+            refuse_added(
+                added_columns(expression, sources), walk.text.tokens[first].start, walk
+            )
 
 
 def _aggregate_offset(select: exp.Select, mark: int, walk: Walk) -> int:
     """Where a SELECT says that it groups: its GROUP BY, else its first aggregate."""
-    found = clause(walk.text, mark, frozenset({TokenType.GROUP_BY})) if select.args.get("group") else None
-    return walk.text.tokens[found[0] if found else min(walk.text.aggregates.get(mark, (mark,)))].start
+    found = (
+        clause(walk.text, mark, frozenset({TokenType.GROUP_BY}))
+        if select.args.get("group")
+        else None
+    )
+    return walk.text.tokens[
+        found[0] if found else min(walk.text.aggregates.get(mark, (mark,)))
+    ].start
 
 
 def _tables(table: exp.Expr, left: Sources, names: Names, walk: Walk) -> Sources:
-    """A table of a FROM and what is joined to it, by brackets, by a later ON, or in `FROM … SELECT`.
+    """A table of a FROM and what is joined to it, by brackets, by a later ON, or in
+    `FROM … SELECT`.
 
     `left` is what stands left of it, which LATERAL may name.
     """
@@ -264,8 +335,11 @@ def _is_bracketed(table: exp.Expr) -> bool:
     return isinstance(table, exp.Subquery) and isinstance(table.this, exp.Table)
 
 
-def _joined(sources: Sources, around: exp.Expr, left: Sources, names: Names, walk: Walk) -> Sources:
-    """The sources with the joins and the lateral views of a SELECT or a table, in order."""
+def _joined(
+    sources: Sources, around: exp.Expr, left: Sources, names: Names, walk: Walk
+) -> Sources:
+    """The sources with the joins and the lateral views of a SELECT or a table, in
+    order."""
     for join in around.args.get("joins") or ():
         refuse_foreign(join, offset_of(join.this), walk)
         right = _tables(join.this, left + sources, names, walk)
@@ -275,21 +349,29 @@ def _joined(sources: Sources, around: exp.Expr, left: Sources, names: Names, wal
         refuse_nested(join, sources, right, walk)
         _check_sides(join, sources, right, walk)
         sources = sources + _right_side(join, sources, right)
-        for pivot in (*(join.args.get("pivots") or ()), *(join.this.args.get("pivots") or ())):
+        for pivot in (
+            *(join.args.get("pivots") or ()),
+            *(join.this.args.get("pivots") or ()),
+        ):
             check_pivot(pivot, sources, walk)  # of the whole join, for Spark
-            sources = [(name, replace(source, columns=None, source=None, offered=None)) for name, source in sources]
+            sources = [
+                (name, replace(source, columns=None, source=None, offered=None))
+                for name, source in sources
+            ]
     for lateral in around.args.get("laterals") or ():
         sources = [*sources, _lateral(lateral, left + sources, names, walk)]
     return sources
 
 
 def _is_hidden(join: exp.Join) -> bool:
-    """Whether the right side of a join gives no columns: it only says which rows of the left one there are."""
+    """Whether the right side of a join gives no columns: it only says which rows of the
+    left one there are."""
     return join.kind.upper() in ("SEMI", "ANTI")
 
 
 def _check_sides(join: exp.Join, left: Sources, right: Sources, walk: Walk) -> None:
-    """Refuse rows that come of no record, and note whether the join leaves out rows of a stream."""
+    """Refuse rows that come of no record, and note whether the join leaves out rows of
+    a stream."""
     side, kind = join.side.upper(), join.kind.upper()
     left_flows = any(source.streams for _, source in left)
     right_flows = any(source.streams for _, source in right)
@@ -298,7 +380,9 @@ def _check_sides(join: exp.Join, left: Sources, right: Sources, walk: Walk) -> N
     if left_flows and right_flows:
         if side or _is_hidden(join):
             check_times(join, left + right, walk)
-    elif (left_flows and keeps_right) or (right_flows and (side in ("LEFT", "FULL") or _is_hidden(join))):
+    elif (left_flows and keeps_right) or (
+        right_flows and (side in ("LEFT", "FULL") or _is_hidden(join))
+    ):
         walk.findings.add(
             "outer-join",
             offset_of(join.this),
@@ -311,23 +395,34 @@ def _check_sides(join: exp.Join, left: Sources, right: Sources, walk: Walk) -> N
 def _right_side(join: exp.Join, left: Sources, right: Sources) -> Sources:
     """The sources of a join's right side, as the query around it sees them."""
     if _is_hidden(join):
-        return [("", replace(source, columns=(), source=None, added=frozenset())) for _, source in right]
+        return [
+            ("", replace(source, columns=(), source=None, added=frozenset()))
+            for _, source in right
+        ]
     if join.args.get("using") or join.method.upper() == "NATURAL":
-        return [(name, replace(source, using=_shared(source, join, left))) for name, source in right]
+        return [
+            (name, replace(source, using=_shared(source, join, left)))
+            for name, source in right
+        ]
     return right
 
 
 def _shared(right: Relation, join: exp.Join, sources: Sources) -> tuple[str, ...]:
-    """The columns that the right side of a join by name shares with the left one, in small letters."""
+    """The columns that the right side of a join by name shares with the left one, in
+    small letters."""
     if using := join.args.get("using"):
         names = [identifier.name.lower() for identifier in using]
     else:
-        names = [column.folded for _, source in sources for column in source.named or ()]
+        names = [
+            column.folded for _, source in sources for column in source.named or ()
+        ]
     there = names if right.named is None else [column.folded for column in right.named]
     return tuple(name for name in dict.fromkeys(names) if name in there)
 
 
-def _table(table: exp.Expr, left: Sources, names: Names, walk: Walk) -> tuple[str, Relation]:
+def _table(
+    table: exp.Expr, left: Sources, names: Names, walk: Walk
+) -> tuple[str, Relation]:
     """One entry of a FROM, with its name and everything that stands behind it."""
     name = table.alias
     match table:
@@ -343,7 +438,9 @@ def _table(table: exp.Expr, left: Sources, names: Names, walk: Walk) -> tuple[st
             if len(inner) > 1:
                 named = [replace(source, columns=source.named) for source in inner]
                 relation = replace(
-                    _together(inner), columns=columns_side_by_side(inner), offered=columns_side_by_side(named)
+                    _together(inner),
+                    columns=columns_side_by_side(inner),
+                    offered=columns_side_by_side(named),
                 )
             if len(inner) > 1 and relation.stateful:
                 walk.shapes.setdefault(-offset_of(table), "join")
@@ -368,19 +465,29 @@ def _table(table: exp.Expr, left: Sources, names: Names, walk: Walk) -> tuple[st
 
 
 def _path_of(table: exp.Expr) -> tuple[str, ...]:
-    """What columns of a table can be qualified with: all that it is called by, where it has no alias."""
+    """What columns of a table can be qualified with: all that it is called by, where it
+    has no alias."""
     if not isinstance(table, exp.Table) or table.alias or len(table.parts) < 2:
         return ()
     return tuple(part.name.lower() for part in table.parts)
 
 
 def _distinct_from_others(relation: Relation, walk: Walk) -> Relation:
-    """A relation whose columns are none of those that the query reads elsewhere, where it reads the same one twice."""
+    """A relation whose columns are none of those that the query reads elsewhere, where
+    it reads the same one twice."""
     if id(relation.named) not in walk.read:
         walk.read[id(relation.named)] = relation.named
         return relation
-    fresh = None if relation.named is None else tuple(replace(column, made=object()) for column in relation.named)
-    return replace(relation, offered=fresh) if relation.columns is None else replace(relation, columns=fresh)
+    fresh = (
+        None
+        if relation.named is None
+        else tuple(replace(column, made=object()) for column in relation.named)
+    )
+    return (
+        replace(relation, offered=fresh)
+        if relation.columns is None
+        else replace(relation, columns=fresh)
+    )
 
 
 def _named_table(table: exp.Table, names: Names, walk: Walk) -> Relation:
@@ -395,7 +502,9 @@ def _named_table(table: exp.Table, names: Names, walk: Walk) -> Relation:
             "unknown-table",
             offset,
             f"'{parts[0]}' is neither a stream of this model nor a common table expression.",
-            did_you_mean(parts[0], {*names, *(name for name, _ in walk.streams.values())}),
+            did_you_mean(
+                parts[0], {*names, *(name for name, _ in walk.streams.values())}
+            ),
             f"Write {{{{ stream('{parts[0]}') }}}} or {{{{ ref('{parts[0]}') }}}}, or the table's whole name.",
         )
         return Relation()
@@ -407,7 +516,9 @@ def _named_table(table: exp.Table, names: Names, walk: Walk) -> Relation:
             fix="Write its whole name, catalog.namespace.table, or {{ ref('…') }} for a model's.",
         )
     path = any(character in part for part in parts for character in "/:\\")
-    if path or (len(parts) == 2 and (parts[0].lower() in PATH_FORMATS or "." in parts[0])):
+    if path or (
+        len(parts) == 2 and (parts[0].lower() in PATH_FORMATS or "." in parts[0])
+    ):
         what = f"{'.'.join(parts)} reads files by their path."
         walk.findings.add("path-in-from", offset, what, READS_SEEN_ONLY)
     walk.reads_tables = True
@@ -420,7 +531,14 @@ def _stream(name: str, shape: StreamShape, offset: int) -> Relation:
     if shape.columns is None:
         return Relation(None, (name,), carried=carried, source=name)
     columns = tuple(
-        QueryColumn(column, offset, name, column, event_time=column.lower() == watermark, type=kind)
+        QueryColumn(
+            column,
+            offset,
+            name,
+            column,
+            event_time=column.lower() == watermark,
+            type=kind,
+        )
         for column, kind in zip_longest(shape.columns, map(parse_type, shape.types))
     )
     return Relation(columns, (name,), carried=Carried("known star", len(columns)))
@@ -428,11 +546,20 @@ def _stream(name: str, shape: StreamShape, offset: int) -> Relation:
 
 def _table_function(function: exp.Expr, walk: Walk) -> Relation:
     offset = function.meta.get("start")
-    written = walk.text.sql[offset : function.meta["end"] + 1] if offset is not None else function.key
+    written = (
+        walk.text.sql[offset : function.meta["end"] + 1]
+        if offset is not None
+        else function.key
+    )
     called = written.strip("`").lower()
     if called not in TABLE_FUNCTIONS and called not in FORBIDDEN_FUNCTIONS:
         what = f"{written}() is no function that a FROM of a model may read."
-        walk.findings.add("forbidden-function", offset or 0, what, fix=suggest("function", called, TABLE_FUNCTIONS))
+        walk.findings.add(
+            "forbidden-function",
+            offset or 0,
+            what,
+            fix=suggest("function", called, TABLE_FUNCTIONS),
+        )
     return Relation(generated_columns(function, offset or 0, Scope()))
 
 
@@ -440,11 +567,17 @@ def _values_columns(values: exp.Values) -> tuple[QueryColumn, ...]:
     """The columns of VALUES, as Spark calls them."""
     first = values.expressions[0]
     parts = first.expressions if isinstance(first, exp.Tuple) else [first]
-    return tuple(QueryColumn(f"col{number}", 0, is_made_up=True) for number in range(1, len(parts) + 1))
+    return tuple(
+        QueryColumn(f"col{number}", 0, is_made_up=True)
+        for number in range(1, len(parts) + 1)
+    )
 
 
-def _lateral(lateral: exp.Expr, left: Sources, names: Names, walk: Walk) -> tuple[str, Relation]:
-    """A LATERAL query, or the columns of a generator; both may name what stands `left` of it."""
+def _lateral(
+    lateral: exp.Expr, left: Sources, names: Names, walk: Walk
+) -> tuple[str, Relation]:
+    """A LATERAL query, or the columns of a generator; both may name what stands `left`
+    of it."""
     walk.filters |= not lateral.args.get("outer")
     scope = Scope(tuple(left))
     if isinstance(lateral.this, exp.Subquery):
@@ -456,12 +589,15 @@ def _lateral(lateral: exp.Expr, left: Sources, names: Names, walk: Walk) -> tupl
             relation = Relation()
     else:
         check_expressions([lateral.this], scope, walk)
-        relation = Relation(generated_columns(lateral.this, offset_of(lateral.this), scope))
+        relation = Relation(
+            generated_columns(lateral.this, offset_of(lateral.this), scope)
+        )
     return lateral.alias, _named(relation, lateral.args.get("alias"), walk)
 
 
 def _named(relation: Relation, alias: exp.Expr | None, walk: Walk) -> Relation:
-    """The relation under a table alias, whose list of columns, if any, renames its columns."""
+    """The relation under a table alias, whose list of columns, if any, renames its
+    columns."""
     if not isinstance(alias, exp.TableAlias):
         return relation
     refuse_alias(alias.args.get("this"), walk)
@@ -476,12 +612,17 @@ def _named(relation: Relation, alias: exp.Expr | None, walk: Walk) -> Relation:
         return replace(relation, columns=None, offered=None)
     for column in alias.columns:
         refuse_alias(column, walk)
-    known = relation.named if relation.named is not None and len(relation.named) == len(alias.columns) else ()
+    known = (
+        relation.named
+        if relation.named is not None and len(relation.named) == len(alias.columns)
+        else ()
+    )
     return replace(relation, columns=tuple(renamed(known, alias.columns)))
 
 
 def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
-    """UNION ALL and UNION: the branches from left to right, nested to the left as they are parsed."""
+    """UNION ALL and UNION: the branches from left to right, nested to the left as they
+    are parsed."""
     branches: list[exp.Expr] = []
     distinct = bool(union.args.get("distinct"))
     node: exp.Expr = union
@@ -514,19 +655,37 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
         for branch, relation in zip(branches, relations, strict=True):
             refuse_added(relation.added, start_of(branch, walk), walk)
         walk.noted.setdefault("distinct", start_of(branches[-1], walk))
-        walk.shapes[last_mark(union)] = "\n".join(("union distinct", *columns_of(read.selects, walk)))
-    by_event_time = read.by_event_time or (distinct and any(column.event_time for column in columns or ()))
-    return replace(read, columns=columns, stateful=stateful, by_event_time=by_event_time, offered=offered)
+        walk.shapes[last_mark(union)] = "\n".join(
+            ("union distinct", *columns_of(read.selects, walk))
+        )
+    by_event_time = read.by_event_time or (
+        distinct and any(column.event_time for column in columns or ())
+    )
+    return replace(
+        read,
+        columns=columns,
+        stateful=stateful,
+        by_event_time=by_event_time,
+        offered=offered,
+    )
 
 
 def _check_order(operation: exp.SetOperation, relation: Relation, walk: Walk) -> None:
-    """Notes the names in the ORDER BY of a set operation that are none of its columns."""
-    found = [operation.args[key] for key in ("order", "sort", "cluster", "distribute") if operation.args.get(key)]
+    """Notes the names in the ORDER BY of a set operation that are none of its
+    columns."""
+    found = [
+        operation.args[key]
+        for key in ("order", "sort", "cluster", "distribute")
+        if operation.args.get(key)
+    ]
     check_expressions(found, Scope((("", relation),)), walk)
 
 
-def _agreed(branches: list[tuple[QueryColumn, ...] | None]) -> tuple[QueryColumn, ...] | None:
-    """The columns of a union: the first branch's names, and what all branches agree on."""
+def _agreed(
+    branches: list[tuple[QueryColumn, ...] | None],
+) -> tuple[QueryColumn, ...] | None:
+    """The columns of a union: the first branch's names, and what all branches agree
+    on."""
     first = branches[0]
     if first is None:
         return None
@@ -535,7 +694,10 @@ def _agreed(branches: list[tuple[QueryColumn, ...] | None]) -> tuple[QueryColumn
         if branch is None or len(branch) != len(agreed):
             return tuple(QueryColumn(column.name, column.offset) for column in first)
         for index, (ours, theirs) in enumerate(zip(agreed, branch, strict=True)):
-            plain = (ours.stream, (ours.column or "").lower()) == (theirs.stream, (theirs.column or "").lower())
+            plain = (ours.stream, (ours.column or "").lower()) == (
+                theirs.stream,
+                (theirs.column or "").lower(),
+            )
             agreed[index] = replace(
                 ours,
                 stream=ours.stream if plain else None,
@@ -547,23 +709,30 @@ def _agreed(branches: list[tuple[QueryColumn, ...] | None]) -> tuple[QueryColumn
     return tuple(agreed)
 
 
-def _other_set_operation(operation: exp.SetOperation, names: Names, walk: Walk) -> Relation:
+def _other_set_operation(
+    operation: exp.SetOperation, names: Names, walk: Walk
+) -> Relation:
     left = _query(operation.this, names, walk)
     right = _query(operation.expression, names, walk)
     _check_order(operation, left, walk)
     if not (left.streams or right.streams):
         return Relation(left.columns, offered=left.offered)
-    what = f"{operation.key.upper()} compares all rows, and a stream is never all there."
+    what = (
+        f"{operation.key.upper()} compares all rows, and a stream is never all there."
+    )
     walk.findings.add("set-operation", start_of(operation.expression, walk), what)
     return replace(left, streams=left.streams or right.streams)
 
 
 def _together(relations: list[Relation], joined: bool = True) -> Relation:
-    """What several relations are together, `joined` or united, but for their columns."""
+    """What several relations are together, `joined` or united, but for their
+    columns."""
     flowing = [relation for relation in relations if relation.streams]
     joined = joined and len(flowing) > 1
     return Relation(
-        streams=tuple(dict.fromkeys(name for relation in flowing for name in relation.streams)),
+        streams=tuple(
+            dict.fromkeys(name for relation in flowing for name in relation.streams)
+        ),
         stateful=joined or any(relation.stateful for relation in flowing),
         aggregated=any(relation.aggregated for relation in flowing),
         nested=any(relation.nested for relation in flowing),
@@ -576,9 +745,14 @@ def _together(relations: list[Relation], joined: bool = True) -> Relation:
 
 
 def _read_subqueries(
-    select: exp.Select, sources: Sources, columns: tuple[QueryColumn, ...] | None, names: Names, walk: Walk
+    select: exp.Select,
+    sources: Sources,
+    columns: tuple[QueryColumn, ...] | None,
+    names: Names,
+    walk: Walk,
 ) -> None:
-    """Reads the queries inside the SELECT's expressions, which must not read a stream."""
+    """Reads the queries inside the SELECT's expressions, which must not read a
+    stream."""
     if len(walk.seen) == len(walk.text.inserts):
         return
     walk.around.append(scope_of(select, sources, columns))

@@ -1,4 +1,5 @@
-"""The rows that an aggregate groups, as a SELECT of their own: which of them came too late, Spark does not say."""
+"""The rows that an aggregate groups, as a SELECT of their own: which of them came too
+late, Spark does not say."""
 
 from __future__ import annotations
 
@@ -14,36 +15,64 @@ from lakesql.select.sqltext import clause, projections, split_list
 
 
 def find_event_time(
-    select: exp.Select, mark: int, sources: Sources, columns: tuple[QueryColumn, ...] | None, walk: Walk
+    select: exp.Select,
+    mark: int,
+    sources: Sources,
+    columns: tuple[QueryColumn, ...] | None,
+    walk: Walk,
 ) -> str:
-    """The expression of the key of GROUP BY, or the column of DISTINCT, that is an event time; '' where none is."""
+    """The expression of the key of GROUP BY, or the column of DISTINCT, that is an
+    event time; '' where none is."""
     text, group, outputs = walk.text, select.args.get("group"), columns or ()
     spans = projections(text, mark)
     is_known = len(spans) == len(select.expressions) == len(outputs)
-    made = [unaliased(*each, text) for each in zip(select.expressions, spans, strict=True)] if is_known else []
+    made = (
+        [unaliased(*each, text) for each in zip(select.expressions, spans, strict=True)]
+        if is_known
+        else []
+    )
     if group is None or group.args.get("all"):
-        times = [span for column, span in zip(outputs, made, strict=False) if column.event_time]
+        times = [
+            span
+            for column, span in zip(outputs, made, strict=False)
+            if column.event_time
+        ]
         return _written(times[0], walk) if times else ""
     keys = clause(text, mark, frozenset({TokenType.GROUP_BY}))
     if keys is None or is_sets(group):
         return ""
-    for key, span in zip(group.expressions, split_list(text, keys[0] + 1, keys[1]), strict=False):
+    for key, span in zip(
+        group.expressions, split_list(text, keys[0] + 1, keys[1]), strict=False
+    ):
         for column in key_columns(key, sources, outputs):
             if column.event_time:
-                named = next((at for at, output in zip(made, outputs, strict=False) if output is column), None)
+                named = next(
+                    (
+                        at
+                        for at, output in zip(made, outputs, strict=False)
+                        if output is column
+                    ),
+                    None,
+                )
                 return _written(named or span, walk)
     return ""
 
 
 def ungrouped_text(tree: exp.Query, walk: Walk) -> str:
-    """The event time and the position of each row that the model's aggregate, or DISTINCT, is given.
+    """The event time and the position of each row that the model's aggregate, or
+    DISTINCT, is given.
 
-    '' where that cannot be told: where it is not the outermost SELECT, where other state is kept, or where sessions
-    grow together.
+    '' where that cannot be told: where it is not the outermost SELECT, where other
+    state is kept, or where sessions grow together.
     """
     mark = mark_of(tree) if isinstance(tree, exp.Select) else None
     time = walk.event_times.get(mark, "") if mark is not None else ""
-    if mark is None or not time or walk.shapes.keys() != {mark} or time.lower().startswith("session_window"):
+    if (
+        mark is None
+        or not time
+        or walk.shapes.keys() != {mark}
+        or time.lower().startswith("session_window")
+    ):
         return ""
     text = walk.text
     source = clause(text, mark, frozenset({TokenType.FROM}))
@@ -55,7 +84,9 @@ def ungrouped_text(tree: exp.Query, walk: Walk) -> str:
     for other in sorted({*walk.inserts, mark}):
         at = text.inserts[other]
         pieces.append(text.sql[start:at])
-        pieces.append(f" {time} AS {EVENT_TIME}, {POSITION}\n" if other == mark else CARRY)
+        pieces.append(
+            f" {time} AS {EVENT_TIME}, {POSITION}\n" if other == mark else CARRY
+        )
         start = first if other == mark else at
     return "".join((*pieces, text.sql[start:end])).strip()
 

@@ -18,17 +18,23 @@ from lakesql.select.sqltext import findings_by_offset, read_text
 
 
 def inline_views(sql: str, views: Mapping[tuple[str, ...], str]) -> tuple[Edit, ...]:
-    """What makes sub-queries of views, whose SELECTs are given by the parts of their names in small letters.
+    """What makes sub-queries of views, whose SELECTs are given by the parts of their
+    names in small letters.
 
-    One without an alias gets the view's name, by which its columns are qualified. Nothing is made of a text that cannot
-    be read: it is refused where all of the SELECT is read.
+    One without an alias gets the view's name, by which its columns are qualified.
+    Nothing is made of a text that cannot be read: it is refused where all of the SELECT
+    is read.
     """
     findings = findings_by_offset()
     try:
         tree = parse_query(read_text(sql, findings), sql, findings)
     except (ProjectError, RecursionError):
         return ()
-    read = [table for table in tree.find_all(exp.Table) if not isinstance(table.this, exp.Func)]
+    read = [
+        table
+        for table in tree.find_all(exp.Table)
+        if not isinstance(table.this, exp.Func)
+    ]
     edits = []
     for table in sorted(read, key=offset_of):
         query = views.get(tuple(part.name.lower() for part in table.parts))

@@ -1,4 +1,5 @@
-"""How far apart the starts of a window are: what one may make of them without two of them becoming one."""
+"""How far apart the starts of a window are: what one may make of them without two of
+them becoming one."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ _PARTS = re.compile(r"(\d+)\s*([a-z]+?)s?(?=\s|\d|$)")
 
 
 def window_steps(named: Iterable[tuple[str, exp.Expr]]) -> Mapping[str, int]:
-    """The microseconds from one window to the next, by the name of its column in small letters.
+    """The microseconds from one window to the next, by the name of its column in small
+    letters.
 
     A name that stands for windows of several lengths has none.
     """
@@ -42,16 +44,23 @@ def window_steps(named: Iterable[tuple[str, exp.Expr]]) -> Mapping[str, int]:
         inner = expression.unalias()
         if isinstance(inner, exp.Anonymous) and inner.name.lower() == "window":
             found.setdefault(name.lower(), set()).add(_step(inner))
-    return {name: min(steps) for name, steps in found.items() if len(steps) == 1 and min(steps) > 0}
+    return {
+        name: min(steps)
+        for name, steps in found.items()
+        if len(steps) == 1 and min(steps) > 0
+    }
 
 
 def rounded_to(expression: exp.Expr) -> tuple[exp.Expr, int] | None:
-    """What a function of a time rounds, and to how many microseconds; None for other expressions."""
+    """What a function of a time rounds, and to how many microseconds; None for other
+    expressions."""
     match expression:
         case exp.Cast():
             size = _CASTS.get(expression.to.this)
             return (expression.this, size) if size is not None else None
-        case exp.TsOrDsToDate() | exp.Date() if not expression.args.get("format") and expression.this is not None:
+        case exp.TsOrDsToDate() | exp.Date() if (
+            not expression.args.get("format") and expression.this is not None
+        ):
             return expression.this, _UNITS["day"]
         case exp.TimestampTrunc():
             size = _UNITS.get(str(expression.args["unit"].name).lower())
@@ -61,12 +70,14 @@ def rounded_to(expression: exp.Expr) -> tuple[exp.Expr, int] | None:
 
 
 def window_length(call: exp.Anonymous) -> int:
-    """The microseconds of a call of window(…), or the gap of one of session_window(…); 0 where it cannot be read."""
+    """The microseconds of a call of window(…), or the gap of one of session_window(…);
+    0 where it cannot be read."""
     return _microseconds(call.expressions[1]) if len(call.expressions) > 1 else 0
 
 
 def _step(call: exp.Anonymous) -> int:
-    """The slide of a call of window(…), or its length where it has none; 0 where it cannot be read."""
+    """The slide of a call of window(…), or its length where it has none; 0 where it
+    cannot be read."""
     durations = call.expressions[1:3]
     return _microseconds(durations[-1]) if durations else 0
 
@@ -75,6 +86,10 @@ def _microseconds(duration: exp.Expr) -> int:
     text = duration.name if isinstance(duration, exp.Literal) else duration.sql("spark")
     words = text.lower().replace("interval", " ").replace("'", " ").strip()
     parts = _PARTS.findall(words)
-    if not parts or _PARTS.sub("", words).strip() or any(unit not in _UNITS for _, unit in parts):
+    if (
+        not parts
+        or _PARTS.sub("", words).strip()
+        or any(unit not in _UNITS for _, unit in parts)
+    ):
         return 0
     return sum(int(number) * _UNITS[unit] for number, unit in parts)

@@ -1,4 +1,5 @@
-"""The pages of a project's site, from its parsed files, its compiled models and its lineage. Pure."""
+"""The pages of a project's site, from its parsed files, its compiled models and its
+lineage. Pure."""
 
 from __future__ import annotations
 
@@ -45,9 +46,9 @@ TestOutcome = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class KnownBeside:
-    """What is known beside the project's files. `live`, `last_runs` and `plans` are by the models' names,
-    `outcomes` by the ids of tests and the names of expectations, `samples` by the streams' names, `problems` by the
-    paths of files."""
+    """What is known beside the project's files. `live`, `last_runs` and `plans` are by
+    the models' names, `outcomes` by the ids of tests and the names of expectations,
+    `samples` by the streams' names, `problems` by the paths of files."""
 
     live: Mapping[str, Live] = field(default_factory=dict)
     last_runs: Mapping[str, LastRun] = field(default_factory=dict)
@@ -58,25 +59,40 @@ class KnownBeside:
 
 
 def build_pages(
-    manifest: Manifest, compiled: CompiledFiles, texts: Mapping[str, str], graph: ColumnGraph, seen: KnownBeside
+    manifest: Manifest,
+    compiled: CompiledFiles,
+    texts: Mapping[str, str],
+    graph: ColumnGraph,
+    seen: KnownBeside,
 ) -> tuple[NodePage, ...]:
-    """A page for each stream, seed, table of others and model, in the order in which they read each other.
+    """A page for each stream, seed, table of others and model, in the order in which
+    they read each other.
 
     `texts` are the compiled texts of the models that have one.
     """
     site = _SiteBuilder(manifest, compiled, texts, graph, seen)
-    foreign = [id_ for id_, node in graph.nodes.items() if node.resource_type == "table"]
-    return (*map(site.table_page, sorted(foreign)), *map(site.page, manifest.graph.nodes.values()))
+    foreign = [
+        id_ for id_, node in graph.nodes.items() if node.resource_type == "table"
+    ]
+    return (
+        *map(site.table_page, sorted(foreign)),
+        *map(site.page, manifest.graph.nodes.values()),
+    )
 
 
 def page_link(graph: ColumnGraph, id_: str) -> PageLink:
-    """The page of a node. Names of models, streams and seeds are such that they may name files as they are."""
+    """The page of a node. Names of models, streams and seeds are such that they may
+    name files as they are."""
     node = graph.nodes[id_]
     slug = node.name
     if node.resource_type == "table":
-        readable = "".join(each if each.isascii() and each.isalnum() else "-" for each in node.name)
+        readable = "".join(
+            each if each.isascii() and each.isalnum() else "-" for each in node.name
+        )
         slug = f"{readable[:60]}-{digest(node.name)[:8]}"
-    return PageLink(node.name, f"{FOLDERS[node.resource_type]}/{slug}.html", node.resource_type)
+    return PageLink(
+        node.name, f"{FOLDERS[node.resource_type]}/{slug}.html", node.resource_type
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +114,10 @@ class _SiteBuilder:
     def table_page(self, id_: str) -> NodePage:
         """The page of a table that is none of the project's."""
         node, link = self.graph.nodes[id_], page_link(self.graph, id_)
-        columns = tuple(ColumnRow(name, "", read_by=self._read_by(id_, name)) for name in node.columns)
+        columns = tuple(
+            ColumnRow(name, "", read_by=self._read_by(id_, name))
+            for name in node.columns
+        )
         return NodePage(
             id=id_,
             name=node.name,
@@ -114,7 +133,9 @@ class _SiteBuilder:
         text = self.texts.get(model.name, "")
         known = self.compiled.known(model.name)
         spelled = self.graph.nodes[node.id]
-        descriptions = {it.name.lower(): it.description for it in model.properties.columns}
+        descriptions = {
+            it.name.lower(): it.description for it in model.properties.columns
+        }
         keys = {key.lower() for key in _keys_of(model)}
         columns = tuple(
             ColumnRow(
@@ -128,7 +149,11 @@ class _SiteBuilder:
             )
             for name, type_ in spelled.columns.items()
         )
-        foreign = [it for it in self._sources_by_column(node.id) if self.graph.nodes[it].resource_type == "table"]
+        foreign = [
+            it
+            for it in self._sources_by_column(node.id)
+            if self.graph.nodes[it].resource_type == "table"
+        ]
         facts = [("File", model.path), ("Trigger", trigger_text(model.trigger))]
         if known is not None:
             facts.append(("Keeps state", "yes" if known.stateful else "no"))
@@ -153,7 +178,9 @@ class _SiteBuilder:
             rows_by=self._rows_by(node.id),
             checks=self._checks(model.name, node.id, ""),
             unit_tests=tuple(_unit_tests(self.manifest, model.name)),
-            maintenance=tuple((task.name, when_due(task.options)) for task in maintenance_tasks(model)),
+            maintenance=tuple(
+                (task.name, when_due(task.options)) for task in maintenance_tasks(model)
+            ),
             source=model.source,
             compiled=text,
             problems=self.seen.problems.get(model.path, ()),
@@ -163,11 +190,23 @@ class _SiteBuilder:
         )
 
     def _stream_page(self, stream: Stream, node: GraphNode) -> NodePage:
-        said = {name.replace("_", " ").capitalize(): value for name, value in stream.origin.manifest().items()}
-        facts = [("Connection", stream.connection), *((name, _plain(value)) for name, value in said.items())]
-        facts += [("Format", stream.format), ("Envelope", stream.envelope), ("Key", ", ".join(stream.key))]
+        said = {
+            name.replace("_", " ").capitalize(): value
+            for name, value in stream.origin.manifest().items()
+        }
+        facts = [
+            ("Connection", stream.connection),
+            *((name, _plain(value)) for name, value in said.items()),
+        ]
+        facts += [
+            ("Format", stream.format),
+            ("Envelope", stream.envelope),
+            ("Key", ", ".join(stream.key)),
+        ]
         if stream.watermark is not None:
-            facts.append(("Watermark", f"{stream.watermark.delay} on {stream.watermark.column}"))
+            facts.append(
+                ("Watermark", f"{stream.watermark.delay} on {stream.watermark.column}")
+            )
         facts.append(("File", node.path))
         return NodePage(
             id=node.id,
@@ -176,7 +215,9 @@ class _SiteBuilder:
             href=page_link(self.graph, node.id).href,
             path=node.path,
             description=stream.description,
-            facts=tuple((name, value) for name, value in facts if value not in ("", "none")),
+            facts=tuple(
+                (name, value) for name, value in facts if value not in ("", "none")
+            ),
             columns=self._contract(node.id, stream.columns, stream.key),
             has_unknown_columns=not stream.columns,
             readers=self._links(self._model_readers(node.id)),
@@ -202,7 +243,9 @@ class _SiteBuilder:
             problems=self.seen.problems.get(seed.path, ()),
         )
 
-    def _contract(self, id_: str, columns: Sequence[Column], key: Sequence[str]) -> tuple[ColumnRow, ...]:
+    def _contract(
+        self, id_: str, columns: Sequence[Column], key: Sequence[str]
+    ) -> tuple[ColumnRow, ...]:
         keys = {name.lower() for name in key}
         declared = tuple(
             ColumnRow(
@@ -219,10 +262,17 @@ class _SiteBuilder:
             for column in columns
         )
         added = [*self.graph.nodes[id_].columns][len(declared) :]
-        return (*declared, *(ColumnRow(name, "", read_by=self._read_by(id_, name)) for name in added))
+        return (
+            *declared,
+            *(ColumnRow(name, "", read_by=self._read_by(id_, name)) for name in added),
+        )
 
     def _links(self, ids: Iterable[str]) -> tuple[PageLink, ...]:
-        return tuple(page_link(self.graph, id_) for id_ in dict.fromkeys(ids) if id_ in self.graph.nodes)
+        return tuple(
+            page_link(self.graph, id_)
+            for id_ in dict.fromkeys(ids)
+            if id_ in self.graph.nodes
+        )
 
     def _model_readers(self, id_: str) -> tuple[str, ...]:
         return self.manifest.graph.readers.get(id_, ())
@@ -234,7 +284,10 @@ class _SiteBuilder:
 
     def _sources_by_column(self, id_: str) -> Iterator[str]:
         for column in self.graph.nodes[id_].columns:
-            yield from (edge.source[0] for edge in self.graph.into.get((id_, column.lower()), ()))
+            yield from (
+                edge.source[0]
+                for edge in self.graph.into.get((id_, column.lower()), ())
+            )
         yield from (edge.source[0] for edge in self.graph.rows.get(id_, ()))
 
     def _made_of(self, id_: str, column: str) -> tuple[ColumnEdgeRow, ...]:
@@ -246,33 +299,59 @@ class _SiteBuilder:
         return tuple(self._edge_row(edge.made, edge) for edge in edges)
 
     def _rows_by(self, id_: str) -> tuple[ColumnEdgeRow, ...]:
-        return tuple(self._edge_row(edge.source, edge) for edge in self.graph.rows.get(id_, ()))
+        return tuple(
+            self._edge_row(edge.source, edge) for edge in self.graph.rows.get(id_, ())
+        )
 
     def _edge_row(self, other: ColumnKey, edge: ColumnEdge) -> ColumnEdgeRow:
         column = self.graph.spelled(other) if other[1] else ""
-        return ColumnEdgeRow(page_link(self.graph, other[0]), column, edge.kind, direct_or_not(edge.kind) == "DIRECT")
+        return ColumnEdgeRow(
+            page_link(self.graph, other[0]),
+            column,
+            edge.kind,
+            direct_or_not(edge.kind) == "DIRECT",
+        )
 
     def _checks(self, owner: str, id_: str, column: str) -> tuple[CheckRow, ...]:
-        """Expectations and data tests of a column; of the whole table where it is ''."""
+        """Expectations and data tests of a column; of the whole table where it is
+        ''."""
         found: list[CheckRow] = []
         model = self.manifest.models.get(owner)
         for check in checks_of(model.properties) if model is not None else ():
             if check.column.lower() == column.lower():
                 of_others = self.seen.outcomes.get(f"{owner}.*", ("", ""))
-                status, said = self.seen.outcomes.get(f"{owner}.{check.name}", of_others)
-                found.append(CheckRow(check.name, check.condition, check.on_fail, status, said))
+                status, said = self.seen.outcomes.get(
+                    f"{owner}.{check.name}", of_others
+                )
+                found.append(
+                    CheckRow(check.name, check.condition, check.on_fail, status, said)
+                )
         for test in self.manifest.data_tests:
             if test.column.lower() == column.lower() and id_ in tested_ids(test):
                 status, said = self.seen.outcomes.get(test.id, ("", ""))
-                found.append(CheckRow(test.name, test.description or test.word, test.options.severity, status, said))
+                found.append(
+                    CheckRow(
+                        test.name,
+                        test.description or test.word,
+                        test.options.severity,
+                        status,
+                        said,
+                    )
+                )
         return tuple(found)
 
 
 def _options(model: Model) -> Iterator[OptionRow]:
-    """The options that a model or its folder says, with what each means, then those that it leaves as they are."""
+    """The options that a model or its folder says, with what each means, then those
+    that it leaves as they are."""
     own = set(model.options)
     rows = [
-        OptionRow(each.name, _plain(model.options.get(each.name, each.default)), each.doc, each.name in own)
+        OptionRow(
+            each.name,
+            _plain(model.options.get(each.name, each.default)),
+            each.doc,
+            each.name in own,
+        )
         for each in fields_of(type(model.config))
         if each.name in own or isinstance(each.default, str | int | bool)
     ]
@@ -289,7 +368,13 @@ def _plain(value: object) -> str:
 
 def _keys_of(model: Model) -> Sequence[str]:
     keys = model.options.get("keys", ())
-    return [keys] if isinstance(keys, str) else [str(key) for key in keys] if isinstance(keys, list | tuple) else []
+    return (
+        [keys]
+        if isinstance(keys, str)
+        else [str(key) for key in keys]
+        if isinstance(keys, list | tuple)
+        else []
+    )
 
 
 def _unit_tests(manifest: Manifest, name: str) -> Iterator[CheckRow]:

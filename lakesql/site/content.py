@@ -11,7 +11,8 @@ from lakesql.errors import Problem
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
-    """A page of the site: what it is called, where it is from the site's folder, and of what type its node is."""
+    """A page of the site: what it is called, where it is from the site's folder, and of
+    what type its node is."""
 
     label: str
     href: str
@@ -20,7 +21,8 @@ class PageLink:
 
 @dataclass(frozen=True, slots=True)
 class ColumnEdgeRow:
-    """A column at the other end of an edge; `column` is empty where the edge is to the rows of a node."""
+    """A column at the other end of an edge; `column` is empty where the edge is to the
+    rows of a node."""
 
     page: PageLink
     column: str
@@ -46,7 +48,8 @@ class ColumnRow:
 
 @dataclass(frozen=True, slots=True)
 class CheckRow:
-    """A test, an expectation or a unit test: what it is, what becomes of a failure, and how it ended last."""
+    """A test, an expectation or a unit test: what it is, what becomes of a failure, and
+    how it ended last."""
 
     name: str
     what: str
@@ -57,7 +60,8 @@ class CheckRow:
 
 @dataclass(frozen=True, slots=True)
 class OptionRow:
-    """An option that a model has: its value, what it means, and whether the model's own files say it."""
+    """An option that a model has: its value, what it means, and whether the model's own
+    files say it."""
 
     name: str
     value: str
@@ -67,7 +71,8 @@ class OptionRow:
 
 @dataclass(frozen=True, slots=True)
 class DayLine:
-    """A figure over the last day: a value for each part of it, None where there was nothing, and a sentence."""
+    """A figure over the last day: a value for each part of it, None where there was
+    nothing, and a sentence."""
 
     label: str
     values: tuple[float | None, ...]
@@ -76,7 +81,8 @@ class DayLine:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """How a table is, as `lakesql status` judges it: the word, its tone, sentences, figures, the last day."""
+    """How a table is, as `lakesql status` judges it: the word, its tone, sentences,
+    figures, the last day."""
 
     health: str
     tone: str
@@ -97,7 +103,8 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True)
 class PlanReason:
-    """Why a plan gives a model its verdict; `do` and `place` are '' where there is none."""
+    """Why a plan gives a model its verdict; `do` and `place` are '' where there is
+    none."""
 
     verdict: str
     condition: str
@@ -116,7 +123,8 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class ModelPlan:
-    """What the last `lakesql plan` has said of a model. `columns` are lines such as `+ name type`."""
+    """What the last `lakesql plan` has said of a model. `columns` are lines such as `+
+    name type`."""
 
     verdict: str
     tone: str
@@ -128,8 +136,8 @@ class ModelPlan:
 
 @dataclass(frozen=True, slots=True)
 class ShownPlan:
-    """When the last plan was made, how long before the site, what with, and with which options. `doubts` are sentences
-    that say why it may hold no longer."""
+    """When the last plan was made, how long before the site, what with, and with which
+    options. `doubts` are sentences that say why it may hold no longer."""
 
     at: str
     age: str
@@ -142,8 +150,9 @@ class ShownPlan:
 class NodePage:
     """A page of a stream, a model, a seed or a table of others.
 
-    `facts` are shown as pairs; `meaning` is what the compiled file says around its statements. `reads` and `readers`
-    are the nodes beside it, `rows_by` what decides which rows it has. `owner` is whose it is, as its `meta` says.
+    `facts` are shown as pairs; `meaning` is what the compiled file says around its
+    statements. `reads` and `readers` are the nodes beside it, `rows_by` what decides
+    which rows it has. `owner` is whose it is, as its `meta` says.
     """
 
     id: str
@@ -178,9 +187,11 @@ class NodePage:
 
 @dataclass(frozen=True, slots=True)
 class SiteContent:
-    """All that the site of a project shows. `data` is what the graph and the search read, as JSON.
+    """All that the site of a project shows. `data` is what the graph and the search
+    read, as JSON.
 
-    `problems` are the project's errors; `left_out` are the files that have some and of which nothing else is known.
+    `problems` are the project's errors; `left_out` are the files that have some and of
+    which nothing else is known.
     """
 
     project: str
@@ -195,4 +206,6 @@ class SiteContent:
 
     def of_type(self, *resource_types: str) -> tuple[NodePage, ...]:
         """The pages of nodes of these types."""
-        return tuple(page for page in self.pages if page.resource_type in resource_types)
+        return tuple(
+            page for page in self.pages if page.resource_type in resource_types
+        )

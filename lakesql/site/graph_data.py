@@ -1,4 +1,5 @@
-"""What the graph and the search of a site read, as JSON: nodes, their columns, and edges by the nodes' numbers."""
+"""What the graph and the search of a site read, as JSON: nodes, their columns, and
+edges by the nodes' numbers."""
 
 from __future__ import annotations
 
@@ -13,22 +14,37 @@ from lakesql.site.content import NodePage
 KINDS = (*DIRECT, *INDIRECT)
 
 
-def graph_data(manifest: Manifest | None, graph: ColumnGraph | None, pages: Sequence[NodePage]) -> Mapping[str, Any]:
-    """The nodes in the order of the pages. A column edge is `[node, column, node, column, kind]`, an edge to the rows
-    of a node has the column -1; all by numbers."""
+def graph_data(
+    manifest: Manifest | None, graph: ColumnGraph | None, pages: Sequence[NodePage]
+) -> Mapping[str, Any]:
+    """The nodes in the order of the pages. A column edge is `[node, column, node,
+    column, kind]`, an edge to the rows of a node has the column -1; all by numbers."""
     numbers = {page.id: number for number, page in enumerate(pages)}
-    columns = {page.id: {column.name.lower(): at for at, column in enumerate(page.columns)} for page in pages}
+    columns = {
+        page.id: {column.name.lower(): at for at, column in enumerate(page.columns)}
+        for page in pages
+    }
     edges: dict[tuple[int, int], None] = {}
     lineage: list[list[int]] = []
     if graph is not None:
-        found = [edge for into in (graph.into, graph.rows) for each in into.values() for edge in each]
+        found = [
+            edge
+            for into in (graph.into, graph.rows)
+            for each in into.values()
+            for edge in each
+        ]
         for edge in found:
             (source, source_column), (made, made_column) = edge.source, edge.made
-            at, to = columns[source].get(source_column), columns[made].get(made_column, -1)
+            at, to = (
+                columns[source].get(source_column),
+                columns[made].get(made_column, -1),
+            )
             if source != made:
                 edges[numbers[source], numbers[made]] = None
             if at is not None and (to >= 0 or made_column == ""):
-                lineage.append([numbers[source], at, numbers[made], to, KINDS.index(edge.kind)])
+                lineage.append(
+                    [numbers[source], at, numbers[made], to, KINDS.index(edge.kind)]
+                )
     for node in manifest.graph.nodes.values() if manifest is not None else ():
         for read in node.depends_on:
             edges[numbers[read], numbers[node.id]] = None

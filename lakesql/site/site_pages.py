@@ -1,4 +1,5 @@
-"""The pages of a project's site as HTML, and the files that they load. Whatever the project says is escaped."""
+"""The pages of a project's site as HTML, and the files that they load. Whatever the
+project says is escaped."""
 
 from __future__ import annotations
 
@@ -16,37 +17,67 @@ from lakesql import __version__
 from lakesql.conditions import CONDITIONS
 from lakesql.site.content import NodePage, SiteContent
 
-_TEMPLATES = {"model": "model.html", "stream": "stream.html", "seed": "seed.html", "table": "table.html"}
+_TEMPLATES = {
+    "model": "model.html",
+    "stream": "stream.html",
+    "seed": "seed.html",
+    "table": "table.html",
+}
 
 
 def render_site(content: SiteContent) -> Iterator[tuple[str, str]]:
-    """Each page but those of nodes, and the data that scripts read, with the paths of their files below the site's
-    folder."""
+    """Each page but those of nodes, and the data that scripts read, with the paths of
+    their files below the site's folder."""
     environment = _environment(content)
-    yield "index.html", environment.get_template("overview.html").render(root="", here="overview")
-    yield "graph.html", environment.get_template("graph.html").render(root="", here="graph")
-    yield "conditions/index.html", environment.get_template("conditions.html").render(root="../", here="conditions")
+    yield (
+        "index.html",
+        environment.get_template("overview.html").render(root="", here="overview"),
+    )
+    yield (
+        "graph.html",
+        environment.get_template("graph.html").render(root="", here="graph"),
+    )
+    yield (
+        "conditions/index.html",
+        environment.get_template("conditions.html").render(
+            root="../", here="conditions"
+        ),
+    )
     of_condition = environment.get_template("condition.html")
     for name, condition in CONDITIONS.items():
         found = [problem for problem in content.problems if problem.condition == name]
-        said = of_condition.render(root="../", here="", name=name, condition=condition, found=found)
+        said = of_condition.render(
+            root="../", here="", name=name, condition=condition, found=found
+        )
         yield f"conditions/{name}.html", said
     yield "data.js", f"window.lakesqlSite = {_data(content)};\n"
 
 
-def render_nodes(content: SiteContent, pages: Iterable[NodePage]) -> Iterator[tuple[str, str]]:
-    """Some of the pages of models, streams, seeds and tables, as `render_site` does the others."""
+def render_nodes(
+    content: SiteContent, pages: Iterable[NodePage]
+) -> Iterator[tuple[str, str]]:
+    """Some of the pages of models, streams, seeds and tables, as `render_site` does the
+    others."""
     environment = _environment(content)
-    templates = {type_: environment.get_template(name) for type_, name in _TEMPLATES.items()}
+    templates = {
+        type_: environment.get_template(name) for type_, name in _TEMPLATES.items()
+    }
     for page in pages:
-        yield page.href, templates[page.resource_type].render(root="../", here="", page=page)
+        yield (
+            page.href,
+            templates[page.resource_type].render(root="../", here="", page=page),
+        )
 
 
 def site_assets() -> Iterator[tuple[str, bytes]]:
-    """The files beside the pages: styles, scripts, and the libraries with their licences."""
+    """The files beside the pages: styles, scripts, and the libraries with their
+    licences."""
     assets = files("lakesql.site") / "assets"
     yield from _files_below(assets, "assets")
-    worker = [(assets / name).read_text("utf-8") for name in ("vendor/dagre.min.js", "layout.js")]
+    worker = [
+        (assets / name).read_text("utf-8")
+        for name in ("vendor/dagre.min.js", "layout.js")
+    ]
     # As a text: a page that is opened from a file may start a worker from a text alone.
     source = htmlsafe_json_dumps("\n".join(worker), ensure_ascii=False)
     yield "assets/layout-source.js", f"window.lakesqlLayout = {source};\n".encode()
@@ -63,7 +94,11 @@ def _files_below(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
 def _data(content: SiteContent) -> str:
     conditions = [[name, condition.meaning] for name, condition in CONDITIONS.items()]
     return str(
-        htmlsafe_json_dumps({**content.data, "conditions": conditions}, ensure_ascii=False, separators=(",", ":"))
+        htmlsafe_json_dumps(
+            {**content.data, "conditions": conditions},
+            ensure_ascii=False,
+            separators=(",", ":"),
+        )
     )
 
 
@@ -86,16 +121,21 @@ def _environment(content: SiteContent) -> Environment:
 
 
 def _totals(pages: tuple[NodePage, ...]) -> Mapping[str, int]:
-    return {type_: sum(page.resource_type == type_ for page in pages) for type_ in _TEMPLATES}
+    return {
+        type_: sum(page.resource_type == type_ for page in pages)
+        for type_ in _TEMPLATES
+    }
 
 
 @lru_cache(4_096)
 def _prose(text: str) -> Markup:
-    """Text of one who writes a little Markdown: words in backticks become code, links their text, all else is text."""
+    """Text of one who writes a little Markdown: words in backticks become code, links
+    their text, all else is text."""
     plain = _LINK.sub(r"\1", text)
     parts = _CODE.split(plain)
     return Markup("").join(
-        Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(parts)
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(parts)
     )
 
 
@@ -106,9 +146,16 @@ _CODE = re.compile(r"`([^`\n]+)`")
 def _bars(values: tuple[float | None, ...]) -> list[tuple[int, float]]:
     """Where there is a bar, and how high it is, from 0 to 1."""
     most = max((value for value in values if value is not None), default=0) or 1
-    return [(at, round(max(value / most, 0.04), 3)) for at, value in enumerate(values) if value is not None]
+    return [
+        (at, round(max(value / most, 0.04), 3))
+        for at, value in enumerate(values)
+        if value is not None
+    ]
 
 
 def _anchor(name: str) -> str:
-    """What the part of a page that is about a column is called in an address: letters and digits as they are."""
-    return "column-" + "".join(each if each.isalnum() or each == "_" else f"-{ord(each):x}-" for each in name)
+    """What the part of a page that is about a column is called in an address: letters
+    and digits as they are."""
+    return "column-" + "".join(
+        each if each.isalnum() or each == "_" else f"-{ord(each):x}-" for each in name
+    )

@@ -8,15 +8,24 @@ from lakesql.errors import LakesqlError, ProfileError, TransientError, not_insta
 
 REFUSED = frozenset(
     {
-        *("UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException"),
-        *("InvalidClientTokenId", "MissingAuthenticationTokenException", "IncompleteSignatureException"),
+        *(
+            "UnrecognizedClientException",
+            "InvalidSignatureException",
+            "ExpiredTokenException",
+        ),
+        *(
+            "InvalidClientTokenId",
+            "MissingAuthenticationTokenException",
+            "IncompleteSignatureException",
+        ),
     }
 )
 """Codes of a service that does not take the credentials."""
 
 
 class AwsLogin(Protocol):
-    """Where a service is, and who asks it. What is left out is boto3's own: variables, profiles, roles."""
+    """Where a service is, and who asks it. What is left out is boto3's own: variables,
+    profiles, roles."""
 
     @property
     def region(self) -> str:
@@ -44,7 +53,8 @@ class AwsLogin(Protocol):
 
 
 def open_service(login: AwsLogin, service: str, label: str) -> Any:
-    """A client of boto3's for `kinesis` or `sqs`, whose extra has the same name. Raises `ProfileError`."""
+    """A client of boto3's for `kinesis` or `sqs`, whose extra has the same name. Raises
+    `ProfileError`."""
     try:
         import boto3
         from botocore.config import Config
@@ -58,18 +68,37 @@ def open_service(login: AwsLogin, service: str, label: str) -> Any:
         "profile_name": login.profile or None,
         "region_name": login.region or None,
     }
-    config = Config(retries={"max_attempts": 3, "mode": "standard"}, max_pool_connections=16)
+    config = Config(
+        retries={"max_attempts": 3, "mode": "standard"}, max_pool_connections=16
+    )
     try:
-        return boto3.Session(**keys).client(service, endpoint_url=login.endpoint or None, config=config)
+        return boto3.Session(**keys).client(
+            service, endpoint_url=login.endpoint or None, config=config
+        )
     except (BotoCoreError, ValueError) as error:
-        raise ProfileError.of("client-option", f"boto3 cannot open {label}: {error}") from None
+        raise ProfileError.of(
+            "client-option", f"boto3 cannot open {label}: {error}"
+        ) from None
 
 
 def explain_client(error: Exception, label: str) -> LakesqlError:
     """What boto3 says before the service has answered anything."""
     kind = type(error).__name__
-    if kind in ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError") or "Token" in kind:
-        return ProfileError.of("wrong-credentials", f"boto3 finds no credentials for {label}: {error}")
-    if kind in ("NoRegionError", "InvalidRegionError", "ProfileNotFound", "ParamValidationError"):
+    if (
+        kind
+        in ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError")
+        or "Token" in kind
+    ):
+        return ProfileError.of(
+            "wrong-credentials", f"boto3 finds no credentials for {label}: {error}"
+        )
+    if kind in (
+        "NoRegionError",
+        "InvalidRegionError",
+        "ProfileNotFound",
+        "ParamValidationError",
+    ):
         return ProfileError.of("client-option", f"boto3 cannot open {label}: {error}")
-    return TransientError.of("connection-unreachable", f"{label} does not answer: {error}")
+    return TransientError.of(
+        "connection-unreachable", f"{label} does not answer: {error}"
+    )

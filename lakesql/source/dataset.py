@@ -1,4 +1,5 @@
-"""What records and tables are called in lineage, by OpenLineage's rules of names. Pure."""
+"""What records and tables are called in lineage, by OpenLineage's rules of names.
+Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +12,16 @@ from lakesql.location import is_url
 
 @dataclass(frozen=True, slots=True, order=True)
 class Dataset:
-    """A dataset of OpenLineage: `namespace` is where it is kept, `name` what it is called there."""
+    """A dataset of OpenLineage: `namespace` is where it is kept, `name` what it is
+    called there."""
 
     namespace: str
     name: str
 
 
 def dataset_at(place: str) -> Dataset:
-    """The dataset of the files at a path or a URL: `file` and the path, or `s3://bucket` and the rest."""
+    """The dataset of the files at a path or a URL: `file` and the path, or
+    `s3://bucket` and the rest."""
     if not is_url(place):
         return Dataset("file", place.rstrip("/") or "/")
     parts = urlsplit(without_login(place))

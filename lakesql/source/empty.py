@@ -1,6 +1,8 @@
-"""Why a stream has nothing to read: a missing folder, a pattern that matches nothing, a topic without records.
+"""Why a stream has nothing to read: a missing folder, a pattern that matches nothing, a
+topic without records.
 
-A run says so and succeeds all the same: the files or the records may be still to come. Or the name is wrong.
+A run says so and succeeds all the same: the files or the records may be still to come.
+Or the name is wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def explain_no_files(glob: str) -> str:
-    """The sentence that no file matches the pattern, with the local folder that does not exist, if that is why."""
+    """The sentence that no file matches the pattern, with the local folder that does
+    not exist, if that is why."""
     glob = re.sub(r"(?<!\\){([^{},\\]*)}", r"\1", glob)  # of one topic
     folder = local_folder(named_folder(glob))
     said = f"no file matches {unescape_glob(glob)}"
@@ -27,10 +30,14 @@ def explain_no_files(glob: str) -> str:
 
 
 def explain_no_records(origin: StreamOrigin, beginnings: Offsets, ends: Offsets) -> str:
-    """The sentence that the topics hold no record, by the first offset of each partition and the one behind its last;
-    '' where they hold some."""
+    """The sentence that the topics hold no record, by the first offset of each
+    partition and the one behind its last; '' where they hold some."""
     if not ends:
         return origin.explain_none()
-    if any(end > beginnings[topic][partition] for topic, parts in ends.items() for partition, end in parts.items()):
+    if any(
+        end > beginnings[topic][partition]
+        for topic, parts in ends.items()
+        for partition, end in parts.items()
+    ):
         return ""
     return f"there is no record in {', '.join(sorted(ends))}"

@@ -24,7 +24,9 @@ def read_folder(node: Node) -> str:
     path = read_filled(node)
     if "*" not in path:
         return path
-    folder = path[: path.index("*")].rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+    folder = path[: path.index("*")].rpartition("/")[0] or (
+        "/" if path.startswith("/") else "."
+    )
     what = f"The path '{path}' of a connection is no pattern: a '*' in it would stand for itself."
     fix = f"Write `path: {folder}` here, and the rest in the `path` of each stream, where `*` is a pattern."
     raise ProjectError.of("wrong-value", what, fix=fix, place=node.place)
@@ -50,12 +52,21 @@ class FolderSource(Source):
         """What the origin means below its folder."""
         from lakesql.source.pattern import files_below
 
-        return files_below(self.path, origin.files) if origin.files is not None else None
+        return (
+            files_below(self.path, origin.files) if origin.files is not None else None
+        )
 
-    def datasets(self, stream: AskedStream, topics: Sequence[str]) -> tuple[Dataset, ...]:
+    def datasets(
+        self, stream: AskedStream, topics: Sequence[str]
+    ) -> tuple[Dataset, ...]:
         """The folders of its files."""
-        folders = dict.fromkeys(folder_before(folder) for folder in stream.origin.folders)
-        return tuple(dataset_at("/".join(filter(None, (self.path.rstrip("/"), folder)))) for folder in folders)
+        folders = dict.fromkeys(
+            folder_before(folder) for folder in stream.origin.folders
+        )
+        return tuple(
+            dataset_at("/".join(filter(None, (self.path.rstrip("/"), folder))))
+            for folder in folders
+        )
 
     def check(self) -> str:
         """Its folder, which must be there if it is one of this machine."""
@@ -63,7 +74,9 @@ class FolderSource(Source):
             return f"{self.path}, which the first run will try"
         if not folder.is_dir():
             fix = "Create it, or correct the connection's `path` in profiles.yml."
-            raise ProfileError.of("connection-unreachable", f"There is no folder {self.path}.", fix=fix)
+            raise ProfileError.of(
+                "connection-unreachable", f"There is no folder {self.path}.", fix=fix
+            )
         return self.path
 
     def can_be_seen(self) -> bool:
@@ -75,13 +88,28 @@ class FolderSource(Source):
         from lakesql.source.listed import hidden_below
         from lakesql.source.stream_state import SourceState
 
-        return SourceState(stream.name, self.kind, left_out=hidden_below(self.files(stream.origin)))
+        return SourceState(
+            stream.name, self.kind, left_out=hidden_below(self.files(stream.origin))
+        )
 
-    def is_read(self, stream: AskedStream, number: int, position: Position, files: StoredFiles, now: Now) -> bool:
+    def is_read(
+        self,
+        stream: AskedStream,
+        number: int,
+        position: Position,
+        files: StoredFiles,
+        now: Now,
+    ) -> bool:
         """Whether the checkpoint's lists have all files."""
         from lakesql.source.listed import are_files_read
 
-        return are_files_read(self.files(stream.origin), number, position, files, are_taken=stream.after != "leave")
+        return are_files_read(
+            self.files(stream.origin),
+            number,
+            position,
+            files,
+            are_taken=stream.after != "leave",
+        )
 
     @classmethod
     def is_position(cls, position: Position) -> bool:

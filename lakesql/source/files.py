@@ -1,4 +1,5 @@
-"""Plain files: a folder, or a bucket, below which each stream names its own by a pattern."""
+"""Plain files: a folder, or a bucket, below which each stream names its own by a
+pattern."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ class Files(FolderSource):
     """Plain files; a stream's `path` is relative to this one."""
 
     path: str = option(
-        "Base of the streams' paths; the project's directory if left out.", default=".", read=read_folder
+        "Base of the streams' paths; the project's directory if left out.",
+        default=".",
+        read=read_folder,
     )
 
     kind: ClassVar[str] = "files"
@@ -31,13 +34,18 @@ class Files(FolderSource):
     has_offsets: ClassVar[bool] = False
 
     def as_asked(self, stream: AskedStream, events: Source | None = None) -> Source:
-        """This source; or one that finds the same files by the order of their names, or by events, where the stream
-        says so. Local folders send no events: their files are listed."""
+        """This source; or one that finds the same files by the order of their names, or
+        by events, where the stream says so. Local folders send no events: their files
+        are listed."""
         if stream.ordered_by:
             from lakesql.source.files_by_name import FilesByName
 
             return FilesByName(self.path)
-        if stream.notifications is None or events is None or local_folder(self.path) is not None:
+        if (
+            stream.notifications is None
+            or events is None
+            or local_folder(self.path) is not None
+        ):
             return self
         from lakesql.source.notified_files import NotifiedFiles
 
@@ -52,7 +60,10 @@ class Files(FolderSource):
     def explain_other_names(
         cls, stream: str, model: str, former: Sequence[str], names: Sequence[str]
     ) -> Problem | None:
-        """Nobody but the operator knows whether the files of another path are the same."""
+        """Nobody but the operator knows whether the files of another path are the
+        same."""
         what = f"Stream '{stream}' reads {names[0]} now; model '{model}' has read {former[0]}."
         fix = f"If they are the same files: `lakesql rewind {model} --files same`. If they are others: "
-        return Problem("files-moved", what, fix=f"{fix}`lakesql rewind {model} --files new`")
+        return Problem(
+            "files-moved", what, fix=f"{fix}`lakesql rewind {model} --files new`"
+        )

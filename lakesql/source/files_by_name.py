@@ -1,4 +1,5 @@
-"""Plain files whose names grow: they are read in that order, and found by listing from the last one on."""
+"""Plain files whose names grow: they are read in that order, and found by listing from
+the last one on."""
 
 from __future__ import annotations
 
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
     from lakesql.source.stream_state import Position, SourceState
 
 LAST_NAME = "last_name"
-"""In a position: the last name that was taken. Smaller ones count as read, but for files that came late."""
+"""In a position: the last name that was taken. Smaller ones count as read, but for
+files that came late."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakenNames:
-    """What has been read of a folder: up to which name, how many files in all, and a digest of their names.
+    """What has been read of a folder: up to which name, how many files in all, and a
+    digest of their names.
 
     The digest is a sum, which is the same in whatever order files were read.
     """
@@ -40,14 +43,20 @@ class TakenNames:
     @property
     def position(self) -> Position:
         """It as a position."""
-        return {LAST_NAME: self.last, "files": self.files, "digest": f"{self.digest:016x}"}
+        return {
+            LAST_NAME: self.last,
+            "files": self.files,
+            "digest": f"{self.digest:016x}",
+        }
 
 
 def names_taken(position: Position) -> TakenNames:
     """What a position says was read; nothing for none."""
     if not has_mark(position, LAST_NAME):
         return TakenNames()
-    return TakenNames(str(position[LAST_NAME]), int(position["files"]), int(position["digest"], 16))
+    return TakenNames(
+        str(position[LAST_NAME]), int(position["files"]), int(position["digest"], 16)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +78,22 @@ class FilesByName(FolderSource):
         return cls("")
 
     def state_now(self, stream: AskedStream, now: Now) -> SourceState | None:
-        """Nothing more than that it is there: which files are passed over, each listing says."""
+        """Nothing more than that it is there: which files are passed over, each listing
+        says."""
         from lakesql.source.stream_state import SourceState
 
         return SourceState(stream.name, self.kind)
 
-    def is_read(self, stream: AskedStream, number: int, position: Position, files: StoredFiles, now: Now) -> bool:
-        """Whether no file of this machine has a larger name, and all of the folder need not be listed yet."""
+    def is_read(
+        self,
+        stream: AskedStream,
+        number: int,
+        position: Position,
+        files: StoredFiles,
+        now: Now,
+    ) -> bool:
+        """Whether no file of this machine has a larger name, and all of the folder need
+        not be listed yet."""
         from lakesql.clock import now_ms
         from lakesql.location import local_folder
         from lakesql.source.known_files import is_listing_due, read_index
@@ -83,12 +101,19 @@ class FilesByName(FolderSource):
 
         glob = self.files(stream.origin)
         index = read_index(files)
-        if glob is None or local_folder(glob) is None or index is None or not has_mark(position, LAST_NAME):
+        if (
+            glob is None
+            or local_folder(glob) is None
+            or index is None
+            or not has_mark(position, LAST_NAME)
+        ):
             return False
         if is_listing_due(index, stream.list_all_every_ms, now_ms()):
             return False
         order = NameOrder(self.path, glob)
-        return next(order.files(LocalFolders(), names_taken(position).last), None) is None
+        return (
+            next(order.files(LocalFolders(), names_taken(position).last), None) is None
+        )
 
     @classmethod
     def is_position(cls, position: Position) -> bool:

@@ -1,4 +1,5 @@
-"""Kafka's topics: a source whose records have offsets, asked without Java by librdkafka."""
+"""Kafka's topics: a source whose records have offsets, asked without Java by
+librdkafka."""
 
 from __future__ import annotations
 
@@ -10,7 +11,15 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from lakesql.decode import option
 from lakesql.source.kafka_options import read_client_options
 from lakesql.source.origin import Brings
-from lakesql.source.source import AskedStream, BacklogUnit, Looked, Now, Source, lowest_offsets, offsets_of
+from lakesql.source.source import (
+    AskedStream,
+    BacklogUnit,
+    Looked,
+    Now,
+    Source,
+    lowest_offsets,
+    offsets_of,
+)
 
 if TYPE_CHECKING:
     from lakesql.errors import Place, Problem
@@ -24,10 +33,13 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Kafka(Source):
-    """A Kafka broker. `options` go to its client as they are, and carry no `kafka.` prefix."""
+    """A Kafka broker. `options` go to its client as they are, and carry no `kafka.`
+    prefix."""
 
     bootstrap_servers: str = option("`host:port`, comma-separated.")
-    options: Mapping[str, str] = option("Options of the Kafka client.", factory=dict, read=read_client_options)
+    options: Mapping[str, str] = option(
+        "Options of the Kafka client.", factory=dict, read=read_client_options
+    )
     group_id_prefix: str = option(
         "How the names of consumer groups begin (Spark's `groupIdPrefix`), where a broker admits groups by a prefix.",
         default="",
@@ -73,8 +85,8 @@ class Kafka(Source):
     def look(self, name: str, streams: Sequence[AskedStream]) -> Looked:
         """The topics of the streams, and which offsets they hold.
 
-        Nothing is known without confluent-kafka, which is an extra, or where an option of the connection means nothing
-        to librdkafka.
+        Nothing is known without confluent-kafka, which is an extra, or where an option
+        of the connection means nothing to librdkafka.
         """
         from lakesql.errors import explain_missing
         from lakesql.source.empty import explain_no_records
@@ -82,16 +94,30 @@ class Kafka(Source):
         from lakesql.source.stream_state import FoundTopics, SourceState
 
         try:
-            from lakesql.source.kafka_client import read_offsets  # only here: its client is an extra
+            # only here: its client is an extra
+            from lakesql.source.kafka_client import read_offsets
         except ModuleNotFoundError as error:
             absent = explain_missing(error)
             if absent is None:
                 raise
-            return Looked({}, (f"Topics are not looked at: {absent.problems[0].what} {absent.problems[0].fix}",))
+            return Looked(
+                {},
+                (
+                    f"Topics are not looked at: {absent.problems[0].what} {absent.problems[0].fix}",
+                ),
+            )
         if unknown := librdkafka_options(self).unknown:
-            why = ", ".join(f"{option} (taken: {takes})" if takes else option for option, takes in unknown.items())
+            why = ", ".join(
+                f"{option} (taken: {takes})" if takes else option
+                for option, takes in unknown.items()
+            )
             what = "has no counterpart" if len(unknown) == 1 else "have no counterparts"
-            return Looked({}, (f"Topics of connection '{name}' are not looked at: without Java {why} {what}.",))
+            return Looked(
+                {},
+                (
+                    f"Topics of connection '{name}' are not looked at: without Java {why} {what}.",
+                ),
+            )
         found = {}
         held_by_stream = read_offsets(self, streams)
         for stream in streams:
@@ -101,7 +127,14 @@ class Kafka(Source):
                 found[stream.name] = FoundTopics(missing, held.problems)
                 continue
             nothing = explain_no_records(stream.origin, held.beginnings, held.ends)
-            state = SourceState(stream.name, self.kind, held.ids, held.beginnings, held.ends, nothing=nothing)
+            state = SourceState(
+                stream.name,
+                self.kind,
+                held.ids,
+                held.beginnings,
+                held.ends,
+                nothing=nothing,
+            )
             found[stream.name] = FoundTopics(state)
         return Looked(found)
 
@@ -111,13 +144,23 @@ class Kafka(Source):
 
         from lakesql.source.librdkafka_options import librdkafka_options
 
-        return find_spec("confluent_kafka") is not None and not librdkafka_options(self).unknown
+        return (
+            find_spec("confluent_kafka") is not None
+            and not librdkafka_options(self).unknown
+        )
 
     def state_now(self, stream: AskedStream, now: Now) -> SourceState | None:
         """What `look` has found."""
         return now.found(stream.name)
 
-    def is_read(self, stream: AskedStream, number: int, position: Position, files: StoredFiles, now: Now) -> bool:
+    def is_read(
+        self,
+        stream: AskedStream,
+        number: int,
+        position: Position,
+        files: StoredFiles,
+        now: Now,
+    ) -> bool:
         """Whether the position is behind all that the topics have."""
         state = now.found(stream.name)
         return state is not None and position == state.end
@@ -138,9 +181,19 @@ class Kafka(Source):
         return offsets_of(position)
 
     @classmethod
-    def find_position(cls, state: SourceState, own: Position, stands: Sequence[Position], is_ordered: bool) -> Position:
+    def find_position(
+        cls,
+        state: SourceState,
+        own: Position,
+        stands: Sequence[Position],
+        is_ordered: bool,
+    ) -> Position:
         """The position that knows the stream's topics; of two, the lower one."""
-        read = [each for each in (own, *stands) if isinstance(each, dict) and each.keys() & state.topics.keys()]
+        read = [
+            each
+            for each in (own, *stands)
+            if isinstance(each, dict) and each.keys() & state.topics.keys()
+        ]
         return own if not read or read[0] is own else lowest_offsets(read)
 
     @classmethod
@@ -153,4 +206,9 @@ class Kafka(Source):
         """The topics are there, with their first record."""
         from lakesql.source.stream_state import SourceState
 
-        return SourceState(stream, cls.kind, {name: name for name in names}, {name: {0: 0} for name in names})
+        return SourceState(
+            stream,
+            cls.kind,
+            {name: name for name in names},
+            {name: {0: 0} for name in names},
+        )

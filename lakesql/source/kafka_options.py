@@ -15,7 +15,8 @@ LOGIN_MODULES = (
     "com.sun.security.auth.module.Krb5LoginModule",
     "software.amazon.msk.auth.iam.IAMLoginModule",
 )
-"""The classes that `sasl.jaas.config` may name: others run code of their own choice in this process."""
+"""The classes that `sasl.jaas.config` may name: others run code of their own choice in
+this process."""
 
 OWNED: Mapping[str, str] = {
     "bootstrap.servers": "Use the connection's `bootstrap_servers`.",
@@ -84,7 +85,8 @@ SECURITY = (
     "ssl.truststore.password",
     "ssl.truststore.type",
 )
-"""How a client of Kafka 3.9 logs in: it passes over a misspelt one, and so would connect without it."""
+"""How a client of Kafka 3.9 logs in: it passes over a misspelt one, and so would
+connect without it."""
 
 _NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*")
 _LOGIN_MODULE = re.compile(r"\s*([\w.$]+)\s")
@@ -96,31 +98,46 @@ _LOGIN_OPTIONS = re.compile(
 
 
 def read_client_options(node: Node) -> dict[str, str]:
-    """The options by name. Raises `ProjectError` (`kafka-option`) for each that a profile may not give."""
+    """The options by name. Raises `ProjectError` (`kafka-option`) for each that a
+    profile may not give."""
     return read_entries(node, _read_option)
 
 
 def _read_option(name: str, node: Node) -> str:
     text = read_option_text(node)
     if name.startswith("kafka."):
-        raise _refused(f"'{name}' has the prefix of Spark's options.", f"Write '{name.removeprefix('kafka.')}'.")
+        raise _refused(
+            f"'{name}' has the prefix of Spark's options.",
+            f"Write '{name.removeprefix('kafka.')}'.",
+        )
     if name in OWNED:
         raise _refused(f"'{name}' is set by lakesql.", OWNED[name])
     if meant := misspelt(name, SECURITY):
-        raise _refused(f"'{name}' is no option of Kafka's client.", f"Did you mean '{meant}'?")
+        raise _refused(
+            f"'{name}' is no option of Kafka's client.", f"Did you mean '{meant}'?"
+        )
     if not _NAME.fullmatch(name):
-        raise _refused(f"'{name}' is no option of Kafka's client.", "Its options are words with dots.")
+        raise _refused(
+            f"'{name}' is no option of Kafka's client.",
+            "Its options are words with dots.",
+        )
     if name.endswith("sasl.jaas.config"):
         _check_login_module(text)
     return text
 
 
 def _check_login_module(text: str) -> None:
-    """Kafka takes one module, and it is the first word: comments and anything else before it are refused."""
+    """Kafka takes one module, and it is the first word: comments and anything else
+    before it are refused."""
     found = _LOGIN_MODULE.match(text)
     if found is None or found[1] not in LOGIN_MODULES:
-        # The text may be a secret: of it, only what is certainly the name of a class is shown.
-        shown = f" {found[1]}" if found and re.fullmatch(r"(\w+\.)+\w+LoginModule", found[1]) else ""
+        # The text may be a secret: of it, only what is certainly the name of a class is
+        # shown.
+        shown = (
+            f" {found[1]}"
+            if found and re.fullmatch(r"(\w+\.)+\w+LoginModule", found[1])
+            else ""
+        )
         raise _refused(
             f"'sasl.jaas.config' names a login module{shown} that is not allowed.",
             f"Begin with one of {', '.join(LOGIN_MODULES)}, then `required` and its options, and end with `;`.",

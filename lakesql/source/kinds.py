@@ -1,4 +1,5 @@
-"""All kinds of sources, by their words; `lakesql/engine/sources/spark_sources.py` has how each is read with Spark."""
+"""All kinds of sources, by their words; `lakesql/engine/sources/spark_sources.py` has
+how each is read with Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from lakesql.source.table import TableSource
 from lakesql.source.table_changes import ChangesSource
 
 CONNECTIONS: Mapping[str, type[Source]] = {
-    kind.kind: kind for kind in (Recorded, Files, Rate, Kafka, Kinesis, Pulsar, Mqtt, Sqs)
+    kind.kind: kind
+    for kind in (Recorded, Files, Rate, Kafka, Kinesis, Pulsar, Mqtt, Sqs)
 }
 """Those that a profile's `connections` may have by their word."""
 
@@ -37,7 +39,8 @@ SOURCES: Mapping[str, type[Source]] = {
 
 
 def project_source(type_: str, node: Node) -> Source | None:
-    """The source of a connection whose type names a file of the project's `sources/`; None where it names none."""
+    """The source of a connection whose type names a file of the project's `sources/`;
+    None where it names none."""
     if not type_.startswith(FOLDER) or not type_.endswith(".py"):
         return None
     return ProjectSource(type_, node)
@@ -54,5 +57,6 @@ def recorded_topics(folder: str) -> Source:
 
 
 def model_table(name: str, is_changing: bool) -> Source:
-    """What a stream is read from that is another model's table: its new rows, or where its rows change, its changes."""
+    """What a stream is read from that is another model's table: its new rows, or where
+    its rows change, its changes."""
     return ChangesSource(name) if is_changing else TableSource(name)

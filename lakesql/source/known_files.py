@@ -1,8 +1,11 @@
-"""The names of files that a query has read, kept in its checkpoint as lists on which little is held in memory at once.
+"""The names of files that a query has read, kept in its checkpoint as lists on which
+little is held in memory at once.
 
-`listed/batches/N` has the files of the batch with which N files have been read. From time to time these are folded into
-`listed/segments/…`: lists that follow each other in the order of names, of which `listed/index` has the first and the
-last. A file of the checkpoint is written before the index names it, so that a kill leaves the old index or the new one.
+`listed/batches/N` has the files of the batch with which N files have been read. From
+time to time these are folded into `listed/segments/…`: lists that follow each other in
+the order of names, of which `listed/index` has the first and the last. A file of the
+checkpoint is written before the index names it, so that a kill leaves the old index or
+the new one.
 """
 
 from __future__ import annotations
@@ -49,10 +52,12 @@ class Segment:
 class Index:
     """Which lists there are.
 
-    `folded` is how many files had been read as they were made, and `listed_ms` when the whole folder was listed last.
-    All names up to `adopts` count as read besides, as a new checkpoint knows nothing more of them; `adopted` is how
-    many files had been read then, and `digest` what their names come to. `number` is that of the next list.
-    `events` are the offsets, by topic and partition, up to which events have told of nothing that is still to be read.
+    `folded` is how many files had been read as they were made, and `listed_ms` when the
+    whole folder was listed last. All names up to `adopts` count as read besides, as a
+    new checkpoint knows nothing more of them; `adopted` is how many files had been read
+    then, and `digest` what their names come to. `number` is that of the next list.
+    `events` are the offsets, by topic and partition, up to which events have told of
+    nothing that is still to be read.
     """
 
     segments: tuple[Segment, ...] = ()
@@ -66,7 +71,8 @@ class Index:
 
 
 TIME_UNKNOWN = 0
-"""When a file was changed that was read as an event told of it: the next listing says it."""
+"""When a file was changed that was read as an event told of it: the next listing says
+it."""
 
 
 def read_index(files: StoredFiles) -> Index | None:
@@ -75,11 +81,14 @@ def read_index(files: StoredFiles) -> Index | None:
     if text is None:
         return None
     found = json.loads(text)
-    return Index(**{**found, "segments": tuple(Segment(**each) for each in found["segments"])})
+    return Index(
+        **{**found, "segments": tuple(Segment(**each) for each in found["segments"])}
+    )
 
 
 def knows_all(files: StoredFiles) -> bool:
-    """Whether the lists of a checkpoint have all files that its query has read, as far as they are there."""
+    """Whether the lists of a checkpoint have all files that its query has read, as far
+    as they are there."""
     index = read_index(files)
     return index is not None and not index.adopts
 
@@ -87,20 +96,30 @@ def knows_all(files: StoredFiles) -> bool:
 def read_known(files: KeptFiles, through: int) -> list[SeenFile]:
     """The files that the query of a checkpoint had read when so many were."""
     index = read_index(files) or Index()
-    return [SeenFile(file.name, file.modified_ms) for file in KnownFiles(files, index).read_up_to(through)]
+    return [
+        SeenFile(file.name, file.modified_ms)
+        for file in KnownFiles(files, index).read_up_to(through)
+    ]
 
 
 def dump_seeded(seen: Iterable[SeenFile]) -> tuple[str, str]:
-    """The file of a new checkpoint, its name and its text, that says which files count as read."""
-    return _SEEDED, "\n".join(json.dumps([each.path, each.modified_ms]) for each in seen)
+    """The file of a new checkpoint, its name and its text, that says which files count
+    as read."""
+    return _SEEDED, "\n".join(
+        json.dumps([each.path, each.modified_ms]) for each in seen
+    )
 
 
 def read_seeded(files: StoredFiles) -> list[FoundFile] | None:
-    """The files that count as read in a checkpoint that was made with some; None where it was made with none."""
+    """The files that count as read in a checkpoint that was made with some; None where
+    it was made with none."""
     text = files.read(_SEEDED)
     if text is None:
         return None
-    return [FoundFile(name, 0, at_ms) for name, at_ms in map(json.loads, text.split("\n") if text else ())]
+    return [
+        FoundFile(name, 0, at_ms)
+        for name, at_ms in map(json.loads, text.split("\n") if text else ())
+    ]
 
 
 def is_listing_due(index: Index, every_ms: int, at_ms: int) -> bool:
@@ -119,29 +138,38 @@ class KnownFiles:
         self._recent_through = index.folded
 
     def begin(self, read: Iterable[FoundFile] = ()) -> None:
-        """Write the index as it is, in a checkpoint that has none, with files that were read."""
+        """Write the index as it is, in a checkpoint that has none, with files that were
+        read."""
         written = _Written(self._files, _SEGMENTS, self.index.number)
         for file in sorted(read):
             written.add(file)
         written.end()
-        self._save(replace(self.index, segments=(*written.segments,), number=written.number))
+        self._save(
+            replace(self.index, segments=(*written.segments,), number=written.number)
+        )
 
     # --- batches
 
     def plan_batch(self, before: int, after: int, found: Sequence[FoundFile]) -> None:
-        """Note the files of the next batch: `before` it so many were read, and `after` it so many will be."""
+        """Note the files of the next batch: `before` it so many were read, and `after`
+        it so many will be."""
         for number in self._batches():
             if number > before:  # it was planned, and never begun
                 self._files.remove(f"{_BATCHES}/{number}")
-        self._files.write(f"{_BATCHES}/{after}", _dump(replace(each, through=after) for each in found))
+        self._files.write(
+            f"{_BATCHES}/{after}", _dump(replace(each, through=after) for each in found)
+        )
 
     def read_batch(self, after: int) -> list[FoundFile] | None:
-        """The files of the batch with which so many are read; None where nothing is noted of it."""
+        """The files of the batch with which so many are read; None where nothing is
+        noted of it."""
         text = self._files.read(f"{_BATCHES}/{after}")
         return None if text is None else [*_parse(text)]
 
     def _batches(self) -> list[int]:
-        return sorted(int(name) for name in self._files.names(_BATCHES) if name.isdecimal())
+        return sorted(
+            int(name) for name in self._files.names(_BATCHES) if name.isdecimal()
+        )
 
     # --- what is known
 
@@ -150,29 +178,49 @@ class KnownFiles:
         return any(segment.last > name for segment in self.index.segments)
 
     def unknown(self, found: Iterable[FoundFile], read: int) -> Iterator[FoundFile]:
-        """Those of some files, in order of their names, that were not read while `read` were."""
+        """Those of some files, in order of their names, that were not read while `read`
+        were."""
         for file, known in self._beside(found, read):
             if known is None:
                 yield file
 
-    def _beside(self, found: Iterable[FoundFile], read: int) -> Iterator[tuple[FoundFile, FoundFile | None]]:
-        """Files in order of their names, each with what is known of it. A list is held while names are in it."""
+    def _beside(
+        self, found: Iterable[FoundFile], read: int
+    ) -> Iterator[tuple[FoundFile, FoundFile | None]]:
+        """Files in order of their names, each with what is known of it. A list is held
+        while names are in it."""
         self._learn(read)
         segments, held = [*self.index.segments], dict[str, FoundFile]()
         for file in found:
             while segments and segments[0].first <= file.name:
                 segment = segments.pop(0)
-                held = {each.name: each for each in self._read(segment)} if segment.last >= file.name else {}
+                held = (
+                    {each.name: each for each in self._read(segment)}
+                    if segment.last >= file.name
+                    else {}
+                )
             is_adopted = file.name <= self.index.adopts
-            yield file, held.get(file.name) or self._recent.get(file.name) or (file if is_adopted else None)
+            yield (
+                file,
+                held.get(file.name)
+                or self._recent.get(file.name)
+                or (file if is_adopted else None),
+            )
 
-    def compare(self, there: Iterable[FoundFile], read: int, compared: ListingReader) -> None:
-        """Compare all files that are there, in order of their names, with those that were read while `read` were.
+    def compare(
+        self, there: Iterable[FoundFile], read: int, compared: ListingReader
+    ) -> None:
+        """Compare all files that are there, in order of their names, with those that
+        were read while `read` were.
 
-        What is not there any more is forgotten. Those that were not read are kept in lists, which `next_late` gives.
+        What is not there any more is forgotten. Those that were not read are kept in
+        lists, which `next_late` gives.
         """
         self._fold(read)
-        kept, late = _Written(self._files, _SEGMENTS, self.index.number), _Written(self._files, _LATE, 0)
+        kept, late = (
+            _Written(self._files, _SEGMENTS, self.index.number),
+            _Written(self._files, _LATE, 0),
+        )
         for file, known in self._beside(there, read):
             if known is None:
                 if compared.late(file):
@@ -188,19 +236,37 @@ class KnownFiles:
         kept.end()
         late.end()
         self._late = [*late.segments]
-        self._save(replace(self.index, segments=(*kept.segments,), number=kept.number, adopts=""))
+        self._save(
+            replace(
+                self.index, segments=(*kept.segments,), number=kept.number, adopts=""
+            )
+        )
 
     def next_late(self) -> list[FoundFile]:
-        """The next files that the last listing has found and that were not read; none when all were given."""
-        return [*_parse(self._files.read(f"{_LATE}/{self._late.pop(0).file}") or "")] if self._late else []
+        """The next files that the last listing has found and that were not read; none
+        when all were given."""
+        return (
+            [*_parse(self._files.read(f"{_LATE}/{self._late.pop(0).file}") or "")]
+            if self._late
+            else []
+        )
 
     def note_listing(self, at_ms: int) -> None:
-        """Note that all of the folder was listed, and nothing found that is still to be read."""
+        """Note that all of the folder was listed, and nothing found that is still to be
+        read."""
         self._save(replace(self.index, listed_ms=at_ms))
 
     def note_events(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Note that events up to these offsets have told of nothing that is still to be read."""
-        self._save(replace(self.index, events={topic: {str(partition): at for partition, at in offsets.items()}}))
+        """Note that events up to these offsets have told of nothing that is still to be
+        read."""
+        self._save(
+            replace(
+                self.index,
+                events={
+                    topic: {str(partition): at for partition, at in offsets.items()}
+                },
+            )
+        )
 
     def read_all(self) -> Iterator[FoundFile]:
         """All files that are known to have been read."""
@@ -215,17 +281,22 @@ class KnownFiles:
         return [file for file in self.read_all() if file.through <= through]
 
     def _learn(self, read: int) -> None:
-        """Hold the files of batches that are done since the lists were made; make lists of many."""
+        """Hold the files of batches that are done since the lists were made; make lists
+        of many."""
         for number in self._batches():
             if self._recent_through < number <= read:
-                self._recent.update({file.name: file for file in self.read_batch(number) or ()})
+                self._recent.update(
+                    {file.name: file for file in self.read_batch(number) or ()}
+                )
                 self._recent_through = number
             if len(self._recent) >= FOLDED_FILES:
                 self._fold(number)
 
     def _fold(self, read: int) -> None:
         """Put the files of batches that are done into the lists."""
-        batches = [number for number in self._batches() if self.index.folded < number <= read]
+        batches = [
+            number for number in self._batches() if self.index.folded < number <= read
+        ]
         come: dict[str, FoundFile] = {}
         for number in batches:
             come.update({file.name: file for file in self.read_batch(number) or ()})
@@ -235,19 +306,26 @@ class KnownFiles:
         self._recent, self._recent_through = {}, self.index.folded
 
     def _fold_in(self, come: Sequence[FoundFile], folded: int) -> None:
-        """Write the lists anew between whose names some have come, and those before and behind them not."""
+        """Write the lists anew between whose names some have come, and those before and
+        behind them not."""
         first, last = come[0].name, come[-1].name
         before = [each for each in self.index.segments if each.last < first]
         behind = [each for each in self.index.segments if each.first > last]
-        between = self.index.segments[len(before) : len(self.index.segments) - len(behind)]
+        between = self.index.segments[
+            len(before) : len(self.index.segments) - len(behind)
+        ]
         if before and not between and not behind and _is_small(self._read(before[-1])):
             between = (before.pop(),)
         written = _Written(self._files, _SEGMENTS, self.index.number)
-        for file in _merge((file for segment in between for file in self._read(segment)), come):
+        for file in _merge(
+            (file for segment in between for file in self._read(segment)), come
+        ):
             written.add(file)
         written.end()
         segments = (*before, *written.segments, *behind)
-        self._save(replace(self.index, segments=segments, folded=folded, number=written.number))
+        self._save(
+            replace(self.index, segments=segments, folded=folded, number=written.number)
+        )
 
     def _read(self, segment: Segment) -> list[FoundFile]:
         return [*_parse(self._files.read(f"{_SEGMENTS}/{segment.file}") or "")]
@@ -261,7 +339,8 @@ class KnownFiles:
             if name not in used and name.isdecimal():
                 self._files.remove(f"{_SEGMENTS}/{name}")
         for number in self._batches():
-            if number < index.folded:  # the last one may be read again until its batch is done
+            # the last one may be read again until its batch is done
+            if number < index.folded:
                 self._files.remove(f"{_BATCHES}/{number}")
 
 
@@ -308,8 +387,11 @@ def _is_small(found: Sequence[FoundFile]) -> bool:
     return len(found) < SEGMENT_FILES // 2
 
 
-def _merge(known: Iterable[FoundFile], come: Iterable[FoundFile]) -> Iterator[FoundFile]:
-    """Two ordered rows of files as one; of a name that stands in both, the one that has come."""
+def _merge(
+    known: Iterable[FoundFile], come: Iterable[FoundFile]
+) -> Iterator[FoundFile]:
+    """Two ordered rows of files as one; of a name that stands in both, the one that has
+    come."""
     from heapq import merge
 
     last: FoundFile | None = None
@@ -322,7 +404,9 @@ def _merge(known: Iterable[FoundFile], come: Iterable[FoundFile]) -> Iterator[Fo
 
 
 def _dump(found: Iterable[FoundFile]) -> str:
-    values = ([each.name, each.size_bytes, each.modified_ms, each.through] for each in found)
+    values = (
+        [each.name, each.size_bytes, each.modified_ms, each.through] for each in found
+    )
     return "\n".join(map(json.dumps, values))
 
 

@@ -1,4 +1,5 @@
-"""What is said of files that a stream's path means and that are not read: hidden ones, and ones that have changed."""
+"""What is said of files that a stream's path means and that are not read: hidden ones,
+and ones that have changed."""
 
 from __future__ import annotations
 
@@ -14,15 +15,21 @@ _NO_DATA = re.compile(
     r"_SUCCESS|_(?:started|committed)_\d+|_metadata|_common_metadata|_spark_metadata|_temporary|_delta_log|"
     r"\..*\.crc|\.DS_Store|.*\._COPYING_"
 )
-"""Files and folders that hold no rows, as Spark, Hadoop and others write them beside those that do."""
+"""Files and folders that hold no rows, as Spark, Hadoop and others write them beside
+those that do."""
 
 
 def explain_hidden(paths: Sequence[str]) -> str:
-    """The sentence on files that are not read, as a name on their path begins with `_` or `.`; '' where there are none.
+    """The sentence on files that are not read, as a name on their path begins with `_`
+    or `.`; '' where there are none.
 
     Files that other programs keep for themselves are not mentioned.
     """
-    told = [path for path in paths if not any(_NO_DATA.fullmatch(part) for part in path.split("/"))]
+    told = [
+        path
+        for path in paths
+        if not any(_NO_DATA.fullmatch(part) for part in path.split("/"))
+    ]
     if not told:
         return ""
     verb = "is" if len(told) == 1 else "are"
@@ -33,7 +40,8 @@ def explain_hidden(paths: Sequence[str]) -> str:
 
 
 def explain_changed(paths: Sequence[str]) -> str:
-    """The sentence on files that have grown or were replaced after they were read; '' where there are none."""
+    """The sentence on files that have grown or were replaced after they were read; ''
+    where there are none."""
     if not paths:
         return ""
     return (

@@ -1,6 +1,8 @@
-"""Options of Kafka's Java client as librdkafka knows them: for a client that asks a broker without Java.
+"""Options of Kafka's Java client as librdkafka knows them: for a client that asks a
+broker without Java.
 
-Only what is sure to mean the same is given to it. Where one option is not, the broker is not asked.
+Only what is sure to mean the same is given to it. Where one option is not, the broker
+is not asked.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LibrdkafkaSettings:
-    """What librdkafka is given, and the options that have no counterpart in it, each with what it would take."""
+    """What librdkafka is given, and the options that have no counterpart in it, each
+    with what it would take."""
 
     settings: Mapping[str, str] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
@@ -25,8 +28,16 @@ class LibrdkafkaSettings:
 def librdkafka_options(connection: Kafka) -> LibrdkafkaSettings:
     """The connection's options in librdkafka's words."""
     protocol = connection.options.get("security.protocol", "PLAINTEXT").upper()
-    unused = tuple(start for start, used in (("ssl.", "SSL"), ("sasl.", "SASL")) if used not in protocol)
-    given = {name: value for name, value in connection.options.items() if not name.startswith(unused)}
+    unused = tuple(
+        start
+        for start, used in (("ssl.", "SSL"), ("sasl.", "SASL"))
+        if used not in protocol
+    )
+    given = {
+        name: value
+        for name, value in connection.options.items()
+        if not name.startswith(unused)
+    }
     settings = {"bootstrap.servers": connection.bootstrap_servers}
     unknown: dict[str, str] = {}
     for found in (
@@ -46,7 +57,15 @@ def librdkafka_options(connection: Kafka) -> LibrdkafkaSettings:
     return LibrdkafkaSettings(settings, unknown)
 
 
-_SAME = frozenset({"client.id", "client.dns.lookup", "security.protocol", "sasl.mechanism", "ssl.key.password"})
+_SAME = frozenset(
+    {
+        "client.id",
+        "client.dns.lookup",
+        "security.protocol",
+        "sasl.mechanism",
+        "ssl.key.password",
+    }
+)
 """Options of the same name and the same values."""
 
 _IMMATERIAL = frozenset(
@@ -82,42 +101,67 @@ _IMMATERIAL = frozenset(
         "socket.connection.setup.timeout.ms",
     }
 )
-"""Options by which records are fetched, groups are kept or answers are waited for: where a topic begins and ends is the
-same without them."""
+"""Options by which records are fetched, groups are kept or answers are waited for:
+where a topic begins and ends is the same without them."""
 
 _READ_TOGETHER = ("ssl.truststore.", "ssl.keystore.", "sasl.jaas.config")
-"""Beginnings of options that are read together with others, in a function of their own."""
+"""Beginnings of options that are read together with others, in a function of their
+own."""
 
 
 def _trusted(given: Mapping[str, str]) -> LibrdkafkaSettings:
     """Whose certificates are trusted: of stores, librdkafka reads PEM alone."""
-    stores = {name: value for name, value in given.items() if name.startswith("ssl.truststore.")}
+    stores = {
+        name: value
+        for name, value in given.items()
+        if name.startswith("ssl.truststore.")
+    }
     kind = stores.pop("ssl.truststore.type", "JKS").upper()
     if kind != "PEM":
-        return LibrdkafkaSettings(unknown=dict.fromkeys(stores, "ssl.truststore.type: PEM"))
-    names = {"ssl.truststore.location": "ssl.ca.location", "ssl.truststore.certificates": "ssl.ca.pem"}
+        return LibrdkafkaSettings(
+            unknown=dict.fromkeys(stores, "ssl.truststore.type: PEM")
+        )
+    names = {
+        "ssl.truststore.location": "ssl.ca.location",
+        "ssl.truststore.certificates": "ssl.ca.pem",
+    }
     return _renamed(stores, names)
 
 
 def _own_certificate(given: Mapping[str, str]) -> LibrdkafkaSettings:
-    """The client's own certificate and key: PEM, in a file or as text, or a file of PKCS12."""
-    stores = {name: value for name, value in given.items() if name.startswith("ssl.keystore.")}
+    """The client's own certificate and key: PEM, in a file or as text, or a file of
+    PKCS12."""
+    stores = {
+        name: value for name, value in given.items() if name.startswith("ssl.keystore.")
+    }
     kind = stores.pop("ssl.keystore.type", "JKS").upper()
     if kind == "PKCS12":
-        return _renamed(stores, {name: name for name in ("ssl.keystore.location", "ssl.keystore.password")})
+        return _renamed(
+            stores,
+            {name: name for name in ("ssl.keystore.location", "ssl.keystore.password")},
+        )
     if kind != "PEM":
-        return LibrdkafkaSettings(unknown=dict.fromkeys(stores, "ssl.keystore.type: PEM or PKCS12"))
+        return LibrdkafkaSettings(
+            unknown=dict.fromkeys(stores, "ssl.keystore.type: PEM or PKCS12")
+        )
     if stores.get("ssl.keystore.certificate.chain", "").count("BEGIN CERTIFICATE") > 1:
         return LibrdkafkaSettings(
-            unknown={"ssl.keystore.certificate.chain": "one certificate, or a chain by ssl.keystore.location"}
+            unknown={
+                "ssl.keystore.certificate.chain": "one certificate, or a chain by ssl.keystore.location"
+            }
         )
-    names = {"ssl.keystore.certificate.chain": "ssl.certificate.pem", "ssl.keystore.key": "ssl.key.pem"}
+    names = {
+        "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+        "ssl.keystore.key": "ssl.key.pem",
+    }
     if "ssl.keystore.location" not in stores:
         return _renamed(stores, names)
-    both = stores.pop("ssl.keystore.location")  # a file that has the certificate and the key
+    # a file that has the certificate and the key
+    both = stores.pop("ssl.keystore.location")
     found = _renamed(stores, names)
     return LibrdkafkaSettings(
-        {**found.settings, "ssl.certificate.location": both, "ssl.key.location": both}, found.unknown
+        {**found.settings, "ssl.certificate.location": both, "ssl.key.location": both},
+        found.unknown,
     )
 
 
@@ -132,26 +176,45 @@ def _login(given: Mapping[str, str]) -> LibrdkafkaSettings:
     """User and password of `sasl.jaas.config`."""
     mechanism = given.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
-        return LibrdkafkaSettings(unknown={"sasl.mechanism": "PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512"})
+        return LibrdkafkaSettings(
+            unknown={"sasl.mechanism": "PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512"}
+        )
     found = _LOGIN.fullmatch(given.get("sasl.jaas.config", ""))
     module = "ScramLoginModule" if mechanism.startswith("SCRAM") else "PlainLoginModule"
     if found is None or not found["module"].endswith(f".{module}"):
-        return LibrdkafkaSettings(unknown={"sasl.jaas.config": f"{module}, as sasl.mechanism says"})
-    said = {name: _unquoted(value) for name, value in _LOGIN_OPTION.findall(found["options"])}
+        return LibrdkafkaSettings(
+            unknown={"sasl.jaas.config": f"{module}, as sasl.mechanism says"}
+        )
+    said = {
+        name: _unquoted(value)
+        for name, value in _LOGIN_OPTION.findall(found["options"])
+    }
     user, password = said.get("username"), said.get("password")
     if said.keys() != {"username", "password"} or user is None or password is None:
-        return LibrdkafkaSettings(unknown={"sasl.jaas.config": "a username and a password, and nothing else"})
+        return LibrdkafkaSettings(
+            unknown={"sasl.jaas.config": "a username and a password, and nothing else"}
+        )
     return LibrdkafkaSettings({"sasl.username": user, "sasl.password": password})
 
 
-_LOGIN = re.compile(r"\s*(?P<module>[\w.]+)\s+(required|requisite|sufficient|optional)(?P<options>.*);\s*", re.I | re.S)
-_LOGIN_OPTION = re.compile(r"""([\w.$-]+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[\w.$-]+)""")
+_LOGIN = re.compile(
+    r"\s*(?P<module>[\w.]+)\s+(required|requisite|sufficient|optional)(?P<options>.*);\s*",
+    re.I | re.S,
+)
+_LOGIN_OPTION = re.compile(
+    r"""([\w.$-]+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[\w.$-]+)"""
+)
 """Of a text that the profile has been checked for."""
 
 
 def _unquoted(value: str) -> str | None:
-    """What Java reads of a value; None for an escape of another character than a quote or a backslash."""
+    """What Java reads of a value; None for an escape of another character than a quote
+    or a backslash."""
     if value[0] not in "\"'":
         return value
     inside = value[1:-1]
-    return None if re.search(r"\\[^\"'\\]", re.sub(r"\\\\", "", inside)) else re.sub(r"\\(.)", r"\1", inside)
+    return (
+        None
+        if re.search(r"\\[^\"'\\]", re.sub(r"\\\\", "", inside))
+        else re.sub(r"\\(.)", r"\1", inside)
+    )

@@ -1,4 +1,5 @@
-"""What sources that are files in folders have in common: which files there are, and which of them have been read."""
+"""What sources that are files in folders have in common: which files there are, and
+which of them have been read."""
 
 from __future__ import annotations
 
@@ -14,19 +15,25 @@ from lakesql.source.stream_state import Position
 
 
 def hidden_below(glob: str | None) -> str:
-    """What is said of the files that a pattern means and that are passed over; '' where there are none on this
-    machine."""
+    """What is said of the files that a pattern means and that are passed over; '' where
+    there are none on this machine."""
     place = local_folder(glob) if glob is not None else None
     return explain_hidden(local_hidden(str(place))) if place is not None else ""
 
 
 def are_files_read(
-    glob: str | None, number: int, position: Position, files: StoredFiles, *, are_taken: bool = False
+    glob: str | None,
+    number: int,
+    position: Position,
+    files: StoredFiles,
+    *,
+    are_taken: bool = False,
 ) -> bool:
-    """Whether the lists of the source `number` have all files of a pattern on this machine, as they were then.
+    """Whether the lists of the source `number` have all files of a pattern on this
+    machine, as they were then.
 
-    One of those that were read last must be there: where none is, they may have moved. Of files that `are_taken` away
-    once they are read, there may be none.
+    One of those that were read last must be there: where none is, they may have moved.
+    Of files that `are_taken` away once they are read, there may be none.
     """
     place = local_folder(glob) if glob is not None else None
     last: Any = position.get(BATCHES) if isinstance(position, dict) else None
@@ -35,12 +42,19 @@ def are_files_read(
     lists = [name.removesuffix(".compact") for name in files.names(f"sources/{number}")]
     if max((int(name) for name in lists if name.isdecimal()), default=None) != last:
         return False  # a list that no batch was planned for is read first
-    seen = {_path(file.path): file.modified_ms for file in read_seen(files, number, 0, last)}
-    there = {str(found): found.stat().st_mtime_ns // 1_000_000 for found in possible_files(str(place))}
+    seen = {
+        _path(file.path): file.modified_ms for file in read_seen(files, number, 0, last)
+    }
+    there = {
+        str(found): found.stat().st_mtime_ns // 1_000_000
+        for found in possible_files(str(place))
+    }
     if are_taken:
         return not there
     newest = newest_seen(files, number)[-LOOKED_AT:]
-    return seen.items() >= there.items() and any(_path(file.path) in there for file in newest)
+    return seen.items() >= there.items() and any(
+        _path(file.path) in there for file in newest
+    )
 
 
 def _path(uri: str) -> str:

@@ -1,4 +1,5 @@
-"""The files of this machine's disk that Spark reads for a pattern, and those that it passes over, without Java."""
+"""The files of this machine's disk that Spark reads for a pattern, and those that it
+passes over, without Java."""
 
 from __future__ import annotations
 
@@ -7,7 +8,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lakesql.source.pattern import expand_braces, is_pattern, is_read, listing_of, part_regex, split_path, unescape_glob
+from lakesql.source.pattern import (
+    expand_braces,
+    is_pattern,
+    is_read,
+    listing_of,
+    part_regex,
+    split_path,
+    unescape_glob,
+)
 
 
 def local_files(glob: str) -> Iterator[Path]:
@@ -16,15 +25,19 @@ def local_files(glob: str) -> Iterator[Path]:
 
 
 def local_hidden(glob: str) -> list[str]:
-    """The paths of those files that a pattern means, and that Spark passes over because of a name."""
+    """The paths of those files that a pattern means, and that Spark passes over because
+    of a name."""
     return [str(file) for file, is_hidden in _local_matches(glob) if is_hidden]
 
 
 def possible_files(glob: str) -> Iterator[Path]:
-    """All files of this machine's disk that Spark lists for a pattern, and perhaps some that it does not.
+    """All files of this machine's disk that Spark lists for a pattern, and perhaps some
+    that it does not.
 
-    For who may miss none of them. Raises `ValueError` where the pattern's meaning, or what a link
-    leads to, is not surely the same to both, and `OSError` where a folder cannot be read.
+    For who may miss none of them. Raises `ValueError` where the pattern's meaning, or
+    what a link
+    leads to, is not surely the same to both, and `OSError` where a folder cannot be
+    read.
     """
     listing = listing_of(glob)
     for pattern in expand_braces(listing.path):
@@ -39,26 +52,34 @@ def possible_files(glob: str) -> Iterator[Path]:
 
 
 def is_read_within(folder: str, file: str) -> bool:
-    """Whether Spark reads a file by the names of the folders between `folder` and it, and by its own."""
+    """Whether Spark reads a file by the names of the folders between `folder` and it,
+    and by its own."""
     return all(map(is_read, file.removeprefix(folder).strip("/").split("/")))
 
 
 def _local_matches(glob: str) -> Iterator[tuple[Path, bool]]:
     listing = listing_of(glob)
-    places = {place for pattern in expand_braces(listing.path) for place in _matches(Path("/"), split_path(pattern))}
+    places = {
+        place
+        for pattern in expand_braces(listing.path)
+        for place in _matches(Path("/"), split_path(pattern))
+    }
     for place in sorted(places):
         if not place.is_dir():
             if listing.means(str(place)):
                 yield place, not is_read(place.name)
             continue
-        files = sorted(Path(folder, name) for folder, _, names in os.walk(place) for name in names)
+        files = sorted(
+            Path(folder, name) for folder, _, names in os.walk(place) for name in names
+        )
         for file in files:
             if listing.means(str(file)):
                 yield file, not is_read_within(str(place), str(file))
 
 
 def _matches(folder: Path, parts: list[str]) -> Iterator[Path]:
-    """What below a folder matches the parts of a pattern without braces, hidden names too."""
+    """What below a folder matches the parts of a pattern without braces, hidden names
+    too."""
     if not parts:
         yield folder
         return

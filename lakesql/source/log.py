@@ -1,8 +1,10 @@
-"""Logs that are read by a client in Python: what a source answers whose topics have partitions of records in an order.
+"""Logs that are read by a client in Python: what a source answers whose topics have
+partitions of records in an order.
 
-A kind of log is one file: its options (a class below `LogSource`), and how a topic of it is read (a class that answers
-`Log`). All else is the same for every log: batches, their limits and their replay, positions, ledger, rewind, rebuild.
-A project may have kinds of its own, in `sources/<kind>.py`.
+A kind of log is one file: its options (a class below `LogSource`), and how a topic of
+it is read (a class that answers `Log`). All else is the same for every log: batches,
+their limits and their replay, positions, ledger, rewind, rebuild. A project may have
+kinds of its own, in `sources/<kind>.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +18,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from lakesql.counts import count
 from lakesql.source.origin import Brings
-from lakesql.source.source import AskedStream, BacklogUnit, Looked, Now, Source, Start, is_places, offsets_of
+from lakesql.source.source import (
+    AskedStream,
+    BacklogUnit,
+    Looked,
+    Now,
+    Source,
+    Start,
+    is_places,
+    offsets_of,
+)
 
 if TYPE_CHECKING:
     from lakesql.errors import Place, Problem
@@ -25,8 +36,9 @@ if TYPE_CHECKING:
     from lakesql.source.stream_state import Expired, Position, SourceState
 
 LogPlace = Any
-"""Where a partition was read up to: a value of JSON of which only its log knows what it means; None at the beginning.
-What has a number for each record gives that of the next one to read."""
+"""Where a partition was read up to: a value of JSON of which only its log knows what it
+means; None at the beginning. What has a number for each record gives that of the next
+one to read."""
 
 LogPlaces = Mapping[str, LogPlace]
 """By the name of the partition."""
@@ -39,7 +51,8 @@ BEHIND_MS = "behindMs"
 class LogRecord(NamedTuple):
     """A record of a log. `timestamp_us` is in microseconds since the epoch.
 
-    `offset` is its number in the partition, which rises with its age; None where the log has none that fits a bigint.
+    `offset` is its number in the partition, which rises with its age; None where the
+    log has none that fits a bigint.
     """
 
     value: bytes | None
@@ -52,9 +65,11 @@ class LogRecord(NamedTuple):
 
 
 class LogPage(NamedTuple):
-    """Some records of one partition, and the place behind them; it may have moved without any record.
+    """Some records of one partition, and the place behind them; it may have moved
+    without any record.
 
-    `behind_ms` is how much older that place is than the newest record of the partition; None where that is not known.
+    `behind_ms` is how much older that place is than the newest record of the partition;
+    None where that is not known.
     """
 
     records: Sequence[LogRecord]
@@ -63,9 +78,11 @@ class LogPage(NamedTuple):
 
 
 class LogExpiredError(Exception):
-    """Raised where what follows a place is not in the log any more, or may not be. Its text says what, and why.
+    """Raised where what follows a place is not in the log any more, or may not be. Its
+    text says what, and why.
 
-    `follows` is the place from which a reader goes on that does without; None where that is the partition's beginning.
+    `follows` is the place from which a reader goes on that does without; None where
+    that is the partition's beginning.
     """
 
     def __init__(self, why: str, follows: LogPlace = None) -> None:
@@ -74,54 +91,68 @@ class LogExpiredError(Exception):
 
 
 class Log(Protocol):
-    """A topic, as its client reads it. It is closed by whoever has opened it; several threads may read at once."""
+    """A topic, as its client reads it. It is closed by whoever has opened it; several
+    threads may read at once."""
 
     @property
     def id(self) -> str:
-        """What tells this topic from a later one of the same name; '' where the log does not say."""
+        """What tells this topic from a later one of the same name; '' where the log
+        does not say."""
         return ""
 
     def starts(self, start: Start) -> LogPlaces:
-        """The partitions, each where a reader begins: at its first record, behind its last one, or at a time."""
+        """The partitions, each where a reader begins: at its first record, behind its
+        last one, or at a time."""
         ...
 
     def partitions(self, places: LogPlaces) -> LogPlaces:
-        """The partitions to read behind these places: the same ones, and those that have come since."""
+        """The partitions to read behind these places: the same ones, and those that
+        have come since."""
         return places
 
     def ends(self, places: LogPlaces) -> LogPlaces:
-        """Where partitions end now: a run that takes what is there reads up to these."""
+        """Where partitions end now: a run that takes what is there reads up to
+        these."""
         ...
 
-    def read(self, partition: str, place: LogPlace, until: LogPlace, limit: int) -> Iterator[LogPage]:
-        """What is there behind a place, in pages, up to `until` (None for all), and to `limit` records at most.
+    def read(
+        self, partition: str, place: LogPlace, until: LogPlace, limit: int
+    ) -> Iterator[LogPage]:
+        """What is there behind a place, in pages, up to `until` (None for all), and to
+        `limit` records at most.
 
-        It waits for nothing. Between the same two places it gives the same records whenever it is asked. A page
-        without records says that the place has moved on all the same, and is worth noting. Raises `LogExpiredError`.
+        It waits for nothing. Between the same two places it gives the same records
+        whenever it is asked. A page without records says that the place has moved on
+        all the same, and is worth noting. Raises `LogExpiredError`.
         """
         ...
 
     def is_at_end(self, places: LogPlaces) -> bool:
-        """Whether these are the places of all partitions, and nothing follows them, nor has to be noted."""
+        """Whether these are the places of all partitions, and nothing follows them, nor
+        has to be noted."""
         return dict(self.ends(self.partitions(places))) == places
 
     def check(self, partition: str, place: LogPlace) -> None:
-        """Raise `LogExpiredError` where something behind a place is gone, or may be: asked before a query begins.
+        """Raise `LogExpiredError` where something behind a place is gone, or may be:
+        asked before a query begins.
 
         Nothing need be said where records are numbered.
         """
         return
 
     def settle(self) -> None:
-        """Return once all that was sent until now can be read: asked by a run that takes what is there."""
+        """Return once all that was sent until now can be read: asked by a run that
+        takes what is there."""
         return
 
     def release(self, places: LogPlaces) -> None:
-        """What lies before these places is in the table, and need not be kept for this reader."""
+        """What lies before these places is in the table, and need not be kept for this
+        reader."""
         return
 
     def gone(self) -> Sequence[str]:
-        """What the topic has had once and has no more, in words, as far as that is known."""
+        """What the topic has had once and has no more, in words, as far as that is
+        known."""
         return []
 
     def close(self) -> None:
@@ -141,10 +172,12 @@ class LogSource(Source):
     backlog_unit: ClassVar[BacklogUnit] = "records"
 
     numbers_records: ClassVar[bool] = True
-    """Whether a place is the number of the next record. What is gone, and what is behind, is told by it then."""
+    """Whether a place is the number of the next record. What is gone, and what is
+    behind, is told by it then."""
 
     tells_ends: ClassVar[bool] = True
-    """Whether `Log.is_at_end` says whether there is something new. Otherwise only a run's reader finds out."""
+    """Whether `Log.is_at_end` says whether there is something new. Otherwise only a
+    run's reader finds out."""
 
     tells_ids: ClassVar[bool] = True
     """Whether `Log.id` may tell a topic from a later one of its name."""
@@ -156,10 +189,11 @@ class LogSource(Source):
     """The modules that its client is made of."""
 
     def open(self, topic: str, owner: str) -> Log:
-        """A topic for a reader: `owner` is the same name for each run of a model's query, and no other's.
+        """A topic for a reader: `owner` is the same name for each run of a model's
+        query, and no other's.
 
-        Raises `ProfileError` or `ProjectError` where it is not there or does not take the login, and
-        `TransientError` where nobody answers.
+        Raises `ProfileError` or `ProjectError` where it is not there or does not take
+        the login, and `TransientError` where nobody answers.
         """
         raise NotImplementedError
 
@@ -169,16 +203,22 @@ class LogSource(Source):
         return self
 
     def problems(self, origin: StreamOrigin, place: Place) -> Iterator[Problem]:
-        """The problem of topics by a pattern: a log is not asked for the names of its topics."""
+        """The problem of topics by a pattern: a log is not asked for the names of its
+        topics."""
         from lakesql.errors import Problem
 
         if origin.brings == self.brings and not origin.find_topics(tuple):
             what = f"The stream says '{origin.option}', and {self.label} is read by the names of topics."
-            yield Problem("stream-origin", what, fix="Name them: `topic: orders`, or `topics: [a, b]`.", place=place)
+            yield Problem(
+                "stream-origin",
+                what,
+                fix="Name them: `topic: orders`, or `topics: [a, b]`.",
+                place=place,
+            )
 
     def opened(self, origin: StreamOrigin) -> Iterator[tuple[str, Log]]:
-        """The topics that an origin means, by their names, each open until the next one is asked for. They are looked
-        at for no reader."""
+        """The topics that an origin means, by their names, each open until the next one
+        is asked for. They are looked at for no reader."""
         for topic in origin.find_topics(tuple):
             with closing(self.open(topic, "")) as log:
                 yield topic, log
@@ -193,14 +233,22 @@ class LogSource(Source):
 
         if not self.can_be_seen():
             return Looked({})
-        return Looked({stream.name: FoundTopics(self.state_of(stream)) for stream in streams})
+        return Looked(
+            {stream.name: FoundTopics(self.state_of(stream)) for stream in streams}
+        )
 
     def reach(self, streams: Sequence[AskedStream]) -> str:
         """What it is, and how many partitions the streams read of it."""
         partitions = 0
         for stream in streams:
-            partitions += sum(len(log.starts("earliest")) for _, log in self.opened(stream.origin))
-        return f"{self.check()} answers, {count(partitions, 'partition')} read" if streams else self.check()
+            partitions += sum(
+                len(log.starts("earliest")) for _, log in self.opened(stream.origin)
+            )
+        return (
+            f"{self.check()} answers, {count(partitions, 'partition')} read"
+            if streams
+            else self.check()
+        )
 
     def state_of(self, stream: AskedStream) -> SourceState:
         """The topics of a stream as they are now."""
@@ -220,19 +268,30 @@ class LogSource(Source):
 
     def can_be_seen(self) -> bool:
         """Whether its client is installed, and tells where a topic ends."""
-        return self.tells_ends and all(find_spec(module) is not None for module in self.modules)
+        return self.tells_ends and all(
+            find_spec(module) is not None for module in self.modules
+        )
 
     def state_now(self, stream: AskedStream, now: Now) -> SourceState | None:
         """What `look` has found."""
         return now.found(stream.name)
 
-    def is_read(self, stream: AskedStream, number: int, position: Position, files: StoredFiles, now: Now) -> bool:
+    def is_read(
+        self,
+        stream: AskedStream,
+        number: int,
+        position: Position,
+        files: StoredFiles,
+        now: Now,
+    ) -> bool:
         """Whether the position is behind all that the topics have."""
         if not self.can_be_seen() or not isinstance(position, dict):
             return False
         if set(stream.origin.find_topics(tuple)) != position.keys():
             return False
-        return all(log.is_at_end(position[topic]) for topic, log in self.opened(stream.origin))
+        return all(
+            log.is_at_end(position[topic]) for topic, log in self.opened(stream.origin)
+        )
 
     @classmethod
     def is_position(cls, position: Position) -> bool:
@@ -250,9 +309,19 @@ class LogSource(Source):
         return offsets_of(position) if cls.numbers_records else None
 
     @classmethod
-    def find_position(cls, state: SourceState, own: Position, stands: Sequence[Position], is_ordered: bool) -> Position:
+    def find_position(
+        cls,
+        state: SourceState,
+        own: Position,
+        stands: Sequence[Position],
+        is_ordered: bool,
+    ) -> Position:
         """The position that knows the stream's topics."""
-        read = [each for each in (own, *stands) if isinstance(each, dict) and each.keys() & state.topics.keys()]
+        read = [
+            each
+            for each in (own, *stands)
+            if isinstance(each, dict) and each.keys() & state.topics.keys()
+        ]
         return read[0] if read else own
 
     @classmethod
@@ -265,14 +334,22 @@ class LogSource(Source):
         """The topics are there."""
         from lakesql.source.stream_state import SourceState
 
-        ids, beginnings = {name: name for name in names}, {name: {0: 0} for name in names}
+        ids, beginnings = (
+            {name: name for name in names},
+            {name: {0: 0} for name in names},
+        )
         if cls.numbers_records:
             return SourceState(stream, cls.kind, ids, beginnings)
-        return SourceState(stream, cls.kind, ids, find_expired=partial(find_left, names))
+        return SourceState(
+            stream, cls.kind, ids, find_expired=partial(find_left, names)
+        )
 
 
-def find_left(topics: Collection[str], position: Position) -> Mapping[tuple[str, str], Expired]:
-    """The partitions of a position that are of other topics than these, each with what is said of it."""
+def find_left(
+    topics: Collection[str], position: Position
+) -> Mapping[tuple[str, str], Expired]:
+    """The partitions of a position that are of other topics than these, each with what
+    is said of it."""
     from lakesql.source.stream_state import Expired
 
     return {

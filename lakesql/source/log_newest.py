@@ -1,4 +1,5 @@
-"""The newest records of a log's topics: samples, read for no query, so that nothing of theirs is held or let go."""
+"""The newest records of a log's topics: samples, read for no query, so that nothing of
+theirs is held or let go."""
 
 from __future__ import annotations
 
@@ -12,12 +13,20 @@ from itertools import count
 from threading import Lock
 
 from lakesql.clock import now_ms
-from lakesql.source.log import Log, LogExpiredError, LogPlace, LogPlaces, LogRecord, LogSource
+from lakesql.source.log import (
+    Log,
+    LogExpiredError,
+    LogPlace,
+    LogPlaces,
+    LogRecord,
+    LogSource,
+)
 from lakesql.source.origin import StreamOrigin
 from lakesql.source.source import Start
 
 LOOKS_BACK_S = (1, 10, 60, 600, 3_600, 24 * 3_600)
-"""So far back records are looked for, one after the other, until there are enough; at last from the beginning on."""
+"""So far back records are looked for, one after the other, until there are enough; at
+last from the beginning on."""
 
 READERS = 8
 """How many partitions are read at once."""
@@ -25,8 +34,11 @@ READERS = 8
 PAGE_RECORDS = 10_000
 
 
-def newest_of_topics(source: LogSource, origin: StreamOrigin, rows: int) -> Mapping[str, Sequence[LogRecord]]:
-    """About the newest `rows` records of an origin, of each topic its share, in the order of their age."""
+def newest_of_topics(
+    source: LogSource, origin: StreamOrigin, rows: int
+) -> Mapping[str, Sequence[LogRecord]]:
+    """About the newest `rows` records of an origin, of each topic its share, in the
+    order of their age."""
     found: dict[str, list[LogRecord]] = {}
     for topic in origin.find_topics(tuple):
         with closing(source.open(topic, "")) as log:
@@ -36,7 +48,10 @@ def newest_of_topics(source: LogSource, origin: StreamOrigin, rows: int) -> Mapp
     for position, topic in enumerate(by_size):
         shares[topic] = min(len(found[topic]), -(-left // (len(by_size) - position)))
         left -= shares[topic]
-    return {topic: records[len(records) - shares[topic] :] for topic, records in found.items()}
+    return {
+        topic: records[len(records) - shares[topic] :]
+        for topic, records in found.items()
+    }
 
 
 def newest_records(log: Log, rows: int, numbers_records: bool) -> list[LogRecord]:
@@ -44,7 +59,10 @@ def newest_records(log: Log, rows: int, numbers_records: bool) -> list[LogRecord
     if numbers_records:
         first = log.starts("earliest")
         ends = log.ends(first)
-        begins = {name: max(at or 0, (ends.get(name) or 0) - rows) for name, at in first.items()}
+        begins = {
+            name: max(at or 0, (ends.get(name) or 0) - rows)
+            for name, at in first.items()
+        }
         return _newest_behind(log, begins, rows)
     for seconds in LOOKS_BACK_S:
         at = datetime.fromtimestamp(now_ms() / 1000, UTC) - timedelta(seconds=seconds)
@@ -80,15 +98,19 @@ class _NewestKept:
 
 
 def _newest_behind(log: Log, begins: LogPlaces, rows: int) -> list[LogRecord]:
-    """The newest of the records behind places, up to where the partitions end now. Those are read too that begin behind
-    the end of one."""
+    """The newest of the records behind places, up to where the partitions end now.
+    Those are read too that begin behind the end of one."""
     newest = _NewestKept(rows)
     places, left = dict(begins), dict(begins)
     while left:
         ends = log.ends(left)
-        wanted = {name: place for name, place in left.items() if ends.get(name) is not None}
+        wanted = {
+            name: place for name, place in left.items() if ends.get(name) is not None
+        }
 
-        def read(name: str, ends: LogPlaces = ends, wanted: LogPlaces = wanted) -> tuple[str, LogPlace]:
+        def read(
+            name: str, ends: LogPlaces = ends, wanted: LogPlaces = wanted
+        ) -> tuple[str, LogPlace]:
             return name, _read_partition(log, name, wanted[name], ends[name], newest)
 
         with ThreadPoolExecutor(READERS, "samples") as readers:
@@ -99,8 +121,11 @@ def _newest_behind(log: Log, begins: LogPlaces, rows: int) -> list[LogRecord]:
     return newest.records()
 
 
-def _read_partition(log: Log, name: str, place: LogPlace, until: LogPlace, newest: _NewestKept) -> LogPlace:
-    """Read a partition from a place on, or from where it goes on behind what is gone; where it was read up to."""
+def _read_partition(
+    log: Log, name: str, place: LogPlace, until: LogPlace, newest: _NewestKept
+) -> LogPlace:
+    """Read a partition from a place on, or from where it goes on behind what is gone;
+    where it was read up to."""
     for _ in range(2):
         try:
             while True:

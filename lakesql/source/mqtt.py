@@ -1,9 +1,12 @@
-"""MQTT 5: a broker that forgets a message once it is acknowledged. So what comes is written to a log first.
+"""MQTT 5: a broker that forgets a message once it is acknowledged. So what comes is
+written to a log first.
 
-One client for each topic filter, with a session that lasts, takes messages of QoS 1 and 2 and appends them to files of
-a local folder. A message is acknowledged once its file is on the disk. Readers read the log, in which each message has
-a number: from there on it is in a table exactly once. Between broker and log it is at least once: a client that dies
-after it has written and before it has acknowledged gets the messages again, with the flag `dup`.
+One client for each topic filter, with a session that lasts, takes messages of QoS 1 and
+2 and appends them to files of a local folder. A message is acknowledged once its file
+is on the disk. Readers read the log, in which each message has a number: from there on
+it is in a table exactly once. Between broker and log it is at least once: a client that
+dies after it has written and before it has acknowledged gets the messages again, with
+the flag `dup`.
 """
 
 from __future__ import annotations
@@ -20,8 +23,22 @@ from urllib.parse import quote, urlsplit
 from lakesql.decode import Node, option, read_filled, read_positive, read_value
 from lakesql.errors import ProjectError, TransientError
 from lakesql.location import absolute
-from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlace, LogPlaces, LogRecord, LogSource
-from lakesql.source.mqtt_files import KeptMessage, last_files, log_end, log_files, read_lines
+from lakesql.source.log import (
+    Log,
+    LogExpiredError,
+    LogPage,
+    LogPlace,
+    LogPlaces,
+    LogRecord,
+    LogSource,
+)
+from lakesql.source.mqtt_files import (
+    KeptMessage,
+    last_files,
+    log_end,
+    log_files,
+    read_lines,
+)
 from lakesql.source.source import AskedStream, Now, Start
 
 if TYPE_CHECKING:
@@ -37,12 +54,18 @@ def _read_url(node: Node) -> str:
     if urlsplit(url).scheme in PORTS and urlsplit(url).hostname:
         return url
     fix = "Write `mqtt://host:1883`, or mqtts, ws or wss."
-    raise ProjectError.of("wrong-value", f"{node.shown} is no URL of an MQTT broker.", fix=fix, place=node.place)
+    raise ProjectError.of(
+        "wrong-value",
+        f"{node.shown} is no URL of an MQTT broker.",
+        fix=fix,
+        place=node.place,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Mqtt(LogSource):
-    """An MQTT broker. A stream's `topic` is a topic or a filter: `plant/+/temperature`, `plant/#`."""
+    """An MQTT broker. A stream's `topic` is a topic or a filter: `plant/+/temperature`,
+    `plant/#`."""
 
     url: str = option("`mqtt://host:1883`, or `mqtts`, `ws`, `wss`.", read=_read_url)
     log: str = option(
@@ -57,11 +80,15 @@ class Mqtt(LogSource):
     )
     username: str = option("The user's name.", default="")
     password: str = option("The user's password.", default="")
-    trusted_certificates: str = option("A file of the certificates that the broker's is signed by.", default="")
+    trusted_certificates: str = option(
+        "A file of the certificates that the broker's is signed by.", default=""
+    )
     certificate: str = option("A file of the client's own certificate.", default="")
     private_key: str = option("The file of its key.", default="")
     keep_days: int = option(
-        "How many days messages stay in the log, for `rewind` and `rebuild`.", default=7, read=read_positive
+        "How many days messages stay in the log, for `rewind` and `rebuild`.",
+        default=7,
+        read=read_positive,
     )
 
     kind: ClassVar[str] = "mqtt"
@@ -89,7 +116,8 @@ class Mqtt(LogSource):
         return f"{self.url}, messages are written to {self.log}"
 
     def reach(self, streams: Sequence[AskedStream]) -> str:
-        """Its address, where a broker takes connections. A session would be kept there, so none is begun."""
+        """Its address, where a broker takes connections. A session would be kept there,
+        so none is begun."""
         import socket
 
         try:
@@ -100,7 +128,8 @@ class Mqtt(LogSource):
         return f"{self.url} accepts connections, messages are written to {self.log}"
 
     def open(self, topic: str, owner: str) -> Log:
-        """The log of a topic filter. With an owner, its client begins to take messages."""
+        """The log of a topic filter. With an owner, its client begins to take
+        messages."""
         log = MqttLog(self.folder(topic))
         if owner:
             from lakesql.source.mqtt_taker import taker_of
@@ -108,10 +137,19 @@ class Mqtt(LogSource):
             log.taker = taker_of(self, topic)
         return log
 
-    def is_read(self, stream: AskedStream, number: int, position: Position, files: StoredFiles, now: Now) -> bool:
-        """Whether the position is behind all that the log has, and the broker has kept nothing that comes there now.
+    def is_read(
+        self,
+        stream: AskedStream,
+        number: int,
+        position: Position,
+        files: StoredFiles,
+        now: Now,
+    ) -> bool:
+        """Whether the position is behind all that the log has, and the broker has kept
+        nothing that comes there now.
 
-        Only a run that takes what is there asks. Its process takes messages then; what comes is in the log for Spark.
+        Only a run that takes what is there asks. Its process takes messages then; what
+        comes is in the log for Spark.
         """
         if not LogSource.is_read(self, stream, number, position, files, now):
             return False
@@ -120,7 +158,9 @@ class Mqtt(LogSource):
         topics = stream.origin.find_topics(tuple)
         takers = [taker_of(self, topic) for topic in topics]  # all take at once
         return all(
-            taker.has_settled(partial(MqttLog(self.folder(topic)).is_at_end, position[topic]))
+            taker.has_settled(
+                partial(MqttLog(self.folder(topic)).is_at_end, position[topic])
+            )
             for taker, topic in zip(takers, topics, strict=True)
         )
 
@@ -131,13 +171,15 @@ class Mqtt(LogSource):
 
 @dataclass(slots=True)
 class MqttLog(Log):
-    """The log of one topic filter: one partition, in which each message has a number."""
+    """The log of one topic filter: one partition, in which each message has a
+    number."""
 
     folder: Path
     taker: Taker | None = None
 
     def starts(self, start: Start) -> LogPlaces:
-        """The first message that is kept, the next one that comes, or the first one of a time."""
+        """The first message that is kept, the next one that comes, or the first one of
+        a time."""
         if start == "latest":
             return self.ends({})
         files = last_files(log_files(self.folder))
@@ -159,7 +201,9 @@ class MqttLog(Log):
         if self.taker is not None:
             self.taker.settle()
 
-    def read(self, partition: str, place: LogPlace, until: LogPlace, limit: int) -> Iterator[LogPage]:
+    def read(
+        self, partition: str, place: LogPlace, until: LogPlace, limit: int
+    ) -> Iterator[LogPage]:
         """The messages from a number on."""
         if self.taker is not None:
             self.taker.check()
@@ -175,13 +219,19 @@ class MqttLog(Log):
                 break
             last = min(file.end, stop)
             lines = read_lines(file)[at - file.first : last - file.first]
-            yield LogPage([_record(line, number) for number, line in enumerate(lines, at)], last)
+            yield LogPage(
+                [_record(line, number) for number, line in enumerate(lines, at)], last
+            )
             at = last
         if at < stop:
-            raise LogExpiredError(f"messages from {at} on are not in the log {self.folder} any more.")
+            raise LogExpiredError(
+                f"messages from {at} on are not in the log {self.folder} any more."
+            )
 
 
 def _record(line: KeptMessage, number: int) -> LogRecord:
     headers = [(key, value.encode()) for key, value in line.headers]
     payload = base64.b64decode(line.payload)
-    return LogRecord(payload, line.received_us, offset=number, headers=headers, topic=line.topic)
+    return LogRecord(
+        payload, line.received_us, offset=number, headers=headers, topic=line.topic
+    )

@@ -1,4 +1,5 @@
-"""The log of the messages of one topic filter: files of a folder, named by the numbers of their messages."""
+"""The log of the messages of one topic filter: files of a folder, named by the numbers
+of their messages."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from lakesql.source.log import LogExpiredError
 
 
 class MessageFile(NamedTuple):
-    """A file of the log: the number of its first message, and that of the first one behind it."""
+    """A file of the log: the number of its first message, and that of the first one
+    behind it."""
 
     first: int
     end: int
@@ -21,7 +23,8 @@ class MessageFile(NamedTuple):
 
 
 class KeptMessage(NamedTuple):
-    """A message in a file of the log; its payload is in base64, and the time is in microseconds."""
+    """A message in a file of the log; its payload is in base64, and the time is in
+    microseconds."""
 
     topic: str
     payload: str
@@ -39,7 +42,8 @@ def log_files(folder: Path) -> list[MessageFile]:
 
 
 def last_files(files: Sequence[MessageFile]) -> Sequence[MessageFile]:
-    """Those from which on none is missing: somebody may have removed one in the middle."""
+    """Those from which on none is missing: somebody may have removed one in the
+    middle."""
     for at in range(len(files) - 1, 0, -1):
         if files[at - 1].end != files[at].first:
             return files[at:]
@@ -61,7 +65,9 @@ def read_lines(file: MessageFile) -> list[KeptMessage]:
         with file.path.open("rb") as lines:
             return [KeptMessage(*json.loads(line)) for line in lines]
     except FileNotFoundError:
-        raise LogExpiredError(f"file {file.path} of the log has just been removed.") from None
+        raise LogExpiredError(
+            f"file {file.path} of the log has just been removed."
+        ) from None
 
 
 def append_file(folder: Path, lines: Sequence[KeptMessage]) -> None:
@@ -78,9 +84,13 @@ def append_file(folder: Path, lines: Sequence[KeptMessage]) -> None:
 
 
 def remove_old(folder: Path, before_ms: int) -> None:
-    """Remove the oldest files, as far as their last message is older than a time. The number of the next message is
-    kept."""
-    old = [*takewhile(lambda file: file.path.stat().st_mtime * 1000 < before_ms, log_files(folder))]
+    """Remove the oldest files, as far as their last message is older than a time. The
+    number of the next message is kept."""
+    old = [
+        *takewhile(
+            lambda file: file.path.stat().st_mtime * 1000 < before_ms, log_files(folder)
+        )
+    ]
     if not old:
         return
     beside = folder / "end.new"

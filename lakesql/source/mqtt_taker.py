@@ -1,4 +1,5 @@
-"""Who takes messages from an MQTT broker, appends them to a log, and acknowledges them then."""
+"""Who takes messages from an MQTT broker, appends them to a log, and acknowledges them
+then."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from lakesql.source.mqtt import Mqtt
 
 WAITING = 20_000
-"""So many messages that are not acknowledged make a file at once; a broker sends 65,535 of them at most."""
+"""So many messages that are not acknowledged make a file at once; a broker sends 65,535
+of them at most."""
 
 WAITING_BYTES = 32 * 1024 * 1024
 """So do those whose payloads are so large: a reader has a file in memory as a whole."""
@@ -36,7 +38,8 @@ SETTLED_WITHIN_S = 30.0
 """How long a run waits for that: what comes later is the next one's."""
 
 LOOK_S = 5.0
-"""How long a run looks whether there is anything new, before it starts Java to read it."""
+"""How long a run looks whether there is anything new, before it starts Java to read
+it."""
 
 AWAY_S = 20.0
 """A broker that is away for so long is told of."""
@@ -48,8 +51,9 @@ DAY_MS = 86_400_000
 
 SHORT_S = 10.0
 SHORT_TIMES = 5
-"""A broker that ends so many connections in a row, each so soon, is told of. It ends one as another client of its id
-comes: these take turns then, and each misses what the other one gets."""
+"""A broker that ends so many connections in a row, each so soon, is told of. It ends
+one as another client of its id comes: these take turns then, and each misses what the
+other one gets."""
 
 _TAKERS: dict[tuple[Mqtt, str], Taker] = {}
 _TAKERS_LOCK = threading.Lock()
@@ -67,7 +71,8 @@ def taker_of(source: Mqtt, topic: str) -> Taker:
 
 
 class Taker(threading.Thread):
-    """Takes messages from a broker and appends them to a log, while no other process does."""
+    """Takes messages from a broker and appends them to a log, while no other process
+    does."""
 
     def __init__(self, source: Mqtt, topic: str) -> None:
         super().__init__(name=f"mqtt {topic}", daemon=True)
@@ -87,7 +92,8 @@ class Taker(threading.Thread):
         self._takes = True
 
     def settle(self) -> None:
-        """Return once the broker has sent what it had kept, and that is in the log. Raises what keeps it from it."""
+        """Return once the broker has sent what it had kept, and that is in the log.
+        Raises what keeps it from it."""
         deadline = time.monotonic() + SETTLED_WITHIN_S
         while time.monotonic() < deadline:
             self.check()
@@ -97,8 +103,8 @@ class Taker(threading.Thread):
         self.check(0)
 
     def has_settled(self, while_so: Callable[[], bool]) -> bool:
-        """Whether the broker has sent what it had kept, and something was so until then. Not known where it does not
-        answer soon."""
+        """Whether the broker has sent what it had kept, and something was so until
+        then. Not known where it does not answer soon."""
         deadline = time.monotonic() + LOOK_S
         while time.monotonic() < deadline and while_so():
             self.check()
@@ -136,7 +142,11 @@ class Taker(threading.Thread):
                         return
                     self._stopping.wait(QUIET_S)  # another process takes them
         except Exception as error:
-            self._failure = error if isinstance(error, LakesqlError) else _explain(error, self._source)
+            self._failure = (
+                error
+                if isinstance(error, LakesqlError)
+                else _explain(error, self._source)
+            )
 
     def _take(self) -> None:
         with _written(self._source):
@@ -153,7 +163,9 @@ class Taker(threading.Thread):
                 if now_ms() - cleaned_ms > 60_000:
                     cleaned_ms = now_ms()
                     with _written(self._source):
-                        remove_old(self._folder, cleaned_ms - self._source.keep_days * DAY_MS)
+                        remove_old(
+                            self._folder, cleaned_ms - self._source.keep_days * DAY_MS
+                        )
             self._write_waiting(client)
         finally:
             client.disconnect()
@@ -162,7 +174,11 @@ class Taker(threading.Thread):
     def _is_quiet(self) -> bool:
         with self._changed:
             is_written = not self._messages and not self._is_writing
-            return self._away_since is None and is_written and time.monotonic() - self._last_at > QUIET_S
+            return (
+                self._away_since is None
+                and is_written
+                and time.monotonic() - self._last_at > QUIET_S
+            )
 
     def _is_full(self) -> bool:
         is_large = len(self._messages) >= WAITING or self._size_bytes >= WAITING_BYTES
@@ -171,8 +187,8 @@ class Taker(threading.Thread):
     def _write_waiting(self, client: Any) -> None:
         """Append the messages that have come, and acknowledge them then.
 
-        Behind a new connection they come again, and a broker that has forgotten the session gives their numbers to
-        others: those are not to be acknowledged.
+        Behind a new connection they come again, and a broker that has forgotten the
+        session gives their numbers to others: those are not to be acknowledged.
         """
         with self._changed:
             taken, self._messages, self._size_bytes = self._messages, [], 0
@@ -211,20 +227,30 @@ class Taker(threading.Thread):
         client.reconnect_delay_set(1, 5)
         wanted: Any = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         wanted.SessionExpiryInterval, wanted.ReceiveMaximum = SESSION_S, 65_535
-        client.connect_async(*self._source.address, clean_start=False, properties=wanted)
+        client.connect_async(
+            *self._source.address, clean_start=False, properties=wanted
+        )
         return client
 
     def _set_certificates(self, client: Any) -> None:
         source = self._source
         try:
-            client.tls_set(source.trusted_certificates or None, source.certificate or None, source.private_key or None)
+            client.tls_set(
+                source.trusted_certificates or None,
+                source.certificate or None,
+                source.private_key or None,
+            )
         except (OSError, ValueError) as error:
             what = f"The certificates of the MQTT connection to {source.url} cannot be read: {error}"
             raise ProfileError.of("client-option", what) from None
 
-    def _on_connect(self, client: Any, _: Any, flags: Any, reason: Any, __: Any) -> None:
+    def _on_connect(
+        self, client: Any, _: Any, flags: Any, reason: Any, __: Any
+    ) -> None:
         if reason.is_failure:
-            what = f"The MQTT broker at {self._source.url} refuses the client: {reason}."
+            what = (
+                f"The MQTT broker at {self._source.url} refuses the client: {reason}."
+            )
             is_login = reason.value in (0x86, 0x87, 0x8C)
             self._failure = (
                 ProfileError.of("wrong-credentials", what)
@@ -235,11 +261,16 @@ class Taker(threading.Thread):
         from paho.mqtt.subscribeoptions import SubscribeOptions
 
         self._last_at = time.monotonic()
-        # The session keeps what comes. Of retained messages it has had those that were there when it began.
-        options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
+        # The session keeps what comes. Of retained messages it has had those that were
+        # there when it began.
+        options = SubscribeOptions(
+            qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB
+        )
         client.subscribe(self._topic, options=options)
 
-    def _on_subscribe(self, _: Any, __: Any, ___: Any, reasons: Sequence[Any], ____: Any) -> None:
+    def _on_subscribe(
+        self, _: Any, __: Any, ___: Any, reasons: Sequence[Any], ____: Any
+    ) -> None:
         if any(reason.is_failure for reason in reasons):
             what = f"The MQTT broker does not let the client read '{self._topic}': {reasons[0]}."
             self._failure = ProfileError.of("topic-forbidden", what)
@@ -256,7 +287,9 @@ class Taker(threading.Thread):
         self._away_since = self._away_since or now
         if self._connected_at is None:
             return
-        self._short_ones = self._short_ones + 1 if now - self._connected_at < SHORT_S else 0
+        self._short_ones = (
+            self._short_ones + 1 if now - self._connected_at < SHORT_S else 0
+        )
         self._connected_at = None
         if self._short_ones >= SHORT_TIMES:
             self._failure = TransientError.of(
@@ -278,10 +311,19 @@ class Taker(threading.Thread):
 
 
 def _line(message: Any) -> KeptMessage:
-    headers = [[key, value] for key, value in getattr(message.properties, "UserProperty", [])]
-    headers += [[f"mqtt.{name}", "true"] for name in ("dup", "retain") if getattr(message, name)]
+    headers = [
+        [key, value] for key, value in getattr(message.properties, "UserProperty", [])
+    ]
+    headers += [
+        [f"mqtt.{name}", "true"] for name in ("dup", "retain") if getattr(message, name)
+    ]
     payload = base64.b64encode(message.payload).decode()
-    return KeptMessage(message.topic, payload, int(message.timestamp), [*headers, ["mqtt.qos", str(message.qos)]])
+    return KeptMessage(
+        message.topic,
+        payload,
+        int(message.timestamp),
+        [*headers, ["mqtt.qos", str(message.qos)]],
+    )
 
 
 def _is_locked(lock: IO[str]) -> bool:
@@ -298,8 +340,13 @@ def _written(source: Mqtt) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise TransientError.of("storage-unreachable", f"The log {source.log} cannot be written: {error}") from None
+        raise TransientError.of(
+            "storage-unreachable", f"The log {source.log} cannot be written: {error}"
+        ) from None
 
 
 def _explain(error: Exception, source: Mqtt) -> Exception:
-    return TransientError.of("connection-unreachable", f"The MQTT broker at {source.url} does not answer: {error}")
+    return TransientError.of(
+        "connection-unreachable",
+        f"The MQTT broker at {source.url} does not answer: {error}",
+    )

@@ -1,8 +1,8 @@
-"""The files that a pattern means, in the order of their paths, from a name on: of folders only those are listed that
-may have such a file.
+"""The files that a pattern means, in the order of their paths, from a name on: of
+folders only those are listed that may have such a file.
 
-The order is the one in which object storage lists: by the bytes of the whole path in UTF-8, so that `a-1/x` comes
-before `a/x`. Python compares texts in the same way.
+The order is the one in which object storage lists: by the bytes of the whole path in
+UTF-8, so that `a-1/x` comes before `a/x`. Python compares texts in the same way.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from lakesql.source.pattern import (
 
 @dataclass(frozen=True, slots=True, order=True)
 class FoundFile:
-    """A file: its path below the connection's, its size, and when it was changed. `through` is how many files were read
-    once it was."""
+    """A file: its path below the connection's, its size, and when it was changed.
+    `through` is how many files were read once it was."""
 
     name: str
     size_bytes: int = field(compare=False)
@@ -43,26 +43,34 @@ class FoundFile:
     @property
     def digest(self) -> int:
         """A number of its name, in 64 bits."""
-        return int.from_bytes(blake2b(self.name.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "big")
+        return int.from_bytes(
+            blake2b(
+                self.name.encode("utf-8", "surrogateescape"), digest_size=8
+            ).digest(),
+            "big",
+        )
 
 
 class Folders(Protocol):
     """A file system, as far as it is asked for names."""
 
     def children(self, folder: str, after: str) -> list[str]:
-        """The names in a folder, given by its path or URL, in order; those of folders end with a slash.
+        """The names in a folder, given by its path or URL, in order; those of folders
+        end with a slash.
 
-        Those that are smaller than `after` may be left out. Nothing where the folder is not there.
+        Those that are smaller than `after` may be left out. Nothing where the folder is
+        not there.
         """
         ...
 
     def stat(self, folder: str, name: str) -> tuple[int, int]:
-        """The size of a file in the folder that was listed last, and when it was changed, in milliseconds. Raises
-        `FileNotFoundError`."""
+        """The size of a file in the folder that was listed last, and when it was
+        changed, in milliseconds. Raises `FileNotFoundError`."""
         ...
 
     def look_up(self, folder: str, name: str) -> tuple[int, int]:
-        """The same of a file in any folder, as it is now. Raises `FileNotFoundError`."""
+        """The same of a file in any folder, as it is now. Raises
+        `FileNotFoundError`."""
         ...
 
 
@@ -82,7 +90,10 @@ class LocalFolders:
         """The names in a folder of the disk, in order."""
         try:
             with os.scandir(self._place(folder)) as entries:
-                names = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries]
+                names = [
+                    f"{entry.name}/" if entry.is_dir() else entry.name
+                    for entry in entries
+                ]
         except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(name for name in names if name >= after)
@@ -110,7 +121,8 @@ class NameOrder:
 
     @property
     def root(self) -> str:
-        """The folder, below the connection's path, in which all files are; '' for that path itself."""
+        """The folder, below the connection's path, in which all files are; '' for that
+        path itself."""
         named = []
         for same in zip(*(parts[:-1] for parts in self._patterns), strict=False):
             if len({*same}) > 1 or is_pattern(same[0]) or same[0] == ANY_DEPTH:
@@ -122,8 +134,11 @@ class NameOrder:
         """The path or URL of a file."""
         return f"{self.base}/{name}"
 
-    def files(self, folders: Folders, after: str = "", until: str | None = None) -> Iterator[FoundFile]:
-        """The files whose names are larger than `after`, and not larger than `until`, in order; hidden ones too."""
+    def files(
+        self, folders: Folders, after: str = "", until: str | None = None
+    ) -> Iterator[FoundFile]:
+        """The files whose names are larger than `after`, and not larger than `until`,
+        in order; hidden ones too."""
         return self._below(folders, self.root, after, until)
 
     def means(self, name: str) -> bool:
@@ -131,14 +146,22 @@ class NameOrder:
         return self._listing.means(f"{self._own}/{name}")
 
     def is_hidden(self, name: str) -> bool:
-        """Whether Spark passes over a file that is meant, by its own name, or that of a folder below the one that is
-        listed: a match, or what stands before `**`."""
+        """Whether Spark passes over a file that is meant, by its own name, or that of a
+        folder below the one that is listed: a match, or what stands before `**`."""
         parts = name.split("/")
         return not any(_shows(parts, matchers) for matchers in self._matchers)
 
-    def _below(self, folders: Folders, folder: str, after: str, until: str | None) -> Iterator[FoundFile]:
-        prefix, place = (f"{folder}/", self.path_of(folder)) if folder else ("", self.base)
-        first = after.removeprefix(prefix).partition("/")[0] if after.startswith(prefix) else ""
+    def _below(
+        self, folders: Folders, folder: str, after: str, until: str | None
+    ) -> Iterator[FoundFile]:
+        prefix, place = (
+            (f"{folder}/", self.path_of(folder)) if folder else ("", self.base)
+        )
+        first = (
+            after.removeprefix(prefix).partition("/")[0]
+            if after.startswith(prefix)
+            else ""
+        )
         for child in folders.children(place, first):
             name = prefix + child
             if until is not None and name > until:
@@ -179,7 +202,8 @@ def _begins(folder: list[str], pattern: list[_Matcher]) -> bool:
 
 
 def _shows(parts: list[str], pattern: list[_Matcher]) -> bool:
-    """Whether Spark reads a file by the names below the folder that it lists for a pattern."""
+    """Whether Spark reads a file by the names below the folder that it lists for a
+    pattern."""
     depth = pattern.index(None) if None in pattern else len(pattern)
     listed = min(depth, len(parts) - 1)
     return all(map(is_read, parts[listed:])) and _begins(parts[:listed], pattern)

@@ -1,4 +1,5 @@
-"""Where events tell of the files that arrive: a topic or a queue, to which object storage writes of its objects."""
+"""Where events tell of the files that arrive: a topic or a queue, to which object
+storage writes of its objects."""
 
 from __future__ import annotations
 
@@ -14,11 +15,14 @@ class Notifications:
     """A topic or a queue with the events of a bucket."""
 
     connection: str = option(
-        "The connection of type `kafka` or `sqs` whose topic or queue has the events.", read=read_filled
+        "The connection of type `kafka` or `sqs` whose topic or queue has the events.",
+        read=read_filled,
     )
     topic: str = option("The topic of Kafka.", default="", read=read_filled)
     queue: str = option(
-        "The queue of SQS: its name, or its URL where it is another account's.", default="", read=read_filled
+        "The queue of SQS: its name, or its URL where it is another account's.",
+        default="",
+        read=read_filled,
     )
 
     @property
@@ -37,11 +41,15 @@ class Notifications:
         return self.queue or self.topic
 
 
-def check_notifications(given: Notifications, node: Node, stream: str) -> Iterator[Problem]:
+def check_notifications(
+    given: Notifications, node: Node, stream: str
+) -> Iterator[Problem]:
     """Whether a stream says one place that has the events."""
     if given.topic and given.queue:
         what = f"Stream '{stream}' names a topic and a queue under 'notifications'."
-        yield Problem("contradictory-options", what, place=node.entries()["queue"].place)
+        yield Problem(
+            "contradictory-options", what, place=node.entries()["queue"].place
+        )
     if not given.name:
         what = f"Stream '{stream}' names neither a topic nor a queue under 'notifications'."
         fix = "Write `topic:` of a connection of type `kafka`, or `queue:` of one of type `sqs`."

@@ -1,4 +1,5 @@
-"""Plain files of object storage that events tell of: they are found in a topic or a queue, and not by listing."""
+"""Plain files of object storage that events tell of: they are found in a topic or a
+queue, and not by listing."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ TOLD_BY = "told_by"
 
 @dataclass(frozen=True, slots=True)
 class EventsRead:
-    """Up to which places of which topic or queue events were read, and how many files in all; '' for none yet."""
+    """Up to which places of which topic or queue events were read, and how many files
+    in all; '' for none yet."""
 
     topic: str = ""
     offsets: Mapping[int, int] = field(default_factory=dict)
@@ -31,7 +33,10 @@ class EventsRead:
     @property
     def position(self) -> Position:
         """It as a position."""
-        offsets = {str(partition): self.offsets[partition] for partition in sorted(self.offsets)}
+        offsets = {
+            str(partition): self.offsets[partition]
+            for partition in sorted(self.offsets)
+        }
         return {TOLD_BY: self.topic, "events": offsets, "files": self.files}
 
 
@@ -68,7 +73,8 @@ class NotifiedFiles(FolderSource):
         return self.events.jars
 
     def name_of(self, bucket: str, key: str) -> str | None:
-        """The name below the connection's path of an object; None where it lies elsewhere."""
+        """The name below the connection's path of an object; None where it lies
+        elsewhere."""
         place = urlsplit(self.path)
         base = place.path.strip("/")
         prefix = f"{base}/" if base else ""
@@ -81,7 +87,14 @@ class NotifiedFiles(FolderSource):
 
         return SourceState(stream.name, self.kind)
 
-    def is_read(self, stream: AskedStream, number: int, position: Position, files: StoredFiles, now: Now) -> bool:
+    def is_read(
+        self,
+        stream: AskedStream,
+        number: int,
+        position: Position,
+        files: StoredFiles,
+        now: Now,
+    ) -> bool:
         """Not to be known: where the events are is asked by a run."""
         return False
 

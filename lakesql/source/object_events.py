@@ -1,8 +1,9 @@
 """What an event of object storage tells: which objects have come. Values alone.
 
-S3 writes keys as in a URL's query, and so does MinIO; Ceph, EventBridge and SeaweedFS write them as they are.
-EventBridge has one object an event. SNS has an event of S3's as a text in its own. SeaweedFS, whose filer writes to
-Kafka, has Protobuf, and the object's path as the record's key.
+S3 writes keys as in a URL's query, and so does MinIO; Ceph, EventBridge and SeaweedFS
+write them as they are. EventBridge has one object an event. SNS has an event of S3's as
+a text in its own. SeaweedFS, whose filer writes to Kafka, has Protobuf, and the
+object's path as the record's key.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from lakesql.varints import read_varint
 
 @dataclass(frozen=True, slots=True)
 class CreatedObject:
-    """An object that has come: its bucket and its key; and its size, 0 where it is not told."""
+    """An object that has come: its bucket and its key; and its size, 0 where it is not
+    told."""
 
     bucket: str
     key: str
@@ -26,7 +28,8 @@ class CreatedObject:
 
 
 def read_event(key: bytes | None, value: bytes | None) -> list[CreatedObject]:
-    """The objects that have come by an event, a record's key and value; none where it tells of something else.
+    """The objects that have come by an event, a record's key and value; none where it
+    tells of something else.
 
     Raises `ValueError` where it is no event of a form that is known.
     """
@@ -47,7 +50,11 @@ def _read_json(event: Mapping[str, Any]) -> Iterator[CreatedObject]:
         elif "detail-type" in event:
             if event["detail-type"] == "Object Created":
                 found = event["detail"]["object"]
-                yield CreatedObject(str(event["detail"]["bucket"]["name"]), str(found["key"]), _size(found))
+                yield CreatedObject(
+                    str(event["detail"]["bucket"]["name"]),
+                    str(found["key"]),
+                    _size(found),
+                )
         elif event.get("Type") == "Notification":
             yield from _read_json(json.loads(event["Message"]))
         elif event.get("Event") != "s3:TestEvent":
@@ -105,7 +112,8 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def _fields(message: bytes) -> dict[int, bytes]:
-    """The fields of a message of Protobuf by their numbers; of one that stands several times, the last."""
+    """The fields of a message of Protobuf by their numbers; of one that stands several
+    times, the last."""
     found, at = dict[int, bytes](), 0
     while at < len(message):
         tag, at = read_varint(message, at)

@@ -1,7 +1,8 @@
-"""What a stream's own entry says of where its records are: topics, a pattern of topics, a path of files, or nothing.
+"""What a stream's own entry says of where its records are: topics, a pattern of topics,
+a path of files, or nothing.
 
-On each target a connection says where that is looked for. An origin answers what is asked of it: nobody else asks
-which one it is.
+On each target a connection says where that is looked for. An origin answers what is
+asked of it: nobody else asks which one it is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any, ClassVar, Literal, Protocol
 from lakesql.errors import Place, Problem, ProjectError
 
 Brings = Literal["records", "files", "rows"]
-"""What is found at an origin: single records, as a broker keeps them; files of them; or rows that need no parsing."""
+"""What is found at an origin: single records, as a broker keeps them; files of them; or
+rows that need no parsing."""
 
 
 class StreamOrigin(Protocol):
@@ -43,17 +45,20 @@ class StreamOrigin(Protocol):
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """The columns of its rows with their types, where they are the same for every stream."""
+        """The columns of its rows with their types, where they are the same for every
+        stream."""
         return {}
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Where files of it are, by paths or patterns below the connection's path; '' for anywhere below it."""
+        """Where files of it are, by paths or patterns below the connection's path; ''
+        for anywhere below it."""
         return ("",)
 
     @property
     def files(self) -> str | None:
-        """The pattern of its files, below the connection's path; None where it names none."""
+        """The pattern of its files, below the connection's path; None where it names
+        none."""
         return None
 
     def problems(self, place: Place) -> Iterator[Problem]:
@@ -61,13 +66,14 @@ class StreamOrigin(Protocol):
         return iter(())
 
     def find_topics(self, there: Callable[[], Collection[str]]) -> Sequence[str]:
-        """The topics that it means, of those that are `there`; none where it means no topics."""
+        """The topics that it means, of those that are `there`; none where it means no
+        topics."""
         return ()
 
     @property
     def topic_regex(self) -> str | None:
-        """The regular expression, from the first character to the last, of its topics' names; None where it names
-        them."""
+        """The regular expression, from the first character to the last, of its topics'
+        names; None where it names them."""
         return None
 
     def explain_none(self) -> str:
@@ -75,7 +81,8 @@ class StreamOrigin(Protocol):
         return "no topic is named"
 
     def recorded(self, stream: str) -> Topics:
-        """The topics whose recording stands for it where a test gives the records of the stream."""
+        """The topics whose recording stands for it where a test gives the records of
+        the stream."""
         return Topics((stream,))
 
     def one_topic(self, topic: str) -> Topics:
@@ -84,11 +91,13 @@ class StreamOrigin(Protocol):
 
 
 _NAME = re.compile(r"[^\s,]+\Z")
-"""What may be the name of a topic in some log: `persistent://tenant/space/topic`, `plant/+/temperature`."""
+"""What may be the name of a topic in some log: `persistent://tenant/space/topic`,
+`plant/+/temperature`."""
 
 
 def recorded_folder(topic: str) -> str:
-    """The name of the folder that has the recording of a topic: what no name of a file may have is escaped in it."""
+    """The name of the folder that has the recording of a topic: what no name of a file
+    may have is escaped in it."""
     from urllib.parse import quote  # only here: most commands look at no recording
 
     return quote(topic, safe="")
@@ -133,7 +142,8 @@ class Topics(StreamOrigin):
     @property
     def files(self) -> str | None:
         """The files in these folders."""
-        from lakesql.source.pattern import escape_glob  # only here: whoever reads a stream's entry lists no files
+        # only here: whoever reads a stream's entry lists no files
+        from lakesql.source.pattern import escape_glob
 
         return f"{{{','.join(escape_glob(name) for name in self.folders)}}}/*.jsonl"
 
@@ -188,7 +198,8 @@ class TopicPattern(StreamOrigin):
 
     @property
     def files(self) -> str | None:
-        """All files of a recording: which of them are meant, the name of their folder says."""
+        """All files of a recording: which of them are meant, the name of their folder
+        says."""
         return "*/*.jsonl"
 
     def find_topics(self, there: Callable[[], Collection[str]]) -> Sequence[str]:
@@ -197,7 +208,8 @@ class TopicPattern(StreamOrigin):
 
     @property
     def topic_regex(self) -> str:
-        """The pattern within bounds: without these, Spark looks for it within a name."""
+        """The pattern within bounds: without these, Spark looks for it within a
+        name."""
         return f"^(?:{self.pattern})$"
 
     def explain_none(self) -> str:
@@ -244,7 +256,8 @@ class FilePath(StreamOrigin):
 
 @dataclass(frozen=True, slots=True)
 class Generated(StreamOrigin):
-    """Rows that the connection makes by itself, or that a table has: nothing is said of where they are."""
+    """Rows that the connection makes by itself, or that a table has: nothing is said of
+    where they are."""
 
     brings: ClassVar[Brings] = "rows"
 
@@ -280,8 +293,9 @@ ORIGINS: tuple[type[StreamOrigin], ...] = (Topics, TopicPattern, FilePath, Gener
 
 
 def read_path(path: str, place: Place) -> FilePath:
-    """The path of a stream's files. Raises `ProjectError` for one that leaves its connection's folder
-    (`outside-project`), or that Hadoop does not read as a pattern (`wrong-value`)."""
+    """The path of a stream's files. Raises `ProjectError` for one that leaves its
+    connection's folder (`outside-project`), or that Hadoop does not read as a pattern
+    (`wrong-value`)."""
     _check_relative(path, place)
     _check_pattern(path, place)
     return FilePath(path)
@@ -297,8 +311,10 @@ ORIGIN_OPTIONS: Mapping[str, Callable[[Any, Place], StreamOrigin]] = {
 
 
 def archive_problems(archive: str, path: str, place: Place) -> Iterator[Problem]:
-    """What is wrong with a folder that files of this path are moved to, below the same connection's folder."""
-    from lakesql.source.pattern import named_folder, split_path  # only here: most projects have no archive
+    """What is wrong with a folder that files of this path are moved to, below the same
+    connection's folder."""
+    # only here: most projects have no archive
+    from lakesql.source.pattern import named_folder, split_path
 
     try:
         _check_relative(archive, place)
@@ -313,7 +329,11 @@ def archive_problems(archive: str, path: str, place: Place) -> Iterator[Problem]
     read = [*filter(None, split_path(named_folder(path)))]
     parts = [part for part in archive.split("/") if part not in ("", ".")]
     if parts[: len(read)] == read:
-        where = f"'{'/'.join(read)}'" if read else "the connection's folder, all of which is read"
+        where = (
+            f"'{'/'.join(read)}'"
+            if read
+            else "the connection's folder, all of which is read"
+        )
         yield Problem(
             "archive-read",
             f"The archive '{archive}' lies in {where}.",
@@ -326,24 +346,42 @@ def archive_problems(archive: str, path: str, place: Place) -> Iterator[Problem]
 
 def _check_relative(path: str, place: Place) -> None:
     # A dot by itself may become two: `{.,a/b}.` is `..` among others, and so is `\.\.`.
-    dots = any(set(part) == {"."} for part in re.split(r"[/{},\\]", path.removeprefix("./")))
+    dots = any(
+        set(part) == {"."} for part in re.split(r"[/{},\\]", path.removeprefix("./"))
+    )
     if path.startswith(("/", "~")) or re.match(r"[^/]*:", path) or dots:
-        raise ProjectError.of("outside-project", f"The path '{path}' leaves its connection's folder.", place=place)
+        raise ProjectError.of(
+            "outside-project",
+            f"The path '{path}' leaves its connection's folder.",
+            place=place,
+        )
 
 
 _ESCAPED = re.compile(r"\\.|\[(?:\\.|[^\]/\\])+\]", re.DOTALL)
-"""What of a pattern is none of its braces, brackets and stars: an escaped character, and a class."""
+"""What of a pattern is none of its braces, brackets and stars: an escaped character,
+and a class."""
 
 
 def _check_pattern(path: str, place: Place) -> None:
-    """Refuse what Hadoop does not read as a pattern, or reads otherwise than everybody else."""
+    """Refuse what Hadoop does not read as a pattern, or reads otherwise than everybody
+    else."""
     plain = _ESCAPED.sub("_", path)
-    if any("**" in part and part != "**" for part in plain.split("/")) or re.search(r"\{[^}]*\*\*[^{]*\}", plain):
+    if any("**" in part and part != "**" for part in plain.split("/")) or re.search(
+        r"\{[^}]*\*\*[^{]*\}", plain
+    ):
         what = f"In the path '{path}', `**` is not a whole part of the path."
         why = "It stands for folders at any depth, or for none, as in `landing/**/*.json`."
-        raise ProjectError.of("wrong-value", what, why=why, fix="Write `*` for a part of a name.", place=place)
+        raise ProjectError.of(
+            "wrong-value",
+            what,
+            why=why,
+            fix="Write `*` for a part of a name.",
+            place=place,
+        )
     for opening, closing in ("[]", "{}"):
-        if opening in plain and (opening == "[" or plain.count(opening) != plain.count(closing)):
+        if opening in plain and (
+            opening == "[" or plain.count(opening) != plain.count(closing)
+        ):
             what = f"In the path '{path}', nothing closes a '{opening}'."
             fix = f"Write `\\{opening}` for the character itself."
             raise ProjectError.of("wrong-value", what, fix=fix, place=place)

@@ -1,7 +1,8 @@
-"""What a path with globs means: Hadoop's patterns, and `**` for folders at any depth. Values alone.
+"""What a path with globs means: Hadoop's patterns, and `**` for folders at any depth.
+Values alone.
 
-Spark takes every path that it is given for a pattern. So a name that is to stand for itself is escaped, as
-`escape_glob` does it, and the folder of a connection always is.
+Spark takes every path that it is given for a pattern. So a name that is to stand for
+itself is escaped, as `escape_glob` does it, and the folder of a connection always is.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def files_below(base: str, pattern: str) -> str:
 
 def escape_glob(name: str) -> str:
     """The name in a pattern that matches it alone."""
-    return "".join(f"\\{character}" if character in _SPECIAL else character for character in name)
+    return "".join(
+        f"\\{character}" if character in _SPECIAL else character for character in name
+    )
 
 
 def unescape_glob(pattern: str) -> str:
@@ -43,14 +46,18 @@ def without_scheme(place: str) -> str:
 
 
 def named_folder(glob: str) -> str:
-    """The folder in which a pattern's files are, as far as it has a name; of a path without globs, that path."""
+    """The folder in which a pattern's files are, as far as it has a name; of a path
+    without globs, that path."""
     parts = split_path(glob)
-    named = next((number for number, part in enumerate(parts) if is_pattern(part)), len(parts))
+    named = next(
+        (number for number, part in enumerate(parts) if is_pattern(part)), len(parts)
+    )
     return unescape_glob("/".join(parts[:named])).rstrip("/")
 
 
 def split_path(pattern: str) -> list[str]:
-    """The parts of a pattern between its slashes; one in braces divides no part: `{a,b/c}` is one."""
+    """The parts of a pattern between its slashes; one in braces divides no part:
+    `{a,b/c}` is one."""
     parts, depth = [""], 0
     for token in _tokens(pattern):
         depth += {"{": 1, "}": -1}.get(token, 0)
@@ -72,7 +79,11 @@ def expand_braces(pattern: str) -> list[str]:
         depth += {"{": 1, "}": -1}.get(token, 0)
         if depth == 0:
             before, after = "".join(tokens[:first]), "".join(tokens[number + 1 :])
-            return [each for choice in alternatives for each in expand_braces(f"{before}{choice}{after}")]
+            return [
+                each
+                for choice in alternatives
+                for each in expand_braces(f"{before}{choice}{after}")
+            ]
         if token == "," and depth == 1:
             alternatives.append("")
         elif number > first:
@@ -81,12 +92,14 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def part_regex(part: str) -> str:
-    """The regular expression, for Java and Python alike, of the names that a part of a pattern matches."""
+    """The regular expression, for Java and Python alike, of the names that a part of a
+    pattern matches."""
     return "".join(map(_token_regex, _tokens(part)))
 
 
 def _tokens(pattern: str) -> list[str]:
-    """The characters of a pattern, an escaped one and a class (`[0-9]`) as one token each."""
+    """The characters of a pattern, an escaped one and a class (`[0-9]`) as one token
+    each."""
     return re.findall(r"\\.|\[(?:\\.|[^\]/\\])+\]|.", pattern, flags=re.DOTALL)
 
 
@@ -107,7 +120,11 @@ def _token_regex(token: str) -> str:
 def _class_regex(content: str) -> str:
     negation = "^" if content[0] in "!^" else ""
     members = content[1:] if negation else content
-    escaped = re.sub(r"\\.|[\[&^~|]", lambda found: found[0] if len(found[0]) == 2 else f"\\{found[0]}", members)
+    escaped = re.sub(
+        r"\\.|[\[&^~|]",
+        lambda found: found[0] if len(found[0]) == 2 else f"\\{found[0]}",
+        members,
+    )
     return f"[{negation}{escaped}]"
 
 
@@ -117,10 +134,12 @@ def _literal(character: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What Spark is to list for a pattern: `path`, with all that is below the folders that it matches, as far as files'
-    names match `name`; and which of those files the pattern means, by the regular expression of their paths.
+    """What Spark is to list for a pattern: `path`, with all that is below the folders
+    that it matches, as far as files' names match `name`; and which of those files the
+    pattern means, by the regular expression of their paths.
 
-    `depth` is how many parts the paths have that match, where all have as many; None where only `meant` can tell.
+    `depth` is how many parts the paths have that match, where all have as many; None
+    where only `meant` can tell.
     """
 
     path: str
@@ -136,11 +155,13 @@ class Listing:
 def listing_of(glob: str) -> Listing:
     """What Spark lists for a pattern.
 
-    Files are meant that match it, those in a folder that matches it, and below that those in folders whose names are
-    columns (`day=3`).
+    Files are meant that match it, those in a folder that matches it, and below that
+    those in folders whose names are columns (`day=3`).
     """
     parts = split_path(glob)
-    patterns = [[*filter(None, without_scheme(each).split("/"))] for each in expand_braces(glob)]
+    patterns = [
+        [*filter(None, without_scheme(each).split("/"))] for each in expand_braces(glob)
+    ]
     meant = "|".join(map(_meant_regex, patterns))
     if ANY_DEPTH in parts:
         name = parts[-1] if parts[-1] != ANY_DEPTH else ""
@@ -150,9 +171,17 @@ def listing_of(glob: str) -> Listing:
 
 
 def may_share(one: str, other: str) -> bool:
-    """Whether a file may be meant by two patterns: so where their paths, part by part, do not tell that none is."""
-    pairs = ((a, b) for a in expand_braces(without_scheme(one)) for b in expand_braces(without_scheme(other)))
-    return not all(_is_apart([*filter(None, split_path(a))], [*filter(None, split_path(b))]) for a, b in pairs)
+    """Whether a file may be meant by two patterns: so where their paths, part by part,
+    do not tell that none is."""
+    pairs = (
+        (a, b)
+        for a in expand_braces(without_scheme(one))
+        for b in expand_braces(without_scheme(other))
+    )
+    return not all(
+        _is_apart([*filter(None, split_path(a))], [*filter(None, split_path(b))])
+        for a, b in pairs
+    )
 
 
 def _is_apart(one: Sequence[str], other: Sequence[str]) -> bool:
@@ -168,14 +197,16 @@ def _is_apart(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def _begin_alike(one: str, other: str) -> bool:
-    """Whether two parts of a path may begin with the same characters, as far as they are no special ones."""
+    """Whether two parts of a path may begin with the same characters, as far as they
+    are no special ones."""
     plain = (re.match(r"[^*?\[\]{}\\,]*", part) for part in (one, other))
     first, then = (found[0] if found else "" for found in plain)
     return first.startswith(then) or then.startswith(first)
 
 
 _WITHIN = "(?:/[^/]+|/(?:[^/]+/)*[^/]*=[^/]*/(?:[^/]+/)*[^/]+)?"
-"""What follows the path of a match: nothing, a file in it, or one below a folder whose name is a column."""
+"""What follows the path of a match: nothing, a file in it, or one below a folder whose
+name is a column."""
 
 
 def _meant_regex(parts: list[str]) -> str:
@@ -188,14 +219,24 @@ def _meant_regex(parts: list[str]) -> str:
 
 
 def is_read(name: str) -> bool:
-    """Whether Spark reads a file or a folder of this name (`HadoopFSUtils.shouldFilterOutPathName`)."""
-    return not (name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_"))
+    """Whether Spark reads a file or a folder of this name
+    (`HadoopFSUtils.shouldFilterOutPathName`)."""
+    return not (
+        name.startswith(".")
+        or (name.startswith("_") and "=" not in name)
+        or name.endswith("._COPYING_")
+    )
 
 
 def is_unmeant(uri: str, listings: Sequence[Listing]) -> bool:
-    """Whether a file was listed for one of the paths, and is meant by none: it is in the lists, but was not read."""
-    from urllib.parse import unquote  # only here: a command that reads no list of files need not load it
+    """Whether a file was listed for one of the paths, and is meant by none: it is in
+    the lists, but was not read."""
+    # only here: a command that reads no list of files need not load it
+    from urllib.parse import unquote
 
     path = unquote(without_scheme(uri))
-    is_listed = any(path.startswith(f"{named_folder(without_scheme(each.path))}/") for each in listings)
+    is_listed = any(
+        path.startswith(f"{named_folder(without_scheme(each.path))}/")
+        for each in listings
+    )
     return is_listed and not any(each.means(path) for each in listings)

@@ -1,7 +1,9 @@
-"""A source of the project's own: a file `sources/<kind>.py`, which profiles.yml names as the `type` of a connection.
+"""A source of the project's own: a file `sources/<kind>.py`, which profiles.yml names
+as the `type` of a connection.
 
-It is code, where a model is text. So it is run by what reads records, and by nothing else: `parse`, `compile`, `plan`
-and `ls` know its name and its options as they are written.
+It is code, where a model is text. So it is run by what reads records, and by nothing
+else: `parse`, `compile`, `plan` and `ls` know its name and its options as they are
+written.
 """
 
 from __future__ import annotations
@@ -18,19 +20,28 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from lakesql.decode import Node, decode
 from lakesql.errors import LakesqlError, Place, ProfileError, explain_missing
-from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlace, LogPlaces, LogSource
+from lakesql.source.log import (
+    Log,
+    LogExpiredError,
+    LogPage,
+    LogPlace,
+    LogPlaces,
+    LogSource,
+)
 from lakesql.source.source import AskedStream, Looked, Start
 
 if TYPE_CHECKING:
     from lakesql.source.stream_state import SourceState
 
 FOLDER = "sources/"
-"""How the `type` of such a connection begins: the folder of the project in which its file is."""
+"""How the `type` of such a connection begins: the folder of the project in which its
+file is."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectSource(LogSource):
-    """A connection whose source is a file of the project. `options` are its keys, which the file's class reads."""
+    """A connection whose source is a file of the project. `options` are its keys, which
+    the file's class reads."""
 
     file: str = ""
     options: Node | None = field(default=None, compare=False, hash=False)
@@ -51,14 +62,20 @@ class ProjectSource(LogSource):
         return f"{self.file}, whose code runs when records are read"
 
     def loaded(self) -> LogSource:
-        """What the file's class makes of the options. Raises `ProfileError` (`source-missing`, `bad-source`)."""
+        """What the file's class makes of the options. Raises `ProfileError`
+        (`source-missing`, `bad-source`)."""
         kind = _load(self._path(), self.file)
         options = self.options or Node({}, Place(self.file))
-        return decode(options, kind, what=f"a connection of {self.file}", ignore=frozenset({"type"}))
+        return decode(
+            options,
+            kind,
+            what=f"a connection of {self.file}",
+            ignore=frozenset({"type"}),
+        )
 
     def open(self, topic: str, owner: str) -> Log:
-        """The topic's log, as the class of the project's file opens it. Exceptions that its code must not raise are
-        reported as errors of the file."""
+        """The topic's log, as the class of the project's file opens it. Exceptions that
+        its code must not raise are reported as errors of the file."""
         with _explained(self.file):
             return _ProjectLog(self.loaded().open(topic, owner), self.file)
 
@@ -73,7 +90,12 @@ class ProjectSource(LogSource):
 
     def look(self, name: str, streams: Sequence[AskedStream]) -> Looked:
         """Nothing: that would run code."""
-        return Looked({}, (f"Topics of connection '{name}' are not looked at: that would run {self.file}.",))
+        return Looked(
+            {},
+            (
+                f"Topics of connection '{name}' are not looked at: that would run {self.file}.",
+            ),
+        )
 
     def can_be_seen(self) -> bool:
         """No: that would run code."""
@@ -82,7 +104,9 @@ class ProjectSource(LogSource):
     def _path(self) -> Path:
         path = self.directory / self.file
         if not path.is_file():
-            raise ProfileError.of("source-missing", f"There is no file {self.file} in the project.")
+            raise ProfileError.of(
+                "source-missing", f"There is no file {self.file} in the project."
+            )
         return path
 
 
@@ -109,7 +133,9 @@ class _ProjectLog(Log):
         with _explained(self._file):
             return self._log.ends(places)
 
-    def read(self, partition: str, place: LogPlace, until: LogPlace, limit: int) -> Iterator[LogPage]:
+    def read(
+        self, partition: str, place: LogPlace, until: LogPlace, limit: int
+    ) -> Iterator[LogPage]:
         with _explained(self._file):
             yield from self._log.read(partition, place, until, limit)
 
@@ -140,13 +166,18 @@ class _ProjectLog(Log):
 
 @contextmanager
 def _explained(file: str) -> Iterator[None]:
-    """What the code of a file raises as an error of the file's, unless it says itself what it means."""
+    """What the code of a file raises as an error of the file's, unless it says itself
+    what it means."""
     try:
         yield
     except (LakesqlError, LogExpiredError):
         raise
     except (Exception, SystemExit) as error:
-        frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename.endswith(file)]
+        frames = [
+            each
+            for each in traceback.extract_tb(error.__traceback__)
+            if each.filename.endswith(file)
+        ]
         place = Place(file, frames[-1].lineno if frames else None)
         what = f"The code of {file} has failed: {type(error).__name__}: {error}"
         why = "It says of no other error whether a next try may succeed: `TransientError` is one of which it may."
@@ -159,7 +190,8 @@ def _load(path: Path, shown: str) -> type[LogSource]:
     spec = spec_from_file_location(f"lakesql_sources.{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look there for what annotations name that are texts
+    # dataclasses look there for what annotations name that are texts
+    sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
@@ -171,7 +203,9 @@ def _load(path: Path, shown: str) -> type[LogSource]:
     found = [
         each
         for each in vars(module).values()
-        if isinstance(each, type) and issubclass(each, LogSource) and each.__module__ == module.__name__
+        if isinstance(each, type)
+        and issubclass(each, LogSource)
+        and each.__module__ == module.__name__
     ]
     if len(found) != 1:
         what = f"{shown} has {len(found)} classes below LogSource, and a source is one."

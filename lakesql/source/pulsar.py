@@ -1,8 +1,10 @@
-"""Apache Pulsar: a topic or its partitions. A message is found by its ledger, its entry and its place in a batch.
+"""Apache Pulsar: a topic or its partitions. A message is found by its ledger, its entry
+and its place in a batch.
 
-Pulsar deletes what no subscription holds, so each query has a durable one, which takes no messages and only keeps them:
-it is moved on once a batch is in the table, but not behind its last entry. So the message that was read last is there
-when a query continues; where it is not, something has removed what the subscription held.
+Pulsar deletes what no subscription holds, so each query has a durable one, which takes
+no messages and only keeps them: it is moved on once a batch is in the table, but not
+behind its last entry. So the message that was read last is there when a query
+continues; where it is not, something has removed what the subscription held.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ from lakesql.clock import epoch_ms
 from lakesql.decode import option
 from lakesql.errors import LakesqlError, ProfileError, TransientError, not_installed
 from lakesql.source.dataset import without_login
-from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlace, LogPlaces, LogRecord, LogSource
+from lakesql.source.log import (
+    Log,
+    LogExpiredError,
+    LogPage,
+    LogPlace,
+    LogPlaces,
+    LogRecord,
+    LogSource,
+)
 from lakesql.source.source import Start
 
 if TYPE_CHECKING:
@@ -42,25 +52,34 @@ ANSWERS_WITHIN_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Pulsar(LogSource):
-    """A Pulsar cluster. A short name of a topic is one of the tenant `public` and the namespace `default`."""
+    """A Pulsar cluster. A short name of a topic is one of the tenant `public` and the
+    namespace `default`."""
 
     url: str = option("`pulsar://host:6650`, or `pulsar+ssl://…`.")
     token: str = option("A token by which clients log in.", default="")
-    trusted_certificates: str = option("A file of the certificates that the broker's is signed by.", default="")
-    certificate: str = option("A file of the client's own certificate, for a login by TLS.", default="")
+    trusted_certificates: str = option(
+        "A file of the certificates that the broker's is signed by.", default=""
+    )
+    certificate: str = option(
+        "A file of the client's own certificate, for a login by TLS.", default=""
+    )
     private_key: str = option("The file of its key.", default="")
     subscription_prefix: str = option(
-        "How the names of the subscriptions begin that keep what models have not read yet.", default="lakesql-"
+        "How the names of the subscriptions begin that keep what models have not read yet.",
+        default="lakesql-",
     )
     read_compacted: bool = option(
-        "Of topics that are compacted: read the newest message of each key alone, as far as they are.", default=False
+        "Of topics that are compacted: read the newest message of each key alone, as far as they are.",
+        default=False,
     )
 
     kind: ClassVar[str] = "pulsar"
     label: ClassVar[str] = "Pulsar"
     numbers_records: ClassVar[bool] = False
     has_offsets: ClassVar[bool] = False
-    place_instead: ClassVar[str] = "The header `message_id` has the place of a message in its partition."
+    place_instead: ClassVar[str] = (
+        "The header `message_id` has the place of a message in its partition."
+    )
     tells_ids: ClassVar[bool] = False
     modules: ClassVar[tuple[str, ...]] = ("pulsar",)
 
@@ -93,7 +112,8 @@ class Pulsar(LogSource):
                 operation_timeout_seconds=ANSWERS_WITHIN_S,
                 tls_trust_certs_file_path=self.trusted_certificates or None,
                 tls_validate_hostname=True,
-                logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull),  # it would print
+                # it would print
+                logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull),
             )
 
     @classmethod
@@ -116,7 +136,8 @@ class PulsarTopic(Log):
     _newest_ms: dict[str, int] = field(default_factory=dict)
 
     def starts(self, start: Start) -> LogPlaces:
-        """The partitions, from the first message on, from the last one on, or from a time on."""
+        """The partitions, from the first message on, from the last one on, or from a
+        time on."""
         self._find_partitions()
         if start == "earliest":
             return dict.fromkeys(self._names)
@@ -134,7 +155,9 @@ class PulsarTopic(Log):
         self._find_partitions()
         return {partition: self._last(partition) for partition in self._names}
 
-    def read(self, partition: str, place: LogPlace, until: LogPlace, limit: int) -> Iterator[LogPage]:
+    def read(
+        self, partition: str, place: LogPlace, until: LogPlace, limit: int
+    ) -> Iterator[LogPage]:
         """The messages behind a place, up to the last one that is there."""
         end = until if until is not None else self._last(partition)
         if end is None or limit <= 0:
@@ -153,7 +176,9 @@ class PulsarTopic(Log):
                 if order > last:
                     break
                 if order <= _order(reached):
-                    continue  # the one that was read last: of a compacted topic it may be there, or not
+                    # the one that was read last: of a compacted topic it may be there,
+                    # or not
+                    continue
                 reached, limit = at, limit - 1
                 records.append(_record(message, at, number))
                 size += len(records[-1].value or b"")
@@ -163,20 +188,32 @@ class PulsarTopic(Log):
         if records:
             yield self._page(partition, records, reached, last)
         is_short = until is not None and limit > 0 and _order(reached) < last
-        if is_short and not self.read_compacted and not isinstance(reached, dict):  # a time may be behind the end
+        # a time may be behind the end
+        if is_short and not self.read_compacted and not isinstance(reached, dict):
             raise LogExpiredError(f"messages up to {_said(until)} are gone.")
 
-    def _page(self, partition: str, records: Sequence[LogRecord], reached: LogPlace, last: tuple[int, ...]) -> LogPage:
-        """A page of a partition that was read up to a message, with the time between that and the newest one: the one
-        that was `last` when the broker was asked."""
+    def _page(
+        self,
+        partition: str,
+        records: Sequence[LogRecord],
+        reached: LogPlace,
+        last: tuple[int, ...],
+    ) -> LogPage:
+        """A page of a partition that was read up to a message, with the time between
+        that and the newest one: the one that was `last` when the broker was asked."""
         newest_ms = self._newest_ms.get(partition)
         if newest_ms is None:
             return LogPage(records, reached)
-        behind_ms = max(0, newest_ms - records[-1].timestamp_us // 1000) if _order(reached) < last else 0
+        behind_ms = (
+            max(0, newest_ms - records[-1].timestamp_us // 1000)
+            if _order(reached) < last
+            else 0
+        )
         return LogPage(records, reached, behind_ms)
 
     def check(self, partition: str, place: LogPlace) -> None:
-        """Whether the message that was read last is there, with which those behind it are."""
+        """Whether the message that was read last is there, with which those behind it
+        are."""
         with self._reader(partition, place, ONE_RECORD) as reader:
             self._check_first(reader, place)
 
@@ -185,24 +222,34 @@ class PulsarTopic(Log):
             return
         first = self._next(reader)
         if first is None or _place_of(first) != place:
-            raise LogExpiredError(f"message {_said(place)} is gone, and perhaps some behind it.")
+            raise LogExpiredError(
+                f"message {_said(place)} is gone, and perhaps some behind it."
+            )
 
     def release(self, places: LogPlaces) -> None:
-        """Acknowledge the entries before the one that was read last, which may have been read in part."""
+        """Acknowledge the entries before the one that was read last, which may have
+        been read in part."""
         import pulsar
 
         for partition, place in places.items():
-            if place == self._held.get(partition) or not isinstance(place, list) or partition not in self._holders:
+            if (
+                place == self._held.get(partition)
+                or not isinstance(place, list)
+                or partition not in self._holders
+            ):
                 continue
             self._held[partition] = place
             ledger, entry, _ = place
             if entry > 0:
                 with _explained(self.name):
-                    self._holders[partition].acknowledge_cumulative(pulsar.MessageId(-1, ledger, entry - 1, -1))
+                    self._holders[partition].acknowledge_cumulative(
+                        pulsar.MessageId(-1, ledger, entry - 1, -1)
+                    )
 
     def close(self) -> None:
         """Close the client, and with it all readers. The subscriptions stay."""
-        with suppress(Exception):  # it says that it is closed already, where a broker is away
+        # it says that it is closed already, where a broker is away
+        with suppress(Exception):
             self.client.close()
 
     def _find_partitions(self) -> None:
@@ -212,7 +259,9 @@ class PulsarTopic(Log):
         with _explained(self.name):
             found = self.client.get_topic_partitions(self.name)
             for name in found:
-                number = name.rpartition("-partition-")[2] if "-partition-" in name else "0"
+                number = (
+                    name.rpartition("-partition-")[2] if "-partition-" in name else "0"
+                )
                 self._names[number] = name
                 if self.subscription and number not in self._holders:
                     self._holders[number] = self.client.subscribe(
@@ -229,7 +278,9 @@ class PulsarTopic(Log):
 
         with (
             _explained(self.name),
-            closing(self._open_reader(partition, pulsar.MessageId.latest, ONE_RECORD)) as reader,
+            closing(
+                self._open_reader(partition, pulsar.MessageId.latest, ONE_RECORD)
+            ) as reader,
         ):
             message = self._next(reader) if reader.has_message_available() else None
             if message is None:
@@ -239,14 +290,18 @@ class PulsarTopic(Log):
 
     @contextmanager
     def _reader(self, partition: str, place: LogPlace, ahead: int) -> Iterator[Any]:
-        """A reader that begins with the message of a place, or with the first one of a time. The broker sends it up to
-        `ahead` messages before it asks."""
+        """A reader that begins with the message of a place, or with the first one of a
+        time. The broker sends it up to `ahead` messages before it asks."""
         import pulsar
 
         if partition not in self._names:
             self._find_partitions()
         with _explained(self.name):
-            begin = pulsar.MessageId(-1, *place) if isinstance(place, list) else pulsar.MessageId.earliest
+            begin = (
+                pulsar.MessageId(-1, *place)
+                if isinstance(place, list)
+                else pulsar.MessageId.earliest
+            )
             with closing(self._open_reader(partition, begin, ahead)) as reader:
                 if isinstance(place, dict):
                     reader.seek(place["from"])
@@ -268,7 +323,11 @@ class PulsarTopic(Log):
         try:
             return reader.read_next(WAIT_MS)
         except _pulsar.Timeout:
-            return reader.read_next(ANSWERS_WITHIN_S * 1000) if reader.has_message_available() else None
+            return (
+                reader.read_next(ANSWERS_WITHIN_S * 1000)
+                if reader.has_message_available()
+                else None
+            )
 
 
 def _place_of(message: Any) -> list[int]:
@@ -277,7 +336,8 @@ def _place_of(message: Any) -> list[int]:
 
 
 def _order(place: LogPlace) -> tuple[int, ...]:
-    """A message that is no batch, and one of which only the entry is named, is behind all of its entry."""
+    """A message that is no batch, and one of which only the entry is named, is behind
+    all of its entry."""
     if not isinstance(place, list):
         return (-1,)
     ledger, entry, index = place
@@ -317,16 +377,27 @@ def _explained(name: str) -> Iterator[None]:
 def _explain(error: Exception, name: str) -> LakesqlError:
     kind = type(error).__name__
     if kind in ("AuthenticationError", "ErrorGettingAuthenticationData"):
-        return ProfileError.of("wrong-credentials", f"Pulsar does not take the login: {error}")
+        return ProfileError.of(
+            "wrong-credentials", f"Pulsar does not take the login: {error}"
+        )
     if kind == "AuthorizationError":
-        return ProfileError.of("topic-forbidden", f"Topic '{name}' may not be read: {error}")
+        return ProfileError.of(
+            "topic-forbidden", f"Topic '{name}' may not be read: {error}"
+        )
     if kind in ("TopicNotFound", "NotFound", "InvalidTopicName"):
-        return ProfileError.of("unknown-topic", f"There is no topic '{name}' in Pulsar: {error}")
+        return ProfileError.of(
+            "unknown-topic", f"There is no topic '{name}' in Pulsar: {error}"
+        )
     if kind in ("InvalidUrl", "InvalidConfiguration"):
-        return ProfileError.of("client-option", f"The Pulsar client cannot be opened: {error}")
+        return ProfileError.of(
+            "client-option", f"The Pulsar client cannot be opened: {error}"
+        )
     if kind == "ConsumerBusy":
         what = f"Another reader has the subscription by which Pulsar keeps what is not read of '{name}': {error}"
         why = "It may be another run of the model, or of a model of its name on another target or in another project."
         fix = "Give each target and project its own `subscription_prefix` in profiles.yml."
         return TransientError.of("connection-unreachable", what, why=why, fix=fix)
-    return TransientError.of("connection-unreachable", f"Pulsar does not answer as it should, of '{name}': {error}")
+    return TransientError.of(
+        "connection-unreachable",
+        f"Pulsar does not answer as it should, of '{name}': {error}",
+    )

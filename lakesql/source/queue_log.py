@@ -1,7 +1,9 @@
-"""The log of the messages of a queue: pages in a folder, each a file with a number, which readers read as a topic.
+"""The log of the messages of a queue: pages in a folder, each a file with a number,
+which readers read as a topic.
 
-A queue gives a message to one reader, and forgets it. The log keeps it for all models of a target, for their rewinds
-and their rebuilds. Several processes may write: a page is made where none of its number is, or has the next one.
+A queue gives a message to one reader, and forgets it. The log keeps it for all models
+of a target, for their rewinds and their rebuilds. Several processes may write: a page
+is made where none of its number is, or has the next one.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from lakesql.clock import now_ms
 from lakesql.source.known_files import KeptFiles
 
 KEPT_MS = 14 * 86_400_000
-"""How long a page stays: as long as SQS keeps a message at most. Who comes later lists all files."""
+"""How long a page stays: as long as SQS keeps a message at most. Who comes later lists
+all files."""
 
 _PAGES, _ID = "pages", "id"
 
@@ -44,7 +47,8 @@ class QueueLog:
         return self._files.read(_ID) or ""
 
     def first(self) -> int:
-        """The number of the first page that was there when it was asked first, or of the next one where none was."""
+        """The number of the first page that was there when it was asked first, or of
+        the next one where none was."""
         if self._first is None:
             self._first = min(self._numbers(), default=self.end())
         return self._first
@@ -53,7 +57,8 @@ class QueueLog:
         """The number of the next page."""
         if self._next is None:
             self._next = max(self._numbers(), default=-1) + 1
-        while self._files.read(_page(self._next)) is not None:  # another process has written
+        # another process has written
+        while self._files.read(_page(self._next)) is not None:
             self._next += 1
         return self._next
 
@@ -74,7 +79,8 @@ class QueueLog:
         return texts
 
     def remove_old(self) -> None:
-        """Remove the pages that have been there for long. The last one stays: it has the number."""
+        """Remove the pages that have been there for long. The last one stays: it has
+        the number."""
         before_ms = now_ms() - KEPT_MS
         for number in self._numbers()[:-1]:
             found = self._files.read(_page(number))
@@ -83,7 +89,9 @@ class QueueLog:
             self._files.remove(_page(number))
 
     def _numbers(self) -> list[int]:
-        return sorted(int(name) for name in self._files.names(_PAGES) if name.isdecimal())
+        return sorted(
+            int(name) for name in self._files.names(_PAGES) if name.isdecimal()
+        )
 
 
 def _page(number: int) -> str:

@@ -1,4 +1,5 @@
-"""Spark's generator of rows, for trying things out: it has no start, and nothing that could be read again."""
+"""Spark's generator of rows, for trying things out: it has no start, and nothing that
+could be read again."""
 
 from __future__ import annotations
 

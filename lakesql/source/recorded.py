@@ -1,4 +1,5 @@
-"""Recorded topics: files that hold Kafka's records as JSON lines, a folder for each topic."""
+"""Recorded topics: files that hold Kafka's records as JSON lines, a folder for each
+topic."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recorded(FolderSource):
-    """The embedded stand-in for a broker: a folder per topic that holds JSON-lines files of Kafka records."""
+    """The embedded stand-in for a broker: a folder per topic that holds JSON-lines
+    files of Kafka records."""
 
     path: str = option("Folder of the topics' folders.", read=read_folder)
 
@@ -40,13 +42,19 @@ class Recorded(FolderSource):
 
     @classmethod
     def can_start_from(cls, position: Position) -> bool:
-        """Whether it names the last file of each topic: a topic is read in the order of its files' names."""
+        """Whether it names the last file of each topic: a topic is read in the order of
+        its files' names."""
         from lakesql.source.stream_state import THROUGH
 
         return isinstance(position, dict) and THROUGH in position
 
     @classmethod
-    def complete(cls, position: Position, before: Position, read: Callable[[int, int], Sequence[SeenFile]]) -> Position:
+    def complete(
+        cls,
+        position: Position,
+        before: Position,
+        read: Callable[[int, int], Sequence[SeenFile]],
+    ) -> Position:
         """The position with the last file of each topic."""
         from lakesql.source.stream_state import THROUGH
 
@@ -64,7 +72,8 @@ class Recorded(FolderSource):
 
     @classmethod
     def compared_as(cls, other: str | None) -> str:
-        """Recorded topics stand for those of a broker: what another topic does is asked as of one."""
+        """Recorded topics stand for those of a broker: what another topic does is asked
+        as of one."""
         return "kafka" if other in (None, cls.kind) else cls.kind
 
     @classmethod

@@ -1,8 +1,10 @@
-"""Amazon SQS: queues that tell of the files that arrive. A queue forgets a message once it is deleted.
+"""Amazon SQS: queues that tell of the files that arrive. A queue forgets a message once
+it is deleted.
 
-So a message is deleted when its text is in lakesql's own log of events (`queue_log.py`), and not before. Who dies
-between these two gets the message again, as does everybody once its visibility timeout has passed: the log has it twice
-then, and a file is known by its name.
+So a message is deleted when its text is in lakesql's own log of events
+(`queue_log.py`), and not before. Who dies between these two gets the message again, as
+does everybody once its visibility timeout has passed: the log has it twice then, and a
+file is known by its name.
 """
 
 from __future__ import annotations
@@ -33,10 +35,12 @@ CALLERS = 8
 """How many calls are made at once."""
 
 HIDDEN_S = 120
-"""For so long nobody else gets a message, while it is written to the log. After a kill it comes again then."""
+"""For so long nobody else gets a message, while it is written to the log. After a kill
+it comes again then."""
 
 LOOK_S = 1
-"""So long SQS waits before it says that there is no message: one that does not wait asks some of its servers."""
+"""So long SQS waits before it says that there is no message: one that does not wait
+asks some of its servers."""
 
 
 _REFUSED = REFUSED | {"SignatureDoesNotMatch", "AuthFailure"}
@@ -45,11 +49,14 @@ _FORBIDDEN = 403
 
 @dataclass(frozen=True, slots=True)
 class Sqs(Source):
-    """Queues of Amazon SQS, which tell of files. Credentials are boto3's where none are given."""
+    """Queues of Amazon SQS, which tell of files. Credentials are boto3's where none are
+    given."""
 
     region: str = option("The AWS region; boto3's own if left out.", default="")
     endpoint: str = option("The URL of another service than AWS's.", default="")
-    access_key_id: str = option("The id of an access key; boto3's own if left out.", default="")
+    access_key_id: str = option(
+        "The id of an access key; boto3's own if left out.", default=""
+    )
     secret_access_key: str = option("The secret of that key.", default="")
     session_token: str = option("The token of temporary credentials.", default="")
     profile: str = option("A profile of the files that boto3 reads.", default="")
@@ -73,8 +80,13 @@ class Sqs(Source):
         return self.endpoint or f"SQS in region {self.region or 'of boto3'}"
 
     def reach(self, streams: Sequence[AskedStream]) -> str:
-        """Where it is, and about how many messages wait in the queues that tell of the streams' files."""
-        names = {stream.notifications.queue for stream in streams if stream.notifications is not None}
+        """Where it is, and about how many messages wait in the queues that tell of the
+        streams' files."""
+        names = {
+            stream.notifications.queue
+            for stream in streams
+            if stream.notifications is not None
+        }
         if not names:
             return f"{self.check()}, which the first run will ask"
         waiting = sum(open_queue(self, name).waiting() for name in names)
@@ -95,7 +107,8 @@ class QueueMessage:
 
 
 def open_queue(source: Sqs, name: str) -> Queue:
-    """A queue by its name or its URL. Raises `ProfileError` (`unknown-queue`, and what `Queue` raises)."""
+    """A queue by its name or its URL. Raises `ProfileError` (`unknown-queue`, and what
+    `Queue` raises)."""
     queue = Queue(open_service(source, source.kind, source.label), name, name)
     if "://" in name:
         return queue
@@ -107,7 +120,8 @@ def open_queue(source: Sqs, name: str) -> Queue:
 class Queue:
     """A queue. `client` is boto3's, or answers as it does.
 
-    What asks it raises `ProfileError` (`unknown-queue`, `queue-forbidden`, `wrong-credentials`) and `TransientError`.
+    What asks it raises `ProfileError` (`unknown-queue`, `queue-forbidden`,
+    `wrong-credentials`) and `TransientError`.
     """
 
     client: Any
@@ -115,8 +129,9 @@ class Queue:
     url: str
 
     def receive(self, most: int) -> list[QueueMessage]:
-        """Some messages that wait, up to about `most`; none where the queue says that it has none. Nobody else gets
-        them for a while, so they are to be deleted by then."""
+        """Some messages that wait, up to about `most`; none where the queue says that
+        it has none. Nobody else gets them for a while, so they are to be deleted by
+        then."""
         found = self._receive(LOOK_S)
         while found and len(found) < most:
             more = self._side_by_side(lambda _: self._receive(0), range(CALLERS))
@@ -127,26 +142,45 @@ class Queue:
         return found
 
     def delete(self, messages: Sequence[QueueMessage]) -> None:
-        """Let the queue forget messages. One whose time is over may come again all the same."""
-        parts = [messages[at : at + CALL_MESSAGES] for at in range(0, len(messages), CALL_MESSAGES)]
+        """Let the queue forget messages. One whose time is over may come again all the
+        same."""
+        parts = [
+            messages[at : at + CALL_MESSAGES]
+            for at in range(0, len(messages), CALL_MESSAGES)
+        ]
         self._side_by_side(self._delete, parts)
 
     def waiting(self) -> int:
         """About how many messages wait."""
         wanted = ["ApproximateNumberOfMessages"]
-        found = self.ask("get_queue_attributes", QueueUrl=self.url, AttributeNames=wanted)
+        found = self.ask(
+            "get_queue_attributes", QueueUrl=self.url, AttributeNames=wanted
+        )
         return int(found["Attributes"][wanted[0]])
 
     def _receive(self, wait_s: int) -> list[QueueMessage]:
-        limits = {"MaxNumberOfMessages": CALL_MESSAGES, "WaitTimeSeconds": wait_s, "VisibilityTimeout": HIDDEN_S}
+        limits = {
+            "MaxNumberOfMessages": CALL_MESSAGES,
+            "WaitTimeSeconds": wait_s,
+            "VisibilityTimeout": HIDDEN_S,
+        }
         found = self.ask("receive_message", QueueUrl=self.url, **limits)
-        return [QueueMessage(each["Body"], each["ReceiptHandle"]) for each in found.get("Messages", [])]
+        return [
+            QueueMessage(each["Body"], each["ReceiptHandle"])
+            for each in found.get("Messages", [])
+        ]
 
     def _delete(self, messages: Sequence[QueueMessage]) -> None:
-        entries = [{"Id": str(at), "ReceiptHandle": each.handle} for at, each in enumerate(messages)]
-        self.ask("delete_message_batch", QueueUrl=self.url, Entries=entries)  # what fails comes again, and is known
+        entries = [
+            {"Id": str(at), "ReceiptHandle": each.handle}
+            for at, each in enumerate(messages)
+        ]
+        # what fails comes again, and is known
+        self.ask("delete_message_batch", QueueUrl=self.url, Entries=entries)
 
-    def _side_by_side(self, do: Callable[[Given], Answer], given: Sequence[Given]) -> list[Answer]:
+    def _side_by_side(
+        self, do: Callable[[Given], Answer], given: Sequence[Given]
+    ) -> list[Answer]:
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(CALLERS, "sqs") as callers:
@@ -167,12 +201,28 @@ class Queue:
     def _explain(self, answer: Mapping[str, Any]) -> LakesqlError:
         error = answer["Error"]
         code, said = error.get("Code", "").rpartition(".")[2], error.get("Message", "")
-        is_forbidden = answer.get("ResponseMetadata", {}).get("HTTPStatusCode") == _FORBIDDEN
+        is_forbidden = (
+            answer.get("ResponseMetadata", {}).get("HTTPStatusCode") == _FORBIDDEN
+        )
         if code in ("QueueDoesNotExist", "NonExistentQueue"):
             what = f"There is no queue '{self.name}': {said}"
             return ProfileError.of("unknown-queue", what)
-        if code in _REFUSED or (is_forbidden and any(each in said for each in _REFUSED)):  # in XML it has no code
-            return ProfileError.of("wrong-credentials", f"SQS does not take the credentials: {said}")
-        if is_forbidden or code in ("AccessDenied", "AccessDeniedException", "InvalidSecurity"):
-            return ProfileError.of("queue-forbidden", f"Queue '{self.name}' may not be used: {said}")
-        return TransientError.of("connection-unreachable", f"SQS does not answer as it should: {code}: {said}")
+        # in XML it has no code
+        if code in _REFUSED or (
+            is_forbidden and any(each in said for each in _REFUSED)
+        ):
+            return ProfileError.of(
+                "wrong-credentials", f"SQS does not take the credentials: {said}"
+            )
+        if is_forbidden or code in (
+            "AccessDenied",
+            "AccessDeniedException",
+            "InvalidSecurity",
+        ):
+            return ProfileError.of(
+                "queue-forbidden", f"Queue '{self.name}' may not be used: {said}"
+            )
+        return TransientError.of(
+            "connection-unreachable",
+            f"SQS does not answer as it should: {code}: {said}",
+        )

@@ -1,4 +1,5 @@
-"""Another model's table: a source of rows, read snapshot by snapshot as the table grows."""
+"""Another model's table: a source of rows, read snapshot by snapshot as the table
+grows."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ from typing import TYPE_CHECKING, ClassVar
 from lakesql.errors import Problem
 from lakesql.names import LEDGER_REBUILD
 from lakesql.source.origin import Brings
-from lakesql.source.source import AskedStream, Now, SnapshotNow, Source, TableNow, has_mark
+from lakesql.source.source import (
+    AskedStream,
+    Now,
+    SnapshotNow,
+    Source,
+    TableNow,
+    has_mark,
+)
 
 if TYPE_CHECKING:
     from lakesql.source.seen_files import StoredFiles
@@ -22,12 +30,14 @@ CHANGES = "changes"
 """In a position: all changes up to the snapshot have been read."""
 
 NO_SNAPSHOT = -1
-"""What stands for a snapshot where a stream of a table has begun before the table had one."""
+"""What stands for a snapshot where a stream of a table has begun before the table had
+one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSource(Source):
-    """Another model's table, read as it grows; from a time on, in milliseconds since the epoch, if it was rebuilt."""
+    """Another model's table, read as it grows; from a time on, in milliseconds since
+    the epoch, if it was rebuilt."""
 
     name: str
     since_ms: int | None = None
@@ -55,10 +65,19 @@ class TableSource(Source):
         from lakesql.source.stream_state import SourceState
 
         found = now.table(self.name)
-        rebuilt, is_cut = find_rebuilt(found.ledger()) if found is not None else ((), False)
+        rebuilt, is_cut = (
+            find_rebuilt(found.ledger()) if found is not None else ((), False)
+        )
         return SourceState(stream.name, self.kind, rebuilt=rebuilt, is_cut=is_cut)
 
-    def is_read(self, stream: AskedStream, number: int, position: Position, files: StoredFiles, now: Now) -> bool:
+    def is_read(
+        self,
+        stream: AskedStream,
+        number: int,
+        position: Position,
+        files: StoredFiles,
+        now: Now,
+    ) -> bool:
         """Whether nothing but rewrites of its files has come since."""
         found = now.table(self.name)
         return found is not None and _is_table_read(found, position)
@@ -67,7 +86,9 @@ class TableSource(Source):
     def is_position(cls, position: Position) -> bool:
         """Whether it names a snapshot, of whose files some may have been read."""
         is_of_changes = has_mark(position, CHANGES)
-        return not isinstance(position, dict) or (has_mark(position, SNAPSHOT) and not is_of_changes)
+        return not isinstance(position, dict) or (
+            has_mark(position, SNAPSHOT) and not is_of_changes
+        )
 
     @classmethod
     def can_start_from(cls, position: Position) -> bool:
@@ -82,25 +103,42 @@ class TableSource(Source):
     @classmethod
     def is_at_start(cls, position: Position) -> bool:
         """Whether none of its snapshots has been read."""
-        return position is None or (isinstance(position, dict) and position.get(SNAPSHOT) == NO_SNAPSHOT)
+        return position is None or (
+            isinstance(position, dict) and position.get(SNAPSHOT) == NO_SNAPSHOT
+        )
 
     @classmethod
-    def find_position(cls, state: SourceState, own: Position, stands: Sequence[Position], is_ordered: bool) -> Position:
-        """The first position that names a snapshot, one that the table has had since its rebuild before others."""
+    def find_position(
+        cls,
+        state: SourceState,
+        own: Position,
+        stands: Sequence[Position],
+        is_ordered: bool,
+    ) -> Position:
+        """The first position that names a snapshot, one that the table has had since
+        its rebuild before others."""
         if own is not None or is_ordered:
             return own
         read = [each for each in stands if isinstance(each, dict) and SNAPSHOT in each]
-        return next((each for each in read if each[SNAPSHOT] in state.rebuilt), read[0] if read else None)
+        return next(
+            (each for each in read if each[SNAPSHOT] in state.rebuilt),
+            read[0] if read else None,
+        )
 
     @classmethod
     def noted_start(cls, position: Position) -> Position:
         """The snapshot that is read, from before its first file on.
 
-        Iceberg notes the snapshot at which a stream has begun, and looks for the newest one from there on whenever a
-        query takes what is there. Once that snapshot has expired, such a query would never run again. Where there is
-        nothing behind its start, Iceberg 1.12 raises a NullPointerException.
+        Iceberg notes the snapshot at which a stream has begun, and looks for the newest
+        one from there on whenever a query takes what is there. Once that snapshot has
+        expired, such a query would never run again. Where there is nothing behind its
+        start, Iceberg 1.12 raises a NullPointerException.
         """
-        if not has_mark(position, SNAPSHOT) or has_mark(position, CHANGES) or position["position"] <= 0:
+        if (
+            not has_mark(position, SNAPSHOT)
+            or has_mark(position, CHANGES)
+            or position["position"] <= 0
+        ):
             return None
         return {**position, "position": 0}
 
@@ -115,7 +153,11 @@ class TableSource(Source):
     ) -> Problem | None:
         """Another table has other snapshots."""
         what = f"Stream '{stream}' is table {names[0]} now; model '{model}' has read {former[0]}."
-        return Problem("streams-changed", what, fix=f"To read it from its start: lakesql rewind {model} --to start")
+        return Problem(
+            "streams-changed",
+            what,
+            fix=f"To read it from its start: lakesql rewind {model} --to start",
+        )
 
 
 def _position_at(snapshot: int) -> Position:
@@ -124,8 +166,9 @@ def _position_at(snapshot: int) -> Position:
 
 
 def find_rebuilt(history: Iterable[SnapshotNow]) -> tuple[tuple[int, ...], bool]:
-    """A table's snapshots since it was rebuilt, none where it never was; and whether its first snapshots are gone and
-    it was not rebuilt since, as far as one can see. `history` walks from its head to its root."""
+    """A table's snapshots since it was rebuilt, none where it never was; and whether
+    its first snapshots are gone and it was not rebuilt since, as far as one can see.
+    `history` walks from its head to its root."""
     since: list[int] = []
     parent = None
     for snapshot in history:
@@ -137,12 +180,16 @@ def find_rebuilt(history: Iterable[SnapshotNow]) -> tuple[tuple[int, ...], bool]
 
 
 def _is_table_read(table: TableNow, position: Position) -> bool:
-    """Whether nothing but rewrites of files has come to a table since: Iceberg's stream passes over those."""
+    """Whether nothing but rewrites of files has come to a table since: Iceberg's stream
+    passes over those."""
     if not isinstance(position, dict) or position.get("scan_all_files") is not False:
         return False
     for snapshot in table.history:
         if snapshot.id == position.get(SNAPSHOT):
-            return bool(position.get("position") == int(snapshot.summary.get("added-data-files", 0)))
+            return bool(
+                position.get("position")
+                == int(snapshot.summary.get("added-data-files", 0))
+            )
         if snapshot.summary.get("operation") != "replace":
             return False
     return False

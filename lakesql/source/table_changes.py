@@ -1,4 +1,5 @@
-"""The changes of another model's table whose rows are updated and deleted, commit by commit."""
+"""The changes of another model's table whose rows are updated and deleted, commit by
+commit."""
 
 from __future__ import annotations
 
@@ -14,9 +15,11 @@ if TYPE_CHECKING:
 
 
 class ChangesSource(TableSource):
-    """Another model's table, of which each commit is read by the rows that it has changed.
+    """Another model's table, of which each commit is read by the rows that it has
+    changed.
 
-    A rebuild of that model is a commit like others: what it has changed is what it leaves otherwise than it was.
+    A rebuild of that model is a commit like others: what it has changed is what it
+    leaves otherwise than it was.
     """
 
     kind: ClassVar[str] = "table_changes"
@@ -32,7 +35,14 @@ class ChangesSource(TableSource):
 
         return SourceState(stream.name, self.kind)
 
-    def is_read(self, stream: AskedStream, number: int, position: Position, files: StoredFiles, now: Now) -> bool:
+    def is_read(
+        self,
+        stream: AskedStream,
+        number: int,
+        position: Position,
+        files: StoredFiles,
+        now: Now,
+    ) -> bool:
         """Whether nothing but rewrites of its files has come since."""
         found = now.table(self.name)
         if found is None or not has_mark(position, CHANGES):
@@ -77,5 +87,9 @@ def changes_position(snapshot: int) -> Position:
 
 def snapshot_read(position: Position) -> int | None:
     """The snapshot up to which changes have been read; None where none has been."""
-    at = position.get(SNAPSHOT, NO_SNAPSHOT) if isinstance(position, dict) else NO_SNAPSHOT
+    at = (
+        position.get(SNAPSHOT, NO_SNAPSHOT)
+        if isinstance(position, dict)
+        else NO_SNAPSHOT
+    )
     return None if at == NO_SNAPSHOT else int(at)

@@ -16,18 +16,27 @@ from lakesql.stream.types import field_name
 def avro_columns(
     stream: Stream, place: Place, text: str, files: tuple[tuple[str, str], ...] = ()
 ) -> tuple[Column, ...]:
-    """The fields of a record; the text needs no `files`. Raises `ProjectError` (`avro-schema`)."""
+    """The fields of a record; the text needs no `files`. Raises `ProjectError`
+    (`avro-schema`)."""
     try:
         schema = parse_avro(text)
     except (SchemaError, RecursionError) as error:
-        raise ProjectError.of("avro-schema", f"This is not a schema of Avro: {error}.", place=place) from None
+        raise ProjectError.of(
+            "avro-schema", f"This is not a schema of Avro: {error}.", place=place
+        ) from None
     record = schema.record
     if record is None:
-        raise ProjectError.of("avro-schema", f"This is the schema of a {schema.kind}, not of a record.", place=place)
+        raise ProjectError.of(
+            "avro-schema",
+            f"This is the schema of a {schema.kind}, not of a record.",
+            place=place,
+        )
     return tuple(_column(each, schema, stream, place) for each in record["fields"])
 
 
-def _column(entry: Mapping[str, Any], schema: Avro, stream: Stream, place: Place) -> Column:
+def _column(
+    entry: Mapping[str, Any], schema: Avro, stream: Stream, place: Place
+) -> Column:
     name = str(entry["name"])
     try:
         kind = _spark_type(entry["type"], schema, ())
@@ -42,7 +51,8 @@ def _column(entry: Mapping[str, Any], schema: Avro, stream: Stream, place: Place
 
 
 def avro_fields(schema: Avro) -> list[TypedField]:
-    """The fields of a record with the types that columns of them have; the schema is that of one."""
+    """The fields of a record with the types that columns of them have; the schema is
+    that of one."""
     record = schema.record
     assert record is not None
     return [_typed_field(each, schema) for each in record["fields"]]
@@ -93,7 +103,9 @@ def _spark_type(node: Any, schema: Avro, inside: tuple[str, ...]) -> str:
         return f"array<{_spark_type(node['items'], schema, inside)}>"
     if node["type"] == "map":
         return f"map<string,{_spark_type(node['values'], schema, inside)}>"
-    known = _decimal(node) or _LOGICAL.get((str(node["type"]), str(node.get("logicalType"))))
+    known = _decimal(node) or _LOGICAL.get(
+        (str(node["type"]), str(node.get("logicalType")))
+    )
     return known or _spark_type(node["type"], schema, inside)
 
 
@@ -105,7 +117,10 @@ def _named_type(name: str, schema: Avro, inside: tuple[str, ...]) -> str:
         return _decimal(found) or "binary"
     if name in inside:
         raise NoColumnError("", f"is of type {name}, which holds itself")
-    fields = (f"{field_name(it['name'])}:{_spark_type(it['type'], schema, (*inside, name))}" for it in found["fields"])
+    fields = (
+        f"{field_name(it['name'])}:{_spark_type(it['type'], schema, (*inside, name))}"
+        for it in found["fields"]
+    )
     return f"struct<{','.join(fields)}>"
 
 

@@ -13,12 +13,15 @@ from lakesql.stream.stream import Stream
 def read_avro_schema(directory: Path, stream: Stream) -> str:
     """The text of the stream's schema.
 
-    Raises `ProjectError` (`avro-schema`) where it is not that of a record with the contract's columns as fields.
+    Raises `ProjectError` (`avro-schema`) where it is not that of a record with the
+    contract's columns as fields.
     """
     path = directory / stream.schema
     if not path.is_file():
         raise ProjectError.of(
-            "avro-schema", f"There is no file {stream.schema}, which stream '{stream.name}' names.", place=stream.place
+            "avro-schema",
+            f"There is no file {stream.schema}, which stream '{stream.name}' names.",
+            place=stream.place,
         )
     text = read_text(path, stream.schema)
     fields = _field_names(text, stream.schema)
@@ -40,8 +43,16 @@ def _field_names(text: str, shown: str) -> list[str]:
     try:
         schema = json.loads(text)
     except ValueError as error:
-        raise ProjectError.of("avro-schema", f"This is not JSON: {error}.", place=Place(shown)) from None
+        raise ProjectError.of(
+            "avro-schema", f"This is not JSON: {error}.", place=Place(shown)
+        ) from None
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise ProjectError.of("avro-schema", "This is not the schema of a record.", place=Place(shown))
+        raise ProjectError.of(
+            "avro-schema", "This is not the schema of a record.", place=Place(shown)
+        )
     fields = schema.get("fields", [])
-    return [str(field["name"]) for field in fields if isinstance(field, dict) and "name" in field]
+    return [
+        str(field["name"])
+        for field in fields
+        if isinstance(field, dict) and "name" in field
+    ]

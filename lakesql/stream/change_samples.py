@@ -1,4 +1,5 @@
-"""Documents of JSON as rows: each is one, or most of them are changes of Debezium's, which have one in them. Pure."""
+"""Documents of JSON as rows: each is one, or most of them are changes of Debezium's,
+which have one in them. Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ ROUTED = "__dbz__physicalTableIdentifier"
 
 @dataclass(frozen=True, slots=True)
 class DocumentRows:
-    """Rows with the keys of their records. `are_changes`: the rows stand in changes, whose schema says `fields`, if one
-    stands beside them."""
+    """Rows with the keys of their records. `are_changes`: the rows stand in changes,
+    whose schema says `fields`, if one stands beside them."""
 
     rows: Sequence[JsonObject]
     keys: Sequence[Any]
@@ -30,19 +31,30 @@ def rows_of(documents: Sequence[tuple[Any, JsonObject]]) -> DocumentRows:
     """The rows of documents, each of which comes with the key of its record."""
     changes = [(key, document) for key, document in documents if _is_change(document)]
     if len(changes) * 2 <= len(documents):
-        return DocumentRows([document for _, document in documents], [_own_key(key) for key, _ in documents])
+        return DocumentRows(
+            [document for _, document in documents],
+            [_own_key(key) for key, _ in documents],
+        )
     found = [(_own_key(key), _row_of(document)) for key, document in changes]
     kept = [(key, row) for key, row in found if row is not None]
     schemas = [said for _, document in changes if (said := schema_fields(document))]
     fields = fields_of_feed(schemas[-1]) if schemas else None
-    return DocumentRows([row for _, row in kept], [key for key, _ in kept], are_changes=True, fields=fields)
+    return DocumentRows(
+        [row for _, row in kept],
+        [key for key, _ in kept],
+        are_changes=True,
+        fields=fields,
+    )
 
 
 def fields_of_feed(fields: Sequence[FieldSchema]) -> list[TypedField]:
     """The columns of a feed, as the schema beside its changes says them."""
     why = "it is written as something that no type reads: set decimal.handling.mode=string in the connector"
     columns = merge_fields((), fields).columns
-    return [TypedField(column.name, column.type, "" if column.type else why) for column in columns]
+    return [
+        TypedField(column.name, column.type, "" if column.type else why)
+        for column in columns
+    ]
 
 
 def _is_change(document: JsonObject) -> bool:
@@ -53,7 +65,8 @@ def _is_change(document: JsonObject) -> bool:
 
 
 def _row_of(document: JsonObject) -> JsonObject | None:
-    """The row after the change, or of a delete the one before it; None where it has neither."""
+    """The row after the change, or of a delete the one before it; None where it has
+    neither."""
     event = payload_of(document) or {}
     row = event.get("after") or event.get("before")
     return row if isinstance(row, Mapping) else None

@@ -1,4 +1,5 @@
-"""Whether the options of a stream go together: with its origin, its format and envelope, and with one another."""
+"""Whether the options of a stream go together: with its origin, its format and
+envelope, and with one another."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def find_stream_problems(stream: Stream, node: Node) -> Iterator[Problem]:
-    """What is wrong with a stream whose options are each right by themselves. `node` is its entry in the file."""
+    """What is wrong with a stream whose options are each right by themselves. `node` is
+    its entry in the file."""
     yield from _check_origin(stream, node)
     yield from _check_references(stream, node)
     yield from _check_columns(stream, node)
@@ -40,7 +42,9 @@ def find_stream_problems(stream: Stream, node: Node) -> Iterator[Problem]:
     yield from find_key_problems(stream, node)
 
 
-def _only_asked_of(stream: Stream, node: Node, option: str, what: str, why: str = "") -> Problem:
+def _only_asked_of(
+    stream: Stream, node: Node, option: str, what: str, why: str = ""
+) -> Problem:
     """An option that is nothing to this stream: it is asked of `what`."""
     said = f"Stream '{stream.name}' says '{option}', which is asked of {what}."
     return Problem("wrong-value", said, why, place=node.entries()[option].place)
@@ -60,19 +64,33 @@ def _check_references(stream: Stream, node: Node) -> Iterator[Problem]:
         yield from find_reference_problems(stream, "key", name, entries["key"].place)
     if stream.watermark:
         place = entries["watermark"].entries()["column"].place
-        yield from find_reference_problems(stream, "watermark", stream.watermark.column, place)
+        yield from find_reference_problems(
+            stream, "watermark", stream.watermark.column, place
+        )
 
 
-def find_reference_problems(stream: Stream, option: str, name: str, place: Place) -> Iterator[Problem]:
-    """What is wrong with a name in `key` or `watermark`, which is to be one of the stream's columns."""
+def find_reference_problems(
+    stream: Stream, option: str, name: str, place: Place
+) -> Iterator[Problem]:
+    """What is wrong with a name in `key` or `watermark`, which is to be one of the
+    stream's columns."""
     if name == RESCUED and stream.rescues:
-        yield Problem("wrong-value", f"'{name}' in '{option}' is no field of a record.", place=place)
+        yield Problem(
+            "wrong-value",
+            f"'{name}' in '{option}' is no field of a record.",
+            place=place,
+        )
         return
     if option == "watermark":
         yield from find_unnamed(name, stream.types, f"stream '{stream.name}'", place)
     elif not is_column(name, stream.types):
         what = f"'{name}' in '{option}' is not a column of stream '{stream.name}'."
-        yield Problem("unknown-column", what, fix=did_you_mean(name, stream.column_names), place=place)
+        yield Problem(
+            "unknown-column",
+            what,
+            fix=did_you_mean(name, stream.column_names),
+            place=place,
+        )
 
 
 # --- columns
@@ -99,7 +117,8 @@ def _check_columns(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _check_fields(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether the fields that columns are said to be read `from` can be, and each is named once."""
+    """Whether the fields that columns are said to be read `from` can be, and each is
+    named once."""
     columns = node.get("columns") or node
     read: dict[str, str] = {}
     for column in stream.columns:
@@ -122,14 +141,16 @@ def _check_fields(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _has_field_name(stream: Stream, column: Column) -> bool:
-    """Whether the records of the stream, or their keys, call what the column is read from by a name."""
+    """Whether the records of the stream, or their keys, call what the column is read
+    from by a name."""
     if stream.origin.brings == "rows":
         return False
     return column.is_in_key or stream.record_format.names_fields(stream.csv)
 
 
 def _check_only_column(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether the contract has the one column that the format offers, if it offers one."""
+    """Whether the contract has the one column that the format offers, if it offers
+    one."""
     offered = stream.record_format.column_type
     if not offered:
         return
@@ -146,7 +167,8 @@ def _check_only_column(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether the format goes with the origin: values of topics are parsed, and Avro's by a schema."""
+    """Whether the format goes with the origin: values of topics are parsed, and Avro's
+    by a schema."""
     kind, in_topics = stream.record_format, stream.origin.brings == "records"
     place = (node.get("schema") or node.get("format") or node).place
     if in_topics and not kind.is_for_records:
@@ -162,7 +184,11 @@ def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
         what = f"Stream '{stream.name}' has a 'schema', which only topics of format 'avro' have."
         yield Problem("wrong-value", what, place=place)
     elif _leaves_project(stream.schema):
-        yield Problem("outside-project", f"The path '{stream.schema}' leaves the project.", place=place)
+        yield Problem(
+            "outside-project",
+            f"The path '{stream.schema}' leaves the project.",
+            place=place,
+        )
 
 
 def _missing_schema(stream: Stream, place: Place) -> Problem:
@@ -184,13 +210,20 @@ def _leaves_project(path: str) -> bool:
 
 
 def _check_registry(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether what is said of a registry goes with format and origin, and is said at all."""
+    """Whether what is said of a registry goes with format and origin, and is said at
+    all."""
     kind = stream.record_format
     in_topics = stream.origin.brings == "records"
     if not in_topics and not _may_be_in_files(stream):
         what = f"Stream '{stream.name}' has format '{stream.format}', which values of topics have."
-        fix = "Write `json`." if kind.is_framed else "Write the format that the files have."
-        yield Problem("wrong-value", what, fix=fix, place=node.entries()["format"].place)
+        fix = (
+            "Write `json`."
+            if kind.is_framed
+            else "Write the format that the files have."
+        )
+        yield Problem(
+            "wrong-value", what, fix=fix, place=node.entries()["format"].place
+        )
         return
     if stream.message and not kind.has_messages:
         yield _only_asked_of(stream, node, "message", "Protobuf")
@@ -209,7 +242,8 @@ def _check_registry(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _may_be_in_files(stream: Stream) -> bool:
-    """Whether there are files of the format, and not only values that name their schemas in a registry."""
+    """Whether there are files of the format, and not only values that name their
+    schemas in a registry."""
     kind = stream.record_format
     if kind.is_framed:
         return False
@@ -243,18 +277,29 @@ def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
 def _check_numbers(stream: Stream, node: Node) -> Iterator[Problem]:
     if stream.csv.thousands == stream.csv.decimal:
         what = f"Numbers of stream '{stream.name}' have '{stream.csv.decimal}' before their fraction and in thousands."
-        yield Problem("wrong-value", what, place=node.entries()["csv"].key_place("thousands"))
+        yield Problem(
+            "wrong-value", what, place=node.entries()["csv"].key_place("thousands")
+        )
     if stream.decimals == "round" and not stream.record_format.is_text:
-        what = f"Stream '{stream.name}' rounds decimals, which is done for JSON and CSV."
+        what = (
+            f"Stream '{stream.name}' rounds decimals, which is done for JSON and CSV."
+        )
         yield Problem("wrong-value", what, place=node.entries()["decimals"].place)
 
 
 def _check_dead_letters(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether what may make a dead letter can be met in records of this format and origin."""
+    """Whether what may make a dead letter can be met in records of this format and
+    origin."""
     if stream.ignore_corrupt == "dead_letter" and stream.origin.brings != "files":
         yield _only_asked_of(stream, node, "ignore_corrupt", "files")
     if stream.unknown_fields != "ignore" and not _may_have_unknown_fields(stream):
-        yield _only_asked_of(stream, node, "unknown_fields", "JSON with declared columns", _WHY_NO_UNKNOWN)
+        yield _only_asked_of(
+            stream,
+            node,
+            "unknown_fields",
+            "JSON with declared columns",
+            _WHY_NO_UNKNOWN,
+        )
     if stream.nanoseconds == "dead_letter" and not stream.record_format.has_nanoseconds:
         yield _only_asked_of(stream, node, "nanoseconds", "Parquet")
 
@@ -266,7 +311,8 @@ _WHY_NO_UNKNOWN = (
 
 
 def _may_have_unknown_fields(stream: Stream) -> bool:
-    """Whether a record of the stream is a document whose fields may be others than its columns."""
+    """Whether a record of the stream is a document whose fields may be others than its
+    columns."""
     if not stream.record_format.is_document or stream.origin.brings == "rows":
         return False
     if not stream.is_feed:
@@ -276,14 +322,17 @@ def _may_have_unknown_fields(stream: Stream) -> bool:
 
 
 def _check_wide_text(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether text in several bytes a character is read in one piece: lines are looked for byte by byte."""
+    """Whether text in several bytes a character is read in one piece: lines are looked
+    for byte by byte."""
     encoding = node.get("encoding")
     if encoding is None or not is_wide(stream.encoding):
         return
     in_one_piece = stream.multiline and stream.origin.brings == "files"
     if not (stream.record_format.reads_wide_text and in_one_piece):
         what = f"Stream '{stream.name}' is read in {stream.encoding}, which is done for CSV in files alone."
-        yield Problem("wrong-value", what, "It is not read line by line.", place=encoding.place)
+        yield Problem(
+            "wrong-value", what, "It is not read line by line.", place=encoding.place
+        )
 
 
 # --- change feeds
@@ -298,7 +347,8 @@ def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _may_have_envelope(stream: Stream) -> bool:
-    """Whether the records are documents as they stand, or by the schemas of a registry."""
+    """Whether the records are documents as they stand, or by the schemas of a
+    registry."""
     if stream.origin.brings == "rows":
         return False
     kind, envelope = stream.record_format, stream.record_envelope
@@ -327,7 +377,8 @@ def _misplaced_envelope(stream: Stream, place: Place) -> Problem:
 
 
 def _check_source_table(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether `source_table` is said of a change feed, and names tables as their events do."""
+    """Whether `source_table` is said of a change feed, and names tables as their events
+    do."""
     envelope = stream.record_envelope
     if envelope.needs_source_table and not stream.source_table:
         what = f"Stream '{stream.name}' lacks 'source_table': whose changes it takes, as `schema.table`."
@@ -347,13 +398,19 @@ def _check_source_table(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _check_field_prefix(stream: Stream, node: Node) -> Iterator[Problem]:
-    if stream.add_fields_prefix is not None and not stream.record_envelope.has_field_prefix:
+    if (
+        stream.add_fields_prefix is not None
+        and not stream.record_envelope.has_field_prefix
+    ):
         what = f"Stream '{stream.name}' has an 'add_fields_prefix', which only a feed of envelope 'debezium_flat' has."
-        yield Problem("wrong-value", what, place=node.entries()["add_fields_prefix"].place)
+        yield Problem(
+            "wrong-value", what, place=node.entries()["add_fields_prefix"].place
+        )
 
 
 def _check_written_values(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether the columns with a `unit` or an `encoding` can have values that are written so."""
+    """Whether the columns with a `unit` or an `encoding` can have values that are
+    written so."""
     columns = node.get("columns") or node
     for column in stream.columns:
         place = columns.keys.get(column.name, node.place)
@@ -382,7 +439,8 @@ def _may_be_counted(stream: Stream, column: Column) -> bool:
 
 
 def _check_after(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether what becomes of files goes with the origin, and an archive is none of the folders that are read."""
+    """Whether what becomes of files goes with the origin, and an archive is none of the
+    folders that are read."""
     after, archive = node.get("after") or node, node.get("archive")
     if stream.after != "leave" and stream.origin.brings != "files":
         yield _only_asked_of(stream, node, "after", "files")
@@ -394,34 +452,53 @@ def _check_after(stream: Stream, node: Node) -> Iterator[Problem]:
         return
     if stream.after != "archive":
         what = f"Stream '{stream.name}' has an 'archive', and moves no files."
-        yield Problem("wrong-value", what, fix="Write `after: archive` beside it.", place=archive.place)
+        yield Problem(
+            "wrong-value",
+            what,
+            fix="Write `after: archive` beside it.",
+            place=archive.place,
+        )
     elif stream.origin.files is not None:
         yield from archive_problems(stream.archive, stream.origin.files, archive.place)
 
 
 def _check_order(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether what is said of the order of files is said of files, and goes with what becomes of them."""
-    said = [option for option in ("ordered_by", "notifications") if node.get(option) is not None]
+    """Whether what is said of the order of files is said of files, and goes with what
+    becomes of them."""
+    said = [
+        option
+        for option in ("ordered_by", "notifications")
+        if node.get(option) is not None
+    ]
     yield from _check_dependents(stream, node, said)
     if not said:
         return
     if stream.notifications is not None:
-        yield from check_notifications(stream.notifications, node.entries()["notifications"], stream.name)
+        yield from check_notifications(
+            stream.notifications, node.entries()["notifications"], stream.name
+        )
     if stream.origin.brings != "files":
         why = "The records of topics and tables have an order of their own."
         yield _only_asked_of(stream, node, said[0], "files", why)
     elif len(said) > 1:
         what = f"Stream '{stream.name}' says 'ordered_by' and 'notifications': each finds new files in its own way."
         fix = "Where names grow, `ordered_by: name` needs no events; where they do not, keep `notifications`."
-        yield Problem("contradictory-options", what, "", fix, node.entries()[said[1]].place)
+        yield Problem(
+            "contradictory-options", what, "", fix, node.entries()[said[1]].place
+        )
     elif stream.after != "leave":
         what = f"Stream '{stream.name}' says '{said[0]}', and its files go once they are read (`after`)."
         why = "Which files went is looked up in lists that such a stream does without."
         fix = "Leave out one of the two: a folder from which files go is soon listed."
-        yield Problem("contradictory-options", what, why, fix, node.entries()[said[0]].place)
+        yield Problem(
+            "contradictory-options", what, why, fix, node.entries()[said[0]].place
+        )
 
 
-_ASKED_WITH = {"late_files": ("ordered_by",), "list_all_every": ("ordered_by", "notifications")}
+_ASKED_WITH = {
+    "late_files": ("ordered_by",),
+    "list_all_every": ("ordered_by", "notifications"),
+}
 """Options that are asked beside others alone: beside any of which."""
 
 

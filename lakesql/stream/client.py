@@ -1,4 +1,5 @@
-"""Options of a connection's client, where they do not belong: in a stream or a model."""
+"""Options of a connection's client, where they do not belong: in a stream or a
+model."""
 
 from __future__ import annotations
 
@@ -12,9 +13,14 @@ _NAMES = frozenset({"options", "conf", "kafka", "bootstrap_servers", "connection
 
 
 def find_client_options(node: Node, what: str) -> Mapping[str, Problem]:
-    """The keys of `node` that are a client's options, each with its problem (`client-option`)."""
+    """The keys of `node` that are a client's options, each with its problem
+    (`client-option`)."""
     return {
-        key: Problem("client-option", f"'{key}' is no option of {what}.", place=node.key_place(key))
+        key: Problem(
+            "client-option",
+            f"'{key}' is no option of {what}.",
+            place=node.key_place(key),
+        )
         for key in sorted(node.entries())
         if "." in key or key in _NAMES
     }

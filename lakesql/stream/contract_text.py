@@ -12,8 +12,14 @@ Setting = str | bool | Mapping[str, str | bool]
 """The value of a key of an entry: a scalar, or a mapping of scalars such as `csv`."""
 
 
-def render_entry(name: str, settings: Mapping[str, Setting], contract: FoundContract, head: Sequence[str]) -> str:
-    """The text of a file with one stream. `settings` are its keys before `key`; `head` are the comment's lines."""
+def render_entry(
+    name: str,
+    settings: Mapping[str, Setting],
+    contract: FoundContract,
+    head: Sequence[str],
+) -> str:
+    """The text of a file with one stream. `settings` are its keys before `key`; `head`
+    are the comment's lines."""
     lines = [*(_comment(line, "") for line in head), "streams:", f"  - name: {name}"]
     lines += [f"    {key}: {_setting(value)}" for key, value in settings.items()]
     lines += _key_lines(contract.key)
@@ -22,7 +28,10 @@ def render_entry(name: str, settings: Mapping[str, Setting], contract: FoundCont
     lines += [_column_line(column) for column in contract.columns]
     if contract.left_out:
         lines.append("    # Left out:")
-        lines += [_comment(f"{json.dumps(field)}: {why}", "    ", "#   ") for field, why in contract.left_out]
+        lines += [
+            _comment(f"{json.dumps(field)}: {why}", "    ", "#   ")
+            for field, why in contract.left_out
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -38,7 +47,9 @@ def _key_lines(guess: Guess | None) -> list[str]:
 def _sequence_lines(guess: Guess | None) -> list[str]:
     if guess is None:
         return []
-    return [f"    # sequence_by of a model in mode upsert, perhaps: {', '.join(guess.columns)} ({guess.why})"]
+    return [
+        f"    # sequence_by of a model in mode upsert, perhaps: {', '.join(guess.columns)} ({guess.why})"
+    ]
 
 
 def _column_line(column: FoundColumn) -> str:
@@ -76,7 +87,8 @@ def text_of(text: str) -> str:
 
 
 def _character(character: str) -> str:
-    """A character within quotes. YAML knows no pairs of surrogates, which JSON has: what can be seen stands there."""
+    """A character within quotes. YAML knows no pairs of surrogates, which JSON has:
+    what can be seen stands there."""
     if character.isprintable():
         return character
     code = ord(character)

@@ -1,4 +1,5 @@
-"""What a watermark is on: a timestamp column, a field of a struct, or an expression over columns."""
+"""What a watermark is on: a timestamp column, a field of a struct, or an expression
+over columns."""
 
 from __future__ import annotations
 
@@ -14,17 +15,24 @@ def is_column(column: str, types: Mapping[str, str]) -> bool:
 
 
 def is_expression(column: str, types: Mapping[str, str]) -> bool:
-    """Whether the event time is neither a column of these nor the name of one, or of a field."""
-    return not is_column(column, types) and not all(part.isidentifier() for part in column.split("."))
+    """Whether the event time is neither a column of these nor the name of one, or of a
+    field."""
+    return not is_column(column, types) and not all(
+        part.isidentifier() for part in column.split(".")
+    )
 
 
 def named_type(column: str, types: Mapping[str, str]) -> str:
-    """The type of an event time that is a column or a field; '' where only Spark knows it."""
+    """The type of an event time that is a column or a field; '' where only Spark knows
+    it."""
     return type_at({name.lower(): kind for name, kind in types.items()}, column)
 
 
-def find_unnamed(column: str, types: Mapping[str, str], owner: str, place: Place | None) -> Iterator[Problem]:
-    """What is wrong with a watermark on `column`, where that is a column or a field, of what is called `owner`.
+def find_unnamed(
+    column: str, types: Mapping[str, str], owner: str, place: Place | None
+) -> Iterator[Problem]:
+    """What is wrong with a watermark on `column`, where that is a column or a field, of
+    what is called `owner`.
 
     `types` are those of its columns; one that is '' only Spark knows.
     """
@@ -33,29 +41,41 @@ def find_unnamed(column: str, types: Mapping[str, str], owner: str, place: Place
     path = [column] if is_column(column, types) else column.split(".")
     if not is_column(path[0], types):
         what = f"'{column}' in 'watermark' is not a column of {owner}."
-        yield Problem("unknown-column", what, fix=did_you_mean(column, types), place=place)
+        yield Problem(
+            "unknown-column", what, fix=did_you_mean(column, types), place=place
+        )
     elif (missing := _find_missing(path, types)) is not None:
         name, fields = missing
         what = f"'{name}' in 'watermark: {{column: {column}}}' is no field of {owner}."
-        yield Problem("unknown-column", what, fix=did_you_mean(name, fields), place=place)
+        yield Problem(
+            "unknown-column", what, fix=did_you_mean(name, fields), place=place
+        )
     else:
         yield from check_event_time(column, named_type(column, types), place)
 
 
 def check_event_time(column: str, kind: str, place: Place | None) -> Iterator[Problem]:
-    """What is wrong with an event time of this type; '' is one that only Spark knows."""
+    """What is wrong with an event time of this type; '' is one that only Spark
+    knows."""
     if kind not in ("timestamp", "timestamp_ntz", ""):
         what = f"The watermark's column '{column}' is {kind}, and not timestamp."
         yield Problem("wrong-type", what, place=place)
 
 
-def _find_missing(path: list[str], types: Mapping[str, str]) -> tuple[str, tuple[str, ...]] | None:
-    """The first name of a path that is no field of what stands before it, and the fields that are there."""
+def _find_missing(
+    path: list[str], types: Mapping[str, str]
+) -> tuple[str, tuple[str, ...]] | None:
+    """The first name of a path that is no field of what stands before it, and the
+    fields that are there."""
     kind = parse_type(named_type(path[0], types))
     for name in path[1:]:
         if kind is None:
             return None
-        fields = {field.name.lower(): field for field in kind.fields} if kind.name == "struct" else {}
+        fields = (
+            {field.name.lower(): field for field in kind.fields}
+            if kind.name == "struct"
+            else {}
+        )
         if name.lower() not in fields:
             return name, tuple(field.name for field in fields.values())
         kind = fields[name.lower()].type

@@ -1,7 +1,8 @@
-"""The columns of a change feed that declares none: from the schemas beside its events, or from a sample. Pure.
+"""The columns of a change feed that declares none: from the schemas beside its events,
+or from a sample. Pure.
 
-A schema is Kafka Connect's, as its JsonConverter writes it: `{"schema": {"fields": [{"field": "after", "fields": […]},
-…]}, "payload": {…}}`.
+A schema is Kafka Connect's, as its JsonConverter writes it: `{"schema": {"fields":
+[{"field": "after", "fields": […]}, …]}, "payload": {…}}`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ SEPARATOR = "\x01"
 
 @dataclass(frozen=True, slots=True)
 class FieldSchema:
-    """What a schema says of one column: its name, and how it is written. '' is what it does not say.
+    """What a schema says of one column: its name, and how it is written. '' is what it
+    does not say.
 
     `items` and `fields` are the schemas of what an array or a struct holds, as JSON.
     """
@@ -45,7 +47,10 @@ class FieldSchema:
             {
                 "type": self.type,
                 "name": self.name,
-                "parameters": {"scale": self.scale or "0", _PRECISION: self.precision or "38"},
+                "parameters": {
+                    "scale": self.scale or "0",
+                    _PRECISION: self.precision or "38",
+                },
                 "items": json.loads(self.items) if self.items else None,
                 "fields": json.loads(self.fields) if self.fields else None,
             }
@@ -64,11 +69,16 @@ def parse_field(text: str) -> FieldSchema:
 
 
 def schema_fields(event: Any) -> tuple[FieldSchema, ...]:
-    """What the schema beside a parsed event says of the row after the change; empty where none stands there."""
+    """What the schema beside a parsed event says of the row after the change; empty
+    where none stands there."""
     schema = event.get("schema") if isinstance(event, Mapping) else None
     sides = schema.get("fields") if isinstance(schema, Mapping) else None
     for side in sides if isinstance(sides, list) else ():
-        if isinstance(side, Mapping) and side.get("field") == "after" and isinstance(side.get("fields"), list):
+        if (
+            isinstance(side, Mapping)
+            and side.get("field") == "after"
+            and isinstance(side.get("fields"), list)
+        ):
             return tuple(_read_field(field) for field in side["fields"])
     return ()
 
@@ -87,7 +97,11 @@ def _read_field(field: Mapping[str, Any]) -> FieldSchema:
 
 
 def _dump(value: Any) -> str:
-    return "" if value is None else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return (
+        ""
+        if value is None
+        else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    )
 
 
 _PLAIN = {
@@ -120,12 +134,13 @@ _NAMED = {
     "org.apache.kafka.connect.data.Time": "string",
     "io.debezium.data.VariableScaleDecimal": "string",
 }
-"""Types by the name of their meaning: a database's time without a zone is one in the table, too. A time of day, and a
-decimal of any scale, are texts: Iceberg's types as Spark has them know neither."""
+"""Types by the name of their meaning: a database's time without a zone is one in the
+table, too. A time of day, and a decimal of any scale, are texts: Iceberg's types as
+Spark has them know neither."""
 
 _UNTOLD = frozenset({"date", "timestamp", "timestamp_ntz", "binary"})
-"""Types whose values are not what they are as texts: days and microseconds are written as numbers, and bytes in
-base64."""
+"""Types whose values are not what they are as texts: days and microseconds are written
+as numbers, and bytes in base64."""
 
 COUNTED = tuple(name for name, kind in _NAMED.items() if kind in _UNTOLD)
 """The names of dates and times, which are counted where they are written as numbers."""
@@ -137,19 +152,32 @@ def _spark_type(schema: Mapping[str, Any]) -> str | None:
         return _NAMED[name]
     if name == "org.apache.kafka.connect.data.Decimal":
         parameters = schema.get("parameters") or {}
-        precision, scale = int(parameters.get(_PRECISION, 38)), int(parameters.get("scale", 0))
-        return f"decimal({precision},{scale})" if 0 <= scale <= precision <= 38 else None
+        precision, scale = (
+            int(parameters.get(_PRECISION, 38)),
+            int(parameters.get("scale", 0)),
+        )
+        return (
+            f"decimal({precision},{scale})" if 0 <= scale <= precision <= 38 else None
+        )
     match kind:
         case "array":
             item = _spark_type(schema.get("items") or {})
             return item and f"array<{item}>"
         case "map":
-            item = _spark_type(schema.get("values") or {"type": "string"})  # an hstore's
+            # an hstore's
+            item = _spark_type(schema.get("values") or {"type": "string"})
             return item and f"map<string,{item}>"
         case "struct":
-            parts = [(str(field.get("field")), _spark_type(field)) for field in schema.get("fields") or ()]
+            parts = [
+                (str(field.get("field")), _spark_type(field))
+                for field in schema.get("fields") or ()
+            ]
             whole = parts and all(part for _, part in parts)
-            return f"struct<{','.join(f'{field_name(name)}:{part}' for name, part in parts)}>" if whole else None
+            return (
+                f"struct<{','.join(f'{field_name(name)}:{part}' for name, part in parts)}>"
+                if whole
+                else None
+            )
         case _:
             return _PLAIN.get(str(kind))
 
@@ -159,7 +187,8 @@ def _spark_type(schema: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The columns of a feed once another schema has come. `clashing` are those that no one column can hold."""
+    """The columns of a feed once another schema has come. `clashing` are those that no
+    one column can hold."""
 
     fields: tuple[FieldSchema, ...]
     columns: tuple[Column, ...]
@@ -172,16 +201,21 @@ class Merged:
         """What is another than before, in words."""
         return (
             *(f"{column.name} {column.type} is new" for column in self.added),
-            *(f"{column.name} is {column.type} and was {old}" for column, old in self.widened),
+            *(
+                f"{column.name} is {column.type} and was {old}"
+                for column, old in self.widened
+            ),
             *(f"{name} is {new} and was {old}" for name, old, new in self.clashing),
         )
 
 
 def merge_fields(known: Sequence[FieldSchema], found: Iterable[FieldSchema]) -> Merged:
-    """The columns that hold what the known schemas write, and those that were found after them.
+    """The columns that hold what the known schemas write, and those that were found
+    after them.
 
-    A type that the column's type holds changes nothing; one that holds the column's takes its place. Types that only
-    texts could hold clash, and the column stays as it was.
+    A type that the column's type holds changes nothing; one that holds the column's
+    takes its place. Types that only texts could hold clash, and the column stays as it
+    was.
     """
     before, _ = _columns(known)
     schemas = tuple(dict.fromkeys([*known, *found]))
@@ -192,14 +226,19 @@ def merge_fields(known: Sequence[FieldSchema], found: Iterable[FieldSchema]) -> 
         columns=columns,
         added=tuple(column for column in columns if column.name not in before),
         widened=tuple(
-            (column, before[column.name]) for column in columns if before.get(column.name, column.type) != column.type
+            (column, before[column.name])
+            for column in columns
+            if before.get(column.name, column.type) != column.type
         ),
         clashing=tuple(clashing),
     )
 
 
-def _columns(schemas: Iterable[FieldSchema]) -> tuple[dict[str, str], list[tuple[str, str, str]]]:
-    """The type of each column that the schemas name, in the order of their first naming, and the clashes."""
+def _columns(
+    schemas: Iterable[FieldSchema],
+) -> tuple[dict[str, str], list[tuple[str, str, str]]]:
+    """The type of each column that the schemas name, in the order of their first
+    naming, and the clashes."""
     columns: dict[str, str] = {}
     clashing: list[tuple[str, str, str]] = []
     for schema in schemas:
@@ -216,7 +255,8 @@ def _columns(schemas: Iterable[FieldSchema]) -> tuple[dict[str, str], list[tuple
 
 
 def _wider(old: str, new: str) -> str | None:
-    """The one of two types that holds the values of both; of structs the fields of both. None where none does."""
+    """The one of two types that holds the values of both; of structs the fields of
+    both. None where none does."""
     if old == new:
         return old
     before, after = parse_type(old), parse_type(new)
@@ -226,9 +266,11 @@ def _wider(old: str, new: str) -> str | None:
     return found.text if found else None
 
 
-def wider_type(old: SparkType, new: SparkType, *, as_text: bool = True) -> SparkType | None:
-    """The one of two types that holds the values of both; None where none does. `as_text`: a text holds any single
-    value that is one as it is written."""
+def wider_type(
+    old: SparkType, new: SparkType, *, as_text: bool = True
+) -> SparkType | None:
+    """The one of two types that holds the values of both; None where none does.
+    `as_text`: a text holds any single value that is one as it is written."""
     if old == new or widens(new, old):
         return old
     if as_text and old.name == "string" and not new.fields and new.name not in _UNTOLD:
@@ -239,28 +281,40 @@ def wider_type(old: SparkType, new: SparkType, *, as_text: bool = True) -> Spark
         return None
     if old.name == "struct":
         return _wider_struct(old, new, as_text)
-    parts = [wider_type(a.type, b.type, as_text=as_text) for a, b in zip(old.fields, new.fields, strict=True)]
+    parts = [
+        wider_type(a.type, b.type, as_text=as_text)
+        for a, b in zip(old.fields, new.fields, strict=True)
+    ]
     if not all(parts):
         return None
-    return SparkType(old.name, fields=tuple(TypeField("", part) for part in parts if part))
+    return SparkType(
+        old.name, fields=tuple(TypeField("", part) for part in parts if part)
+    )
 
 
 def _wider_struct(old: SparkType, new: SparkType, as_text: bool) -> SparkType | None:
     found = {field.name: field.type for field in old.fields}
     for field in new.fields:
         before = found.get(field.name)
-        wide = field.type if before is None else wider_type(before, field.type, as_text=as_text)
+        wide = (
+            field.type
+            if before is None
+            else wider_type(before, field.type, as_text=as_text)
+        )
         if wide is None:
             return None
         found[field.name] = wide
-    return SparkType("struct", fields=tuple(TypeField(name, kind) for name, kind in found.items()))
+    return SparkType(
+        "struct", fields=tuple(TypeField(name, kind) for name, kind in found.items())
+    )
 
 
 # --- without a schema
 
 
 def infer_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[Column, ...]:
-    """The columns of a sample's rows, as JSON writes them: what is NULL in all of them is taken for a text."""
+    """The columns of a sample's rows, as JSON writes them: what is NULL in all of them
+    is taken for a text."""
     found: dict[str, SparkType | None] = {}
     for row in rows:
         for name, value in row.items():
@@ -289,7 +343,10 @@ def _type_of(value: Any) -> SparkType | None:
         case dict():
             if not value:
                 return _STRING
-            parts = (TypeField(name, _type_of(each) or _STRING) for name, each in value.items())
+            parts = (
+                TypeField(name, _type_of(each) or _STRING)
+                for name, each in value.items()
+            )
             return SparkType("struct", fields=tuple(parts))
         case _:
             return _STRING

@@ -1,4 +1,5 @@
-"""The columns of a stream whose contract is a schema out of the project's files, once newer ones have come. Pure."""
+"""The columns of a stream whose contract is a schema out of the project's files, once
+newer ones have come. Pure."""
 
 from __future__ import annotations
 
@@ -15,17 +16,19 @@ from lakesql.stream.types import parse_type
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The columns that newer schemas make of a stream's own, and in which these differ, in words."""
+    """The columns that newer schemas make of a stream's own, and in which these differ,
+    in words."""
 
     columns: tuple[Column, ...]
     differences: tuple[str, ...]
 
 
 def follow_schemas(stream: Stream, newer: Iterable[Registered]) -> Followed:
-    """The columns of the stream, those that newer schemas widen with the wider type, and behind them those that these
-    add. What they lack stays.
+    """The columns of the stream, those that newer schemas widen with the wider type,
+    and behind them those that these add. What they lack stays.
 
-    Raises `RunError` (`contract-behind`) where no column holds what a field is in one of them.
+    Raises `RunError` (`contract-behind`) where no column holds what a field is in one
+    of them.
     """
     columns = {column.field.lower(): column for column in stream.columns}
     differences: list[str] = []
@@ -62,7 +65,11 @@ def _columns_of(stream: Stream, schema: Registered) -> tuple[Column, ...]:
 def _wider(stream: Stream, schema: Registered, known: Column, found: Column) -> Column:
     """The column with a type that holds its own values and those of a newer schema."""
     old, new = parse_type(known.type), parse_type(found.type)
-    wide = wider_type(old, new, as_text=False) if old is not None and new is not None else None
+    wide = (
+        wider_type(old, new, as_text=False)
+        if old is not None and new is not None
+        else None
+    )
     if wide is None:
         raise RunError.of(
             "contract-behind",

@@ -1,6 +1,8 @@
-"""A contract as samples of a stream say it: its columns, and what may be its key and its sequence. Pure.
+"""A contract as samples of a stream say it: its columns, and what may be its key and
+its sequence. Pure.
 
-What samples say is a guess, so each column has a note on how often it was seen, and the rest comes with its count.
+What samples say is a guess, so each column has a note on how often it was seen, and the
+rest comes with its count.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ RawRow = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class FoundColumn:
-    """A column, the field that it is read from where that has another name, and what is to be said of it."""
+    """A column, the field that it is read from where that has another name, and what is
+    to be said of it."""
 
     name: str
     type: str
@@ -37,7 +40,8 @@ class FoundColumn:
 
 @dataclass(frozen=True, slots=True)
 class TypedField:
-    """A field with the type that a schema gives it, '' where no column holds it: then `why`."""
+    """A field with the type that a schema gives it, '' where no column holds it: then
+    `why`."""
 
     name: str
     type: str
@@ -47,7 +51,8 @@ class TypedField:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """Columns that are probably a stream's key, or its sequence, and why. `is_likely`: as far as anyone can tell."""
+    """Columns that are probably a stream's key, or its sequence, and why. `is_likely`:
+    as far as anyone can tell."""
 
     columns: tuple[str, ...]
     why: str
@@ -56,7 +61,8 @@ class Guess:
 
 @dataclass(frozen=True, slots=True)
 class FoundContract:
-    """The columns; the fields that are none, each with the reason; and the guesses, None where there is none."""
+    """The columns; the fields that are none, each with the reason; and the guesses,
+    None where there is none."""
 
     columns: tuple[FoundColumn, ...]
     left_out: tuple[tuple[str, str], ...]
@@ -64,8 +70,11 @@ class FoundContract:
     sequence: Guess | None = None
 
 
-def contract_of_rows(rows: Sequence[RawRow], maps: Iterable[FieldPath] = ()) -> FoundContract:
-    """The columns that hold all values of the rows, in the order in which fields were first seen."""
+def contract_of_rows(
+    rows: Sequence[RawRow], maps: Iterable[FieldPath] = ()
+) -> FoundContract:
+    """The columns that hold all values of the rows, in the order in which fields were
+    first seen."""
     paths = frozenset(maps)
     seen: dict[str, SeenValues] = {}
     for row in rows:
@@ -76,21 +85,36 @@ def contract_of_rows(rows: Sequence[RawRow], maps: Iterable[FieldPath] = ()) -> 
     by_often = sorted(seen, key=lambda name: -seen[name].present)
     names, left_out = _name_columns(list(seen), by_often)
     columns = [
-        FoundColumn(name, find_type(seen[field]).text, field if field != name else "", note=_note(seen[field], rows))
+        FoundColumn(
+            name,
+            find_type(seen[field]).text,
+            field if field != name else "",
+            note=_note(seen[field], rows),
+        )
         for field, name in names.items()
     ]
     return FoundContract(tuple(columns), tuple(left_out))
 
 
-def contract_of_fields(fields: Sequence[TypedField], rows: Sequence[RawRow] = ()) -> FoundContract:
+def contract_of_fields(
+    fields: Sequence[TypedField], rows: Sequence[RawRow] = ()
+) -> FoundContract:
     """The columns that a schema says, of which some samples may be there."""
     typed = {each.name: each for each in fields if each.type}
     names, left_out = _name_columns(list(typed), list(typed))
     columns = []
     for field, name in names.items():
         it = typed[field]
-        note = _presence(sum(row.get(field) is not None for row in rows), len(rows)) if rows else ""
-        columns.append(FoundColumn(name, it.type, field if field != name else "", it.required, note))
+        note = (
+            _presence(sum(row.get(field) is not None for row in rows), len(rows))
+            if rows
+            else ""
+        )
+        columns.append(
+            FoundColumn(
+                name, it.type, field if field != name else "", it.required, note
+            )
+        )
     left_out += [(each.name, each.why) for each in fields if not each.type]
     return FoundContract(tuple(columns), tuple(left_out))
 
@@ -98,10 +122,13 @@ def contract_of_fields(fields: Sequence[TypedField], rows: Sequence[RawRow] = ()
 # --- names
 
 
-def _name_columns(fields: Sequence[str], preferred: Sequence[str]) -> tuple[dict[str, str], list[tuple[str, str]]]:
+def _name_columns(
+    fields: Sequence[str], preferred: Sequence[str]
+) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """The column of each field that can be read, and why others cannot.
 
-    Of fields that differ by capitals alone the first of `preferred` has the column: a contract reads one of them.
+    Of fields that differ by capitals alone the first of `preferred` has the column: a
+    contract reads one of them.
     """
     chosen: dict[str, str] = {}
     for field in preferred:
@@ -112,7 +139,12 @@ def _name_columns(fields: Sequence[str], preferred: Sequence[str]) -> tuple[dict
     for field in fields:
         other = chosen[field.strip().lower()]
         if other != field:
-            left_out.append((field, f"a contract reads one of '{other}' and '{field}': capitals make no difference"))
+            left_out.append(
+                (
+                    field,
+                    f"a contract reads one of '{other}' and '{field}': capitals make no difference",
+                )
+            )
         elif _is_column(field):
             names[field] = field
         elif not field.strip() or is_reserved(field) or not field.isprintable():
@@ -150,7 +182,9 @@ def _note(seen: SeenValues, rows: Sequence[RawRow]) -> str:
     said = [_presence(seen.present - seen.nulls, len(rows))]
     if usual := find_usual(seen):
         kind, others = usual
-        said.append(f"{kind.text} but for {count(others, 'value')}, such as {seen.example[:40]!r}")
+        said.append(
+            f"{kind.text} but for {count(others, 'value')}, such as {seen.example[:40]!r}"
+        )
     if seen.is_of("digits"):
         said.append("numbers in texts")
     elif seen.ends_in_zero and not seen.has_exponent and seen.is_number:
@@ -160,9 +194,13 @@ def _note(seen: SeenValues, rows: Sequence[RawRow]) -> str:
     if seen.has_nanoseconds:
         said.append("digits below a microsecond are cut")
     if unit := _epoch_unit(seen):
-        said.append(f"if it counts {unit} since 1970: {{type: timestamp, unit: {unit}}}")
+        said.append(
+            f"if it counts {unit} since 1970: {{type: timestamp, unit: {unit}}}"
+        )
     if len(seen.fields) > MANY_FIELDS:
-        said.append(f"{len(seen.fields)} fields: if they are keys, write it anew with --map")
+        said.append(
+            f"{len(seen.fields)} fields: if they are keys, write it anew with --map"
+        )
     return "; ".join(said)
 
 
@@ -181,7 +219,8 @@ _YEAR_2000, _YEAR_2100 = 946_684_800, 4_102_444_800
 
 
 def _epoch_unit(seen: SeenValues) -> str:
-    """What whole numbers may count since 1970, where all of them lie in this century; '' for nothing."""
+    """What whole numbers may count since 1970, where all of them lie in this century;
+    '' for nothing."""
     if not seen.is_of("whole") or seen.lowest is None or seen.largest is None:
         return ""
     for unit, factor in _EPOCHS:
@@ -193,37 +232,65 @@ def _epoch_unit(seen: SeenValues) -> str:
 # --- guesses
 
 
-def guess_key(contract: FoundContract, rows: Sequence[RawRow], stream: str, own_keys: Sequence[Any]) -> Guess | None:
-    """The columns that tell what a record is about: those that the records' own keys have, or one that is unique.
+def guess_key(
+    contract: FoundContract,
+    rows: Sequence[RawRow],
+    stream: str,
+    own_keys: Sequence[Any],
+) -> Guess | None:
+    """The columns that tell what a record is about: those that the records' own keys
+    have, or one that is unique.
 
-    `own_keys` are the keys of a topic's records, parsed, in the order of the rows; none of files.
+    `own_keys` are the keys of a topic's records, parsed, in the order of the rows; none
+    of files.
     """
     if (found := _key_of_records(contract, rows, own_keys)) is not None:
         return found
     candidates = [each for each in contract.columns if _may_be_key(each, rows)]
     for column in sorted(candidates, key=lambda each: _key_rank(each.name, stream)):
-        values = [row[column.field] for row in rows if row.get(column.field) is not None]
+        values = [
+            row[column.field] for row in rows if row.get(column.field) is not None
+        ]
         is_named = _key_rank(column.name, stream) < UNNAMED
         if guess := _guess_column(column.name, values, len(rows), is_named):
             return guess
     return None
 
 
-def _guess_column(name: str, values: Sequence[Hashable], samples: int, is_named: bool) -> Guess | None:
-    """A column as the key: by its values, or by its name alone, as records may be versions of rows."""
+def _guess_column(
+    name: str, values: Sequence[Hashable], samples: int, is_named: bool
+) -> Guess | None:
+    """A column as the key: by its values, or by its name alone, as records may be
+    versions of rows."""
     different = len(set(values))
     if different == samples:
-        return Guess((name,), f"unique in {number(different)} of {count(samples, 'sample')}", is_named and samples > 1)
+        return Guess(
+            (name,),
+            f"unique in {number(different)} of {count(samples, 'sample')}",
+            is_named and samples > 1,
+        )
     if not is_named:
         return None
-    missing = f", and none in {number(samples - len(values))}" if len(values) < samples else ""
-    return Guess((name,), f"{count(different, 'different value')} in {count(samples, 'sample')}{missing}")
+    missing = (
+        f", and none in {number(samples - len(values))}"
+        if len(values) < samples
+        else ""
+    )
+    return Guess(
+        (name,),
+        f"{count(different, 'different value')} in {count(samples, 'sample')}{missing}",
+    )
 
 
-def _key_of_records(contract: FoundContract, rows: Sequence[RawRow], own_keys: Sequence[Any]) -> Guess | None:
+def _key_of_records(
+    contract: FoundContract, rows: Sequence[RawRow], own_keys: Sequence[Any]
+) -> Guess | None:
     """The columns that the records' own keys hold, in all but a few of them."""
     for names in _possible_keys(contract, own_keys):
-        same = sum(_is_key_of(names, row, key) for row, key in zip(rows, own_keys, strict=False))
+        same = sum(
+            _is_key_of(names, row, key)
+            for row, key in zip(rows, own_keys, strict=False)
+        )
         if same and (len(own_keys) - same) * FEW <= len(own_keys):
             why = f"the key of {number(same)} of {count(len(own_keys), 'record')}"
             by_field = {each.field: each.name for each in contract.columns}
@@ -231,8 +298,11 @@ def _key_of_records(contract: FoundContract, rows: Sequence[RawRow], own_keys: S
     return None
 
 
-def _possible_keys(contract: FoundContract, own_keys: Sequence[Any]) -> list[tuple[str, ...]]:
-    """The fields that the keys of records may hold: those that a key in JSON names, or any one of a bare value."""
+def _possible_keys(
+    contract: FoundContract, own_keys: Sequence[Any]
+) -> list[tuple[str, ...]]:
+    """The fields that the keys of records may hold: those that a key in JSON names, or
+    any one of a bare value."""
     fields = [each.field for each in contract.columns]
     first = next((key for key in own_keys if key is not None), None)
     if isinstance(first, Mapping):
@@ -243,7 +313,11 @@ def _possible_keys(contract: FoundContract, own_keys: Sequence[Any]) -> list[tup
 def _is_key_of(names: tuple[str, ...], row: RawRow, key: Any) -> bool:
     if isinstance(key, Mapping):
         return tuple(key) == names
-    return key is not None and row.get(names[0]) is not None and str(row[names[0]]) == str(key)
+    return (
+        key is not None
+        and row.get(names[0]) is not None
+        and str(row[names[0]]) == str(key)
+    )
 
 
 _KEY_TYPES = re.compile(r"tinyint|smallint|int|bigint|string|decimal\(\d+,0\)")
@@ -265,24 +339,40 @@ UNNAMED = 3
 def _key_rank(name: str, stream: str) -> int:
     """How much a column's name says that it is a key: 0 for most."""
     lowered = name.lower()
-    if lowered in ("id", f"{stream}_id", f"{stream.removesuffix('s')}_id", f"{stream}id"):
+    if lowered in (
+        "id",
+        f"{stream}_id",
+        f"{stream.removesuffix('s')}_id",
+        f"{stream}id",
+    ):
         return 0
     if lowered in ("uuid", "guid", "key", "code"):
         return 1
-    return 2 if re.search(r"(_id|[a-z]I[dD]|_uuid|_key|_no|_number)$", name) else UNNAMED
+    return (
+        2 if re.search(r"(_id|[a-z]I[dD]|_uuid|_key|_no|_number)$", name) else UNNAMED
+    )
 
 
-_SEQUENCE = re.compile(r"(?i)(updated|modified|changed|version|sequence|seq|lsn|revision)(_?at|_?on|_?time|_?ts|_?no)?")
+_SEQUENCE = re.compile(
+    r"(?i)(updated|modified|changed|version|sequence|seq|lsn|revision)(_?at|_?on|_?time|_?ts|_?no)?"
+)
 _EVENT = re.compile(r"(?i).*(_at|_ts|At|time|timestamp|date)|ts")
 
 
 def guess_sequence(contract: FoundContract, rows: Sequence[RawRow]) -> Guess | None:
-    """The column by which a newer record of a key is told from an older one, and how often it rises."""
-    found = [each for each in contract.columns if _may_order(each) and _is_mostly_there(each, rows)]
+    """The column by which a newer record of a key is told from an older one, and how
+    often it rises."""
+    found = [
+        each
+        for each in contract.columns
+        if _may_order(each) and _is_mostly_there(each, rows)
+    ]
     ranked = sorted(found, key=lambda each: not _SEQUENCE.fullmatch(each.name))
     if not ranked or len(rows) < 2:
         return None
-    values = [row[ranked[0].field] for row in rows if row.get(ranked[0].field) is not None]
+    values = [
+        row[ranked[0].field] for row in rows if row.get(ranked[0].field) is not None
+    ]
     rising = sum(before <= after for before, after in pairwise(values))
     why = f"rises, or stays, from sample to sample in {number(rising)} of {number(len(values) - 1)}"
     return Guess((ranked[0].name,), why)
@@ -292,7 +382,11 @@ def _may_order(column: FoundColumn) -> bool:
     if column.type in ("timestamp", "timestamp_ntz"):
         return True
     is_whole = column.type in ("int", "bigint")
-    return is_whole and (_SEQUENCE.fullmatch(column.name) or _EVENT.fullmatch(column.name)) is not None
+    return (
+        is_whole
+        and (_SEQUENCE.fullmatch(column.name) or _EVENT.fullmatch(column.name))
+        is not None
+    )
 
 
 def _is_mostly_there(column: FoundColumn, rows: Sequence[RawRow]) -> bool:

@@ -1,4 +1,5 @@
-"""The tables behind a change feed, as its newest records tell of them: what they are called, their keys and columns."""
+"""The tables behind a change feed, as its newest records tell of them: what they are
+called, their keys and columns."""
 
 from __future__ import annotations
 
@@ -12,11 +13,13 @@ from lakesql.stream.stream import Stream
 
 
 def tables_in(records: Iterable[RawRecord], stream: Stream) -> list[SourceTable]:
-    """The tables that the changes are of, in the order in which they came, each as its newest schema has it.
+    """The tables that the changes are of, in the order in which they came, each as its
+    newest schema has it.
 
-    The records are in the order of their age. A table whose changes carry no schema has no columns here, and one that
-    was only truncated is none: it has no row, and no record says its key. What is called the same in two topics are
-    two tables, as those of two databases are. What tells of a table's schema has no `op`, and is no change.
+    The records are in the order of their age. A table whose changes carry no schema has
+    no columns here, and one that was only truncated is none: it has no row, and no
+    record says its key. What is called the same in two topics are two tables, as those
+    of two databases are. What tells of a table's schema has no `op`, and is no change.
     """
     keys: dict[tuple[str, str], tuple[str, ...]] = {}
     fields: dict[tuple[str, str], tuple[FieldSchema, ...]] = {}
@@ -50,7 +53,8 @@ def key_names(record: RawRecord) -> tuple[str, ...]:
 
 
 def _name_of(change: Mapping[str, Any]) -> str:
-    """`schema.table` of a change; `database.table` where there are no schemas; '' of what is no change of a table."""
+    """`schema.table` of a change; `database.table` where there are no schemas; '' of
+    what is no change of a table."""
     source = change.get("source")
     if not isinstance(source, Mapping):
         return ""

@@ -14,7 +14,8 @@ _DECODER = json.JSONDecoder(parse_float=Digits)
 
 
 def parse_record(content: bytes) -> list[JsonObject] | None:
-    """The objects of a line, which may be an array of them; None where it is anything else."""
+    """The objects of a line, which may be an array of them; None where it is anything
+    else."""
     try:
         found = json.loads(content.decode("utf-8-sig"), parse_float=Digits)
     except (ValueError, RecursionError):
@@ -23,7 +24,8 @@ def parse_record(content: bytes) -> list[JsonObject] | None:
 
 
 def parse_value(content: bytes | None) -> Any:
-    """What a key or a value is as JSON, or as the text that it is otherwise; None where it is none."""
+    """What a key or a value is as JSON, or as the text that it is otherwise; None where
+    it is none."""
     if content is None:
         return None
     try:
@@ -36,7 +38,8 @@ def parse_value(content: bytes | None) -> Any:
 
 
 def parse_documents(content: bytes) -> list[JsonObject] | None:
-    """The objects of a file, one after the other or in arrays; None where it has anything else."""
+    """The objects of a file, one after the other or in arrays; None where it has
+    anything else."""
     found: list[JsonObject] = []
     try:
         text = content.decode("utf-8-sig")

@@ -1,9 +1,15 @@
-"""The columns that a message of Protobuf says. Pure but for Protobuf's compiler, which is asked what a text says."""
+"""The columns that a message of Protobuf says. Pure but for Protobuf's compiler, which
+is asked what a text says."""
 
 from __future__ import annotations
 
 from lakesql.errors import Place, ProjectError, did_you_mean
-from lakesql.registry.proto_schema import ProtoField, ProtoSchema, find_message, parse_proto
+from lakesql.registry.proto_schema import (
+    ProtoField,
+    ProtoSchema,
+    find_message,
+    parse_proto,
+)
 from lakesql.registry.proto_types import KNOWN, SCALARS, check_held
 from lakesql.registry.schema_error import NoColumnError, SchemaError
 from lakesql.stream.stream import Column, Stream
@@ -21,7 +27,9 @@ def proto_columns(
         raise ProjectError.of("protobuf-schema", what, place=place) from None
     message = schema.messages.get(find_message(schema, stream.message))
     if message is None:
-        what = f"There is no message {stream.message}, which stream '{stream.name}' reads."
+        what = (
+            f"There is no message {stream.message}, which stream '{stream.name}' reads."
+        )
         if not schema.paths:
             what = "There is no message in it."
         fix = did_you_mean(stream.message, schema.paths.values())
@@ -29,7 +37,9 @@ def proto_columns(
     return tuple(_column(each, schema, stream, place) for each in message.fields)
 
 
-def _column(field: ProtoField, schema: ProtoSchema, stream: Stream, place: Place) -> Column:
+def _column(
+    field: ProtoField, schema: ProtoSchema, stream: Stream, place: Place
+) -> Column:
     message = schema.messages[find_message(schema, stream.message)]
     try:
         kind = _spark_type(field, schema, (message.name,), field.name)
@@ -43,17 +53,24 @@ def _column(field: ProtoField, schema: ProtoSchema, stream: Stream, place: Place
     return Column(field.name, kind, description=field.description)
 
 
-def _spark_type(field: ProtoField, schema: ProtoSchema, inside: tuple[str, ...], path: str) -> str:
+def _spark_type(
+    field: ProtoField, schema: ProtoSchema, inside: tuple[str, ...], path: str
+) -> str:
     """Spark's text of a field's type; `inside` are the messages around it."""
     message = schema.messages.get(field.of)
     if message is not None and message.is_entry:
-        key, value = (_single_type(each, schema, inside, f"{path}.{each.name}") for each in message.fields)
+        key, value = (
+            _single_type(each, schema, inside, f"{path}.{each.name}")
+            for each in message.fields
+        )
         return f"map<{key},{value}>"
     found = _single_type(field, schema, inside, path)
     return f"array<{found}>" if field.is_repeated else found
 
 
-def _single_type(field: ProtoField, schema: ProtoSchema, inside: tuple[str, ...], path: str) -> str:
+def _single_type(
+    field: ProtoField, schema: ProtoSchema, inside: tuple[str, ...], path: str
+) -> str:
     """The type of one value of a field, which may be repeated."""
     if field.kind in SCALARS:
         return SCALARS[field.kind]
@@ -63,6 +80,7 @@ def _single_type(field: ProtoField, schema: ProtoSchema, inside: tuple[str, ...]
     check_held(field, message, inside, path)
     within = (*inside, message.name)
     fields = [
-        f"{field_name(each.name)}:{_spark_type(each, schema, within, f'{path}.{each.name}')}" for each in message.fields
+        f"{field_name(each.name)}:{_spark_type(each, schema, within, f'{path}.{each.name}')}"
+        for each in message.fields
     ]
     return f"struct<{','.join(fields)}>"

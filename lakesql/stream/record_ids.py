@@ -19,7 +19,8 @@ def _frame(wire: Wire) -> int:
 
 
 def find_ids(stream: Stream, record: RawRecord) -> Iterator[int]:
-    """The ids of schemas that a record names, of those parts of it that are read by such."""
+    """The ids of schemas that a record names, of those parts of it that are read by
+    such."""
     for side in ("key", "value"):
         is_read = stream.key_kind if side == "key" else stream.record_format.schema_kind
         if not (is_read or stream.is_feed):
@@ -30,14 +31,21 @@ def find_ids(stream: Stream, record: RawRecord) -> Iterator[int]:
 
 
 def written_id(wire: Wire, side: Side, record: RawRecord) -> int | None:
-    """The id of the schema of a record's key, or of its value; None where it names none."""
+    """The id of the schema of a record's key, or of its value; None where it names
+    none."""
     content = _content(side, record)
     if content is None:
         return None
     if end := _frame(wire):
-        return int.from_bytes(content[1:end], "big") if content[:1] == b"\0" and len(content) >= end else None
+        return (
+            int.from_bytes(content[1:end], "big")
+            if content[:1] == b"\0" and len(content) >= end
+            else None
+        )
     headers = {
-        name: value for name, value in reversed(record.headers) if value is not None and len(value) == ID_BYTES[wire]
+        name: value
+        for name, value in reversed(record.headers)
+        if value is not None and len(value) == ID_BYTES[wire]
     }
     if (found := headers.get(CONTENT_HEADER.format(side=side))) is not None:
         return int.from_bytes(found, "big")

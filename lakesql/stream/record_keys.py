@@ -1,4 +1,5 @@
-"""What a stream says of the keys of its records: whether they can be read so, and whether anything is read of them."""
+"""What a stream says of the keys of its records: whether they can be read so, and
+whether anything is read of them."""
 
 from __future__ import annotations
 
@@ -13,20 +14,31 @@ if TYPE_CHECKING:
 
 
 def find_key_problems(stream: Stream, node: Node) -> Iterator[Problem]:
-    """What is wrong with the columns that stand in keys, and with how keys are said to be written."""
+    """What is wrong with the columns that stand in keys, and with how keys are said to
+    be written."""
     columns = node.get("columns") or node
     in_key = [column for column in stream.columns if column.is_in_key]
     if in_key and (stream.is_feed or stream.origin.brings != "records"):
         what = f"'{in_key[0].name}' stands in the key of records, and stream '{stream.name}' reads none of keys."
-        why = "The columns of a change feed are those of its rows." if stream.is_feed else "Only topics have keys."
-        yield Problem("wrong-value", what, why, place=columns.keys.get(in_key[0].name, node.place))
+        why = (
+            "The columns of a change feed are those of its rows."
+            if stream.is_feed
+            else "Only topics have keys."
+        )
+        yield Problem(
+            "wrong-value", what, why, place=columns.keys.get(in_key[0].name, node.place)
+        )
     said = node.get("key_format")
     if said is None:
         return
     place = said.place
     if stream.is_feed or stream.origin.brings != "records":
         what = f"Stream '{stream.name}' says 'key_format', which is asked of topics that are no change feed."
-        why = "The keys of a feed are written as its values are." if stream.is_feed else "Only topics have keys."
+        why = (
+            "The keys of a feed are written as its values are."
+            if stream.is_feed
+            else "Only topics have keys."
+        )
         yield Problem("wrong-value", what, why, place=place)
     elif not (in_key or stream.key):
         what = f"Stream '{stream.name}' says 'key_format', and nothing is read of its keys."

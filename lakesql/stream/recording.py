@@ -1,4 +1,5 @@
-"""Records of a topic as lines of a recorded folder, some of their columns masked. Pure."""
+"""Records of a topic as lines of a recorded folder, some of their columns masked.
+Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ Scalar = str | int | bool | None
 class RawRecord:
     """A record as the broker has it. `timestamp_ms` is the time since the epoch.
 
-    `own_topic` is the record's where it is another one than the one that was asked for, as of a filter of MQTT.
+    `own_topic` is the record's where it is another one than the one that was asked for,
+    as of a filter of MQTT.
     """
 
     topic: str
@@ -41,7 +43,8 @@ class RawRecord:
 
 
 def parse_line(line: str, topic: str) -> RawRecord | None:
-    """The record of a line that `render_record` has written, or a person; None where it is none."""
+    """The record of a line that `render_record` has written, or a person; None where it
+    is none."""
     found = _parse(line.encode())
     if not isinstance(found, dict) or not isinstance(found.get("partition"), int):
         return None
@@ -75,16 +78,19 @@ def parse_json(content: bytes | str | None) -> Any:
 
 
 def payload_of(event: Any) -> Mapping[str, Any] | None:
-    """The object that a key or a value is, without the schema that a connector may put around it; None of others."""
+    """The object that a key or a value is, without the schema that a connector may put
+    around it; None of others."""
     payload = event.get("payload", event) if isinstance(event, Mapping) else None
     return payload if isinstance(payload, Mapping) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Masking:
-    """Which fields of records are masked, by their paths, and each one's type. `secret` is what masks are made with.
+    """Which fields of records are masked, by their paths, and each one's type. `secret`
+    is what masks are made with.
 
-    With `changes`, in the events of a change feed, the rows stand in `before` and `after`, and perhaps in a `payload`.
+    With `changes`, in the events of a change feed, the rows stand in `before` and
+    `after`, and perhaps in a `payload`.
     """
 
     types: Mapping[tuple[str, ...], SparkType]
@@ -93,29 +99,38 @@ class Masking:
 
 
 def render_record(record: RawRecord, is_json: bool) -> str:
-    """The line, without its end. Bytes that are not UTF-8 stand in base64, as `key_base64` and `value_base64`.
+    """The line, without its end. Bytes that are not UTF-8 stand in base64, as
+    `key_base64` and `value_base64`.
 
-    With `is_json` a JSON object stands in the line as it is, to be read by people: whoever reads the recording gets the
-    same values, in other white space.
+    With `is_json` a JSON object stands in the line as it is, to be read by people:
+    whoever reads the recording gets the same values, in other white space.
     """
     parts = [
         f'"partition":{record.partition},"offset":{record.offset},"timestamp":{record.timestamp_ms}',
-        *([f'"topic":{json.dumps(record.own_topic, ensure_ascii=False)}'] if record.own_topic else []),
+        *(
+            [f'"topic":{json.dumps(record.own_topic, ensure_ascii=False)}']
+            if record.own_topic
+            else []
+        ),
         *_part("key", record.key, False),
         *_part("value", record.value, is_json),
     ]
     if record.headers:
-        parts.append('"headers":' + _dump([_header(name, value) for name, value in record.headers]))
+        parts.append(
+            '"headers":'
+            + _dump([_header(name, value) for name, value in record.headers])
+        )
     return "{" + ",".join(parts) + "}"
 
 
 def mask_records(records: Iterable[RawRecord], masking: Masking) -> list[RawRecord]:
     """The records with their columns masked, in their order.
 
-    A value becomes another one of its type, and equal ones become equal ones, whatever stream they are in. A key and a
-    header that are, or as JSON hold, one of the values of any of the records, are masked in the same way. A record is
-    left out where its columns could not be found: its value is no JSON object, or it is a tombstone whose key is
-    neither a JSON object nor one of the values.
+    A value becomes another one of its type, and equal ones become equal ones, whatever
+    stream they are in. A key and a header that are, or as JSON hold, one of the values
+    of any of the records, are masked in the same way. A record is left out where its
+    columns could not be found: its value is no JSON object, or it is a tombstone whose
+    key is neither a JSON object nor one of the values.
     """
     masks: dict[str, Scalar] = {}
     key_masks: dict[str, Scalar] = {}
@@ -132,17 +147,24 @@ def mask_records(records: Iterable[RawRecord], masking: Masking) -> list[RawReco
             key_masks[key] = own[key]
         masks.update(own)
         found.append((replace(record, value=value), own))
-    masks.update(key_masks)  # where columns of two types hold a text, a tombstone's key becomes what its record's did
-    masked = (_mask_outside_value(record, ChainMap(own, masks)) for record, own in found)
+    # where columns of two types hold a text, a tombstone's key becomes what its
+    # record's did
+    masks.update(key_masks)
+    masked = (
+        _mask_outside_value(record, ChainMap(own, masks)) for record, own in found
+    )
     return [record for record in masked if record is not None]
 
 
 def mask_value(text: str, kind: SparkType, secret: bytes) -> Scalar:
-    """What stands for the value `text` of a column of this type, always the same for the same secret."""
+    """What stands for the value `text` of a column of this type, always the same for
+    the same secret."""
     digest = hmac.digest(secret, text.encode(), hashlib.sha256)
     number = int.from_bytes(digest[:8], "big")
     if kind.name == "decimal":
-        precision, scale = map(int, (*kind.parameters, "0")[:2] if kind.parameters else ("10", "0"))
+        precision, scale = map(
+            int, (*kind.parameters, "0")[:2] if kind.parameters else ("10", "0")
+        )
         return number % int(10 ** (precision - scale))
     return number % NUMBERS[kind.name] if kind.name in NUMBERS else digest.hex()[:16]
 
@@ -162,38 +184,61 @@ MASKABLE = frozenset({"string", "decimal", *NUMBERS})
 
 
 def find_masked(stream: Stream, path: str) -> tuple[tuple[str, ...], SparkType] | None:
-    """Where records have a column of the contract, or a field in it (`address.city`, in each item of an array, too),
-    and its type.
+    """Where records have a column of the contract, or a field in it (`address.city`, in
+    each item of an array, too), and its type.
 
     None where there is none.
     """
     first, *below = path.split(".")
-    field = next((column.field for column in stream.columns if column.name.lower() == first.lower()), first)
+    field = next(
+        (
+            column.field
+            for column in stream.columns
+            if column.name.lower() == first.lower()
+        ),
+        first,
+    )
     kind = _column_type(stream, path)
     return ((field, *below), kind) if kind else None
 
 
 def unmasked_columns(stream: Stream, masks: Iterable[str]) -> tuple[str, ...]:
-    """The columns that the contract calls sensitive, and that none of the masks names as a whole."""
+    """The columns that the contract calls sensitive, and that none of the masks names
+    as a whole."""
     masked = {mask.lower() for mask in masks}
-    return tuple(column.name for column in stream.columns if column.sensitive and column.name.lower() not in masked)
+    return tuple(
+        column.name
+        for column in stream.columns
+        if column.sensitive and column.name.lower() not in masked
+    )
 
 
 def _column_type(stream: Stream, path: str) -> SparkType | None:
-    columns = (TypeField(column.name, kind) for column in stream.columns if (kind := parse_type(column.type)))
+    columns = (
+        TypeField(column.name, kind)
+        for column in stream.columns
+        if (kind := parse_type(column.type))
+    )
     found = SparkType("struct", fields=tuple(columns))
     for name in path.split("."):
         while found.name == "array":
             found = found.fields[0].type
-        below = [field.type for field in found.fields if found.name == "struct" and field.name.lower() == name.lower()]
+        below = [
+            field.type
+            for field in found.fields
+            if found.name == "struct" and field.name.lower() == name.lower()
+        ]
         if not below:
             return None
         found = below[0]
     return found
 
 
-def _mask_columns(content: bytes | None, masking: Masking, masks: dict[str, Scalar]) -> bytes | None:
-    """The JSON object with its columns masked, each mask noted by the text it stands for; None where it is none."""
+def _mask_columns(
+    content: bytes | None, masking: Masking, masks: dict[str, Scalar]
+) -> bytes | None:
+    """The JSON object with its columns masked, each mask noted by the text it stands
+    for; None where it is none."""
     found = _parse(content)
     if not isinstance(found, dict):
         return None
@@ -218,7 +263,8 @@ def _rows_in(found: Any) -> Iterator[Any]:
 
 
 def _mask_at(found: Any, path: Sequence[str], mask: Callable[[Any], Scalar]) -> None:
-    """Mask what stands at a path, in each item of a list on the way. Capitals make no difference, as in Spark."""
+    """Mask what stands at a path, in each item of a list on the way. Capitals make no
+    difference, as in Spark."""
     if isinstance(found, list):
         for item in found:
             _mask_at(item, path, mask)
@@ -232,13 +278,20 @@ def _mask_at(found: Any, path: Sequence[str], mask: Callable[[Any], Scalar]) -> 
             found[key] = mask(found[key])
 
 
-def _mask_outside_value(record: RawRecord, masks: Mapping[str, Scalar]) -> RawRecord | None:
-    """The record with its key and headers masked; None for a tombstone of which nothing tells whether its key is."""
+def _mask_outside_value(
+    record: RawRecord, masks: Mapping[str, Scalar]
+) -> RawRecord | None:
+    """The record with its key and headers masked; None for a tombstone of which nothing
+    tells whether its key is."""
     if record.value is None and record.key and _text(record.key) not in masks:
         found = _parse(record.key)
-        if not isinstance(found, dict) and not (isinstance(found, str) and found in masks):
+        if not isinstance(found, dict) and not (
+            isinstance(found, str) and found in masks
+        ):
             return None
-    headers = tuple((name, _mask_content(content, masks)) for name, content in record.headers)
+    headers = tuple(
+        (name, _mask_content(content, masks)) for name, content in record.headers
+    )
     return replace(record, key=_mask_content(record.key, masks), headers=headers)
 
 
@@ -250,7 +303,9 @@ def _mask_content(content: bytes | None, masks: Mapping[str, Scalar]) -> bytes |
     if text in masks:
         return str(masks[text]).encode()
     found = _parse(content)
-    holds_values = isinstance(found, dict | list) or (isinstance(found, str) and found in masks)
+    holds_values = isinstance(found, dict | list) or (
+        isinstance(found, str) and found in masks
+    )
     return _dump(_mask_within(found, masks)).encode() if holds_values else content
 
 
@@ -290,7 +345,10 @@ def _dump(value: Any) -> str:
         case Digits():
             return str(value)
         case dict():
-            parts = (f"{json.dumps(key, ensure_ascii=False)}:{_dump(each)}" for key, each in value.items())
+            parts = (
+                f"{json.dumps(key, ensure_ascii=False)}:{_dump(each)}"
+                for key, each in value.items()
+            )
             return "{" + ",".join(parts) + "}"
         case list() | tuple():
             return "[" + ",".join(map(_dump, value)) + "]"
@@ -313,7 +371,9 @@ def _part(name: str, content: bytes | None, is_json: bool) -> list[str]:
         text = content.decode()
     except UnicodeDecodeError:
         return [f'"{name}_base64":"{base64.b64encode(content).decode()}"']
-    found = _parse(content) if is_json and "\n" not in text and "\r" not in text else None
+    found = (
+        _parse(content) if is_json and "\n" not in text and "\r" not in text else None
+    )
     is_plain = isinstance(found, dict) and _is_plain(found)
     return [f'"{name}":{text if is_plain else json.dumps(text, ensure_ascii=False)}']
 

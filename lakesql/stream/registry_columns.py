@@ -1,5 +1,5 @@
-"""The contract of a stream that declares none, and whose values name schemas of a registry: the subject's own, as the
-project keeps it. Pure."""
+"""The contract of a stream that declares none, and whose values name schemas of a
+registry: the subject's own, as the project keeps it. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ SCHEMAS = "schemas"
 
 
 def schema_path(stream: Stream, folder: str) -> str:
-    """Where the project keeps the schema of the stream's subject; `folder` is that of its streams."""
+    """Where the project keeps the schema of the stream's subject; `folder` is that of
+    its streams."""
     suffix = SCHEMA_KINDS[stream.record_format.schema_kind].suffix
     return f"{folder}/{SCHEMAS}/{quote(stream.value_subject, safe='')}{suffix}"
 
@@ -30,22 +31,30 @@ def takes_pulled(stream: Stream) -> bool:
 
 
 def with_pulled(stream: Stream, path: str, texts: Mapping[str, str]) -> Stream:
-    """The stream with the columns that the schema in a file says; `texts` are those of the project's schemas, by their
-    paths. Raises `ProjectError` (`avro-schema`, `protobuf-schema`)."""
+    """The stream with the columns that the schema in a file says; `texts` are those of
+    the project's schemas, by their paths. Raises `ProjectError` (`avro-schema`,
+    `protobuf-schema`)."""
     name = stream.record_format.schema_kind
     beside = f"{path.removesuffix(SCHEMA_KINDS[name].suffix)}/"
-    files = {each.removeprefix(beside): text for each, text in texts.items() if each.startswith(beside)}
+    files = {
+        each.removeprefix(beside): text
+        for each, text in texts.items()
+        if each.startswith(beside)
+    }
     pulled = Registered(0, name, texts[path], tuple(sorted(files.items())))
     columns = columns_of(stream, pulled, Place(path))
     return replace(with_columns(stream, columns, (), ()), pulled=pulled)
 
 
 def columns_of(stream: Stream, schema: Registered, place: Place) -> tuple[Column, ...]:
-    """The columns that a schema of the stream's kind says. Raises `ProjectError` (`avro-schema`, `protobuf-schema`)."""
+    """The columns that a schema of the stream's kind says. Raises `ProjectError`
+    (`avro-schema`, `protobuf-schema`)."""
     return _COLUMNS[schema.kind](stream, place, schema.text, schema.files)
 
 
-_COLUMNS: Mapping[str, Callable[[Stream, Place, str, tuple[tuple[str, str], ...]], tuple[Column, ...]]] = {
+_COLUMNS: Mapping[
+    str, Callable[[Stream, Place, str, tuple[tuple[str, str], ...]], tuple[Column, ...]]
+] = {
     AvroKind.name: avro_columns,
     ProtobufKind.name: proto_columns,
 }

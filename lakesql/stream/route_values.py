@@ -1,4 +1,5 @@
-"""What a route may be: the columns of a stream with texts, and the values of one that sampled records have. Pure."""
+"""What a route may be: the columns of a stream with texts, and the values of one that
+sampled records have. Pure."""
 
 from __future__ import annotations
 
@@ -11,16 +12,19 @@ from lakesql.stream.stream import Column, Stream
 from lakesql.stream.types import parse_type, type_at
 
 MOST_VALUES = 1_000
-"""How many values of a route may be known that no file declares: a column with more says of no table."""
+"""How many values of a route may be known that no file declares: a column with more
+says of no table."""
 
 
 def route_type(column: str, stream: Stream) -> str:
-    """The type of a column, or of a field of a struct by its path; '' where the stream has none of this name."""
+    """The type of a column, or of a field of a struct by its path; '' where the stream
+    has none of this name."""
     return type_at({each.name.lower(): each.type for each in stream.columns}, column)
 
 
 def text_columns(stream: Stream) -> list[str]:
-    """The columns and the fields of structs that have texts, by their paths: what a route may be."""
+    """The columns and the fields of structs that have texts, by their paths: what a
+    route may be."""
     found: list[str] = []
     for column in stream.columns:
         if not column.is_rescued:
@@ -32,28 +36,38 @@ def _texts_in(path: str, kind: str) -> Iterator[str]:
     if kind == "string":
         yield path
     parsed = parse_type(kind)
-    for field in parsed.fields if parsed is not None and parsed.name == "struct" else ():
+    for field in (
+        parsed.fields if parsed is not None and parsed.name == "struct" else ()
+    ):
         yield from _texts_in(f"{path}.{field.name}", field.type.text)
 
 
 def read_of(route: str, stream: Stream) -> tuple[Column, list[str]]:
-    """The column of a stream that a route is read of, and the names of the fields that lead to it within."""
+    """The column of a stream that a route is read of, and the names of the fields that
+    lead to it within."""
     name, *fields = route.split(".")
-    return next(column for column in stream.columns if column.name.lower() == name.lower()), fields
+    return next(
+        column for column in stream.columns if column.name.lower() == name.lower()
+    ), fields
 
 
 def may_look_for_values(stream: Stream) -> bool:
-    """Whether the values of a route are read of records without Spark: of JSON, also behind the id of a schema, and of
-    what can be written in it by a schema of a registry."""
+    """Whether the values of a route are read of records without Spark: of JSON, also
+    behind the id of a schema, and of what can be written in it by a schema of a
+    registry."""
     kind = stream.record_format
-    return kind.is_document or kind.is_framed or (kind.tells_columns and bool(stream.registry))
+    return (
+        kind.is_document
+        or kind.is_framed
+        or (kind.tells_columns and bool(stream.registry))
+    )
 
 
 def values_in(records: Iterable[RawRecord], stream: Stream, column: str) -> list[str]:
     """The values of a route that records of JSON have, in the order in which they came.
 
-    It is a first look, at texts alone: what a batch reads says which other values there are. Records whose schema was
-    of a registry have it beside them.
+    It is a first look, at texts alone: what a batch reads says which other values there
+    are. Records whose schema was of a registry have it beside them.
     """
     read_from, fields = read_of(column, stream)
     found: dict[str, None] = {}

@@ -1,6 +1,8 @@
-"""What samples of one field have held, and the narrowest type that holds all of them. Pure.
+"""What samples of one field have held, and the narrowest type that holds all of them.
+Pure.
 
-A value is as JSON has it, but that a number with a fraction keeps its digits (`Digits`): a double would lose them.
+A value is as JSON has it, but that a number with a fraction keeps its digits
+(`Digits`): a double would lose them.
 """
 
 from __future__ import annotations
@@ -39,13 +41,14 @@ FieldPath = tuple[str, ...]
 
 @dataclass(slots=True)
 class SeenValues:
-    """What was seen of a field: how often, and of what kinds; of numbers how large, of objects and arrays what is in
-    them.
+    """What was seen of a field: how often, and of what kinds; of numbers how large, of
+    objects and arrays what is in them.
 
-    `kinds` are `boolean`, `whole`, `fraction`, `word` (NaN and the infinities), `digits` (a number with a fraction in a
-    text), `date`, `local` and `instant` (times without and with a zone), `text`, `array`, `object`, and `map` for an
-    object at one of the paths `maps`, whose fields are keys; each with how many there were. `nulls` are those that were
-    NULL. `example` is the first `text`.
+    `kinds` are `boolean`, `whole`, `fraction`, `word` (NaN and the infinities),
+    `digits` (a number with a fraction in a text), `date`, `local` and `instant` (times
+    without and with a zone), `text`, `array`, `object`, and `map` for an object at one
+    of the paths `maps`, whose fields are keys; each with how many there were. `nulls`
+    are those that were NULL. `example` is the first `text`.
     """
 
     path: FieldPath = ()
@@ -127,7 +130,9 @@ class SeenValues:
         self.kinds["object"] += 1
         for name, each in value.items():
             if name not in self.fields:
-                self.fields[name] = SeenValues((*self.path, name), self.maps, self.depth + 1)
+                self.fields[name] = SeenValues(
+                    (*self.path, name), self.maps, self.depth + 1
+                )
             self.fields[name].add(each)
 
     def _add_text(self, value: str) -> None:
@@ -139,7 +144,9 @@ class SeenValues:
             self._add_other_text(value)
             return
         self.kinds["instant" if found[2] else "local"] += 1
-        self.has_nanoseconds = self.has_nanoseconds or re.search(r"\.\d{7}", value) is not None
+        self.has_nanoseconds = (
+            self.has_nanoseconds or re.search(r"\.\d{7}", value) is not None
+        )
 
     def _add_other_text(self, value: str) -> None:
         if not _FRACTION.fullmatch(value):
@@ -190,7 +197,8 @@ def _is_time(text: str, zone: str) -> bool:
 def find_type(seen: SeenValues) -> SparkType:
     """The type that holds all values that were seen.
 
-    A text holds whatever goes together in no other type: of JSON it has what stands there.
+    A text holds whatever goes together in no other type: of JSON it has what stands
+    there.
     """
     if seen.is_of("boolean"):
         return SparkType("boolean")
@@ -205,18 +213,26 @@ def find_type(seen: SeenValues) -> SparkType:
     if seen.is_of("array") and seen.items is not None:
         return SparkType("array", fields=(TypeField("", find_type(seen.items)),))
     if seen.is_of("map") and seen.items is not None:
-        return SparkType("map", fields=(TypeField("", STRING), TypeField("", find_type(seen.items))))
+        return SparkType(
+            "map", fields=(TypeField("", STRING), TypeField("", find_type(seen.items)))
+        )
     if seen.is_of("object") and seen.fields:
         return _struct_type(seen)
     return STRING
 
 
 def find_usual(seen: SeenValues) -> tuple[SparkType, int] | None:
-    """The type that a text would be but for a few values, and how many others there are; None where there is none."""
+    """The type that a text would be but for a few values, and how many others there
+    are; None where there is none."""
     others = seen.kinds["text"]
     if not others or others * FEW > seen.kinds.total():
         return None
-    usual = replace(seen, kinds=Counter({kind: times for kind, times in seen.kinds.items() if kind != "text"}))
+    usual = replace(
+        seen,
+        kinds=Counter(
+            {kind: times for kind, times in seen.kinds.items() if kind != "text"}
+        ),
+    )
     found = find_type(usual)
     return (found, others) if found != STRING else None
 
@@ -226,13 +242,17 @@ FEW = 20
 
 
 def _number_type(seen: SeenValues) -> SparkType:
-    """Whole numbers are `bigint`. Those with a fraction are `double`, as nobody knows how many digits will come; unless
-    a double would lose digits, or is not what has written them: it is never written with a zero at its end, and in no
-    text."""
+    """Whole numbers are `bigint`. Those with a fraction are `double`, as nobody knows
+    how many digits will come; unless a double would lose digits, or is not what has
+    written them: it is never written with a zero at its end, and in no text."""
     is_whole = seen.is_of("whole")
     if is_whole and _is_long(seen.lowest) and _is_long(seen.largest):
         return SparkType("bigint")
-    is_decimal = is_whole or not seen.fits_double or (seen.ends_in_zero and not seen.has_exponent)
+    is_decimal = (
+        is_whole
+        or not seen.fits_double
+        or (seen.ends_in_zero and not seen.has_exponent)
+    )
     is_decimal = is_decimal or "digits" in seen.kinds
     if not is_decimal or "word" in seen.kinds:
         return SparkType("double") if seen.fits_double else STRING
@@ -248,11 +268,17 @@ def _is_long(value: int | None) -> bool:
 
 
 def _struct_type(seen: SeenValues) -> SparkType:
-    """A struct of the fields; a text where two differ by capitals alone, or one has no name that a type can have."""
+    """A struct of the fields; a text where two differ by capitals alone, or one has no
+    name that a type can have."""
     small = {name.lower() for name in seen.fields}
     if len(small) < len(seen.fields) or not all(map(_may_be_field, seen.fields)):
         return STRING
-    return SparkType("struct", fields=tuple(TypeField(name, find_type(each)) for name, each in seen.fields.items()))
+    return SparkType(
+        "struct",
+        fields=tuple(
+            TypeField(name, find_type(each)) for name, each in seen.fields.items()
+        ),
+    )
 
 
 def _may_be_field(name: str) -> bool:
@@ -260,7 +286,8 @@ def _may_be_field(name: str) -> bool:
 
 
 def common_type(old: SparkType, new: SparkType) -> SparkType | None:
-    """The one of two types that reads the values of both, of structs with the fields of both; None where none does."""
+    """The one of two types that reads the values of both, of structs with the fields of
+    both; None where none does."""
     if old == new or widens(new, old):
         return old
     if widens(old, new):
@@ -269,7 +296,9 @@ def common_type(old: SparkType, new: SparkType) -> SparkType | None:
         return None
     if old.name == "struct":
         return _common_struct(old, new)
-    parts = [common_type(a.type, b.type) for a, b in zip(old.fields, new.fields, strict=True)]
+    parts = [
+        common_type(a.type, b.type) for a, b in zip(old.fields, new.fields, strict=True)
+    ]
     found = tuple(TypeField("", part) for part in parts if part is not None)
     return SparkType(old.name, fields=found) if len(found) == len(parts) else None
 
@@ -277,8 +306,14 @@ def common_type(old: SparkType, new: SparkType) -> SparkType | None:
 def _common_struct(old: SparkType, new: SparkType) -> SparkType | None:
     found = {each.name: each.type for each in old.fields}
     for each in new.fields:
-        merged = common_type(found[each.name], each.type) if each.name in found else each.type
+        merged = (
+            common_type(found[each.name], each.type)
+            if each.name in found
+            else each.type
+        )
         if merged is None:
             return None
         found[each.name] = merged
-    return SparkType("struct", fields=tuple(TypeField(name, kind) for name, kind in found.items()))
+    return SparkType(
+        "struct", fields=tuple(TypeField(name, kind) for name, kind in found.items())
+    )

@@ -1,4 +1,5 @@
-"""Recorded records as others may see them: a value is shown where the contract knows it as nobody's secret. Pure."""
+"""Recorded records as others may see them: a value is shown where the contract knows it
+as nobody's secret. Pure."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ SENSITIVE_WORDS = frozenset(
         "zip",
     ]
 )
-"""Words of a name by which a column is taken for sensitive, unless the contract says that it is not."""
+"""Words of a name by which a column is taken for sensitive, unless the contract says
+that it is not."""
 
 _NAMES = re.compile(r"(first|last|full|given|family|middle|maiden|nick|user)_?name")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -71,7 +73,9 @@ _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _PLACES = frozenset({"partition", "offset", "timestamp", "topic"})
 """What of a recorded line is no content of the record."""
 
-_EVENT = frozenset({"op", "ts_ms", "ts_us", "ts_ns", "source", "transaction", "metadata"})
+_EVENT = frozenset(
+    {"op", "ts_ms", "ts_us", "ts_ns", "source", "transaction", "metadata"}
+)
 """What of a change is not of the row: by whose log it is, and where it stands there."""
 
 _ROWS = ("before", "after", "data")
@@ -79,32 +83,46 @@ _ROWS = ("before", "after", "data")
 
 
 def is_sensitive(column: Column, also: Collection[str] = ()) -> bool:
-    """Whether values of a column are nobody's to see: the contract says so, or, where it says nothing, the name does.
+    """Whether values of a column are nobody's to see: the contract says so, or, where
+    it says nothing, the name does.
 
     `also` are names, in small letters, that somebody else has said it of.
     """
     if column.name.lower() in also:
         return True
-    return sounds_sensitive(column.name) if column.sensitive is None else column.sensitive
+    return (
+        sounds_sensitive(column.name) if column.sensitive is None else column.sensitive
+    )
 
 
 def sounds_sensitive(name: str) -> bool:
-    """Whether a name has a word that is said of people and of secrets: `billing_email`, `ipAddress`."""
+    """Whether a name has a word that is said of people and of secrets: `billing_email`,
+    `ipAddress`."""
     words = {word.lower() for word in _WORDS.findall(name)}
     return bool(words & SENSITIVE_WORDS) or _NAMES.search(name.lower()) is not None
 
 
-def show_lines(lines: Iterable[str], stream: Stream, also: Collection[str] = ()) -> tuple[str, ...]:
-    """The lines of a recording with `•••` for each value that is not known to be harmless.
+def show_lines(
+    lines: Iterable[str], stream: Stream, also: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The lines of a recording with `•••` for each value that is not known to be
+    harmless.
 
-    Shown are the values of declared columns that are not sensitive, and where a record stands. Masked are those of
-    sensitive columns, of fields that the contract does not know, of headers, and what is no JSON object as a whole. A
-    value that is masked once is masked wherever else it stands in these lines, also within a longer text.
+    Shown are the values of declared columns that are not sensitive, and where a record
+    stands. Masked are those of sensitive columns, of fields that the contract does not
+    know, of headers, and what is no JSON object as a whole. A value that is masked once
+    is masked wherever else it stands in these lines, also within a longer text.
     """
     hidden = _Hidden()
-    known = {column.field.lower(): _ShownColumn(column, is_sensitive(column, also)) for column in stream.columns}
+    known = {
+        column.field.lower(): _ShownColumn(column, is_sensitive(column, also))
+        for column in stream.columns
+    }
     shown = [_show_line(line, stream, known, hidden) for line in lines]
-    return tuple(json.dumps(hidden.hide(line), ensure_ascii=False, separators=(",", ":")) for line in shown)
+    return tuple(
+        json.dumps(hidden.hide(line), ensure_ascii=False, separators=(",", ":"))
+        for line in shown
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +138,8 @@ class _Hidden:
     texts: set[str] = field(default_factory=set)
 
     def mask(self, value: Any) -> Any:
-        """`•••` for each value in what was parsed; NULL stays, and so do the keys of objects."""
+        """`•••` for each value in what was parsed; NULL stays, and so do the keys of
+        objects."""
         match value:
             case None:
                 return None
@@ -136,7 +155,10 @@ class _Hidden:
         """What is shown, without any of the masked values in it."""
         match value:
             case dict():
-                return {key: each if key in _PLACES else self.hide(each) for key, each in value.items()}
+                return {
+                    key: each if key in _PLACES else self.hide(each)
+                    for key, each in value.items()
+                }
             case list():
                 return [self.hide(each) for each in value]
             case str() if value != MASKED:
@@ -147,16 +169,23 @@ class _Hidden:
                 return value
 
     def _hide_within(self, text: str) -> str:
-        """A text, without those of the masked values that are long enough not to stand in it by chance."""
+        """A text, without those of the masked values that are long enough not to stand
+        in it by chance."""
         if text in self.texts:
             return MASKED
-        long = sorted((each for each in self.texts if len(each) >= SHORTEST), key=len, reverse=True)
+        long = sorted(
+            (each for each in self.texts if len(each) >= SHORTEST),
+            key=len,
+            reverse=True,
+        )
         if not long:
             return text
         return re.sub("|".join(map(re.escape, long)), MASKED, text, flags=re.IGNORECASE)
 
 
-def _show_line(line: str, stream: Stream, known: Mapping[str, _ShownColumn], hidden: _Hidden) -> dict[str, Any]:
+def _show_line(
+    line: str, stream: Stream, known: Mapping[str, _ShownColumn], hidden: _Hidden
+) -> dict[str, Any]:
     record = parse_json(line)
     if not isinstance(record, dict):
         return {"value": hidden.mask(line)}
@@ -164,7 +193,10 @@ def _show_line(line: str, stream: Stream, known: Mapping[str, _ShownColumn], hid
 
 
 def _parts(
-    record: Mapping[str, Any], stream: Stream, known: Mapping[str, _ShownColumn], hidden: _Hidden
+    record: Mapping[str, Any],
+    stream: Stream,
+    known: Mapping[str, _ShownColumn],
+    hidden: _Hidden,
 ) -> Iterator[tuple[str, Any]]:
     """The parts of a record, each as it may be seen."""
     row = _row_of(known, hidden)
@@ -175,7 +207,10 @@ def _parts(
         elif name == "headers" and isinstance(part, list):
             yield name, [_header(each, hidden) for each in part]
         elif name == "value" and isinstance(found, dict):
-            yield name, _show_event(found, row, hidden) if stream.is_feed else row(found)
+            yield (
+                name,
+                _show_event(found, row, hidden) if stream.is_feed else row(found),
+            )
         elif name == "key" and isinstance(found, dict):
             yield name, _row_of(_of_keys(known), hidden)(found)
         elif name == "key" and _is_shown_key(stream, known):
@@ -194,8 +229,12 @@ def _header(header: Any, hidden: _Hidden) -> Any:
 
 
 def _of_keys(known: Mapping[str, _ShownColumn]) -> dict[str, _ShownColumn]:
-    """The columns by what a key calls them: those that are read from it, and those of values."""
-    return {**known, **{name.removeprefix(KEY_FIELD.lower()): each for name, each in known.items()}}
+    """The columns by what a key calls them: those that are read from it, and those of
+    values."""
+    return {
+        **known,
+        **{name.removeprefix(KEY_FIELD.lower()): each for name, each in known.items()},
+    }
 
 
 def _is_shown_key(stream: Stream, known: Mapping[str, _ShownColumn]) -> bool:
@@ -205,10 +244,14 @@ def _is_shown_key(stream: Stream, known: Mapping[str, _ShownColumn]) -> bool:
     return len(names) == 1 and len(columns) == 1 and not columns[0].is_hidden
 
 
-def _show_event(found: dict[str, Any], row: Callable[[dict[str, Any]], Any], hidden: _Hidden) -> dict[str, Any]:
+def _show_event(
+    found: dict[str, Any], row: Callable[[dict[str, Any]], Any], hidden: _Hidden
+) -> dict[str, Any]:
     """A change, whose rows stand in it, or are itself."""
     if isinstance(found.get("payload"), dict):
-        rest = {name: hidden.mask(each) for name, each in found.items() if name != "payload"}
+        rest = {
+            name: hidden.mask(each) for name, each in found.items() if name != "payload"
+        }
         return {**rest, "payload": _show_event(found["payload"], row, hidden)}
     rows = [name for name in _ROWS if isinstance(found.get(name), dict)]
     if not rows:
@@ -216,12 +259,18 @@ def _show_event(found: dict[str, Any], row: Callable[[dict[str, Any]], Any], hid
         shown = row({name: each for name, each in found.items() if name not in own})
         return {**shown, **own}
     return {
-        name: row(each) if name in rows else each if name in _EVENT else hidden.mask(each)
+        name: row(each)
+        if name in rows
+        else each
+        if name in _EVENT
+        else hidden.mask(each)
         for name, each in found.items()
     }
 
 
-def _row_of(known: Mapping[str, _ShownColumn], hidden: _Hidden) -> Callable[[dict[str, Any]], Any]:
+def _row_of(
+    known: Mapping[str, _ShownColumn], hidden: _Hidden
+) -> Callable[[dict[str, Any]], Any]:
     """What shows a row by the columns of the contract."""
 
     def show(row: dict[str, Any]) -> dict[str, Any]:
@@ -239,7 +288,8 @@ def _row_of(known: Mapping[str, _ShownColumn], hidden: _Hidden) -> Callable[[dic
 
 
 def _show_typed(value: Any, kind: SparkType | None, hidden: _Hidden) -> Any:
-    """A value of a column by its type: of structs the fields that it knows and that do not sound sensitive."""
+    """A value of a column by its type: of structs the fields that it knows and that do
+    not sound sensitive."""
     match value:
         case dict() if kind is not None and kind.name == "struct":
             fields = {each.name.lower(): each.type for each in kind.fields}
@@ -251,7 +301,8 @@ def _show_typed(value: Any, kind: SparkType | None, hidden: _Hidden) -> Any:
             }
         case list() if kind is not None and kind.name == "array":
             return [_show_typed(each, kind.fields[0].type, hidden) for each in value]
-        case dict() | list():  # a map, whose keys are values too, or what the type does not say
+        # a map, whose keys are values too, or what the type does not say
+        case dict() | list():
             hidden.mask(_leaves(value))
             return MASKED
         case _:
@@ -261,7 +312,10 @@ def _show_typed(value: Any, kind: SparkType | None, hidden: _Hidden) -> Any:
 def _leaves(value: Any) -> Sequence[Any]:
     match value:
         case dict():
-            return [*value, *(leaf for each in value.values() for leaf in _leaves(each))]
+            return [
+                *value,
+                *(leaf for each in value.values() for leaf in _leaves(each)),
+            ]
         case list():
             return [leaf for each in value for leaf in _leaves(each)]
         case _:

@@ -1,4 +1,5 @@
-"""One table of the database behind a change feed, as the project or the feed says it: its topic, key and columns.
+"""One table of the database behind a change feed, as the project or the feed says it:
+its topic, key and columns.
 
 Of a topic with other records a value of their route stands for a table.
 """
@@ -20,12 +21,13 @@ from lakesql.stream.stream import Column, Stream, read_columns, with_columns
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """A table of a feed's source. `name` is `schema.table`; `database.table` where there are no schemas; or the value
-    of a route.
+    """A table of a feed's source. `name` is `schema.table`; `database.table` where
+    there are no schemas; or the value of a route.
 
-    `stream` is the feed. `topic` has its changes; '' where all tables are in one topic. Its columns are those that
-    `schema_fields` say, each the text of a `FieldSchema`, or `columns` where the feed carries no schema. One that is
-    not declared was found in the feed: its place is that of the stream.
+    `stream` is the feed. `topic` has its changes; '' where all tables are in one topic.
+    Its columns are those that `schema_fields` say, each the text of a `FieldSchema`, or
+    `columns` where the feed carries no schema. One that is not declared was found in
+    the feed: its place is that of the stream.
     """
 
     stream: str
@@ -39,11 +41,18 @@ class SourceTable:
 
     @property
     def parts(self) -> Mapping[str, str]:
-        """The parts of its name, by what they are; the outer ones are '' where the source does not say them."""
+        """The parts of its name, by what they are; the outer ones are '' where the
+        source does not say them."""
         *outer, table = self.name.split(".")
         database = outer[-2] if len(outer) > 1 else ""
         schema = outer[-1] if outer else ""
-        return {"table": table, "schema": schema, "database": database, "topic": self.topic, "value": self.name}
+        return {
+            "table": table,
+            "schema": schema,
+            "database": database,
+            "topic": self.topic,
+            "value": self.name,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +63,9 @@ class _FieldOptions:
     type: str = option("How values are written.", read=read_filled)
     name: str = option("What they mean, such as `io.debezium.time.Date`.", default="")
     scale: str = option("Of decimals.", default="", read=lambda node: str(node.value))
-    precision: str = option("Of decimals.", default="", read=lambda node: str(node.value))
+    precision: str = option(
+        "Of decimals.", default="", read=lambda node: str(node.value)
+    )
     items: str = option("Of arrays: the schema of an item, as JSON.", default="")
     fields: str = option("Of structs: the schemas of the fields, as JSON.", default="")
 
@@ -64,11 +75,18 @@ class _SourceTableOptions:
     """The keys of one entry under `source_tables:`."""
 
     stream: str = option("The stream that has the table.", read=read_filled)
-    name: str = option("The table, as its source calls it: `schema.table`; or the value of a route.", read=read_filled)
-    topic: str = option("The topic with its changes, where the stream reads several.", default="")
+    name: str = option(
+        "The table, as its source calls it: `schema.table`; or the value of a route.",
+        read=read_filled,
+    )
+    topic: str = option(
+        "The topic with its changes, where the stream reads several.", default=""
+    )
     key: tuple[str, ...] = option("The columns of its primary key.", default=())
     columns: tuple[Column, ...] = option(
-        "Its columns, as those of a stream, where the feed carries no schema.", default=(), read=read_columns
+        "Its columns, as those of a stream, where the feed carries no schema.",
+        default=(),
+        read=read_columns,
     )
     fields: tuple[str, ...] = option(
         "Its columns as the schema in the feed has them: {field, type, name, scale, precision, items, fields}.",
@@ -79,24 +97,43 @@ class _SourceTableOptions:
 
 def _read_field(node: Node) -> str:
     said = decode(node, _FieldOptions, what="a field of a source table")
-    return FieldSchema(said.field, said.type, said.name, said.scale, said.precision, said.items, said.fields).text
+    return FieldSchema(
+        said.field,
+        said.type,
+        said.name,
+        said.scale,
+        said.precision,
+        said.items,
+        said.fields,
+    ).text
 
 
 def read_source_table(node: Node) -> SourceTable:
-    """One entry of a file's `source_tables:`. Raises `ProjectError` with everything that is wrong with it."""
+    """One entry of a file's `source_tables:`. Raises `ProjectError` with everything
+    that is wrong with it."""
     said = decode(node, _SourceTableOptions, what="a source table")
     place = node.key_place("name")
     if said.columns and said.fields:
         what = f"Table '{said.name}' has `columns` and `fields`."
-        raise ProjectError.of("wrong-value", what, fix="Keep one of them.", place=node.key_place("columns"))
-    return SourceTable(said.stream, said.name, said.topic, said.key, said.columns, said.fields, place)
+        raise ProjectError.of(
+            "wrong-value",
+            what,
+            fix="Keep one of them.",
+            place=node.key_place("columns"),
+        )
+    return SourceTable(
+        said.stream, said.name, said.topic, said.key, said.columns, said.fields, place
+    )
 
 
-def stream_of_table(stream: Stream, table: SourceTable, name: str, *, shares_topic: bool = False) -> Stream:
-    """The stream of one table: its topic, or its changes in a topic that others share, with its columns and key.
+def stream_of_table(
+    stream: Stream, table: SourceTable, name: str, *, shares_topic: bool = False
+) -> Stream:
+    """The stream of one table: its topic, or its changes in a topic that others share,
+    with its columns and key.
 
-    Raises `ProjectError` where the schema says what no column of a table can be, and where there is none
-    (`no-columns`).
+    Raises `ProjectError` where the schema says what no column of a table can be, and
+    where there is none (`no-columns`).
     """
     origin = stream.origin.one_topic(table.topic) if table.topic else stream.origin
     own = replace(
@@ -120,39 +157,71 @@ def stream_of_table(stream: Stream, table: SourceTable, name: str, *, shares_top
             place=table.place,
         )
     columns = merge_fields((), map(parse_field, table.schema_fields)).columns
-    return with_columns(replace(own, is_open=True), columns, table.schema_fields, table.key, _how_to_declare(table))
+    return with_columns(
+        replace(own, is_open=True),
+        columns,
+        table.schema_fields,
+        table.key,
+        _how_to_declare(table),
+    )
 
 
-def stream_of_value(stream: Stream, table: SourceTable, name: str, route: Route) -> Stream:
-    """The stream of the records of one value of a route: the same topic, columns and key."""
+def stream_of_value(
+    stream: Stream, table: SourceTable, name: str, route: Route
+) -> Stream:
+    """The stream of the records of one value of a route: the same topic, columns and
+    key."""
     return replace(stream, name=name, route=route, place=table.place)
 
 
 def _how_to_declare(table: SourceTable) -> str:
     """How a project says the columns of a table itself."""
-    known = {"stream": table.stream, "name": table.name, "topic": table.topic, "key": list(table.key)}
-    entry = ", ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in known.items() if value)
+    known = {
+        "stream": table.stream,
+        "name": table.name,
+        "topic": table.topic,
+        "key": list(table.key),
+    }
+    entry = ", ".join(
+        f"{name}: {json.dumps(value, ensure_ascii=False)}"
+        for name, value in known.items()
+        if value
+    )
     return f"Declare its `columns` in a file of streams/: source_tables: [{{{entry}, columns: {{…}}}}]"
 
 
-def merge_tables(declared: Sequence[SourceTable], found: Iterable[SourceTable]) -> list[SourceTable]:
-    """The tables that files declare, in the order of their names, and behind them those that were found beside them: of
-    two that would have one name, the one keeps it that was there first."""
+def merge_tables(
+    declared: Sequence[SourceTable], found: Iterable[SourceTable]
+) -> list[SourceTable]:
+    """The tables that files declare, in the order of their names, and behind them those
+    that were found beside them: of two that would have one name, the one keeps it that
+    was there first."""
     called: dict[str, list[SourceTable]] = {}
     for table in declared:
         called.setdefault(table.parts["table"], []).append(table)
-    new = [table for table in found if not any(is_same(table, each) for each in called.get(table.parts["table"], ()))]
+    new = [
+        table
+        for table in found
+        if not any(
+            is_same(table, each) for each in called.get(table.parts["table"], ())
+        )
+    ]
     return [*sorted(declared, key=lambda table: (table.stream, table.name)), *new]
 
 
 def is_same(found: SourceTable, declared: SourceTable) -> bool:
-    """Whether a table that was found in a feed is one that a file declares: by its name and, where both say one, its
-    topic. Of that topic's table the file may say the database too."""
+    """Whether a table that was found in a feed is one that a file declares: by its name
+    and, where both say one, its topic. Of that topic's table the file may say the
+    database too."""
     if found.stream != declared.stream:
         return False
     if found.name == declared.name:
         return found.topic == declared.topic or not (found.topic and declared.topic)
-    return bool(found.topic) and found.topic == declared.topic and declared.name.endswith(f".{found.name}")
+    return (
+        bool(found.topic)
+        and found.topic == declared.topic
+        and declared.name.endswith(f".{found.name}")
+    )
 
 
 def find_ambiguous(tables: Iterable[SourceTable]) -> Iterator[Problem]:
@@ -166,11 +235,14 @@ def find_ambiguous(tables: Iterable[SourceTable]) -> Iterator[Problem]:
 
 
 def tables_text(tables: Iterable[SourceTable], route: str = "") -> str:
-    """The file that declares these tables, which a reviewer reads, and a later pull replaces."""
+    """The file that declares these tables, which a reviewer reads, and a later pull
+    replaces."""
     in_order = sorted(tables, key=lambda table: table.name)
     if route:
         entries = [{"stream": table.stream, "name": table.name} for table in in_order]
-        return _HEAD_OF_VALUES.format(route=route) + render_yaml({"source_tables": entries})
+        return _HEAD_OF_VALUES.format(route=route) + render_yaml(
+            {"source_tables": entries}
+        )
     return _HEAD + render_yaml({"source_tables": [_entry(table) for table in in_order]})
 
 

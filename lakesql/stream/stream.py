@@ -1,4 +1,5 @@
-"""A stream: what arrives, independent of where it is read from, and the contract on its columns."""
+"""A stream: what arrives, independent of where it is read from, and the contract on its
+columns."""
 
 from __future__ import annotations
 
@@ -9,7 +10,15 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from lakesql.decode import Node, decode, node_of, option, read_entries, read_filled, read_positive
+from lakesql.decode import (
+    Node,
+    decode,
+    node_of,
+    option,
+    read_entries,
+    read_filled,
+    read_positive,
+)
 from lakesql.errors import Place, Problem, ProjectError
 from lakesql.names import KEY_FIELD, RESCUED, check_column, check_name
 from lakesql.project.duration import parse_duration
@@ -31,12 +40,24 @@ if TYPE_CHECKING:
     from lakesql.records.format import RecordFormat
 
 
-Format = Literal["json", "csv", "parquet", "orc", "avro", "string", "bytes", "json_schema", "protobuf"]
+Format = Literal[
+    "json",
+    "csv",
+    "parquet",
+    "orc",
+    "avro",
+    "string",
+    "bytes",
+    "json_schema",
+    "protobuf",
+]
 KeyFormat = Literal["json", "json_schema", "avro", "protobuf"]
 Envelope = Literal["none", "debezium", "debezium_flat", "dms"]
 Unit = Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
 
-_UnitWord = Literal["seconds", "milliseconds", "millis", "microseconds", "micros", "nanoseconds"]
+_UnitWord = Literal[
+    "seconds", "milliseconds", "millis", "microseconds", "micros", "nanoseconds"
+]
 
 _UNITS: Mapping[_UnitWord, Unit] = {
     "seconds": "seconds",
@@ -58,11 +79,13 @@ LateFiles = Literal["read", "refuse"]
 class Column:
     """One column of the contract. `type` is Spark's canonical text of the type.
 
-    `unit` is what timestamps are counted in since 1970, and a change feed's times of day since midnight, where they are
-    numbers. `encoding` is how it writes bytes as a text. `field` is what records call it, which is `name` unless the
-    contract says `from`. `is_rescued`: its values are the fields that the contract does not know, and no field's.
-    `is_in_key`: the field is one of the record's key, and not of its value. `sensitive` says whether its values are
-    nobody's to see, None where nobody has said it.
+    `unit` is what timestamps are counted in since 1970, and a change feed's times of
+    day since midnight, where they are numbers. `encoding` is how it writes bytes as a
+    text. `field` is what records call it, which is `name` unless the contract says
+    `from`. `is_rescued`: its values are the fields that the contract does not know, and
+    no field's. `is_in_key`: the field is one of the record's key, and not of its value.
+    `sensitive` says whether its values are nobody's to see, None where nobody has said
+    it.
     """
 
     name: str
@@ -78,8 +101,8 @@ class Column:
 
     @property
     def field(self) -> str:
-        """The name of the field that holds the column's values in a record; of one in its key, by which it is told from
-        those of the value."""
+        """The name of the field that holds the column's values in a record; of one in
+        its key, by which it is told from those of the value."""
         return f"{KEY_FIELD}{self.key_field}" if self.is_in_key else self.key_field
 
     @property
@@ -90,18 +113,25 @@ class Column:
     @property
     def source(self) -> str:
         """Which field it is, in words."""
-        return f"the field '{self.key_field}' of the key" if self.is_in_key else f"the field '{self.key_field}'"
+        return (
+            f"the field '{self.key_field}' of the key"
+            if self.is_in_key
+            else f"the field '{self.key_field}'"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """How late events may be: rows whose `column` lies more than `delay` behind the newest seen are late."""
+    """How late events may be: rows whose `column` lies more than `delay` behind the
+    newest seen are late."""
 
     column: str = option(
         "A timestamp column of the stream; or a field of a struct, `bid.at`, or an expression, `to_timestamp(at)`, "
         "which a SELECT groups and joins by in the same words."
     )
-    delay: str = option("An interval such as '10 minutes'.", read=lambda node: parse_duration(node).text)
+    delay: str = option(
+        "An interval such as '10 minutes'.", read=lambda node: parse_duration(node).text
+    )
     max_ahead: str = option(
         "How far an event may lie ahead of the clock. A model that keeps state makes a dead letter (`ahead-of-time`) "
         "of one that lies further ahead, and its watermark stays.",
@@ -127,7 +157,9 @@ def read_columns(node: Node) -> tuple[Column, ...]:
 @dataclass(frozen=True, slots=True)
 class _ColumnOptions:
     type: str = option("A Spark SQL type.")
-    required: bool = option("Whether a record without it is a dead letter.", default=False)
+    required: bool = option(
+        "Whether a record without it is a dead letter.", default=False
+    )
     description: str = option("What the column holds.", default="")
     unit: _UnitWord | None = option(
         "Of a timestamp in JSON, CSV or a change feed: what it is counted in since 1970, where it is a whole number "
@@ -135,7 +167,8 @@ class _ColumnOptions:
         default=None,
     )
     encoding: Encoding | None = option(
-        "Of bytes in a change feed: how they are written as a text; `base64` if left out.", default=None
+        "Of bytes in a change feed: how they are written as a text; `base64` if left out.",
+        default=None,
     )
     from_: str = option(
         "The field of a record that the column is read from, where that has another name, such as `a.b`.",
@@ -161,7 +194,10 @@ DECLARE = "Declare the stream's `columns`"
 
 
 RESCUED_COLUMN = Column(
-    RESCUED, "string", description="Fields that the contract does not know, as JSON.", is_rescued=True
+    RESCUED,
+    "string",
+    description="Fields that the contract does not know, as JSON.",
+    is_rescued=True,
 )
 """What `unknown_fields: rescue` adds to the contract."""
 
@@ -187,11 +223,14 @@ def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
 
 
 def read_column_type(text: str, place: Place) -> str:
-    """Spark's text of the type that a contract's column is declared with. Raises `ProjectError` (`unknown-type`)."""
+    """Spark's text of the type that a contract's column is declared with. Raises
+    `ProjectError` (`unknown-type`)."""
     parsed = parse_type(text)
     if parsed is None:
         what = f"'{text}' is not a type that Spark knows."
-        raise ProjectError.of("unknown-type", what, fix=_nearest_type(text), place=place)
+        raise ProjectError.of(
+            "unknown-type", what, fix=_nearest_type(text), place=place
+        )
     if any(part.name in ("char", "varchar") for part in parts_of(parsed)):
         what = f"'{text}' is no type of a contract's column: what reads a record knows no length of a text."
         raise ProjectError.of("unknown-type", what, fix="Write string.", place=place)
@@ -199,10 +238,14 @@ def read_column_type(text: str, place: Place) -> str:
 
 
 def _nearest_type(text: str) -> str:
-    """A suggestion for a type that Spark does not know, or for the first word in it that is none of Spark's."""
+    """A suggestion for a type that Spark does not know, or for the first word in it
+    that is none of Spark's."""
     if said := answer("type", text):
         return said
-    names = (found[1] for found in re.finditer(r"(?<![\w`])([A-Za-z]\w*)(?=\s*(?:[<>(),]|$))", text))
+    names = (
+        found[1]
+        for found in re.finditer(r"(?<![\w`])([A-Za-z]\w*)(?=\s*(?:[<>(),]|$))", text)
+    )
     unknown = next((name for name in names if name.lower() not in TYPE_NAMES), None)
     return suggest("type", unknown, TYPE_NAMES) if unknown else ""
 
@@ -214,7 +257,9 @@ def _read_start(node: Node) -> Start:
     try:
         start = datetime.fromisoformat(str(node.value))
     except ValueError:
-        raise ProjectError.of("bad-start", f"{node.shown} is no place to start.", place=node.place) from None
+        raise ProjectError.of(
+            "bad-start", f"{node.shown} is no place to start.", place=node.place
+        ) from None
     return start if start.tzinfo else start.replace(tzinfo=UTC)
 
 
@@ -243,11 +288,17 @@ class _StreamOptions:
 
     name: str = option("The stream's name.", read=check_name)
     description: str = option("What arrives.", default="")
-    connection: str = option("An entry of the target's `connections`; plain files need none.", default="")
+    connection: str = option(
+        "An entry of the target's `connections`; plain files need none.", default=""
+    )
     topic: str = option("The topic.", default="")
     topics: tuple[str, ...] = option("Several topics.", default=())
-    pattern: str = option("A regular expression that the topics' names match.", default="")
-    path: str = option("Plain files: a path with globs, relative to the connection's.", default="")
+    pattern: str = option(
+        "A regular expression that the topics' names match.", default=""
+    )
+    path: str = option(
+        "Plain files: a path with globs, relative to the connection's.", default=""
+    )
     format: Format = option("How a record's value is written.", default="json")
     schema: str = option(
         "Avro in topics: the .avsc file with the schema that values are written in, relative to the project.",
@@ -286,9 +337,12 @@ class _StreamOptions:
         default=(),
     )
     add_fields_prefix: str | None = option(
-        "Of envelope `debezium_flat`: the connector's `add.fields.prefix`, if it is neither `__` nor `_`.", default=None
+        "Of envelope `debezium_flat`: the connector's `add.fields.prefix`, if it is neither `__` nor `_`.",
+        default=None,
     )
-    key: tuple[str, ...] = option("Columns that identify what a record is about.", default=())
+    key: tuple[str, ...] = option(
+        "Columns that identify what a record is about.", default=()
+    )
     key_format: KeyFormat | None = option(
         "How a record's key is written, where columns are read from it (`in: key`) or a record without a value deletes "
         "its row: `json`, which a text or a number is too; `json_schema`, which has an id before it; or `avro` or "
@@ -297,11 +351,17 @@ class _StreamOptions:
         default=None,
     )
     columns: tuple[Column, ...] = option(
-        "The contract: name to type, or to {type, required, description, …}.", default=(), read=read_columns
+        "The contract: name to type, or to {type, required, description, …}.",
+        default=(),
+        read=read_columns,
     )
-    watermark: Watermark | None = option("How late events may be; aggregates need it.", default=None)
+    watermark: Watermark | None = option(
+        "How late events may be; aggregates need it.", default=None
+    )
     start: Start = option(
-        "Where a new checkpoint starts: `earliest`, `latest` or an ISO timestamp.", default="earliest", read=_read_start
+        "Where a new checkpoint starts: `earliest`, `latest` or an ISO timestamp.",
+        default="earliest",
+        read=_read_start,
     )
     max_per_batch: int | None = option(
         "Maximum number of records in a batch, or `unlimited`; for files an approximate one. A run that takes what is "
@@ -389,15 +449,18 @@ class _StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A declared stream, checked. Its columns are the contract's, in the order of the file.
+    """A declared stream, checked. Its columns are the contract's, in the order of the
+    file.
 
-    A batch has `max_per_batch` of its records at most: None for as many as there are. An open stream declares no
-    columns: they are what its records' schemas say, each by the text of a `FieldSchema` in `schema_fields`; none is
-    known before the stream has been looked at. `pulled` is the schema out of the project's files whose fields are the
-    columns of a stream with a registry that declares none. Where a feed does not name the `key` of its records, the
-    model that mirrors it does; the records' own keys must have its columns then, but for lines of files, which have
-    none. `route` says which of its records are those of the table, where it is one of several that a group makes of
-    the values of a column.
+    A batch has `max_per_batch` of its records at most: None for as many as there are.
+    An open stream declares no columns: they are what its records' schemas say, each by
+    the text of a `FieldSchema` in `schema_fields`; none is known before the stream has
+    been looked at. `pulled` is the schema out of the project's files whose fields are
+    the columns of a stream with a registry that declares none. Where a feed does not
+    name the `key` of its records, the model that mirrors it does; the records' own keys
+    must have its columns then, but for lines of files, which have none. `route` says
+    which of its records are those of the table, where it is one of several that a group
+    makes of the values of a column.
     """
 
     name: str
@@ -441,7 +504,8 @@ class Stream:
     list_all_every: str = "1 hour"
     route: Route | None = None
     has_table_changes: bool = False
-    """Whether it is another model's table whose rows change: it is read by its changes, and `key` tells them apart."""
+    """Whether it is another model's table whose rows change: it is read by its changes,
+    and `key` tells them apart."""
 
     @property
     def list_all_every_ms(self) -> int:
@@ -456,7 +520,8 @@ class Stream:
     @property
     def record_format(self) -> RecordFormat:
         """How its records are written."""
-        from lakesql.records.kinds_of_records import FORMATS  # only here: streams from a cache are asked of none
+        # only here: streams from a cache are asked of none
+        from lakesql.records.kinds_of_records import FORMATS
 
         return FORMATS[self.format]
 
@@ -473,13 +538,17 @@ class Stream:
 
     @property
     def tells_columns(self) -> bool:
-        """Whether its changes say which columns they have, by schemas beside them or in a registry."""
+        """Whether its changes say which columns they have, by schemas beside them or in
+        a registry."""
         return _tells_columns(self.record_format, self.record_envelope, self.registry)
 
     @property
     def value_subject(self) -> str:
-        """The subject of its values' schemas in the registry; '' where it reads several topics and names none."""
-        return self.subject or self._subject("value" if self.record_format.schema_kind else "")
+        """The subject of its values' schemas in the registry; '' where it reads several
+        topics and names none."""
+        return self.subject or self._subject(
+            "value" if self.record_format.schema_kind else ""
+        )
 
     @property
     def key_subject(self) -> str:
@@ -492,7 +561,8 @@ class Stream:
 
     @property
     def key_kind(self) -> str:
-        """What registries call the schemas that its keys name; '' where they name none, or nobody reads them."""
+        """What registries call the schemas that its keys name; '' where they name none,
+        or nobody reads them."""
         return self.key_record_format.schema_kind
 
     @property
@@ -504,7 +574,8 @@ class Stream:
 
     @property
     def rescues(self) -> bool:
-        """Whether a column has the fields of its records that the contract does not know."""
+        """Whether a column has the fields of its records that the contract does not
+        know."""
         return self.unknown_fields == "rescue"
 
     @property
@@ -514,8 +585,11 @@ class Stream:
 
     @property
     def takes_several_tables(self) -> bool:
-        """Whether it says that changes of several tables of the database are taken as those of one."""
-        return len(self.source_table) > 1 or any("*" in table for table in self.source_table)
+        """Whether it says that changes of several tables of the database are taken as
+        those of one."""
+        return len(self.source_table) > 1 or any(
+            "*" in table for table in self.source_table
+        )
 
     @property
     def types(self) -> dict[str, str]:
@@ -525,7 +599,9 @@ class Stream:
     @property
     def makes_event_time(self) -> bool:
         """Whether its watermark is on a field or an expression, and not on a column."""
-        return self.watermark is not None and not is_column(self.watermark.column, self.types)
+        return self.watermark is not None and not is_column(
+            self.watermark.column, self.types
+        )
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -534,11 +610,18 @@ class Stream:
 
 
 def read_stream(node: Node) -> Stream:
-    """One entry of a file's `streams:`. Raises `ProjectError` with everything that is wrong with it."""
+    """One entry of a file's `streams:`. Raises `ProjectError` with everything that is
+    wrong with it."""
     clients = find_client_options(node, "a stream")
     problems = list(clients.values())
     try:
-        options = decode(node, _StreamOptions, what="a stream", words="stream", ignore=frozenset(clients))
+        options = decode(
+            node,
+            _StreamOptions,
+            what="a stream",
+            words="stream",
+            ignore=frozenset(clients),
+        )
     except ProjectError as error:
         raise ProjectError([*problems, *error.problems]) from None
     origin = _read_origin(options, node)
@@ -552,7 +635,9 @@ def read_stream(node: Node) -> Stream:
         schema=options.schema,
         envelope=options.envelope,
         key=options.key,
-        columns=(*columns, RESCUED_COLUMN) if options.unknown_fields == "rescue" else columns,
+        columns=(*columns, RESCUED_COLUMN)
+        if options.unknown_fields == "rescue"
+        else columns,
         watermark=options.watermark,
         start=options.start,
         max_per_batch=options.max_per_batch,
@@ -576,13 +661,16 @@ def read_stream(node: Node) -> Stream:
         message=options.message,
         unknown_fields=options.unknown_fields,
         after=options.after,
-        archive=options.archive.strip("/") if options.archive.endswith("/") else options.archive,
+        archive=options.archive.strip("/")
+        if options.archive.endswith("/")
+        else options.archive,
         ordered_by=options.ordered_by,
         notifications=options.notifications,
         late_files=_late_files(options),
         list_all_every=options.list_all_every,
     )
-    from lakesql.stream.check_stream import find_stream_problems  # only here: streams from a cache were checked
+    # only here: streams from a cache were checked
+    from lakesql.stream.check_stream import find_stream_problems
 
     problems.extend(find_stream_problems(stream, node))
     if problems:
@@ -600,7 +688,8 @@ def _key_format(options: _StreamOptions) -> KeyFormat:
 
 
 def _late_files(options: _StreamOptions) -> LateFiles:
-    """What becomes of files that come late: changes would be applied behind later ones."""
+    """What becomes of files that come late: changes would be applied behind later
+    ones."""
     if options.late_files is not None or options.ordered_by is None:
         return options.late_files or "read"
     from lakesql.records.kinds_of_records import ENVELOPES
@@ -628,20 +717,24 @@ def _read_origin(options: _StreamOptions, node: Node) -> StreamOrigin:
 
 
 def _tells_columns(kind: RecordFormat, envelope: RecordEnvelope, registry: str) -> bool:
-    """Whether changes say which columns they have, by schemas beside them or in a registry."""
+    """Whether changes say which columns they have, by schemas beside them or in a
+    registry."""
     has_schemas = kind.is_document or bool(registry)
     return has_schemas and kind.tells_columns and envelope.says_columns
 
 
 def _is_open(columns: tuple[Column, ...], options: _StreamOptions) -> bool:
-    """Whether the columns are those that the schemas of records say, and no file of the project."""
+    """Whether the columns are those that the schemas of records say, and no file of the
+    project."""
     from lakesql.records.kinds_of_records import ENVELOPES
 
     has_pulled = bool(options.registry) and not ENVELOPES[options.envelope].is_feed
     return not columns and not has_pulled
 
 
-def _offered_columns(options: _StreamOptions, origin: StreamOrigin, node: Node) -> tuple[Column, ...]:
+def _offered_columns(
+    options: _StreamOptions, origin: StreamOrigin, node: Node
+) -> tuple[Column, ...]:
     if options.columns:
         return options.columns
     if origin.columns:
@@ -657,7 +750,9 @@ def _offered_columns(options: _StreamOptions, origin: StreamOrigin, node: Node) 
         return ()  # the project has the subject's schema
     what = f"Stream '{options.name}' lacks 'columns': the contract on what arrives."
     why = "The records of a feed say their columns where its envelope is `debezium`, in JSON, or in Avro by a registry."
-    raise ProjectError.of("missing-option", what, why=why if envelope.is_feed else "", place=node.place)
+    raise ProjectError.of(
+        "missing-option", what, why=why if envelope.is_feed else "", place=node.place
+    )
 
 
 def with_columns(
@@ -667,14 +762,17 @@ def with_columns(
     key: tuple[str, ...],
     declare: str = DECLARE,
 ) -> Stream:
-    """An open stream with the columns that were found, and the key of its records where it names none. `declare` says
-    how columns are declared in their place.
+    """An open stream with the columns that were found, and the key of its records where
+    it names none. `declare` says how columns are declared in their place.
 
-    Raises `ProjectError` where it names a column that is not among them, or one has a name that no column can have.
+    Raises `ProjectError` where it names a column that is not among them, or one has a
+    name that no column can have.
     """
     from lakesql.stream.check_stream import find_reference_problems
 
-    found = replace(stream, columns=columns, schema_fields=schema_fields, key=stream.key or key)
+    found = replace(
+        stream, columns=columns, schema_fields=schema_fields, key=stream.key or key
+    )
     named = [("key", name) for name in found.key]
     named += [("watermark", stream.watermark.column)] if stream.watermark else []
     problems: list[Problem] = []
@@ -688,7 +786,15 @@ def with_columns(
             problems += error.problems
         if column.name.lower() in seen:
             what = f"'{column.name}' stands twice among the columns of its feed. Capitals make no difference."
-            problems.append(Problem("duplicate-column", what, "", f"{declare}, without this one.", stream.place))
+            problems.append(
+                Problem(
+                    "duplicate-column",
+                    what,
+                    "",
+                    f"{declare}, without this one.",
+                    stream.place,
+                )
+            )
         seen.add(column.name.lower())
         if not column.type:
             what = f"Column '{column.name}' of stream '{stream.name}' is written as something that no type reads."
@@ -706,8 +812,9 @@ def model_stream(
     place: Place,
     change_keys: tuple[str, ...] = (),
 ) -> Stream:
-    """The stream that another model's table is: the same value, so that its readers need no second way. It is read by
-    its changes where there are `change_keys`, which tell its rows apart."""
+    """The stream that another model's table is: the same value, so that its readers
+    need no second way. It is read by its changes where there are `change_keys`, which
+    tell its rows apart."""
     return Stream(
         name,
         "",
@@ -747,13 +854,17 @@ CHANGE_FIELDS: Mapping[str, str] = {
     "source_schema": "string",
     "source_table": "string",
 }
-"""Fields of the `_change` struct and their types, beside `before`: a struct of the stream's columns."""
+"""Fields of the `_change` struct and their types, beside `before`: a struct of the
+stream's columns."""
 
 
 def change_fields(stream: Stream) -> Mapping[str, str]:
-    """The fields of a stream's `_change`, with their types; none where nothing wraps its rows."""
+    """The fields of a stream's `_change`, with their types; none where nothing wraps
+    its rows."""
     if not stream.is_feed:
         return {}
-    before = ",".join(f"{field_name(column.name)}:{column.type}" for column in stream.columns)
+    before = ",".join(
+        f"{field_name(column.name)}:{column.type}" for column in stream.columns
+    )
     fields = {**CHANGE_FIELDS, "before": f"struct<{before}>"}
     return {name: fields[name] for name in stream.record_envelope.change_fields}

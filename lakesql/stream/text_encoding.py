@@ -1,4 +1,5 @@
-"""How the text of records is encoded: UTF-8, one byte a character, or, of CSV files, UTF-16 and UTF-32."""
+"""How the text of records is encoded: UTF-8, one byte a character, or, of CSV files,
+UTF-16 and UTF-32."""
 
 from __future__ import annotations
 
@@ -13,11 +14,13 @@ _WIDE = {
     "utf-16-be": "UTF-16BE",
     "utf-32": "UTF-32",
 }
-"""Encodings in which a byte of ASCII may be a part of any character, with Java's names."""
+"""Encodings in which a byte of ASCII may be a part of any character, with Java's
+names."""
 
 
 def find_encoding(name: str) -> str | None:
-    """Python's name of an encoding that lakesql reads, by any of its names; None of another one."""
+    """Python's name of an encoding that lakesql reads, by any of its names; None of
+    another one."""
     try:
         found = codecs.lookup(name).name
     except LookupError:
@@ -37,8 +40,11 @@ def java_name(encoding: str) -> str:
 
 @cache
 def characters(encoding: str) -> str:
-    """The characters of the 256 bytes in an encoding of one byte a character: U+FFFD where a byte is none."""
-    return "".join(bytes([byte]).decode(encoding, errors="replace") for byte in range(256))
+    """The characters of the 256 bytes in an encoding of one byte a character: U+FFFD
+    where a byte is none."""
+    return "".join(
+        bytes([byte]).decode(encoding, errors="replace") for byte in range(256)
+    )
 
 
 def _is_single_byte(encoding: str) -> bool:
@@ -48,4 +54,9 @@ def _is_single_byte(encoding: str) -> bool:
     except (LookupError, UnicodeError):  # one that is no encoding of texts
         return False
     is_ascii = found[:128] == bytes(range(128)).decode("ascii")
-    return len(found) == 256 and is_ascii and "escape" not in encoding and found.count("\ufffd") < 64
+    return (
+        len(found) == 256
+        and is_ascii
+        and "escape" not in encoding
+        and found.count("\ufffd") < 64
+    )

@@ -1,4 +1,5 @@
-"""Spark SQL's types as values, in one spelling: what `columns:` of a stream may say, and what a table makes of them."""
+"""Spark SQL's types as values, in one spelling: what `columns:` of a stream may say,
+and what a table makes of them."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ _SIMPLE = {
     "character": "char",
     "varchar": "varchar",
 }
-"""The types of one word, and what each is called here (SqlBaseParser.g4, primitiveType)."""
+"""The types of one word, and what each is called here (SqlBaseParser.g4,
+primitiveType)."""
 
 WHOLE_TYPES = ("tinyint", "smallint", "int", "bigint")
 """The types of whole numbers, each of which holds the values of those before it."""
@@ -53,13 +55,15 @@ _INTERVALS = (("year", "month"), ("day", "hour", "minute", "second"))
 """The units of Spark's two kinds of interval, from the largest."""
 
 _WORDS = re.compile(
-    r"\s*(?:([A-Za-z_0-9]+)|`((?:[^`]|``)+)`|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[<>(),:]))", re.DOTALL
+    r"\s*(?:([A-Za-z_0-9]+)|`((?:[^`]|``)+)`|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[<>(),:]))",
+    re.DOTALL,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class SparkType:
-    """A type. `parameters` are numbers and units in brackets; `fields` a struct's fields, or '' for parts of others.
+    """A type. `parameters` are numbers and units in brackets; `fields` a struct's
+    fields, or '' for parts of others.
 
     `text` is its one spelling, in small letters but for the names of fields.
     """
@@ -77,7 +81,11 @@ class SparkType:
             return f"struct<{','.join(field.text for field in self.fields)}>"
         if self.fields:
             return f"{self.name}<{','.join(field.type.text for field in self.fields)}>"
-        return f"{self.name}({','.join(self.parameters)})" if self.parameters else self.name
+        return (
+            f"{self.name}({','.join(self.parameters)})"
+            if self.parameters
+            else self.name
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +99,24 @@ class TypeField:
     @property
     def text(self) -> str:
         """The field as Spark reads it inside `struct<…>`."""
-        return f"{field_name(self.name)}:{self.type.text}" + (" not null" if self.required else "")
+        return f"{field_name(self.name)}:{self.type.text}" + (
+            " not null" if self.required else ""
+        )
 
 
 def field_name(name: str) -> str:
     """The name of a struct's field as a type's text has it."""
-    return name if re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", name) else f"`{name.replace('`', '``')}`"
+    return (
+        name
+        if re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", name)
+        else f"`{name.replace('`', '``')}`"
+    )
 
 
 @lru_cache(maxsize=4096)
 def parse_type(text: str) -> SparkType | None:
-    """The type that `text` names, or None when Spark knows no such type. Comments of fields are left out."""
+    """The type that `text` names, or None when Spark knows no such type. Comments of
+    fields are left out."""
     try:
         words = _read_words(text)
         found = _parse(words, 0)
@@ -111,38 +126,58 @@ def parse_type(text: str) -> SparkType | None:
 
 
 def stored_type(text: str) -> str:
-    """The type of the column that an Iceberg table has for a column of Spark's type `text`.
+    """The type of the column that an Iceberg table has for a column of Spark's type
+    `text`.
 
-    `smallint` is stored as `int`, `varchar(9)` as `string`; `decimal` is `decimal(10,0)`; fields lose their NOT NULL. A
-    text that `parse_type` does not know comes back in small letters, its blanks squeezed.
+    `smallint` is stored as `int`, `varchar(9)` as `string`; `decimal` is
+    `decimal(10,0)`; fields lose their NOT NULL. A text that `parse_type` does not know
+    comes back in small letters, its blanks squeezed.
     """
     parsed = parse_type(text)
-    return _stored(parsed).text if parsed is not None else " ".join(text.lower().split())
+    return (
+        _stored(parsed).text if parsed is not None else " ".join(text.lower().split())
+    )
 
 
-_STORED_AS = {"tinyint": "int", "smallint": "int", "char": "string", "varchar": "string"}
+_STORED_AS = {
+    "tinyint": "int",
+    "smallint": "int",
+    "char": "string",
+    "varchar": "string",
+}
 
 
 def _stored(kind: SparkType) -> SparkType:
     match kind.name:
         case "decimal":
-            precision, scale = (*kind.parameters, "0")[:2] if kind.parameters else ("10", "0")
+            precision, scale = (
+                (*kind.parameters, "0")[:2] if kind.parameters else ("10", "0")
+            )
             return SparkType("decimal", (precision, scale))
         case name if name in _STORED_AS:
             return SparkType(_STORED_AS[name])
         case _:
-            fields = tuple(TypeField(field.name, _stored(field.type)) for field in kind.fields)
+            fields = tuple(
+                TypeField(field.name, _stored(field.type)) for field in kind.fields
+            )
             return replace(kind, fields=fields)
 
 
-_WIDENINGS = {("tinyint", "smallint"), ("smallint", "int"), ("int", "bigint"), ("float", "double")}
+_WIDENINGS = {
+    ("tinyint", "smallint"),
+    ("smallint", "int"),
+    ("int", "bigint"),
+    ("float", "double"),
+}
 _WIDENINGS |= {("tinyint", "int"), ("tinyint", "bigint"), ("smallint", "bigint")}
 
 
 def widens(old: SparkType, new: SparkType) -> bool:
-    """Whether a column of type `old` can become one of type `new`, which holds all its values.
+    """Whether a column of type `old` can become one of type `new`, which holds all its
+    values.
 
-    Of the types that Iceberg stores these are its promotions (its specification, schema evolution).
+    Of the types that Iceberg stores these are its promotions (its specification, schema
+    evolution).
     """
     if old.name == new.name == "decimal" and old.parameters and new.parameters:
         (before, *scale), (after, *new_scale) = old.parameters, new.parameters
@@ -152,19 +187,24 @@ def widens(old: SparkType, new: SparkType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """One thing that must be done to a column before it holds values of a larger type: at `path`, whose first name is
-    the column's, a field is added, or what is there is widened."""
+    """One thing that must be done to a column before it holds values of a larger type:
+    at `path`, whose first name is the column's, a field is added, or what is there is
+    widened."""
 
     path: tuple[str, ...]
     type: SparkType
     is_added: bool
 
 
-def find_growth(old: SparkType, new: SparkType, path: tuple[str, ...]) -> tuple[Growth, ...] | None:
-    """What makes a column of type `old` one that takes all of type `new`; None where nothing does.
+def find_growth(
+    old: SparkType, new: SparkType, path: tuple[str, ...]
+) -> tuple[Growth, ...] | None:
+    """What makes a column of type `old` one that takes all of type `new`; None where
+    nothing does.
 
-    The order of a struct's fields makes no difference: Spark writes them by their names. Parts of arrays and maps are
-    called as in SQL's ALTER TABLE: `element`, `key`, `value`.
+    The order of a struct's fields makes no difference: Spark writes them by their
+    names. Parts of arrays and maps are called as in SQL's ALTER TABLE: `element`,
+    `key`, `value`.
     """
     if old == new or widens(new, old):
         return ()
@@ -173,8 +213,14 @@ def find_growth(old: SparkType, new: SparkType, path: tuple[str, ...]) -> tuple[
     if old.name != new.name or not old.fields:
         return None
     steps: list[Growth] = []
-    names = {"array": ("element",), "map": ("key", "value")}.get(old.name) or tuple(it.name for it in new.fields)
-    there = dict(zip(names, old.fields, strict=True)) if old.name != "struct" else {it.name: it for it in old.fields}
+    names = {"array": ("element",), "map": ("key", "value")}.get(old.name) or tuple(
+        it.name for it in new.fields
+    )
+    there = (
+        dict(zip(names, old.fields, strict=True))
+        if old.name != "struct"
+        else {it.name: it for it in old.fields}
+    )
     if not there.keys() <= set(names):
         return None  # what the new type lacks could not be written
     for name, field in zip(names, new.fields, strict=True):
@@ -188,18 +234,29 @@ def find_growth(old: SparkType, new: SparkType, path: tuple[str, ...]) -> tuple[
     return tuple(steps)
 
 
-def find_lost(old: SparkType, new: SparkType, path: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The fields of structs in a column of type `old` that one of type `new` lacks, each by its path."""
+def find_lost(
+    old: SparkType, new: SparkType, path: tuple[str, ...]
+) -> tuple[tuple[str, ...], ...]:
+    """The fields of structs in a column of type `old` that one of type `new` lacks,
+    each by its path."""
     if old.name != new.name or not old.fields:
         return ()
     if old.name != "struct":
         names = ("element",) if old.name == "array" else ("key", "value")
         parts = zip(names, old.fields, new.fields, strict=True)
-        return tuple(lost for name, was, now in parts for lost in find_lost(was.type, now.type, (*path, name)))
+        return tuple(
+            lost
+            for name, was, now in parts
+            for lost in find_lost(was.type, now.type, (*path, name))
+        )
     found: list[tuple[str, ...]] = []
     for was in old.fields:
         field = find_field(new, was.name)
-        found += find_lost(was.type, field.type, (*path, was.name)) if field else [(*path, was.name)]
+        found += (
+            find_lost(was.type, field.type, (*path, was.name))
+            if field
+            else [(*path, was.name)]
+        )
     return tuple(found)
 
 
@@ -210,7 +267,8 @@ def find_field(kind: SparkType | None, name: str) -> TypeField | None:
 
 
 def type_at(types: Mapping[str, str | None], path: str) -> str:
-    """The type of a column, or of a field of a struct by its path (`s.t`); '' where it is not known, or is not there.
+    """The type of a column, or of a field of a struct by its path (`s.t`); '' where it
+    is not known, or is not there.
 
     `types` are those of columns, by their names in small letters.
     """
@@ -243,7 +301,9 @@ def known(kind: SparkType) -> SparkType | None:
 
 def struct_of(fields: Iterable[tuple[str, SparkType | None]]) -> SparkType:
     """The struct of these fields, of which some may be of types that are not known."""
-    return SparkType("struct", (), tuple(TypeField(name, kind or UNKNOWN) for name, kind in fields))
+    return SparkType(
+        "struct", (), tuple(TypeField(name, kind or UNKNOWN) for name, kind in fields)
+    )
 
 
 def array_of(element: SparkType | None) -> SparkType:
@@ -253,7 +313,9 @@ def array_of(element: SparkType | None) -> SparkType:
 
 def map_of(key: SparkType | None, value: SparkType | None) -> SparkType:
     """The map of such keys and values."""
-    return SparkType("map", (), (TypeField("", key or UNKNOWN), TypeField("", value or UNKNOWN)))
+    return SparkType(
+        "map", (), (TypeField("", key or UNKNOWN), TypeField("", value or UNKNOWN))
+    )
 
 
 def parts_of(kind: SparkType) -> Iterator[SparkType]:
@@ -268,7 +330,8 @@ class _NoTypeError(Exception):
 
 
 _Words = list[tuple[str, bool]]
-"""What is still to be read, the next word last; each with whether it was quoted: then it can only be a name."""
+"""What is still to be read, the next word last; each with whether it was quoted: then
+it can only be a name."""
 
 
 def _read_words(text: str) -> _Words:
@@ -280,7 +343,11 @@ def _read_words(text: str) -> _Words:
         if match is None:
             raise _NoTypeError
         plain, quoted, sign = match.groups()
-        words.append((quoted.replace("``", "`"), True) if quoted is not None else (plain or sign, False))
+        words.append(
+            (quoted.replace("``", "`"), True)
+            if quoted is not None
+            else (plain or sign, False)
+        )
         end = match.end()
     return words[::-1]
 
@@ -322,7 +389,8 @@ def _parse_simple(words: _Words, name: str) -> SparkType:
 
 
 def _fits(name: str, numbers: list[int]) -> bool:
-    """Whether the type has these numbers: a length of at least one, a precision up to 38 and a scale up to that."""
+    """Whether the type has these numbers: a length of at least one, a precision up to
+    38 and a scale up to that."""
     match name, numbers:
         case "char" | "varchar", [length]:
             return length >= 1
@@ -347,14 +415,17 @@ def _parse_parts(words: _Words, depth: int, count: int) -> tuple[TypeField, ...]
 
 
 def _parse_fields(words: _Words, depth: int) -> tuple[TypeField, ...]:
-    """`<name: type NOT NULL COMMENT '…', …>`; the colon may be missing, and so may the fields."""
+    """`<name: type NOT NULL COMMENT '…', …>`; the colon may be missing, and so may the
+    fields."""
     fields: dict[str, TypeField] = {}
     _expect(words, "<")
     if _skip(words, ">"):
         return ()
     while True:
         name, quoted = _take(words)
-        if name.lower() in fields or (not quoted and (name.isdecimal() or not re.match(r"\w", name))):
+        if name.lower() in fields or (
+            not quoted and (name.isdecimal() or not re.match(r"\w", name))
+        ):
             raise _NoTypeError
         _skip(words, ":")
         found = _parse(words, depth + 1)

@@ -1,1 +1,2 @@
-"""A table as it is, read once from its metadata, and which maintenance is due on it. Without Spark."""
+"""A table as it is, read once from its metadata, and which maintenance is due on it.
+Without Spark."""

@@ -1,4 +1,5 @@
-"""The commits that brought rows to a table, by the summaries of its snapshots: what each wrote, and when."""
+"""The commits that brought rows to a table, by the summaries of its snapshots: what
+each wrote, and when."""
 
 from __future__ import annotations
 
@@ -7,7 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lakesql.events import RescuedFields
-from lakesql.ledger.entry import Snapshot, read_rescued, rows_carried, rows_written, whole
+from lakesql.ledger.entry import (
+    Snapshot,
+    read_rescued,
+    rows_carried,
+    rows_written,
+    whole,
+)
 from lakesql.names import (
     LEDGER_BACKLOG,
     LEDGER_EVENT_TIME,
@@ -27,8 +34,9 @@ KINDS = ("position", "equality")
 
 @dataclass(frozen=True, slots=True)
 class Deletes:
-    """What a commit did to a table's delete files: how many it added and removed, of how many there are after it, and
-    by how many rows those that they delete became more."""
+    """What a commit did to a table's delete files: how many it added and removed, of
+    how many there are after it, and by how many rows those that they delete became
+    more."""
 
     added: int
     removed: int
@@ -38,7 +46,8 @@ class Deletes:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedFiles:
-    """How many data files a commit wrote anew, for how many rows of them that it changed or deleted."""
+    """How many data files a commit wrote anew, for how many rows of them that it
+    changed or deleted."""
 
     files: int
     rows: int
@@ -46,14 +55,17 @@ class ReplacedFiles:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit of a table's main branch that brought rows: how many, in how many data files of how many bytes.
+    """A commit of a table's main branch that brought rows: how many, in how many data
+    files of how many bytes.
 
-    `event_ms` is the newest event, where the ledger knows it, which may be by the next commit only; `late` the rows
-    that a watermark has dropped, as far as the ledger knows them, and `older` those that were left out, as the table
-    had newer ones of their keys. `backlog` is what the source had that was not read, when Spark had last looked: `1200
-    records`, or files; '' where nothing was heard. It wrote to `partitions` partitions. `deletes` are None where it
-    added no delete file, `replaced` where it wrote no data file anew. `rescued` are the records with fields that their
-    contract does not know.
+    `event_ms` is the newest event, where the ledger knows it, which may be by the next
+    commit only; `late` the rows that a watermark has dropped, as far as the ledger
+    knows them, and `older` those that were left out, as the table had newer ones of
+    their keys. `backlog` is what the source had that was not read, when Spark had last
+    looked: `1200 records`, or files; '' where nothing was heard. It wrote to
+    `partitions` partitions. `deletes` are None where it added no delete file,
+    `replaced` where it wrote no data file anew. `rescued` are the records with fields
+    that their contract does not know.
     """
 
     at_ms: int
@@ -83,14 +95,21 @@ class Commit:
 def read_branch(metadata: TableMetadata) -> list[Snapshot]:
     """The snapshots of the main branch, the oldest first, as far as they are left.
 
-    Where some on the way have been expired, those with the ledgers' tags come before: nobody expires what has a tag.
-    So do those that the table carries, where its catalog shows none but the newest.
+    Where some on the way have been expired, those with the ledgers' tags come before:
+    nobody expires what has a tag. So do those that the table carries, where its catalog
+    shows none but the newest.
     """
     found = [*metadata.history]
     known = {each.id for each in found}
     if found and found[-1].parent is not None:
-        tagged = {id_ for name, id_ in metadata.refs.items() if name.startswith(TAG_PREFIX)}
-        held = [metadata.snapshots[id_] for id_ in tagged - known if id_ in metadata.snapshots]
+        tagged = {
+            id_ for name, id_ in metadata.refs.items() if name.startswith(TAG_PREFIX)
+        }
+        held = [
+            metadata.snapshots[id_]
+            for id_ in tagged - known
+            if id_ in metadata.snapshots
+        ]
         found += sorted(held, key=lambda each: each.at_ms, reverse=True)
     known = {each.id for each in found}
     found += [each for each in metadata.carried if each.id not in known]
@@ -98,18 +117,28 @@ def read_branch(metadata: TableMetadata) -> list[Snapshot]:
 
 
 def summary_with_entry(snapshot: Snapshot, metadata: TableMetadata) -> Summary:
-    """What a commit says of itself, with the ledger entry of the one that it replayed on top of a foreign commit."""
+    """What a commit says of itself, with the ledger entry of the one that it replayed
+    on top of a foreign commit."""
     source = metadata.source_of(snapshot)
-    return snapshot.summary if source is snapshot else {**source.summary, **snapshot.summary}
+    return (
+        snapshot.summary
+        if source is snapshot
+        else {**source.summary, **snapshot.summary}
+    )
 
 
 def read_commits(metadata: TableMetadata) -> tuple[bool, tuple[Commit, ...]]:
-    """Whether some snapshot of a table has a ledger entry, and its commits, the oldest first: those with an entry, or
-    of a table without, all that brought rows."""
-    branch = [(snapshot, summary_with_entry(snapshot, metadata)) for snapshot in read_branch(metadata)]
+    """Whether some snapshot of a table has a ledger entry, and its commits, the oldest
+    first: those with an entry, or of a table without, all that brought rows."""
+    branch = [
+        (snapshot, summary_with_entry(snapshot, metadata))
+        for snapshot in read_branch(metadata)
+    ]
     is_ours = any(LEDGER_MODEL in summary for _, summary in branch)
     counts = _is_batch if is_ours else brings_rows
-    return is_ours, tuple(_commit(snapshot, summary) for snapshot, summary in branch if counts(summary))
+    return is_ours, tuple(
+        _commit(snapshot, summary) for snapshot, summary in branch if counts(summary)
+    )
 
 
 def read_letters(metadata: TableMetadata) -> tuple[tuple[int, int], ...]:
@@ -126,7 +155,8 @@ def read_letters(metadata: TableMetadata) -> tuple[tuple[int, int], ...]:
 
 
 def event_ms(text: str) -> int | None:
-    """The time of a newest event as the ledger and events write it, ISO 8601; None where it is none."""
+    """The time of a newest event as the ledger and events write it, ISO 8601; None
+    where it is none."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -135,12 +165,14 @@ def event_ms(text: str) -> int | None:
 
 
 def known_event(event_ms: int, committed_at_ms: int) -> int:
-    """When an event was, at the latest: one that says it is of a time after its commit is not newer than that."""
+    """When an event was, at the latest: one that says it is of a time after its commit
+    is not newer than that."""
     return min(event_ms, committed_at_ms)
 
 
 def _is_batch(summary: Summary) -> bool:
-    """Whether it is a batch of a model; a replay of dead letters is none, as its events are old."""
+    """Whether it is a batch of a model; a replay of dead letters is none, as its events
+    are old."""
     return LEDGER_MODEL in summary and not summary[LEDGER_MODEL].endswith(REPLAY_SUFFIX)
 
 
@@ -170,8 +202,14 @@ def _deletes(summary: Summary) -> Deletes | None:
     added = whole(summary, "added-delete-files")
     if not added:
         return None
-    rows = [sum(whole(summary, f"{way}-{kind}-deletes") or 0 for kind in KINDS) for way in ("added", "removed")]
-    removed, total = (whole(summary, key) or 0 for key in ("removed-delete-files", "total-delete-files"))
+    rows = [
+        sum(whole(summary, f"{way}-{kind}-deletes") or 0 for kind in KINDS)
+        for way in ("added", "removed")
+    ]
+    removed, total = (
+        whole(summary, key) or 0
+        for key in ("removed-delete-files", "total-delete-files")
+    )
     return Deletes(added, removed, total, rows[0] - rows[1])
 
 
@@ -179,4 +217,6 @@ def _replaced(summary: Summary) -> ReplacedFiles | None:
     files = whole(summary, "deleted-data-files")
     if not files:
         return None
-    return ReplacedFiles(files, max(0, (whole(summary, "deleted-records") or 0) - rows_carried(summary)))
+    return ReplacedFiles(
+        files, max(0, (whole(summary, "deleted-records") or 0) - rows_carried(summary))
+    )

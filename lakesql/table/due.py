@@ -1,4 +1,5 @@
-"""Which maintenance is due on a table, and why: asked by a run, `status`, a run with nothing new, and a forecast."""
+"""Which maintenance is due on a table, and why: asked by a run, `status`, a run with
+nothing new, and a forecast."""
 
 from __future__ import annotations
 
@@ -22,20 +23,24 @@ from lakesql.table.metadata import TableMetadata
 from lakesql.table.uncompacted import Uncompacted
 
 URGENT = 8.0
-"""How many times a threshold is passed where the files themselves are what keeps a model behind its source."""
+"""How many times a threshold is passed where the files themselves are what keeps a
+model behind its source."""
 
 MOST_DELETED = 0.8
-"""The share of deleted rows that is urgent, where the threshold times `URGENT` would be more."""
+"""The share of deleted rows that is urgent, where the threshold times `URGENT` would be
+more."""
 
 AT_ONCE = 0.0
 """No threshold and no time counts: somebody has asked for it."""
 
 OVERDUE = math.nextafter(1.0, 2.0)
-"""A threshold is passed, and not only reached: with as much as makes it due, a procedure may just be beginning."""
+"""A threshold is passed, and not only reached: with as much as makes it due, a
+procedure may just be beginning."""
 
 
 class Task(Protocol):
-    """A procedure that may be due on a table; where it `is_by_time`, no threshold counts, but its trigger alone."""
+    """A procedure that may be due on a table; where it `is_by_time`, no threshold
+    counts, but its trigger alone."""
 
     @property
     def procedure(self) -> str:
@@ -51,7 +56,8 @@ class Task(Protocol):
 
 
 class Amounts(Protocol):
-    """What a table has of what maintenance removes: as its metadata says, or as a forecast works it out."""
+    """What a table has of what maintenance removes: as its metadata says, or as a
+    forecast works it out."""
 
     @property
     def is_empty(self) -> bool:
@@ -78,7 +84,8 @@ class Amounts(Protocol):
         """How many manifests its current snapshot has."""
 
     def since_ms(self, procedure: str) -> float:
-        """When a procedure was done last; where it never was, since when the table is there."""
+        """When a procedure was done last; where it never was, since when the table is
+        there."""
 
     def is_changed_since(self, procedure: str) -> bool:
         """Whether a commit has come since a procedure was done last."""
@@ -89,7 +96,8 @@ class Amounts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KnownAmounts:
-    """What a table has by its metadata; `manifests` are those of its current snapshot."""
+    """What a table has by its metadata; `manifests` are those of its current
+    snapshot."""
 
     metadata: TableMetadata
     uncompacted: Uncompacted
@@ -122,7 +130,9 @@ class KnownAmounts:
     def is_changed_since(self, procedure: str) -> bool:
         """Whether a commit has come since a procedure was done last."""
         head = self.metadata.head
-        return head is not None and head.at_ms > self.metadata.record.done.get(procedure, 0)
+        return head is not None and head.at_ms > self.metadata.record.done.get(
+            procedure, 0
+        )
 
     def count_old(self, options: ExpireSnapshots, now_ms: float) -> int:
         """How many snapshots an expiry would remove."""
@@ -132,8 +142,11 @@ class KnownAmounts:
 T = TypeVar("T", bound=Task)
 
 
-def find_due(tasks: Iterable[T], amounts: Amounts, now_ms: float, factor: float) -> list[tuple[T, str]]:
-    """Those of a table's tasks that are due, in their order, and why. Thresholds count `factor` times."""
+def find_due(
+    tasks: Iterable[T], amounts: Amounts, now_ms: float, factor: float
+) -> list[tuple[T, str]]:
+    """Those of a table's tasks that are due, in their order, and why. Thresholds count
+    `factor` times."""
     due: list[tuple[T, str]] = []
     for task in tasks:
         why = why_due(task, amounts, now_ms, factor)
@@ -145,22 +158,29 @@ def find_due(tasks: Iterable[T], amounts: Amounts, now_ms: float, factor: float)
 
 
 def why_due(task: Task, amounts: Amounts, now_ms: float, factor: float) -> str:
-    """Why a task is due on a table, for people; '' where it is not. Thresholds count `factor` times.
+    """Why a task is due on a table, for people; '' where it is not. Thresholds count
+    `factor` times.
 
-    By time nothing is due that would find nothing to do, or while the model is behind its source.
+    By time nothing is due that would find nothing to do, or while the model is behind
+    its source.
     """
     if amounts.is_empty:
         return ""
     why = "" if task.is_by_time else _why_by_threshold(task, amounts, now_ms, factor)
     if why:
         return why
-    if _is_time(task, amounts, now_ms, factor) and _has_work(task.options, amounts, now_ms):
+    if _is_time(task, amounts, now_ms, factor) and _has_work(
+        task.options, amounts, now_ms
+    ):
         return "its time"
     return ""
 
 
-def why_rewrite_due(options: RewriteDataFiles, uncompacted: Uncompacted, version: int, factor: float) -> str:
-    """Why a rewrite of data files is due by its thresholds, which count `factor` times; '' where it is not."""
+def why_rewrite_due(
+    options: RewriteDataFiles, uncompacted: Uncompacted, version: int, factor: float
+) -> str:
+    """Why a rewrite of data files is due by its thresholds, which count `factor` times;
+    '' where it is not."""
     most_deleted = max(options.delete_ratio, MOST_DELETED)
     if uncompacted.small_files >= options.small_files * factor:
         return f"{uncompacted.small_files:,.0f} small files"
@@ -173,21 +193,31 @@ def why_rewrite_due(options: RewriteDataFiles, uncompacted: Uncompacted, version
 
 
 def follows(task: Task, before: Task) -> bool:
-    """Whether a task belongs to the one before it: the deletes of files that were rewritten apply to nothing any more,
-    and count as deleted rows until they are removed."""
-    return isinstance(task.options, RewritePositionDeleteFiles) and isinstance(before.options, RewriteDataFiles)
+    """Whether a task belongs to the one before it: the deletes of files that were
+    rewritten apply to nothing any more, and count as deleted rows until they are
+    removed."""
+    return isinstance(task.options, RewritePositionDeleteFiles) and isinstance(
+        before.options, RewriteDataFiles
+    )
 
 
-def time_left_ms(spent: Iterable[tuple[float, float]], ratio: float, since_ms: float, now_ms: float) -> float:
-    """How long maintenance may still take: a share of the last hour, or of the time since `since_ms`."""
+def time_left_ms(
+    spent: Iterable[tuple[float, float]], ratio: float, since_ms: float, now_ms: float
+) -> float:
+    """How long maintenance may still take: a share of the last hour, or of the time
+    since `since_ms`."""
     used = sum(took_ms for at_ms, took_ms in spent if now_ms - at_ms < HOUR_MS)
     return ratio * min(HOUR_MS, max(0, now_ms - since_ms)) - used
 
 
-def _why_by_threshold(task: Task, amounts: Amounts, now_ms: float, factor: float) -> str:
+def _why_by_threshold(
+    task: Task, amounts: Amounts, now_ms: float, factor: float
+) -> str:
     match task.options:
         case RewriteDataFiles() as options:
-            return why_rewrite_due(options, amounts.uncompacted, amounts.version, factor)
+            return why_rewrite_due(
+                options, amounts.uncompacted, amounts.version, factor
+            )
         case RewritePositionDeleteFiles() as options:
             if amounts.version >= DELETION_VECTORS:
                 return ""
@@ -229,7 +259,11 @@ def _has_work(options: Procedure, amounts: Amounts, now_ms: float) -> bool:
     match options:
         case RewriteDataFiles():
             uncompacted = amounts.uncompacted
-            return options.rewrite_all is True or uncompacted.small_files > 1 or uncompacted.delete_files > 0
+            return (
+                options.rewrite_all is True
+                or uncompacted.small_files > 1
+                or uncompacted.delete_files > 0
+            )
         case RewritePositionDeleteFiles():
             return amounts.version < DELETION_VECTORS and amounts.delete_files > 1
         case RewriteManifests():
@@ -243,7 +277,8 @@ def _has_work(options: Procedure, amounts: Amounts, now_ms: float) -> bool:
 
 
 def _why_following(task: T, due: Sequence[tuple[T, str]], amounts: Amounts) -> str:
-    """Why delete files are to be rewritten right after data files that had some; '' where they are not."""
+    """Why delete files are to be rewritten right after data files that had some; ''
+    where they are not."""
     has_delete_files = amounts.delete_files > 0 and amounts.version < DELETION_VECTORS
     if task.is_by_time or not has_delete_files:
         return ""

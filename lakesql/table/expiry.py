@@ -1,4 +1,5 @@
-"""Which snapshots of a table an expiry removes: by their age, by their number, and by what readers need. Pure."""
+"""Which snapshots of a table an expiry removes: by their age, by their number, and by
+what readers need. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from lakesql.table.metadata import TableMetadata
 class Needed:
     """The oldest snapshots that readers need, by time: None where they need none.
 
-    Nothing says how far those in `waiting` have read the table: readers and their rebuilds, in words.
+    Nothing says how far those in `waiting` have read the table: readers and their
+    rebuilds, in words.
     """
 
     since_ms: int | None = None
@@ -31,7 +33,8 @@ class Expiry:
 
 @dataclass(frozen=True, slots=True)
 class NoExpiry:
-    """No snapshot expires now; `why`, for people, '' where so few would that it does not pay."""
+    """No snapshot expires now; `why`, for people, '' where so few would that it does
+    not pay."""
 
     why: str = ""
 
@@ -54,7 +57,9 @@ def plan_expiry(
     options = replace(options, retain_last=snapshots_kept(metadata, options))
     if needed.waiting:
         names = " or ".join(needed.waiting)
-        return NoExpiry(f"no snapshot of {task.table} expires, as nothing says what {names} has read of it")
+        return NoExpiry(
+            f"no snapshot of {task.table} expires, as nothing says what {names} has read of it"
+        )
     if needed.since_ms is not None and needed.since_ms < before_ms:
         before_ms = needed.since_ms
         if not _pays(task, options, metadata, before_ms, now_ms, is_asked_for):
@@ -77,8 +82,8 @@ def _pays(
     now_ms: int,
     is_asked_for: bool,
 ) -> bool:
-    """Whether a call is worth it where readers need some of the snapshots that are old: which ones, only a look at what
-    they have read says."""
+    """Whether a call is worth it where readers need some of the snapshots that are old:
+    which ones, only a look at what they have read says."""
     old = count_older(metadata, options, before_ms)
     if old >= options.snapshots:
         return True
@@ -92,23 +97,31 @@ def count_old(metadata: TableMetadata, options: ExpireSnapshots, now_ms: int) ->
     return count_older(metadata, options, expires_before_ms(metadata, options, now_ms))
 
 
-def count_older(metadata: TableMetadata, options: ExpireSnapshots, before_ms: int) -> int:
+def count_older(
+    metadata: TableMetadata, options: ExpireSnapshots, before_ms: int
+) -> int:
     """How many snapshots from before a time an expiry would remove."""
     newest = metadata.history[: snapshots_kept(metadata, options)]
     kept = {each.id for each in newest} | set(metadata.refs.values())
-    return sum(each.at_ms < before_ms and each.id not in kept for each in metadata.snapshots.values())
+    return sum(
+        each.at_ms < before_ms and each.id not in kept
+        for each in metadata.snapshots.values()
+    )
 
 
 def snapshots_kept(metadata: TableMetadata, options: ExpireSnapshots) -> int:
-    """How many snapshots stay, however old they are: what keeps more counts, the option or the table's property."""
+    """How many snapshots stay, however old they are: what keeps more counts, the option
+    or the table's property."""
     return max(options.retain_last, metadata.retention.snapshots or 0)
 
 
-def expires_before_ms(metadata: TableMetadata, options: ExpireSnapshots, now_ms: int) -> int:
+def expires_before_ms(
+    metadata: TableMetadata, options: ExpireSnapshots, now_ms: int
+) -> int:
     """Before which time snapshots expire: by their age, or as they are too many.
 
-    Of the ages that the option, the table's property and its branch main say, the longest one counts; one that the
-    table says is kept, however many these are.
+    Of the ages that the option, the table's property and its branch main say, the
+    longest one counts; one that the table says is kept, however many these are.
     """
     said_ms = max(metadata.retention.age_ms or 0, metadata.retention.main_age_ms or 0)
     by_age = now_ms - max(options.older_than.length_ms, said_ms)
@@ -120,9 +133,14 @@ def expires_before_ms(metadata: TableMetadata, options: ExpireSnapshots, now_ms:
     return max(by_age, min(by_count, now_ms - LEAST_EXPIRY_MS))
 
 
-def goes_further(metadata: TableMetadata, options: ExpireSnapshots, before_ms: int, now_ms: int) -> bool:
-    """Whether Iceberg would expire more than it is told to: it goes by the age that the branch main says of itself."""
+def goes_further(
+    metadata: TableMetadata, options: ExpireSnapshots, before_ms: int, now_ms: int
+) -> bool:
+    """Whether Iceberg would expire more than it is told to: it goes by the age that the
+    branch main says of itself."""
     age_ms = metadata.retention.main_age_ms
     if age_ms is None or now_ms - age_ms <= before_ms:
         return False
-    return count_older(metadata, options, now_ms - age_ms) > count_older(metadata, options, before_ms)
+    return count_older(metadata, options, now_ms - age_ms) > count_older(
+        metadata, options, before_ms
+    )

@@ -1,4 +1,5 @@
-"""The columns, partitions and order of a table in Iceberg's JSON, as Spark and lakesql name them."""
+"""The columns, partitions and order of a table in Iceberg's JSON, as Spark and lakesql
+name them."""
 
 from __future__ import annotations
 
@@ -12,15 +13,17 @@ from lakesql.stream.types import field_name
 from lakesql.table.table_state import StateColumn
 
 DROPPED = "void"
-"""The transform of a partition field that was dropped from a table of format version 1, where it stays."""
+"""The transform of a partition field that was dropped from a table of format version 1,
+where it stays."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
     """The columns of a table, and by which it is partitioned and ordered.
 
-    `was_partitioned_by` are the columns of all partition specs that it has had, `lost_partitions` the partition fields
-    of these whose columns are gone. `id` is that of the columns among the schemas that the table has had.
+    `was_partitioned_by` are the columns of all partition specs that it has had,
+    `lost_partitions` the partition fields of these whose columns are gone. `id` is that
+    of the columns among the schemas that the table has had.
     """
 
     columns: tuple[StateColumn, ...] = ()
@@ -32,8 +35,13 @@ class TableSchema:
 
 
 def read_schema(metadata: Mapping[str, Any]) -> TableSchema:
-    """What a table's metadata says of its newest schema, partition spec and sort order."""
-    schema = _newest(metadata, "schemas", "current-schema-id", "schema-id") or metadata.get("schema") or {}
+    """What a table's metadata says of its newest schema, partition spec and sort
+    order."""
+    schema = (
+        _newest(metadata, "schemas", "current-schema-id", "schema-id")
+        or metadata.get("schema")
+        or {}
+    )
     spec = _newest(metadata, "partition-specs", "default-spec-id", "spec-id")
     order = _newest(metadata, "sort-orders", "default-sort-order-id", "order-id")
     fields = schema.get("fields", ())
@@ -45,19 +53,29 @@ def read_schema(metadata: Mapping[str, Any]) -> TableSchema:
         if field["transform"] != DROPPED
     }
     return TableSchema(
-        columns=tuple(StateColumn(each["name"], spark_type(each["type"]), each["required"]) for each in fields),
+        columns=tuple(
+            StateColumn(each["name"], spark_type(each["type"]), each["required"])
+            for each in fields
+        ),
         partition_by=tuple(
-            _partition_field(field, names) for field in spec.get("fields", ()) if field["transform"] != DROPPED
+            _partition_field(field, names)
+            for field in spec.get("fields", ())
+            if field["transform"] != DROPPED
         ),
         order_by=tuple(_sort_field(field, names) for field in order.get("fields", ())),
-        was_partitioned_by=tuple(sorted({names[id_] for id_ in sources.values() if id_ in names})),
-        lost_partitions=tuple(name for name, id_ in sources.items() if id_ not in names),
+        was_partitioned_by=tuple(
+            sorted({names[id_] for id_ in sources.values() if id_ in names})
+        ),
+        lost_partitions=tuple(
+            name for name, id_ in sources.items() if id_ not in names
+        ),
         id=metadata.get("current-schema-id"),
     )
 
 
 def spark_type(kind: str | Mapping[str, Any]) -> str:
-    """Spark's text of a type in Iceberg's JSON, in the spelling of `stream.types.stored_type`.
+    """Spark's text of a type in Iceberg's JSON, in the spelling of
+    `stream.types.stored_type`.
 
     A type that Spark does not have keeps Iceberg's word.
     """
@@ -65,7 +83,10 @@ def spark_type(kind: str | Mapping[str, Any]) -> str:
         return _plain_type(kind)
     match kind["type"]:
         case "struct":
-            fields = (f"{field_name(field['name'])}:{spark_type(field['type'])}" for field in kind["fields"])
+            fields = (
+                f"{field_name(field['name'])}:{spark_type(field['type'])}"
+                for field in kind["fields"]
+            )
             return f"struct<{','.join(fields)}>"
         case "list":
             return f"array<{spark_type(kind['element'])}>"
@@ -92,7 +113,9 @@ def _plain_type(text: str) -> str:
     return _SPARK_NAMES.get(text, text)
 
 
-def _newest(metadata: Mapping[str, Any], name: str, current: str, key: str) -> Mapping[str, Any]:
+def _newest(
+    metadata: Mapping[str, Any], name: str, current: str, key: str
+) -> Mapping[str, Any]:
     """Of the schemas, specs or orders that a table has had the one that counts now."""
     wanted = metadata.get(current, 0)
     for each in metadata.get(name) or ():
@@ -130,11 +153,14 @@ def _source(field: Mapping[str, Any]) -> int:
 
 
 def _column(field: Mapping[str, Any], names: Mapping[int, str]) -> str:
-    """The column of a field; one of an old partition spec may have been dropped since."""
+    """The column of a field; one of an old partition spec may have been dropped
+    since."""
     return names.get(_source(field)) or f"#{_source(field)}"
 
 
-def _partition_field(field: Mapping[str, Any], names: Mapping[int, str]) -> PartitionField:
+def _partition_field(
+    field: Mapping[str, Any], names: Mapping[int, str]
+) -> PartitionField:
     word, width = _transform(field["transform"])
     return PartitionField(word, _column(field, names), width)
 
@@ -144,7 +170,9 @@ def _sort_field(field: Mapping[str, Any], names: Mapping[int, str]) -> SortField
     column = _column(field, names)
     if word != "identity":
         column = f"{word}({'' if width is None else f'{width}, '}{column})"
-    return SortField(column, field["direction"] == "desc", field["null-order"] == "nulls-first")
+    return SortField(
+        column, field["direction"] == "desc", field["null-order"] == "nulls-first"
+    )
 
 
 _TIME_TRANSFORMS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
@@ -152,7 +180,8 @@ _TRANSFORM = re.compile(r"(\w+)(?:\[(\d+)\])?")
 
 
 def _transform(text: str) -> tuple[str, int | None]:
-    """A transform as a model writes it, and its width: `bucket[16]` is `bucket` and 16."""
+    """A transform as a model writes it, and its width: `bucket[16]` is `bucket` and
+    16."""
     found = _TRANSFORM.match(text)
     if found is None:
         return text, None

@@ -1,4 +1,5 @@
-"""The files of a table's current snapshot, and what its metadata takes, as they are read from manifests."""
+"""The files of a table's current snapshot, and what its metadata takes, as they are
+read from manifests."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from typing import NamedTuple
 class LiveFile(NamedTuple):
     """A file of the current snapshot.
 
-    `written_ms` is when it was committed, or where that snapshot is gone, when the oldest one was that is left: it is
-    as old at least. `is_compacted`: it was written by a compaction. A delete file's `rows` are the deletes in it.
+    `written_ms` is when it was committed, or where that snapshot is gone, when the
+    oldest one was that is left: it is as old at least. `is_compacted`: it was written
+    by a compaction. A delete file's `rows` are the deletes in it.
     """
 
     partition: Hashable
@@ -32,8 +34,9 @@ class ManifestSize(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MetadataSizes:
-    """What a table's metadata takes: the metadata file with a snapshot of a batch and an earlier metadata file in it,
-    of which it names `log`; the manifest list, and the manifests."""
+    """What a table's metadata takes: the metadata file with a snapshot of a batch and
+    an earlier metadata file in it, of which it names `log`; the manifest list, and the
+    manifests."""
 
     file_bytes: int
     snapshot_bytes: float = 0
@@ -45,4 +48,8 @@ class MetadataSizes:
     @property
     def total_bytes(self) -> int:
         """What a reader reads before it knows the files."""
-        return self.file_bytes + self.list_bytes + sum(each.size_bytes for each in self.manifests)
+        return (
+            self.file_bytes
+            + self.list_bytes
+            + sum(each.size_bytes for each in self.manifests)
+        )

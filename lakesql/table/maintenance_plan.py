@@ -1,4 +1,5 @@
-"""Which maintenance of a table is called now, and which waits, and why: for a run, and for `lakesql status`. Pure."""
+"""Which maintenance of a table is called now, and which waits, and why: for a run, and
+for `lakesql status`. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A task that is due (`why`), what it waits for, in words, and until when at the latest; None if nobody knows.
+    """A task that is due (`why`), what it waits for, in words, and until when at the
+    latest; None if nobody knows.
 
     `is_of_time`: there is no time left for it now.
     """
@@ -37,9 +39,11 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class TimeBudget:
-    """How much time maintenance may take: by the record that the model's own table keeps for all of them.
+    """How much time maintenance may take: by the record that the model's own table
+    keeps for all of them.
 
-    `is_unlimited`: somebody has asked for it, however long it takes; no task waits to be tried again either.
+    `is_unlimited`: somebody has asked for it, however long it takes; no task waits to
+    be tried again either.
     """
 
     record: MaintenanceRecord
@@ -47,33 +51,44 @@ class TimeBudget:
     is_unlimited: bool = False
 
     def time_left_ms(self, since_ms: float, now_ms: float) -> float:
-        """How long maintenance may still take: a share of the last hour, or of the time since `since_ms`."""
+        """How long maintenance may still take: a share of the last hour, or of the time
+        since `since_ms`."""
         if self.is_unlimited:
             return math.inf
         return time_left_ms(self.record.spent, self.max_time_ratio, since_ms, now_ms)
 
     def time_back_ms(self, since_ms: float, now_ms: float) -> int:
-        """From when on there is time again: what was spent is an hour ago then, or the table is old enough for it."""
+        """From when on there is time again: what was spent is an hour ago then, or the
+        table is old enough for it."""
         spent = sorted(each for each in self.record.spent if now_ms - each[0] < HOUR_MS)
         used_ms = sum(took_ms for _, took_ms in spent)
         from_ms = now_ms
         for at_ms, took_ms in spent:
             is_old_enough_ms = max(from_ms, since_ms + used_ms / self.max_time_ratio)
-            if used_ms < self.max_time_ratio * HOUR_MS and is_old_enough_ms < at_ms + HOUR_MS:
+            if (
+                used_ms < self.max_time_ratio * HOUR_MS
+                and is_old_enough_ms < at_ms + HOUR_MS
+            ):
                 return math.floor(is_old_enough_ms) + 1
             used_ms -= took_ms
             from_ms = max(from_ms, at_ms + HOUR_MS)
         return math.floor(max(from_ms, since_ms)) + 1
 
     def may(self, task: MaintenanceTask, now_ms: int) -> bool:
-        """Whether a task may be called again: it has not failed, or found nothing to do, a short time ago."""
+        """Whether a task may be called again: it has not failed, or found nothing to
+        do, a short time ago."""
         return self.is_unlimited or self.record.may(task.name, now_ms)
 
 
 def plan_maintenance(
-    tasks: Iterable[MaintenanceTask], amounts: KnownAmounts, budget: TimeBudget, now_ms: int, factor: float
+    tasks: Iterable[MaintenanceTask],
+    amounts: KnownAmounts,
+    budget: TimeBudget,
+    now_ms: int,
+    factor: float,
 ) -> list[Call | Wait]:
-    """What of a table's tasks is due, in their order: each is called, or waits. Thresholds count `factor` times."""
+    """What of a table's tasks is due, in their order: each is called, or waits.
+    Thresholds count `factor` times."""
     known = [*tasks]
     may = [task for task in known if budget.may(task, now_ms)]
     resting = [task for task in known if not budget.may(task, now_ms)]
@@ -87,16 +102,25 @@ def plan_maintenance(
         what = f"somebody else maintains the table, as its property {MAINTAINED_PROPERTY} says"
         return [Wait(each.task, each.why, what) for each in (*due, *waits)]
     if budget.time_left_ms(metadata.start_ms, now_ms) <= 0:
-        return [*(wait_for_time(call, budget, metadata.start_ms, now_ms) for call in due), *waits]
+        return [
+            *(wait_for_time(call, budget, metadata.start_ms, now_ms) for call in due),
+            *waits,
+        ]
     return [*due, *waits]
 
 
 def next_step(
-    calls: Sequence[Call], before: Call | None, budget: TimeBudget, since_ms: int, now_ms: int
+    calls: Sequence[Call],
+    before: Call | None,
+    budget: TimeBudget,
+    since_ms: int,
+    now_ms: int,
 ) -> Call | Wait | None:
-    """What follows the call `before`: the first of the `calls` that are left, or its wait; None where none is left.
+    """What follows the call `before`: the first of the `calls` that are left, or its
+    wait; None where none is left.
 
-    The time that is left is looked at before each, but for one that belongs to the call before it.
+    The time that is left is looked at before each, but for one that belongs to the call
+    before it.
     """
     if not calls:
         return None
@@ -110,7 +134,13 @@ def next_step(
 def wait_for_time(call: Call, budget: TimeBudget, since_ms: int, now_ms: int) -> Wait:
     """A call that waits, as maintenance has taken its share of the time."""
     what = f"maintenance has taken its share of the time (max_time_ratio {budget.max_time_ratio:g})"
-    return Wait(call.task, call.why, what, budget.time_back_ms(since_ms, now_ms), is_of_time=True)
+    return Wait(
+        call.task,
+        call.why,
+        what,
+        budget.time_back_ms(since_ms, now_ms),
+        is_of_time=True,
+    )
 
 
 def _tried_again(task: MaintenanceTask) -> str:

@@ -1,4 +1,5 @@
-"""What maintenance has done to a table before, as the table's property `lakesql.maintenance` keeps it between runs."""
+"""What maintenance has done to a table before, as the table's property
+`lakesql.maintenance` keeps it between runs."""
 
 from __future__ import annotations
 
@@ -15,15 +16,18 @@ from lakesql.project.procedures import WHOLE_EVERY
 class MaintenanceRecord:
     """When each procedure ran last (`done`), and what the next one must know of it.
 
-    `rewritten` is the sequence number of the newest commit of which a rewrite has looked at all files, and
-    `rewritten_whole` that of the newest of which one has rewritten all small files, however large for small ones.
-    `since_whole` counts the rewrites from such a one on; as many as there may be, if nothing is known. `since_ms` is
-    when the oldest snapshot was made that was there when this was recorded first: it stays when that one has expired.
-    `unknown` are the files that the last removal of orphans has left.
+    `rewritten` is the sequence number of the newest commit of which a rewrite has
+    looked at all files, and `rewritten_whole` that of the newest of which one has
+    rewritten all small files, however large for small ones. `since_whole` counts the
+    rewrites from such a one on; as many as there may be, if nothing is known.
+    `since_ms` is when the oldest snapshot was made that was there when this was
+    recorded first: it stays when that one has expired. `unknown` are the files that the
+    last removal of orphans has left.
 
-    With the model's own table stands what all of its tables share: when the last calls ended and how long they took
-    (`spent`), from when on a task that has failed may be called again, by its name (`retry_at`), and how many bytes a
-    rewrite takes in a millisecond (`bytes_per_ms`).
+    With the model's own table stands what all of its tables share: when the last calls
+    ended and how long they took (`spent`), from when on a task that has failed may be
+    called again, by its name (`retry_at`), and how many bytes a rewrite takes in a
+    millisecond (`bytes_per_ms`).
     """
 
     done: Mapping[str, int] = field(default_factory=dict)
@@ -37,7 +41,8 @@ class MaintenanceRecord:
     unknown: UnknownFiles = UnknownFiles()
 
     def may(self, task: str, now_ms: int) -> bool:
-        """Whether a task may be called again: it has not failed, or found nothing to do, a short time ago."""
+        """Whether a task may be called again: it has not failed, or found nothing to
+        do, a short time ago."""
         return now_ms >= self.retry_at.get(task, 0)
 
 
@@ -58,9 +63,16 @@ def parse_record(text: str) -> MaintenanceRecord:
     try:
         found: Any = json.loads(text or "{}")
         return MaintenanceRecord(
-            done={str(name): int(at_ms) for name, at_ms in found.get("done", {}).items()},
-            spent=tuple((int(at_ms), int(took_ms)) for at_ms, took_ms in found.get("spent", ())),
-            retry_at={str(task): int(until_ms) for task, until_ms in found.get("rests", {}).items()},
+            done={
+                str(name): int(at_ms) for name, at_ms in found.get("done", {}).items()
+            },
+            spent=tuple(
+                (int(at_ms), int(took_ms)) for at_ms, took_ms in found.get("spent", ())
+            ),
+            retry_at={
+                str(task): int(until_ms)
+                for task, until_ms in found.get("rests", {}).items()
+            },
             unknown=read_unknown(found.get("unknown")),
             **{name: int(found[key]) for name, key in _NUMBERS.items() if key in found},
         )
@@ -70,7 +82,10 @@ def parse_record(text: str) -> MaintenanceRecord:
 
 def render_record(record: MaintenanceRecord) -> str:
     """The text of the property."""
-    said: dict[str, object] = {"done": dict(record.done), "spent": [list(each) for each in record.spent]}
+    said: dict[str, object] = {
+        "done": dict(record.done),
+        "spent": [list(each) for each in record.spent],
+    }
     for name, key in _NUMBERS.items():
         if getattr(record, name) != getattr(_NO_RECORD, name):
             said[key] = getattr(record, name)
@@ -78,5 +93,10 @@ def render_record(record: MaintenanceRecord) -> str:
         said["rests"] = dict(record.retry_at)
     unknown = record.unknown
     if unknown.count:
-        said["unknown"] = [unknown.count, unknown.bytes, unknown.example, unknown.listed]
+        said["unknown"] = [
+            unknown.count,
+            unknown.bytes,
+            unknown.example,
+            unknown.listed,
+        ]
     return json.dumps(said, separators=(",", ":"))

@@ -1,4 +1,5 @@
-"""A table as its newest metadata says, for whoever asks: Iceberg's JSON, whichever door it came by, as one value."""
+"""A table as its newest metadata says, for whoever asks: Iceberg's JSON, whichever door
+it came by, as one value."""
 
 from __future__ import annotations
 
@@ -8,7 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakesql.ledger.carried import carried_in
-from lakesql.ledger.entry import SOURCE_SNAPSHOT, Entry, Snapshot, newest_entry, snapshot_of, walk_back, whole
+from lakesql.ledger.entry import (
+    SOURCE_SNAPSHOT,
+    Entry,
+    Snapshot,
+    newest_entry,
+    snapshot_of,
+    walk_back,
+    whole,
+)
 from lakesql.model.maintenance_tasks import is_left
 from lakesql.model.retention import Retention, keeps_files, read_retention
 from lakesql.model.table_name import TableName
@@ -34,10 +43,12 @@ TARGET_FILE_SIZE_BYTES = 536_870_912
 class TableMetadata:
     """A table's metadata.
 
-    `snapshots` are all that the table still has, by id. `history` goes from the head to the root, as far as it is
-    there; `refs` are the ids that branches and tags stand for. `carried` are the newest snapshots with a ledger entry,
-    where the catalog shows none but the head. `was_current` are the ids of the snapshots that were the head once, the
-    oldest first. `record` is what maintenance has kept with the table. `sequence` is the number of the newest commit.
+    `snapshots` are all that the table still has, by id. `history` goes from the head to
+    the root, as far as it is there; `refs` are the ids that branches and tags stand
+    for. `carried` are the newest snapshots with a ledger entry, where the catalog shows
+    none but the head. `was_current` are the ids of the snapshots that were the head
+    once, the oldest first. `record` is what maintenance has kept with the table.
+    `sequence` is the number of the newest commit.
     """
 
     id: str
@@ -66,7 +77,8 @@ class TableMetadata:
 
     @property
     def manifests(self) -> int | None:
-        """How many manifests the current snapshot has, 0 without one; None where its summary does not say it."""
+        """How many manifests the current snapshot has, 0 without one; None where its
+        summary does not say it."""
         if self.head is None:
             return 0
         summary = self.head.summary
@@ -77,7 +89,10 @@ class TableMetadata:
     @property
     def target_bytes(self) -> int:
         """The size of data files that the table asks its writers for."""
-        return whole(self.properties, "write.target-file-size-bytes") or TARGET_FILE_SIZE_BYTES
+        return (
+            whole(self.properties, "write.target-file-size-bytes")
+            or TARGET_FILE_SIZE_BYTES
+        )
 
     @property
     def is_shared(self) -> bool:
@@ -91,22 +106,29 @@ class TableMetadata:
 
     @property
     def start_ms(self) -> int:
-        """Since when the table has been written to, as far as it is known: no expiry moves it once it is recorded."""
+        """Since when the table has been written to, as far as it is known: no expiry
+        moves it once it is recorded."""
         if self.record.since_ms is not None:
             return self.record.since_ms
         return min((each.at_ms for each in self.snapshots.values()), default=0)
 
     @property
     def is_start_moving(self) -> bool:
-        """Whether the first snapshot has expired, and nobody has recorded when it was made."""
+        """Whether the first snapshot has expired, and nobody has recorded when it was
+        made."""
         has_lost_its_first = bool(self.history) and self.history[-1].parent is not None
         return has_lost_its_first and self.record.since_ms is None
 
     @property
     def ledger_models(self) -> frozenset[str]:
-        """The models that have a ledger entry in any snapshot which the table still has."""
+        """The models that have a ledger entry in any snapshot which the table still
+        has."""
         written = (*self.snapshots.values(), *self.carried)
-        return frozenset(each.summary[LEDGER_MODEL] for each in written if LEDGER_MODEL in each.summary)
+        return frozenset(
+            each.summary[LEDGER_MODEL]
+            for each in written
+            if LEDGER_MODEL in each.summary
+        )
 
     def state(self, name: TableName) -> TableState:
         """The table as a plan compares it with its model."""
@@ -129,8 +151,9 @@ class TableMetadata:
     def ledger(self, *tags: str) -> Iterator[Snapshot]:
         """The snapshots that may have a ledger entry, from the head to the root.
 
-        Where some on the way have expired, so that the walk does not reach the root, those with the `tags` follow:
-        nobody expires what has a tag. Those that the table carries come last.
+        Where some on the way have expired, so that the walk does not reach the root,
+        those with the `tags` follow: nobody expires what has a tag. Those that the
+        table carries come last.
         """
         yield from self.history
         if self.history and self.history[-1].parent is not None:
@@ -145,26 +168,34 @@ class TableMetadata:
         return newest_entry(self.ledger(), model, self.find)
 
     def entry_rolled_back(self, model: str) -> Entry | None:
-        """The newest batch of a model of those that the table had once and has no longer; None where nobody has rolled
-        it back."""
+        """The newest batch of a model of those that the table had once and has no
+        longer; None where nobody has rolled it back."""
         kept = {snapshot.id for snapshot in self.history}
-        once = [self.snapshots[id_] for id_ in reversed(self.was_current) if id_ in self.snapshots and id_ not in kept]
+        once = [
+            self.snapshots[id_]
+            for id_ in reversed(self.was_current)
+            if id_ in self.snapshots and id_ not in kept
+        ]
         return newest_entry(once, model, self.find)
 
     def newest_by_owner(self) -> dict[str, Snapshot]:
-        """The snapshot with the newest ledger entry of each query that has written to the table.
+        """The snapshot with the newest ledger entry of each query that has written to
+        the table.
 
         A commit that was replayed on top of a foreign one has the entry in its source.
         """
         return {owner: found[0] for owner, found in self._entries().items()}
 
     def last_entries(self, owner: str, count: int) -> list[Snapshot]:
-        """The snapshots with the newest ledger entries of a query, newest first; its tag's, where others are gone."""
+        """The snapshots with the newest ledger entries of a query, newest first; its
+        tag's, where others are gone."""
         return self._entries().get(owner, [])[:count]
 
     def _entries(self) -> dict[str, list[Snapshot]]:
         entries: dict[str, list[Snapshot]] = {}
-        tagged = [self.snapshots[id_] for id_ in self.refs.values() if id_ in self.snapshots]
+        tagged = [
+            self.snapshots[id_] for id_ in self.refs.values() if id_ in self.snapshots
+        ]
         for snapshot in (*self.history, *tagged):
             source = self.source_of(snapshot)
             is_entry = LEDGER_MODEL in source.summary and LEDGER_BATCH in source.summary
@@ -176,7 +207,8 @@ class TableMetadata:
         return entries
 
     def source_of(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot that has the ledger entry of a commit: the one that it was replayed from, where there is one."""
+        """The snapshot that has the ledger entry of a commit: the one that it was
+        replayed from, where there is one."""
         if LEDGER_MODEL in snapshot.summary or SOURCE_SNAPSHOT not in snapshot.summary:
             return snapshot
         return self.snapshots.get(int(snapshot.summary[SOURCE_SNAPSHOT]), snapshot)
@@ -189,7 +221,9 @@ def parse_metadata(text: str) -> TableMetadata:
 
 def read_metadata(found: Mapping[str, Any]) -> TableMetadata:
     """The value of a table's metadata in Iceberg's JSON."""
-    snapshots = {each.id: each for each in map(snapshot_of, found.get("snapshots") or ())}
+    snapshots = {
+        each.id: each for each in map(snapshot_of, found.get("snapshots") or ())
+    }
     properties = found.get("properties") or {}
     refs = found.get("refs") or {}
     return TableMetadata(
@@ -200,9 +234,13 @@ def read_metadata(found: Mapping[str, Any]) -> TableMetadata:
         history=tuple(walk_back(snapshots, found.get("current-snapshot-id"))),
         refs={name: ref["snapshot-id"] for name, ref in refs.items()},
         carried=carried_in(found),
-        was_current=tuple(each["snapshot-id"] for each in found.get("snapshot-log") or ()),
+        was_current=tuple(
+            each["snapshot-id"] for each in found.get("snapshot-log") or ()
+        ),
         record=parse_record(properties.get(MAINTENANCE_PROPERTY, "")),
-        retention=read_retention(properties, refs.get(MAIN, {}).get("max-snapshot-age-ms")),
+        retention=read_retention(
+            properties, refs.get(MAIN, {}).get("max-snapshot-age-ms")
+        ),
         schema=read_schema(found),
         is_ordered=found.get("default-sort-order-id") != UNSORTED,
         sequence=found.get("last-sequence-number", 0),

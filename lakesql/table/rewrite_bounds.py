@@ -1,4 +1,5 @@
-"""How one rewrite of data files is bounded: which files it leaves, and how many it takes. Pure."""
+"""How one rewrite of data files is bounded: which files it leaves, and how many it
+takes. Pure."""
 
 from __future__ import annotations
 
@@ -19,28 +20,39 @@ from lakesql.table.metadata import TableMetadata
 from lakesql.table.uncompacted import measure_uncompacted
 
 MAX_FILES = "max-files-to-rewrite"
-"""The option of Iceberg's by which a rewrite is cut down to the bytes and the time that there are for it."""
+"""The option of Iceberg's by which a rewrite is cut down to the bytes and the time that
+there are for it."""
 
 MIN_BYTES = "min-file-size-bytes"
 """The option of Iceberg's by which a rewrite leaves what earlier ones have made."""
 
 MIN_FILES = "min-input-files"
-"""The option of Iceberg's by which a rewrite of all small files finds two in a partition, not only five."""
+"""The option of Iceberg's by which a rewrite of all small files finds two in a
+partition, not only five."""
 
 
 def bound_files(
-    task: MaintenanceTask, options: RewriteDataFiles, metadata: TableMetadata, is_asked_for: bool
+    task: MaintenanceTask,
+    options: RewriteDataFiles,
+    metadata: TableMetadata,
+    is_asked_for: bool,
 ) -> dict[str, str]:
-    """The options of Iceberg's that say which files a rewrite takes: from which size on it leaves them, or of how many
-    small files it takes all; and that it takes each that equality deletes apply to.
+    """The options of Iceberg's that say which files a rewrite takes: from which size on
+    it leaves them, or of how many small files it takes all; and that it takes each that
+    equality deletes apply to.
 
     `is_asked_for`: somebody has asked for it, so that no small file is left.
     """
-    return _bound_sizes(task, options, metadata, is_asked_for) | _bound_foreign_deletes(options, metadata)
+    return _bound_sizes(task, options, metadata, is_asked_for) | _bound_foreign_deletes(
+        options, metadata
+    )
 
 
 def _bound_sizes(
-    task: MaintenanceTask, options: RewriteDataFiles, metadata: TableMetadata, is_asked_for: bool
+    task: MaintenanceTask,
+    options: RewriteDataFiles,
+    metadata: TableMetadata,
+    is_asked_for: bool,
 ) -> dict[str, str]:
     since_whole = metadata.record.since_whole
     may_leave_files = not is_asked_for and not task.is_by_time
@@ -61,10 +73,14 @@ def _bound_sizes(
     return {}
 
 
-def _bound_foreign_deletes(options: RewriteDataFiles, metadata: TableMetadata) -> dict[str, str]:
-    """How a rewrite takes each data file that equality deletes apply to, of which other engines have written some.
+def _bound_foreign_deletes(
+    options: RewriteDataFiles, metadata: TableMetadata
+) -> dict[str, str]:
+    """How a rewrite takes each data file that equality deletes apply to, of which other
+    engines have written some.
 
-    The new files are newer than these, so that they apply to nothing and go: pyiceberg reads no table that has any.
+    The new files are newer than these, so that they apply to nothing and go: pyiceberg
+    reads no table that has any.
     """
     head = metadata.head
     if head is None or not head.count("total-equality-deletes"):
@@ -79,25 +95,36 @@ def _bound_foreign_deletes(options: RewriteDataFiles, metadata: TableMetadata) -
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How many bytes one rewrite may take: `allowed` ones, of a table that has `table_bytes` in all."""
+    """How many bytes one rewrite may take: `allowed` ones, of a table that has
+    `table_bytes` in all."""
 
     allowed_bytes: float
     table_bytes: int
 
     @property
     def is_enough(self) -> bool:
-        """Whether the whole table fits, so that nobody need know how much of it would be rewritten."""
+        """Whether the whole table fits, so that nobody need know how much of it would
+        be rewritten."""
         return self.table_bytes <= self.allowed_bytes
 
 
-def allow_bytes(options: RewriteDataFiles, metadata: TableMetadata, time_ms: float, bytes_per_ms: float) -> Allowance:
+def allow_bytes(
+    options: RewriteDataFiles,
+    metadata: TableMetadata,
+    time_ms: float,
+    bytes_per_ms: float,
+) -> Allowance:
     """How many bytes a rewrite may take in so much time."""
-    table_bytes = metadata.head.count("total-files-size") if metadata.head is not None else 0
+    table_bytes = (
+        metadata.head.count("total-files-size") if metadata.head is not None else 0
+    )
     in_time = max(0.0, time_ms) * bytes_per_ms
     return Allowance(min(float(options.max_bytes.size_bytes), in_time), table_bytes)
 
 
-def expect_bytes(allowance: Allowance, metadata: TableMetadata, bound: Mapping[str, str]) -> float:
+def expect_bytes(
+    allowance: Allowance, metadata: TableMetadata, bound: Mapping[str, str]
+) -> float:
     """How many bytes a rewrite is taken to rewrite of a table that fits as a whole."""
     if MIN_BYTES not in bound:
         return allowance.table_bytes
@@ -105,8 +132,11 @@ def expect_bytes(allowance: Allowance, metadata: TableMetadata, bound: Mapping[s
     return min(allowance.table_bytes, SIZE_RATIO * small_bytes or allowance.table_bytes)
 
 
-def bound_number(options: RewriteDataFiles, allowance: Allowance, files: int, size_bytes: int) -> dict[str, str]:
-    """How many files a rewrite takes at most, where it would take so many of so many bytes; nothing, where all fit."""
+def bound_number(
+    options: RewriteDataFiles, allowance: Allowance, files: int, size_bytes: int
+) -> dict[str, str]:
+    """How many files a rewrite takes at most, where it would take so many of so many
+    bytes; nothing, where all fit."""
     if size_bytes <= allowance.allowed_bytes:
         return {}
     most = max(group_files(options), int(files * allowance.allowed_bytes / size_bytes))
@@ -114,14 +144,21 @@ def bound_number(options: RewriteDataFiles, allowance: Allowance, files: int, si
 
 
 def record_rewrite(
-    options: RewriteDataFiles, bound: Mapping[str, str], counts: Mapping[str, int], metadata: TableMetadata
+    options: RewriteDataFiles,
+    bound: Mapping[str, str],
+    counts: Mapping[str, int],
+    metadata: TableMetadata,
 ) -> MaintenanceRecord:
-    """What is to be recorded of a rewrite that was bounded so, and has counted this, of a table that was so before."""
+    """What is to be recorded of a rewrite that was bounded so, and has counted this, of
+    a table that was so before."""
     record = metadata.record
     limit = bound.get(MAX_FILES, options.max_files_to_rewrite)
-    is_cut = limit is not None and counts.get("rewritten_data_files_count", 0) >= int(limit)
+    is_cut = limit is not None and counts.get("rewritten_data_files_count", 0) >= int(
+        limit
+    )
     if is_cut or counts.get("failed_data_files_count"):
-        return replace(record, since_whole=WHOLE_EVERY)  # nobody knows how large the files are that it has left
+        # nobody knows how large the files are that it has left
+        return replace(record, since_whole=WHOLE_EVERY)
     is_of_all_partitions = options.where in ("", RECENT)
     if is_of_all_partitions:
         record = replace(record, rewritten=metadata.sequence)

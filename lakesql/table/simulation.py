@@ -1,6 +1,8 @@
-"""What commits at a steady rate make of a table, with its maintenance and without: arithmetic over a table's figures.
+"""What commits at a steady rate make of a table, with its maintenance and without:
+arithmetic over a table's figures.
 
-A table is what `Amounts` asks of one, so that what is due on it is decided by `table/due.py`, as in a run.
+A table is what `Amounts` asks of one, so that what is due on it is decided by
+`table/due.py`, as in a run.
 """
 
 from __future__ import annotations
@@ -38,22 +40,29 @@ MOST_STEPS = 200_000
 """Of more commits than these, several are taken as one step."""
 
 PROCEDURE_MS = 1_500.0
-"""How long a procedure is taken to run, beside what it takes by the bytes that it rewrites."""
+"""How long a procedure is taken to run, beside what it takes by the bytes that it
+rewrites."""
 
 _MAINTENANCE_SNAPSHOT = 950.0
-"""Bytes of a snapshot in the metadata file that a procedure has made, whose summary is short."""
+"""Bytes of a snapshot in the metadata file that a procedure has made, whose summary is
+short."""
 
 _EULER = 0.5772
 
 
 @lru_cache(maxsize=1024)
 def grow(
-    writes: Writes, terms: Terms, sizes: Sizes, stock: Stock, maintenance: Maintained | None, span_ms: float
+    writes: Writes,
+    terms: Terms,
+    sizes: Sizes,
+    stock: Stock,
+    maintenance: Maintained | None,
+    span_ms: float,
 ) -> TableGrowth:
     """What commits at a steady rate make of a table within `span_ms`.
 
-    Maintenance is done as soon as it is due and there is time for it, and delays no commit. None, or no task in it:
-    nobody maintains the table.
+    Maintenance is done as soon as it is due and there is time for it, and delays no
+    commit. None, or no task in it: nobody maintains the table.
     """
     batches = int(span_ms / writes.interval_ms + 1e-6)
     table = _GrowingTable(terms, sizes, stock)
@@ -80,7 +89,8 @@ def grow(
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTask:
-    """A procedure that is run on the table; where it `is_by_time`, no threshold counts, but its trigger alone."""
+    """A procedure that is run on the table; where it `is_by_time`, no threshold counts,
+    but its trigger alone."""
 
     procedure: str
     options: Procedure
@@ -89,8 +99,8 @@ class SimulatedTask:
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """How a table is maintained: its tasks, the share of the time that they may take, and how many times their
-    thresholds count."""
+    """How a table is maintained: its tasks, the share of the time that they may take,
+    and how many times their thresholds count."""
 
     tasks: tuple[SimulatedTask, ...]
     max_time_ratio: float
@@ -101,10 +111,11 @@ class Maintained:
 class Writes:
     """What a commit of a model does to its table, on average.
 
-    `interval_ms` lies between two commits. Each writes `rows` of `row_bytes` bytes, in `files` data files of
-    `partitions` partitions, of which `new_partitions` a day are new. It deletes `deleted` stored rows, in as many data
-    files as `scattered` rows lie in that are taken at random. It leaves `delete_files` more than there were, at least;
-    or it `rewrites` these data files, with the rows in them that stay.
+    `interval_ms` lies between two commits. Each writes `rows` of `row_bytes` bytes, in
+    `files` data files of `partitions` partitions, of which `new_partitions` a day are
+    new. It deletes `deleted` stored rows, in as many data files as `scattered` rows lie
+    in that are taken at random. It leaves `delete_files` more than there were, at
+    least; or it `rewrites` these data files, with the rows in them that stay.
     """
 
     interval_ms: float
@@ -121,8 +132,9 @@ class Writes:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Bytes of metadata: of the metadata file without its lists, of a snapshot in it and of an earlier file that it
-    names, of a manifest list and each manifest in it, of a manifest and each file in it."""
+    """Bytes of metadata: of the metadata file without its lists, of a snapshot in it
+    and of an earlier file that it names, of a manifest list and each manifest in it, of
+    a manifest and each file in it."""
 
     table: float = 1_420
     snapshot: float = 1_250
@@ -134,16 +146,17 @@ class Sizes:
 
 
 MERGE_SNAPSHOT_BYTES = 2_000.0
-"""Bytes of a snapshot in the metadata file that a MERGE has made: Spark says more of it."""
+"""Bytes of a snapshot in the metadata file that a MERGE has made: Spark says more of
+it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stock:
     """What a table has before the first commit: nothing, if nothing is said.
 
-    `small_files` are those of its data files that a rewrite takes, in `small_partitions` partitions, with `small_bytes`
-    in all; `uncompacted` is what has come since the last rewrite. `ages_ms` are those of its snapshots, the oldest
-    first.
+    `small_files` are those of its data files that a rewrite takes, in
+    `small_partitions` partitions, with `small_bytes` in all; `uncompacted` is what has
+    come since the last rewrite. `ages_ms` are those of its snapshots, the oldest first.
     """
 
     data_files: float = 0
@@ -162,7 +175,8 @@ class Stock:
 
 @dataclass(frozen=True, slots=True)
 class TableCounts:
-    """A table's metadata at one moment, in figures. `metadata_bytes` is what a reader reads to know the files."""
+    """A table's metadata at one moment, in figures. `metadata_bytes` is what a reader
+    reads to know the files."""
 
     data_files: int
     delete_files: int
@@ -172,10 +186,11 @@ class TableCounts:
 
 @dataclass(frozen=True, slots=True)
 class TableGrowth:
-    """What comes of a table within a time: `end` at its end, `most` at any moment of it.
+    """What comes of a table within a time: `end` at its end, `most` at any moment of
+    it.
 
-    `batches` are the model's commits, `maintenance` those of maintenance. `written_bytes` is all metadata that
-    they write.
+    `batches` are the model's commits, `maintenance` those of maintenance.
+    `written_bytes` is all metadata that they write.
     """
 
     batches: int
@@ -194,7 +209,8 @@ class TableGrowth:
 class _Snapshots:
     """Snapshots by their time, the oldest first, those of a step together.
 
-    No `young` one expires, those that are `grown` do where there are too many, and those that are `aged` by their age.
+    No `young` one expires, those that are `grown` do where there are too many, and
+    those that are `aged` by their age.
     """
 
     young: deque[tuple[float, int, float]] = field(default_factory=deque)
@@ -221,9 +237,14 @@ class _Snapshots:
             self.aged_count += self.aged[-1][1]
 
     def old(self, retained: int, most: int | None) -> int:
-        """How many an expiry would remove: those that are too old but for the newest ones, or that are too many."""
+        """How many an expiry would remove: those that are too old but for the newest
+        ones, or that are too many."""
         by_age = min(self.aged_count, self.count - retained)
-        by_count = 0 if most is None else min(self.aged_count + self.grown_count, self.count - most)
+        by_count = (
+            0
+            if most is None
+            else min(self.aged_count + self.grown_count, self.count - most)
+        )
         return max(0, by_age, by_count)
 
     def expire(self, old: int) -> None:
@@ -244,7 +265,8 @@ class _Snapshots:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """Files of one size that a rewrite has made, so many in each partition that is written to, on average."""
+    """Files of one size that a rewrite has made, so many in each partition that is
+    written to, on average."""
 
     count: float
     size: float
@@ -253,8 +275,9 @@ class _Left:
 class _GrowingTable:
     """A table while it grows: what `Amounts` asks of one, and its metadata in figures.
 
-    Data files are `large` or `small`; `fresh` ones of the small are newer than the last rewrite. Delete files are of
-    data files that were rewritten (`bulk_deletes`), of fresh ones, or dangling: these delete rows that are gone.
+    Data files are `large` or `small`; `fresh` ones of the small are newer than the last
+    rewrite. Delete files are of data files that were rewritten (`bulk_deletes`), of
+    fresh ones, or dangling: these delete rows that are gone.
     """
 
     def __init__(self, terms: Terms, sizes: Sizes, stock: Stock) -> None:
@@ -270,8 +293,16 @@ class _GrowingTable:
         self.fresh = min(stock.small_files, known.small_files * stock.small_partitions)
         self.bulk_deletes = min(stock.delete_files, stock.data_files - self.fresh)
         self.fresh_deletes = stock.delete_files - self.bulk_deletes
-        self.dangling, self.dangling_rows, self.row_bytes, self.commit_bytes = 0.0, 0.0, 0.0, 0.0
-        self.data_manifests, self.delete_manifests = stock.data_manifests, stock.delete_manifests
+        self.dangling, self.dangling_rows, self.row_bytes, self.commit_bytes = (
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+        )
+        self.data_manifests, self.delete_manifests = (
+            stock.data_manifests,
+            stock.delete_manifests,
+        )
         self.since_whole, self.left = WHOLE_EVERY, list[_Left]()
         self.log = stock.log
         self.snapshots = _Snapshots()
@@ -305,12 +336,14 @@ class _GrowingTable:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether its deletes are deletion vectors, one for each data file, which a rewrite of the file drops."""
+        """Whether its deletes are deletion vectors, one for each data file, which a
+        rewrite of the file drops."""
         return self.terms.version >= DELETION_VECTORS
 
     @property
     def deletes(self) -> float:
-        """Delete files that delete something: of data files as they were rewritten, and of fresh ones."""
+        """Delete files that delete something: of data files as they were rewritten, and
+        of fresh ones."""
         return self.bulk_deletes + self.fresh_deletes
 
     @property
@@ -331,7 +364,8 @@ class _GrowingTable:
         delete_files = self.delete_files
         self._known = Uncompacted(
             small_files=self.new_small,
-            deleted_ratio=(self.deleted + self.dangling_rows - self.fewest_deleted) / max(1.0, self.rows),
+            deleted_ratio=(self.deleted + self.dangling_rows - self.fewest_deleted)
+            / max(1.0, self.rows),
             delete_files=delete_files - self.fewest_delete_files,
             new_delete_files=delete_files - self.fewest_since_cleaned,
             has_left_deletes=self.has_left_deletes,
@@ -352,12 +386,15 @@ class _GrowingTable:
         return self.snapshots.old(options.retain_last, options.most)
 
     def figures(self) -> tuple[float, ...]:
-        """The table as it is: what `Counts` has, before it is rounded. Asked after each step."""
+        """The table as it is: what `Counts` has, before it is rounded. Asked after each
+        step."""
         return (
             self.large + self.small,
             self.delete_files,
             self.snapshots.count,
-            self._metadata_file() + self._list() + self._manifests() if self.snapshots.count else 0,
+            self._metadata_file() + self._list() + self._manifests()
+            if self.snapshots.count
+            else 0,
         )
 
     # --- commits of the model
@@ -367,8 +404,15 @@ class _GrowingTable:
         terms, files = self.terms, writes.files * times
         self.now += writes.interval_ms * times
         self._known = None
-        self.row_bytes, self.commit_bytes = writes.row_bytes, writes.rows * writes.row_bytes
-        filtered = self._replace(writes, times) if writes.rewrites else self._delete(writes, times)
+        self.row_bytes, self.commit_bytes = (
+            writes.row_bytes,
+            writes.rows * writes.row_bytes,
+        )
+        filtered = (
+            self._replace(writes, times)
+            if writes.rewrites
+            else self._delete(writes, times)
+        )
         self._open_partitions(writes, times)
         if not writes.rewrites:
             self._add(files, writes.rows * writes.row_bytes * times, writes.partitions)
@@ -380,7 +424,9 @@ class _GrowingTable:
             merged = self.sizes.entry * (self.large + self.small)
         self.snapshots.add(self.now, times, self.sizes.snapshot)
         self._log(times)
-        made = self.sizes.manifest * (1 + filtered) + self.sizes.entry * (writes.files + writes.delete_files)
+        made = self.sizes.manifest * (1 + filtered) + self.sizes.entry * (
+            writes.files + writes.delete_files
+        )
         self.written += times * (self._metadata_file() + self._list() + made) + merged
 
     def _add(self, files: float, size_bytes: float, partitions: float) -> None:
@@ -394,28 +440,51 @@ class _GrowingTable:
         self.new_small += files / partitions
 
     def _replace(self, writes: Writes, times: int) -> float:
-        """Commits that write each data file anew of which they delete rows; how many manifests each of them filters.
+        """Commits that write each data file anew of which they delete rows; how many
+        manifests each of them filters.
 
-        A manifest stays as long as one of its files does, and one of what the last commit has removed.
+        A manifest stays as long as one of its files does, and one of what the last
+        commit has removed.
         """
         filtered = 0.0
         for _ in range(times):
             had = self.large + self.small
-            taken = had * (1 - max(0.0, 1 - 1 / had) ** writes.scattered) if had and writes.deleted else 0.0
+            taken = (
+                had * (1 - max(0.0, 1 - 1 / had) ** writes.scattered)
+                if had and writes.deleted
+                else 0.0
+            )
             share = taken / had if had else 0.0
-            size_bytes = share * (self.small_bytes + self.large * self.terms.target_bytes)
-            self.large, self.small, self.fresh = ((1 - share) * count for count in (self.large, self.small, self.fresh))
-            self.small_bytes, self.new_small = (1 - share) * self.small_bytes, (1 - share) * self.new_small
+            size_bytes = share * (
+                self.small_bytes + self.large * self.terms.target_bytes
+            )
+            self.large, self.small, self.fresh = (
+                (1 - share) * count for count in (self.large, self.small, self.fresh)
+            )
+            self.small_bytes, self.new_small = (
+                (1 - share) * self.small_bytes,
+                (1 - share) * self.new_small,
+            )
             deleted = min(self.rows, writes.deleted)
             self.rows += writes.rows - deleted
-            size_bytes = max(size_bytes - deleted * writes.row_bytes, 0.0) + writes.rows * writes.row_bytes
-            self._add(max(writes.files, size_bytes / self.terms.target_bytes), size_bytes, writes.partitions)
+            size_bytes = (
+                max(size_bytes - deleted * writes.row_bytes, 0.0)
+                + writes.rows * writes.row_bytes
+            )
+            self._add(
+                max(writes.files, size_bytes / self.terms.target_bytes),
+                size_bytes,
+                writes.partitions,
+            )
             filtered = share * self.data_manifests
-            self.data_manifests = min(self.data_manifests + 1, had - taken + 1 + (taken > 0))
+            self.data_manifests = min(
+                self.data_manifests + 1, had - taken + 1 + (taken > 0)
+            )
         return filtered
 
     def _open_partitions(self, writes: Writes, times: int) -> None:
-        """Rows that open new partitions leave the older ones, whose files are not rewritten again."""
+        """Rows that open new partitions leave the older ones, whose files are not
+        rewritten again."""
         opened = writes.new_partitions * writes.interval_ms * times / DAY_MS
         hot = writes.partitions if opened else max(self.partitions, writes.partitions)
         closed = max(0.0, (self.hot or self.partitions) - hot) + opened
@@ -427,7 +496,8 @@ class _GrowingTable:
         self.partitions = max(self.partitions, writes.partitions) + opened
 
     def _delete(self, writes: Writes, times: int) -> float:
-        """The deletes of commits; how many manifests of delete files each of them writes.
+        """The deletes of commits; how many manifests of delete files each of them
+        writes.
 
         A manifest of delete files stays until each of these has been replaced.
         """
@@ -442,9 +512,16 @@ class _GrowingTable:
         bulk = self.large + self.small - self.fresh
         in_fresh = min(live / max(1.0, self.fresh), writes.rows / writes.files)
         in_bulk = max(0.0, live - in_fresh * self.fresh) / max(1.0, bulk)
-        kept_fresh, kept_bulk = (float((1 - min(1.0, rows / live)) ** writes.scattered) for rows in (in_fresh, in_bulk))
-        found = self.fresh_deletes + (self.fresh - self.fresh_deletes) * (1 - kept_fresh**times)
-        self.fresh_deletes = min(self.fresh, max(found, self.fresh_deletes + writes.delete_files * times))
+        kept_fresh, kept_bulk = (
+            float((1 - min(1.0, rows / live)) ** writes.scattered)
+            for rows in (in_fresh, in_bulk)
+        )
+        found = self.fresh_deletes + (self.fresh - self.fresh_deletes) * (
+            1 - kept_fresh**times
+        )
+        self.fresh_deletes = min(
+            self.fresh, max(found, self.fresh_deletes + writes.delete_files * times)
+        )
         self.bulk_deletes += max(0.0, bulk - self.bulk_deletes) * (1 - kept_bulk**times)
         made = self.fresh * (1 - kept_fresh)
         if kept_fresh <= 0 or not made:
@@ -453,12 +530,16 @@ class _GrowingTable:
         tries = made if made < 1 else math.log(made) + _EULER + 0.5 / made
         lasting = min(tries / -math.log(kept_fresh), self.fresh_deletes)
         self._add_delete_manifests(times, most=1 + lasting)
-        # One with many entries surely loses one of them, its last one is lost as seldom as any.
+        # One with many entries surely loses one of them, its last one is lost as seldom
+        # as any.
         return min(1 + lasting * (2 - kept_fresh) / 2, self.delete_manifests)
 
     def _add_delete_manifests(self, count: int, most: float = math.inf) -> None:
         self.delete_manifests = min(self.delete_manifests + count, most)
-        if self.terms.merge_manifests and self.delete_manifests >= self.terms.merge_manifests:
+        if (
+            self.terms.merge_manifests
+            and self.delete_manifests >= self.terms.merge_manifests
+        ):
             self.delete_manifests = 1
 
     # --- maintenance
@@ -469,7 +550,11 @@ class _GrowingTable:
             return
         may: Sequence[SimulatedTask] = maintenance.tasks
         if self.retry_at:
-            may = [task for task in may if self.now >= self.retry_at.get(task.procedure, 0.0)]
+            may = [
+                task
+                for task in may
+                if self.now >= self.retry_at.get(task.procedure, 0.0)
+            ]
         before: SimulatedTask | None = None
         is_done = False
         for task, _ in find_due(may, self, self.now, maintenance.factor):
@@ -484,10 +569,16 @@ class _GrowingTable:
     def _time_left(self, maintenance: Maintained) -> float:
         while self.spent and self.now - self.spent[0][0] >= HOUR_MS:
             self.spent_ms -= self.spent.popleft()[1]
-        return time_left_ms(((self.now, self.spent_ms),), maintenance.max_time_ratio, self.start, self.now)
+        return time_left_ms(
+            ((self.now, self.spent_ms),),
+            maintenance.max_time_ratio,
+            self.start,
+            self.now,
+        )
 
     def _call(self, task: SimulatedTask) -> bool:
-        """Run a procedure, and record how long it took and when it was done; whether it has found something to do."""
+        """Run a procedure, and record how long it took and when it was done; whether it
+        has found something to do."""
         rewritten_bytes = 0.0
         match task.options:
             case RewriteDataFiles() as options:
@@ -498,7 +589,10 @@ class _GrowingTable:
             case RewritePositionDeleteFiles():
                 self._clean()
             case RewriteManifests():
-                self.data_manifests, self.delete_manifests = 1, min(1.0, self.delete_manifests)
+                self.data_manifests, self.delete_manifests = (
+                    1,
+                    min(1.0, self.delete_manifests),
+                )
                 self._commit_maintenance(self._manifests())
             case ExpireSnapshots() as options:
                 self.snapshots.expire(self.count_old(options, self.now))
@@ -515,17 +609,24 @@ class _GrowingTable:
 
     def _finds_files(self, rewrite: RewriteDataFiles) -> bool:
         """Whether Iceberg would find files to rewrite in a partition."""
-        in_partition = min(self.small, self.new_small + 1)  # with the one that the last rewrite has left
+        # with the one that the last rewrite has left
+        in_partition = min(self.small, self.new_small + 1)
         group = group_files(rewrite, is_whole=self.since_whole >= WHOLE_EVERY)
         return self._takes_all(rewrite) or in_partition >= group
 
     def _rewrite(self, rewrite: RewriteDataFiles, is_by_time: bool) -> float:
-        """What is new in each partition becomes a file, or as many of the target size as it takes, without deletes.
+        """What is new in each partition becomes a file, or as many of the target size
+        as it takes, without deletes.
 
-        Of the files that earlier rewrites have made, `left` in each partition that is written to, small ones are
-        rewritten too; all of them now and then, or where many rows are deleted. Returns the bytes that are written.
+        Of the files that earlier rewrites have made, `left` in each partition that is
+        written to, small ones are rewritten too; all of them now and then, or where
+        many rows are deleted. Returns the bytes that are written.
         """
-        target = rewrite.target_file_size.size_bytes if rewrite.target_file_size else self.terms.target_bytes
+        target = (
+            rewrite.target_file_size.size_bytes
+            if rewrite.target_file_size
+            else self.terms.target_bytes
+        )
         partitions, hot = max(1.0, self.partitions), max(1.0, self.hot)
         kept_bytes = max(0.0, self.small_bytes - self.deleted * self.row_bytes) / hot
         takes_all = self._takes_all(rewrite)
@@ -536,21 +637,28 @@ class _GrowingTable:
                 self.terms.target_bytes,
                 self.since_whole,
                 files=self.new_small,
-                partition_bytes=kept_bytes - sum(each.count * each.size for each in self.left),
+                partition_bytes=kept_bytes
+                - sum(each.count * each.size for each in self.left),
                 most_bytes=self.commit_bytes,
             )
         is_whole = spared is None
-        left = [each for each in self.left if spared is not None and each.size >= spared]
+        left = [
+            each for each in self.left if spared is not None and each.size >= spared
+        ]
         taken = sum(each.count for each in self.left) - sum(each.count for each in left)
         left_bytes = sum(each.count * each.size for each in left)
         whole, rest = divmod(kept_bytes - left_bytes, target)
         is_large = rest >= SMALL_FILE_SHARE * target
         taken_bytes = hot * (kept_bytes - left_bytes)
-        self._drop_deletes(1 if takes_all else taken_bytes / max(1.0, self.rows * self.row_bytes))
+        self._drop_deletes(
+            1 if takes_all else taken_bytes / max(1.0, self.rows * self.row_bytes)
+        )
         is_all = self.since_whole >= WHOLE_EVERY or rewrite.rewrite_all is True
         self.since_whole = 1 if is_all else self.since_whole + 1
         self.large += hot * (whole + is_large)
-        self.small = partitions - hot if is_whole else self.small - self.fresh - hot * taken
+        self.small = (
+            partitions - hot if is_whole else self.small - self.fresh - hot * taken
+        )
         self.small += 0 if is_large else hot
         self.left = left if is_large else [*left, _Left(1, rest)]
         self.small_bytes = hot * (left_bytes + (0 if is_large else rest))
@@ -561,18 +669,29 @@ class _GrowingTable:
         return hot * (whole * target + rest)
 
     def _takes_all(self, rewrite: RewriteDataFiles) -> bool:
-        """Whether a rewrite takes files however large, for their deletes or as it is told to."""
+        """Whether a rewrite takes files however large, for their deletes or as it is
+        told to."""
         if rewrite.rewrite_all is True:
             return True
-        is_deleted = self.deleted >= rewrite.delete_ratio_threshold * max(1.0, self.rows)
-        has_many = not self.terms.deletes_by_file and self.deletes >= rewrite.delete_file_threshold * self.partitions
+        is_deleted = self.deleted >= rewrite.delete_ratio_threshold * max(
+            1.0, self.rows
+        )
+        has_many = (
+            not self.terms.deletes_by_file
+            and self.deletes >= rewrite.delete_file_threshold * self.partitions
+        )
         return self.deleted > 0 and (is_deleted or has_many)
 
     def _clean(self) -> None:
-        """Delete files become one for each data file that has some, or for each partition."""
+        """Delete files become one for each data file that has some, or for each
+        partition."""
         if not self.terms.deletes_by_file:
             self.fresh_deletes = min(self.fresh_deletes, max(1.0, self.partitions))
-        self.dangling, self.dangling_rows, self.delete_manifests = 0, 0, min(1.0, self.deletes)
+        self.dangling, self.dangling_rows, self.delete_manifests = (
+            0,
+            0,
+            min(1.0, self.deletes),
+        )
         self.fewest_deleted = min(self.fewest_deleted, self.deleted)
         self.fewest_delete_files = min(self.fewest_delete_files, self.deletes)
         self.fewest_since_cleaned = self.deletes
@@ -588,7 +707,11 @@ class _GrowingTable:
         if not self.has_vectors:
             self.dangling += self.deletes - kept
             self.dangling_rows += dropped_rows
-        self.deleted, self.bulk_deletes, self.fresh_deletes = stays * self.deleted, kept, 0
+        self.deleted, self.bulk_deletes, self.fresh_deletes = (
+            stays * self.deleted,
+            kept,
+            0,
+        )
         self.fewest_deleted = self.deleted + self.dangling_rows
         self.fewest_delete_files = self.fewest_since_cleaned = self.delete_files
         self.has_left_deletes = self.delete_files > 0
@@ -611,7 +734,11 @@ class _GrowingTable:
         self.log = min(self.terms.log, self.log + files)
 
     def _metadata_file(self) -> float:
-        return self.sizes.table + self.snapshots.size_bytes + self.log * self.sizes.log_entry
+        return (
+            self.sizes.table
+            + self.snapshots.size_bytes
+            + self.log * self.sizes.log_entry
+        )
 
     def _list(self) -> float:
         return self.sizes.manifest_list + self.sizes.list_entry * self.manifests

@@ -11,7 +11,8 @@ from lakesql.model.table_name import TableName
 
 @dataclass(frozen=True, slots=True)
 class StateColumn:
-    """A column that a table has. `type` is a `stream.types.stored_type`; a `required` one takes no NULL."""
+    """A column that a table has. `type` is a `stream.types.stored_type`; a `required`
+    one takes no NULL."""
 
     name: str
     type: str
@@ -22,9 +23,10 @@ class StateColumn:
 class TableState:
     """A table as its newest metadata says.
 
-    `properties` hold `format-version` too. `ledger_models` are the models that have a ledger entry in any snapshot
-    which the table still has. `is_unwritten`: no row has ever stood in it. `was_partitioned_by` are the columns of all
-    partition specs that it has had, `lost_partitions` the partition fields of these whose columns are gone.
+    `properties` hold `format-version` too. `ledger_models` are the models that have a
+    ledger entry in any snapshot which the table still has. `is_unwritten`: no row has
+    ever stood in it. `was_partitioned_by` are the columns of all partition specs that
+    it has had, `lost_partitions` the partition fields of these whose columns are gone.
     """
 
     name: TableName

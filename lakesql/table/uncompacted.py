@@ -1,4 +1,5 @@
-"""What has come to a table since its data files were rewritten last, by the summaries of its commits alone."""
+"""What has come to a table since its data files were rewritten last, by the summaries
+of its commits alone."""
 
 from __future__ import annotations
 
@@ -7,7 +8,11 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from lakesql.ledger.entry import Snapshot
-from lakesql.project.procedures import SMALL_FILE_SHARE, RewritePositionDeleteFiles, name_of
+from lakesql.project.procedures import (
+    SMALL_FILE_SHARE,
+    RewritePositionDeleteFiles,
+    name_of,
+)
 from lakesql.table.metadata import TableMetadata
 
 
@@ -15,11 +20,13 @@ from lakesql.table.metadata import TableMetadata
 class Uncompacted:
     """What has come to a table since its data files were rewritten last.
 
-    `small_files` counts those of each partition that a commit wrote to, as far as the commits' summaries tell, and
-    `partition_bytes` their bytes; `small_bytes` are those of all partitions, `most_bytes` those of the largest commit.
-    `deleted_ratio` is the share of its rows that was deleted since, `delete_files` how many it has more, and
-    `new_delete_files` how many more than when delete files were rewritten last, or looked at in vain.
-    `has_left_deletes`: that rewrite has left delete files that have not been looked at since.
+    `small_files` counts those of each partition that a commit wrote to, as far as the
+    commits' summaries tell, and `partition_bytes` their bytes; `small_bytes` are those
+    of all partitions, `most_bytes` those of the largest commit. `deleted_ratio` is the
+    share of its rows that was deleted since, `delete_files` how many it has more, and
+    `new_delete_files` how many more than when delete files were rewritten last, or
+    looked at in vain. `has_left_deletes`: that rewrite has left delete files that have
+    not been looked at since.
     """
 
     small_files: float = 0
@@ -40,10 +47,13 @@ def measure_uncompacted(metadata: TableMetadata) -> Uncompacted:
     head = metadata.head
     if head is None:
         return Uncompacted()
-    since = list(takewhile(lambda snapshot: not _is_rewrite(snapshot), metadata.history))
+    since = list(
+        takewhile(lambda snapshot: not _is_rewrite(snapshot), metadata.history)
+    )
     is_rewritten = len(since) < len(metadata.history)
     base = metadata.history[len(since)] if is_rewritten else NO_COMMIT
-    # The fewest since then: deletes of files that the rewrite has replaced are counted until they are removed.
+    # The fewest since then: deletes of files that the rewrite has replaced are counted
+    # until they are removed.
     fewest_deleted = min(snapshot.deleted_rows for snapshot in (base, *since))
     delete_files = [snapshot.delete_files for snapshot in (*since, base)]
     looked_at = _newest_look_at_deletes(metadata, since)
@@ -56,15 +66,20 @@ def measure_uncompacted(metadata: TableMetadata) -> Uncompacted:
         deleted_ratio=(head.deleted_rows - fewest_deleted) / max(1, head.total),
         delete_files=head.delete_files - min(delete_files),
         new_delete_files=head.delete_files - min(delete_files[: looked_at + 1]),
-        has_left_deletes=base.delete_files > 0 and looked_at == len(since) and base.at_ms > _looked_ms(metadata),
+        has_left_deletes=base.delete_files > 0
+        and looked_at == len(since)
+        and base.at_ms > _looked_ms(metadata),
     )
 
 
 def count_commit(
-    start: Uncompacted, known: Uncompacted, metadata: TableMetadata, summary: Mapping[str, str]
+    start: Uncompacted,
+    known: Uncompacted,
+    metadata: TableMetadata,
+    summary: Mapping[str, str],
 ) -> Uncompacted:
-    """What is known after one more commit, which has this summary. `start` is how it was by the `metadata`, since when
-    others have come (`known`)."""
+    """What is known after one more commit, which has this summary. `start` is how it
+    was by the `metadata`, since when others have come (`known`)."""
     head, commit = metadata.head or NO_COMMIT, Snapshot(0, summary)
     small = small_files_of(commit, metadata.target_bytes)
     deleted = commit.deleted_rows - head.deleted_rows
@@ -80,7 +95,8 @@ def count_commit(
 
 @dataclass(frozen=True, slots=True)
 class SmallFiles:
-    """The small data files that a commit has added: their number, in how many partitions, and the bytes of all."""
+    """The small data files that a commit has added: their number, in how many
+    partitions, and the bytes of all."""
 
     files: int
     partitions: int
@@ -93,16 +109,24 @@ class SmallFiles:
 
 
 def small_files_of(commit: Snapshot, target_bytes: int) -> SmallFiles:
-    """The small data files of a commit: all of its files or none, by their average size."""
-    files, size_bytes = commit.count("added-data-files"), commit.count("added-files-size")
+    """The small data files of a commit: all of its files or none, by their average
+    size."""
+    files, size_bytes = (
+        commit.count("added-data-files"),
+        commit.count("added-files-size"),
+    )
     partitions = max(1, commit.count("changed-partition-count"))
     is_small = files > 0 and size_bytes / files < SMALL_FILE_SHARE * target_bytes
-    return SmallFiles(files, partitions, size_bytes) if is_small else SmallFiles(0, partitions, 0)
+    return (
+        SmallFiles(files, partitions, size_bytes)
+        if is_small
+        else SmallFiles(0, partitions, 0)
+    )
 
 
 def _newest_look_at_deletes(metadata: TableMetadata, since: list[Snapshot]) -> int:
-    """Behind how many of the commits `since` the last rewrite delete files were rewritten last, or looked at in vain;
-    behind all of them, where they were not."""
+    """Behind how many of the commits `since` the last rewrite delete files were
+    rewritten last, or looked at in vain; behind all of them, where they were not."""
     looked_ms = _looked_ms(metadata)
     for number, snapshot in enumerate(since):
         if _is_cleaning(snapshot) or snapshot.at_ms <= looked_ms:
@@ -115,10 +139,17 @@ def _looked_ms(metadata: TableMetadata) -> int:
 
 
 def _is_rewrite(snapshot: Snapshot) -> bool:
-    """Whether a commit only replaced data files by others: an own rewrite, or somebody else's."""
-    return snapshot.summary.get("operation") == "replace" and "deleted-data-files" in snapshot.summary
+    """Whether a commit only replaced data files by others: an own rewrite, or somebody
+    else's."""
+    return (
+        snapshot.summary.get("operation") == "replace"
+        and "deleted-data-files" in snapshot.summary
+    )
 
 
 def _is_cleaning(snapshot: Snapshot) -> bool:
     """Whether a commit only replaced delete files, by others or by none."""
-    return snapshot.summary.get("operation") == "replace" and "removed-delete-files" in snapshot.summary
+    return (
+        snapshot.summary.get("operation") == "replace"
+        and "removed-delete-files" in snapshot.summary
+    )

@@ -1,4 +1,5 @@
-"""Which of SQL's comments and quotes are open in a text, for those who join texts: what is put into one is lost."""
+"""Which of SQL's comments and quotes are open in a text, for those who join texts: what
+is put into one is lost."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ LINE_COMMENT = "--"
 
 
 class Inside(NamedTuple):
-    """What is open at some place of a text: a comment or a quote by the mark that opened it, '' for neither.
+    """What is open at some place of a text: a comment or a quote by the mark that
+    opened it, '' for neither.
 
     Comments in `/* … */` hold others: `depth` is how many are open around.
     """
@@ -44,7 +46,8 @@ def inside_after(text: str, inside: Inside = NOTHING) -> Inside:
 
 
 def find_line_comments(text: str) -> Iterator[tuple[int, int]]:
-    """Where each `--` comment of a text starts and ends; its line break is none of it."""
+    """Where each `--` comment of a text starts and ends; its line break is none of
+    it."""
     start: int | None = None
     for found, inside in _changes(text, NOTHING):
         if inside.mark == LINE_COMMENT:
@@ -57,7 +60,8 @@ def find_line_comments(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _changes(text: str, inside: Inside) -> Iterator[tuple[re.Match[str], Inside]]:
-    """The marks of a text that open or close something, with what is open behind each."""
+    """The marks of a text that open or close something, with what is open behind
+    each."""
     at = 0
     while found := _NEXT_MARK[inside.mark].search(text, at):
         at = found.end()

@@ -15,16 +15,29 @@ from lakesql.template.reader import Reader, is_unicode
 def read_config_call(reader: Reader, call: nodes.Call, at: int) -> None:
     """Take in what `config(...)` says; `at` is where it stands."""
     if reader.config is not None:
-        reader.report("duplicate-config", at, f"config(...) stands at {reader.config.place} already.")
+        reader.report(
+            "duplicate-config",
+            at,
+            f"config(...) stands at {reader.config.place} already.",
+        )
         return
     if call.args or call.dyn_args or call.dyn_kwargs:
-        reader.report("config-not-literal", at, "config(...) takes options by name: config(mode='append').")
+        reader.report(
+            "config-not-literal",
+            at,
+            "config(...) takes options by name: config(mode='append').",
+        )
     text = reader.source.text
-    given = [(pair.key, text.rfind(pair.key, 0, start_of(pair.value)), pair.value) for pair in call.kwargs]
+    given = [
+        (pair.key, text.rfind(pair.key, 0, start_of(pair.value)), pair.value)
+        for pair in call.kwargs
+    ]
     reader.config = _read_entries(reader, given, reader.source.place(at))
 
 
-def _read_entries(reader: Reader, given: Iterable[tuple[str, int, nodes.Expr]], place: Place) -> Node:
+def _read_entries(
+    reader: Reader, given: Iterable[tuple[str, int, nodes.Expr]], place: Place
+) -> Node:
     """The keys that are `given`, each with its offset and its value."""
     entries: dict[str, Node] = {}
     keys: dict[str, Place] = {}
@@ -38,25 +51,40 @@ def _read_entries(reader: Reader, given: Iterable[tuple[str, int, nodes.Expr]], 
 
 def _read_literal(reader: Reader, node: nodes.Expr) -> Node:
     at = node.lineno
-    if isinstance(node, nodes.Tuple) and node.items:  # whose node stands at one of its items
+    # whose node stands at one of its items
+    if isinstance(node, nodes.Tuple) and node.items:
         at = max(reader.source.text.rfind("(", 0, start_of(node)), 0)
     place = reader.source.place(at)
     match node:
         case nodes.Const():
             if isinstance(node.value, str) and not is_unicode(node.value):
-                reader.report("template-syntax", node.lineno, "Half of a surrogate pair is not a character.")
+                reader.report(
+                    "template-syntax",
+                    node.lineno,
+                    "Half of a surrogate pair is not a character.",
+                )
             return Node(node.value, place)
         case nodes.List() | nodes.Tuple():
-            return Node(tuple(_read_literal(reader, item) for item in node.items), place)
-        case nodes.Neg(node=nodes.Const(value=int() | float() as number)) if not isinstance(number, bool):
+            return Node(
+                tuple(_read_literal(reader, item) for item in node.items), place
+            )
+        case nodes.Neg(node=nodes.Const(value=int() | float() as number)) if (
+            not isinstance(number, bool)
+        ):
             return Node(-number, place)
         case nodes.Dict():
             given = []
             for pair in node.items:
-                if isinstance(pair.key, nodes.Const) and isinstance(pair.key.value, str):
+                if isinstance(pair.key, nodes.Const) and isinstance(
+                    pair.key.value, str
+                ):
                     given.append((pair.key.value, pair.key.lineno, pair.value))
                 else:
-                    reader.report("config-not-literal", pair.key.lineno, "Keys of a mapping in config(...) are texts.")
+                    reader.report(
+                        "config-not-literal",
+                        pair.key.lineno,
+                        "Keys of a mapping in config(...) are texts.",
+                    )
             return _read_entries(reader, given, place)
         case _:
             what = "config(...) takes literals: it is read from the file, before anything is rendered."

@@ -1,4 +1,5 @@
-"""Runs a checked template over Jinja's own nodes: statements write text, expressions give values, all on a budget."""
+"""Runs a checked template over Jinja's own nodes: statements write text, expressions
+give values, all on a budget."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ from lakesql.template import values
 from lakesql.template.jinja import SourceText, entry_of, start_of
 from lakesql.template.library import TAKE_MISSING, Library
 from lakesql.template.reader import Macro
-from lakesql.template.values import MissingEntry, Namespace, TemplateError, failed, too_large
+from lakesql.template.values import (
+    MissingEntry,
+    Namespace,
+    TemplateError,
+    failed,
+    too_large,
+)
 from lakesql.template.written import Captured, Piece, Pieces, check_comments
 from lakesql.words import answer
 
@@ -30,7 +37,8 @@ Caller = Callable[[list[Any]], str]
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the seven names mean in one rendering. `target` holds what a template may read of the target."""
+    """What the seven names mean in one rendering. `target` holds what a template may
+    read of the target."""
 
     stream: Callable[[str], str]
     ref: Callable[[str], str]
@@ -44,9 +52,10 @@ class Names:
 class Rendering:
     """One rendering: what it reads, what it has written, and what it may still spend.
 
-    `edges` are what `stream` and `ref` give for the names they take. `reached` are the ids of what not every rendering
-    writes, and this one has: bodies of branches and loops, sides of a choice, macros. `source` is the file of what is
-    run: the model's or that of a macro.
+    `edges` are what `stream` and `ref` give for the names they take. `reached` are the
+    ids of what not every rendering writes, and this one has: bodies of branches and
+    loops, sides of a choice, macros. `source` is the file of what is run: the model's
+    or that of a macro.
     """
 
     source: SourceText
@@ -106,7 +115,8 @@ class Rendering:
 
 
 def run(state: Rendering, body: Iterable[nodes.Node]) -> tuple[str, tuple[Piece, ...]]:
-    """The text that `body` writes, and where each piece of it comes from. A `TemplateError` when it cannot go on."""
+    """The text that `body` writes, and where each piece of it comes from. A
+    `TemplateError` when it cannot go on."""
     try:
         _write(state, body, state.module)
     except RecursionError:
@@ -146,7 +156,14 @@ def _write_output(state: Rendering, item: nodes.Node, scope: Scope) -> None:
 
 
 def _write_if(state: Rendering, node: nodes.If, scope: Scope) -> None:
-    taken = next((branch.body for branch in (node, *node.elif_) if _value(state, branch.test, scope)), node.else_)
+    taken = next(
+        (
+            branch.body
+            for branch in (node, *node.elif_)
+            if _value(state, branch.test, scope)
+        ),
+        node.else_,
+    )
     state.reached.add(id(taken))
     _write(state, taken, scope)
 
@@ -164,13 +181,22 @@ def _write_for(state: Rendering, node: nodes.For, scope: Scope) -> None:
     items = [
         item
         for item in items
-        if test is None or _value(state, test, _assign(node.target, item, state.inner(scope), at))
+        if test is None
+        or _value(state, test, _assign(node.target, item, state.inner(scope), at))
     ]
     count = len(items)
     for index, item in enumerate(items):
         state.budget.charge(1)
         inner = _assign(node.target, item, state.inner(scope), at)
-        numbers = (index + 1, index, count - index, count - index - 1, index == 0, index == count - 1, count)
+        numbers = (
+            index + 1,
+            index,
+            count - index,
+            count - index - 1,
+            index == 0,
+            index == count - 1,
+            count,
+        )
         inner["loop"] = loop = dict[str, Any](zip(_LOOP, numbers, strict=True))
         if index:
             loop["previtem"] = items[index - 1]
@@ -190,20 +216,35 @@ def _assign(target: nodes.Node, value: Any, scope: Scope, at: int) -> Scope:
             namespace = scope.get(target.name)
             if not isinstance(namespace, Namespace):
                 what = f"'{target.name}' is no namespace, and only entries of one can be set."
-                raise TemplateError("template-forbidden", what, f"{{% set {target.name} = namespace() %}}", at)
+                raise TemplateError(
+                    "template-forbidden",
+                    what,
+                    f"{{% set {target.name} = namespace() %}}",
+                    at,
+                )
             namespace[target.attr] = value
         case nodes.Tuple():
             if not isinstance(value, list | tuple) or len(value) != len(target.items):
-                raise TemplateError("template-failed", f"{len(target.items)} names need as many values.", at=at)
+                raise TemplateError(
+                    "template-failed",
+                    f"{len(target.items)} names need as many values.",
+                    at=at,
+                )
             for name, item in zip(target.items, value, strict=True):
                 _assign(name, item, scope, at)
     return scope
 
 
-def _captured(state: Rendering, block: nodes.AssignBlock | nodes.FilterBlock, scope: Scope) -> Any:
+def _captured(
+    state: Rendering, block: nodes.AssignBlock | nodes.FilterBlock, scope: Scope
+) -> Any:
     """The text of a block, through the block's filter."""
     text = state.capture(block.body, state.inner(scope))
-    return text if block.filter is None else _value(state, block.filter, {**state.inner(scope), CAPTURED: text})
+    return (
+        text
+        if block.filter is None
+        else _value(state, block.filter, {**state.inner(scope), CAPTURED: text})
+    )
 
 
 def _write_with(state: Rendering, node: nodes.With, scope: Scope) -> None:
@@ -220,7 +261,16 @@ def _write_call_block(state: Rendering, block: nodes.CallBlock, scope: Scope) ->
     def caller(arguments: list[Any]) -> str:
         state.reached.add(id(block.body))
         try:
-            return _invoke(state, "caller", block, source, arguments, {}, state.inner(scope), around)
+            return _invoke(
+                state,
+                "caller",
+                block,
+                source,
+                arguments,
+                {},
+                state.inner(scope),
+                around,
+            )
         except TemplateError as fault:
             fault.blocks += 1
             raise
@@ -238,12 +288,16 @@ def _write_call_block(state: Rendering, block: nodes.CallBlock, scope: Scope) ->
 _STATEMENTS: dict[type[nodes.Node], Callable[[Rendering, Any, Scope], object]] = {
     nodes.If: _write_if,
     nodes.For: _write_for,
-    nodes.Assign: lambda state, node, scope: _assign(node.target, _value(state, node.node, scope), scope, node.lineno),
+    nodes.Assign: lambda state, node, scope: _assign(
+        node.target, _value(state, node.node, scope), scope, node.lineno
+    ),
     nodes.AssignBlock: lambda state, node, scope: _assign(
         node.target, _captured(state, node, scope), scope, node.lineno
     ),
     nodes.FilterBlock: lambda state, node, scope: state.emit(
-        values.output_of(state.budget, _captured(state, node, scope), node.lineno), node.lineno, False
+        values.output_of(state.budget, _captured(state, node, scope), node.lineno),
+        node.lineno,
+        False,
     ),
     nodes.With: _write_with,
     nodes.CallBlock: _write_call_block,
@@ -255,12 +309,17 @@ _STATEMENTS: dict[type[nodes.Node], Callable[[Rendering, Any, Scope], object]] =
 
 
 def _value(state: Rendering, node: nodes.Node, scope: Scope) -> Any:
-    """The value of an expression; a TemplateError that knows its place when there is none."""
+    """The value of an expression; a TemplateError that knows its place when there is
+    none."""
     value = _value_or_missing(state, node, scope)
     if type(value) is MissingEntry:
         known = value._undefined_obj if isinstance(value._undefined_obj, dict) else ()
-        hint = answer("template", entry_of(node)) or did_you_mean(str(value._undefined_name), map(str, known))
-        raise TemplateError("undefined-variable", value._undefined_message, hint, _at(node))
+        hint = answer("template", entry_of(node)) or did_you_mean(
+            str(value._undefined_name), map(str, known)
+        )
+        raise TemplateError(
+            "undefined-variable", value._undefined_message, hint, _at(node)
+        )
     return value
 
 
@@ -270,20 +329,37 @@ def _value_or_missing(state: Rendering, node: nodes.Node, scope: Scope) -> Any:
         return _EXPRESSIONS[type(node)](state, node, scope)
     except TemplateError as fault:
         if fault.at is None:
-            fault.at, fault.fix = _at(node), answer("template", entry_of(node)) or fault.fix
+            fault.at, fault.fix = (
+                _at(node),
+                answer("template", entry_of(node)) or fault.fix,
+            )
         raise
     except UndefinedError as error:
-        raise TemplateError("undefined-variable", str(error.message), at=_at(node)) from None
-    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, TemplateRuntimeError) as error:
-        raise TemplateError("template-failed", f"This cannot be computed: {error}.", at=_at(node)) from None
+        raise TemplateError(
+            "undefined-variable", str(error.message), at=_at(node)
+        ) from None
+    except (
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        LookupError,
+        AttributeError,
+        TemplateRuntimeError,
+    ) as error:
+        raise TemplateError(
+            "template-failed", f"This cannot be computed: {error}.", at=_at(node)
+        ) from None
 
 
 def _at(node: nodes.Node) -> int:
-    """The offset at which an expression's error stands: of a call, its name or its method."""
+    """The offset at which an expression's error stands: of a call, its name or its
+    method."""
     match node:
         case nodes.Call():
             return node.node.lineno
-        case nodes.Getattr() | nodes.Getitem() if getattr(node.node, "name", "") == "target":
+        case nodes.Getattr() | nodes.Getitem() if (
+            getattr(node.node, "name", "") == "target"
+        ):
             return node.node.lineno
         case _:
             return node.lineno
@@ -297,14 +373,22 @@ def _evaluate_item(state: Rendering, node: nodes.Getitem, scope: Scope) -> Any:
     bounds = [None if part is None else _value(state, part, scope) for part in parts]
     if not isinstance(value, str | list | tuple):
         raise failed(f"{values.kind_of(value).capitalize()} has no slices.")
-    state.budget.charge(1 + len(value) // (values.CHARACTERS_A_STEP if isinstance(value, str) else 1))
+    state.budget.charge(
+        1 + len(value) // (values.CHARACTERS_A_STEP if isinstance(value, str) else 1)
+    )
     return value[slice(*bounds)]
 
 
-def _evaluate_filter(state: Rendering, node: nodes.Filter | nodes.Test, scope: Scope) -> Any:
+def _evaluate_filter(
+    state: Rendering, node: nodes.Filter | nodes.Test, scope: Scope
+) -> Any:
     read = _value_or_missing if node.name in TAKE_MISSING else _value
     value = scope[CAPTURED] if node.node is None else read(state, node.node, scope)
-    call = state.budget.call_filter if type(node) is nodes.Filter else state.budget.call_test
+    call = (
+        state.budget.call_filter
+        if type(node) is nodes.Filter
+        else state.budget.call_test
+    )
     return call(node.name, value, *_arguments(state, node, scope))
 
 
@@ -331,7 +415,9 @@ def _evaluate_choice(state: Rendering, node: nodes.CondExpr, scope: Scope) -> An
 def _evaluate_call(state: Rendering, node: Any, scope: Scope) -> Any:
     if isinstance(node.node, nodes.Getattr):
         value = _value(state, node.node.node, scope)
-        return state.budget.call_method(value, node.node.attr, *_arguments(state, node, scope))
+        return state.budget.call_method(
+            value, node.node.attr, *_arguments(state, node, scope)
+        )
     name = node.node.name
     if name == "config":
         return ""
@@ -352,7 +438,9 @@ def _evaluate_call(state: Rendering, node: Any, scope: Scope) -> Any:
         case "caller", _ if caller := state.callers[-1]:
             return caller(arguments)
         case "caller", _:
-            raise failed("'caller()' gives the text of a {% call %} block, and this macro was called without one.")
+            raise failed(
+                "'caller()' gives the text of a {% call %} block, and this macro was called without one."
+            )
     raise failed(f"'{name}' does not take these arguments.")
 
 
@@ -364,15 +452,23 @@ def _read_var(state: Rendering, node: Any, scope: Scope) -> Any:
         return _value(state, default, scope)
     where = "Set it in [tool.lakesql.vars] of pyproject.toml or with --vars, or give var() a default."
     fix = f"{where} {did_you_mean(name, state.vars)}".rstrip()
-    raise TemplateError("undefined-variable", f"The variable '{name}' is set nowhere.", fix)
+    raise TemplateError(
+        "undefined-variable", f"The variable '{name}' is set nowhere.", fix
+    )
 
 
-def _arguments(state: Rendering, node: Any, scope: Scope) -> tuple[list[Any], dict[str, Any]]:
-    named = {keyword.key: _value(state, keyword.value, scope) for keyword in node.kwargs}
+def _arguments(
+    state: Rendering, node: Any, scope: Scope
+) -> tuple[list[Any], dict[str, Any]]:
+    named = {
+        keyword.key: _value(state, keyword.value, scope) for keyword in node.kwargs
+    }
     return [_value(state, argument, scope) for argument in node.args], named
 
 
-def _call_macro(state: Rendering, call: Any, scope: Scope, caller: Caller | None) -> str:
+def _call_macro(
+    state: Rendering, call: Any, scope: Scope, caller: Caller | None
+) -> str:
     macro = state.macros[call.node.name]
     state.reached.add(id(macro.node))
     arguments, named = _arguments(state, call, scope)
@@ -382,7 +478,16 @@ def _call_macro(state: Rendering, call: Any, scope: Scope, caller: Caller | None
     state.depth += 1
     try:
         arguments = _bind_surplus(macro, arguments, named, inner)
-        return _invoke(state, macro.node.name, macro.node, macro.source, arguments, named, inner, caller)
+        return _invoke(
+            state,
+            macro.node.name,
+            macro.node,
+            macro.source,
+            arguments,
+            named,
+            inner,
+            caller,
+        )
     except TemplateError as fault:
         if fault.at is not None and not fault.blocks:
             where = f"In macro '{macro.node.name}' at {macro.source.place(fault.at)}."
@@ -394,8 +499,11 @@ def _call_macro(state: Rendering, call: Any, scope: Scope, caller: Caller | None
         state.depth -= 1
 
 
-def _bind_surplus(macro: Macro, arguments: list[Any], named: dict[str, Any], scope: Scope) -> list[Any]:
-    """The arguments without those that are none of a macro's parameters, which become its `varargs` and `kwargs`."""
+def _bind_surplus(
+    macro: Macro, arguments: list[Any], named: dict[str, Any], scope: Scope
+) -> list[Any]:
+    """The arguments without those that are none of a macro's parameters, which become
+    its `varargs` and `kwargs`."""
     known = [argument.name for argument in macro.node.args]
     if "kwargs" in macro.surplus:
         scope["kwargs"] = {key: named.pop(key) for key in [*named] if key not in known}
@@ -415,14 +523,17 @@ def _invoke(
     scope: Scope,
     caller: Caller | None,
 ) -> str:
-    """The text of a macro's or a call block's body, which stands in `source`, with its parameters bound."""
+    """The text of a macro's or a call block's body, which stands in `source`, with its
+    parameters bound."""
     known = [argument.name for argument in block.args]
     if len(arguments) > len(known):
         raise failed(f"'{name}' takes {len(known)} arguments, not {len(arguments)}.")
     for key in named:
         if key not in known[len(arguments) :]:
             hint = did_you_mean(key, known)
-            raise TemplateError("template-failed", f"'{name}' takes no further argument '{key}'.", hint)
+            raise TemplateError(
+                "template-failed", f"'{name}' takes no further argument '{key}'.", hint
+            )
     named.update(zip(known, arguments, strict=False))
     state.callers.append(caller)
     around, state.source = state.source, source
@@ -432,7 +543,9 @@ def _invoke(
             if parameter in named:
                 scope[parameter] = named[parameter]
             elif index >= required:
-                scope[parameter] = _value(state, block.defaults[index - required], scope)
+                scope[parameter] = _value(
+                    state, block.defaults[index - required], scope
+                )
             else:
                 raise failed(f"'{name}' needs a value for '{parameter}'.")
         return state.capture(block.body, scope)
@@ -444,9 +557,20 @@ def _invoke(
 _EXPRESSIONS: dict[type[nodes.Node], Callable[[Rendering, Any, Scope], Any]] = {
     **dict.fromkeys((nodes.Filter, nodes.Test), _evaluate_filter),
     **dict.fromkeys(
-        (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow),
+        (
+            nodes.Add,
+            nodes.Sub,
+            nodes.Mul,
+            nodes.Div,
+            nodes.FloorDiv,
+            nodes.Mod,
+            nodes.Pow,
+        ),
         lambda state, node, scope: values.compute(
-            state.budget, node.operator, _value(state, node.left, scope), _value(state, node.right, scope)
+            state.budget,
+            node.operator,
+            _value(state, node.left, scope),
+            _value(state, node.right, scope),
         ),
     ),
     nodes.Call: _evaluate_call,
@@ -454,21 +578,37 @@ _EXPRESSIONS: dict[type[nodes.Node], Callable[[Rendering, Any, Scope], Any]] = {
     nodes.CondExpr: _evaluate_choice,
     nodes.Getitem: _evaluate_item,
     nodes.Name: lambda state, node, scope: (
-        scope[node.name] if node.name in scope else MissingEntry(f"'{node.name}' has no value here.")
+        scope[node.name]
+        if node.name in scope
+        else MissingEntry(f"'{node.name}' has no value here.")
     ),
     nodes.Const: lambda state, node, scope: node.value,
-    nodes.Getattr: lambda state, node, scope: values.item_of(_value(state, node.node, scope), node.attr),
-    nodes.And: lambda state, node, scope: _value(state, node.left, scope) and _value(state, node.right, scope),
-    nodes.Or: lambda state, node, scope: _value(state, node.left, scope) or _value(state, node.right, scope),
+    nodes.Getattr: lambda state, node, scope: values.item_of(
+        _value(state, node.node, scope), node.attr
+    ),
+    nodes.And: lambda state, node, scope: (
+        _value(state, node.left, scope) and _value(state, node.right, scope)
+    ),
+    nodes.Or: lambda state, node, scope: (
+        _value(state, node.left, scope) or _value(state, node.right, scope)
+    ),
     nodes.Not: lambda state, node, scope: not _value(state, node.node, scope),
     nodes.Neg: lambda state, node, scope: -_value(state, node.node, scope),
     nodes.Pos: lambda state, node, scope: +_value(state, node.node, scope),
     nodes.Concat: lambda state, node, scope: state.join(
-        [values.output_of(state.budget, _value(state, item, scope), _at(item)) for item in node.nodes]
+        [
+            values.output_of(state.budget, _value(state, item, scope), _at(item))
+            for item in node.nodes
+        ]
     ),
-    nodes.List: lambda state, node, scope: [_value(state, item, scope) for item in node.items],
-    nodes.Tuple: lambda state, node, scope: tuple([_value(state, item, scope) for item in node.items]),
+    nodes.List: lambda state, node, scope: [
+        _value(state, item, scope) for item in node.items
+    ],
+    nodes.Tuple: lambda state, node, scope: tuple(
+        [_value(state, item, scope) for item in node.items]
+    ),
     nodes.Dict: lambda state, node, scope: {
-        values.key_of(_value(state, pair.key, scope)): _value(state, pair.value, scope) for pair in node.items
+        values.key_of(_value(state, pair.key, scope)): _value(state, pair.value, scope)
+        for pair in node.items
     },
 }

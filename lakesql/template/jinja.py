@@ -1,4 +1,5 @@
-"""Jinja's syntax tree of a template, in which `lineno` of every node and token is an offset of the text."""
+"""Jinja's syntax tree of a template, in which `lineno` of every node and token is an
+offset of the text."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A file's text with `\\n` line ends, and the offset at which each of its lines starts."""
+    """A file's text with `\\n` line ends, and the offset at which each of its lines
+    starts."""
 
     path: str
     text: str
@@ -41,7 +43,8 @@ class SourceText:
 
 
 def source_of(path: str, text: str) -> SourceText:
-    """`text` as a Source. `\\r\\n` and `\\r` become `\\n`, which moves no line and no column."""
+    """`text` as a Source. `\\r\\n` and `\\r` become `\\n`, which moves no line and no
+    column."""
     if "\r" in text:
         text = _NEWLINE.sub("\n", text)
     starts = accumulate((len(line) + 1 for line in text.split("\n")[:-1]), initial=0)
@@ -50,17 +53,25 @@ def source_of(path: str, text: str) -> SourceText:
 
 @lru_cache(maxsize=4096)
 def parse_jinja(source: SourceText) -> list[nodes.Node]:
-    """The nodes of a template, which nobody changes: two versions of a project share those of one text.
+    """The nodes of a template, which nobody changes: two versions of a project share
+    those of one text.
 
     Raises `ProjectError` (`template-syntax`, `template-too-large`).
     """
     fix = ""
     try:
         if len(source.text) > MAX_SOURCE:
-            raise TemplateError("template-too-large", f"The file is longer than {MAX_SOURCE} characters.")
+            raise TemplateError(
+                "template-too-large",
+                f"The file is longer than {MAX_SOURCE} characters.",
+            )
         return Parser(_ENVIRONMENT, source.text, source.path).subparse()
     except TemplateSyntaxError as error:
-        condition, what, at = "template-syntax", f"This is not Jinja: {error.message}", error.lineno
+        condition, what, at = (
+            "template-syntax",
+            f"This is not Jinja: {error.message}",
+            error.lineno,
+        )
         if tag := _UNKNOWN_TAG.search(str(error.message)):
             fix = answer("template", tag[1])
     except ValueError as error:
@@ -68,20 +79,39 @@ def parse_jinja(source: SourceText) -> list[nodes.Node]:
     except TemplateError as fault:
         condition, what, at = fault.condition, fault.what, fault.at
     except RecursionError:
-        condition, what, at = "template-too-large", "The file is nested too deeply.", None
-    raise ProjectError.of(condition, what, fix=fix, place=Place(source.path) if at is None else source.place(at))
+        condition, what, at = (
+            "template-too-large",
+            "The file is nested too deeply.",
+            None,
+        )
+    raise ProjectError.of(
+        condition,
+        what,
+        fix=fix,
+        place=Place(source.path) if at is None else source.place(at),
+    )
 
 
 class _OffsetLexer(Lexer):
-    """Jinja's lexer, whose tokens carry offsets where Jinja's carry line numbers; every node inherits them."""
+    """Jinja's lexer, whose tokens carry offsets where Jinja's carry line numbers; every
+    node inherits them."""
 
     def tokenize(
-        self, source: str, name: str | None = None, filename: str | None = None, state: str | None = None
+        self,
+        source: str,
+        name: str | None = None,
+        filename: str | None = None,
+        state: str | None = None,
     ) -> TokenStream:
-        return TokenStream(self.wrap(self._with_offsets(source, name), name, filename), name, filename)
+        return TokenStream(
+            self.wrap(self._with_offsets(source, name), name, filename), name, filename
+        )
 
-    def _with_offsets(self, source: str, name: str | None) -> Iterator[tuple[int, str, str]]:
-        """The tokens with their offsets, and the line breaks that end an SQL comment, which no `-` strips."""
+    def _with_offsets(
+        self, source: str, name: str | None
+    ) -> Iterator[tuple[int, str, str]]:
+        """The tokens with their offsets, and the line breaks that end an SQL comment,
+        which no `-` strips."""
         position, inside = 0, NOTHING
         try:
             for count, (_, kind, value) in enumerate(self.tokeniter(source, name)):
@@ -90,14 +120,24 @@ class _OffsetLexer(Lexer):
                     begin, position = position, source.index(value, position)
                     if inside.mark == LINE_COMMENT and "\n" in source[begin:position]:
                         inside = NOTHING
-                        yield begin, "data", source[begin : source.index("\n", begin) + 1]
+                        yield (
+                            begin,
+                            "data",
+                            source[begin : source.index("\n", begin) + 1],
+                        )
                 if kind == "data":
                     inside = inside_after(value, inside)
                 if count > MAX_TOKENS:
                     raise TemplateError(
-                        "template-too-large", f"The file has more than {MAX_TOKENS} Jinja tokens.", at=position
+                        "template-too-large",
+                        f"The file has more than {MAX_TOKENS} Jinja tokens.",
+                        at=position,
                     )
-                plain = _ESCAPE.sub(_escaped, value) if kind == "string" and "\\" in value else value
+                plain = (
+                    _ESCAPE.sub(_escaped, value)
+                    if kind == "string" and "\\" in value
+                    else value
+                )
                 yield position, kind, plain
                 if inside.mark == LINE_COMMENT and kind in _ENDS and "\n" in value:
                     inside = NOTHING
@@ -115,12 +155,14 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def _escaped(found: re.Match[str]) -> str:
-    """An escape that Jinja reads without a warning: one that Python does not know (`\\d`) stands for itself."""
+    """An escape that Jinja reads without a warning: one that Python does not know
+    (`\\d`) stands for itself."""
     return found[0] if found[1] in "\n\\'\"abfnrtvxuUN01234567" else "\\" + found[0]
 
 
 class _OffsetEnvironment(Environment):
-    """Jinja's environment with `_OffsetLexer`. It parses; it never compiles or renders."""
+    """Jinja's environment with `_OffsetLexer`. It parses; it never compiles or
+    renders."""
 
     @property
     def lexer(self) -> Lexer:
@@ -132,7 +174,8 @@ _LEXER = _OffsetLexer(_ENVIRONMENT)
 
 
 def start_of(node: nodes.Node) -> int:
-    """The offset of an expression's first token, parentheses aside; Jinja's node may stand at a later one."""
+    """The offset of an expression's first token, parentheses aside; Jinja's node may
+    stand at a later one."""
     return min(part.lineno for part in (node, *node.find_all(nodes.Expr)))
 
 
@@ -140,6 +183,10 @@ def entry_of(node: nodes.Node) -> str:
     """`target.schema` where a node reads this entry of this name, '' for any other."""
     if isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Name):
         return f"{node.node.name}.{node.attr}"
-    if isinstance(node, nodes.Getitem) and isinstance(node.node, nodes.Name) and isinstance(node.arg, nodes.Const):
+    if (
+        isinstance(node, nodes.Getitem)
+        and isinstance(node.node, nodes.Name)
+        and isinstance(node.arg, nodes.Const)
+    ):
         return f"{node.node.name}.{node.arg.value}"
     return ""

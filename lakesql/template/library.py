@@ -1,6 +1,8 @@
-"""Filters, tests and methods of a template: Jinja's and Python's own functions, those that stand in a list here.
+"""Filters, tests and methods of a template: Jinja's and Python's own functions, those
+that stand in a list here.
 
-Each has a rule beside its name, which runs first: it charges for what the function reads and bounds what it makes.
+Each has a rule beside its name, which runs first: it charges for what the function
+reads and bounds what it makes.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ Named = Mapping[str, Any]
 
 
 class Library(Budget):
-    """A budget, and the functions that charge it. Jinja's take it for environment and context; it has nothing else."""
+    """A budget, and the functions that charge it. Jinja's take it for environment and
+    context; it has nothing else."""
 
     __slots__ = ()
     is_async = autoescape = False
@@ -53,35 +56,62 @@ class Library(Budget):
         """What a function gives that finds nothing."""
         return MissingEntry(hint)
 
-    def call_filter(self, name: str, value: Any, arguments: Arguments, named: Named, context: object = None) -> Any:
+    def call_filter(
+        self,
+        name: str,
+        value: Any,
+        arguments: Arguments,
+        named: Named,
+        context: object = None,
+    ) -> Any:
         """`value | name(…)`; a TemplateError when there is no such filter."""
         if name not in FILTERS:
             raise forbidden(f"Templates have no filter '{name}'.")
         return self._call(FILTERS[name], filters.FILTERS[name], value, arguments, named)
 
-    def call_test(self, name: str, value: Any, arguments: Arguments, named: Named, context: object = None) -> Any:
+    def call_test(
+        self,
+        name: str,
+        value: Any,
+        arguments: Arguments,
+        named: Named,
+        context: object = None,
+    ) -> Any:
         """`value is name(…)`; a TemplateError when there is no such test."""
         if name not in TESTS:
             raise forbidden(f"Templates have no test '{name}'.")
         return self._call(TESTS[name], tests.TESTS[name], value, arguments, named)
 
-    def call_method(self, value: Any, name: str, arguments: Arguments, named: Named) -> Any:
-        """`value.name(…)` for the methods of texts and mappings that a template may call."""
-        kind, rules = (str, TEXT_METHODS) if isinstance(value, str) else (dict, MAPPING_METHODS)
+    def call_method(
+        self, value: Any, name: str, arguments: Arguments, named: Named
+    ) -> Any:
+        """`value.name(…)` for the methods of texts and mappings that a template may
+        call."""
+        kind, rules = (
+            (str, TEXT_METHODS) if isinstance(value, str) else (dict, MAPPING_METHODS)
+        )
         if not isinstance(value, kind) or name not in rules:
-            raise forbidden(f"{kind_of(value).capitalize()} has no method '{name}' in a template.")
+            raise forbidden(
+                f"{kind_of(value).capitalize()} has no method '{name}' in a template."
+            )
         if name == "join":
             (items,) = arguments
             return self.call_filter("join", items, (value,), {})
         function = _Formatter(self).format if name == "format" else getattr(kind, name)
         return self._call(rules[name], function, value, arguments, named)
 
-    def _call(self, rule: Rule, function: Any, value: Any, arguments: Arguments, named: Named) -> Any:
+    def _call(
+        self, rule: Rule, function: Any, value: Any, arguments: Arguments, named: Named
+    ) -> Any:
         self.charge(1)
         rule(self, value, *arguments, **named)
         environment = (self,) if hasattr(function, "jinja_pass_arg") else ()
         found = function(*environment, value, *arguments, **named)
-        if found is value or found is None or isinstance(found, bool | float | list | tuple | dict | MissingEntry):
+        if (
+            found is value
+            or found is None
+            or isinstance(found, bool | float | list | tuple | dict | MissingEntry)
+        ):
             return found
         if isinstance(found, str | int):
             return bounded(found)
@@ -93,14 +123,18 @@ class Library(Budget):
 
 
 class _Formatter(string.Formatter):
-    """`str.format`: its fields are arguments, with no attribute and no item of one, and what they write is bounded."""
+    """`str.format`: its fields are arguments, with no attribute and no item of one, and
+    what they write is bounded."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
 
     def get_field(self, field_name: str, args: Arguments, kwargs: Named) -> Any:
         if "." in field_name or "[" in field_name:
-            raise forbidden(f"'{{{field_name}}}' reads inside of a value.", "Pass the entry itself to format().")
+            raise forbidden(
+                f"'{{{field_name}}}' reads inside of a value.",
+                "Pass the entry itself to format().",
+            )
         return super().get_field(field_name, args, kwargs)
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
@@ -140,7 +174,10 @@ def _characters(budget: Library, value: Any, *arguments: Any) -> None:
     """Looks at each character by itself, and compares it with each of an argument."""
     _whole(budget, value, *arguments)
     length = len(text_of(budget, value))
-    budget.charge(length // 4 + sum(length * len(argument) // 4096 for argument in arguments if argument))
+    budget.charge(
+        length // 4
+        + sum(length * len(argument) // 4096 for argument in arguments if argument)
+    )
 
 
 def _within(budget: Library, value: Any, sequence: Any) -> None:
@@ -165,7 +202,13 @@ def _pieces(budget: Library, value: Any, /, *arguments: Any, **named: Any) -> No
     budget.charge(len(value) // 4)
 
 
-def _indent(budget: Library, value: Any, width: Any = 4, first: bool = False, blank: bool = False) -> None:
+def _indent(
+    budget: Library,
+    value: Any,
+    width: Any = 4,
+    first: bool = False,
+    blank: bool = False,
+) -> None:
     if not isinstance(value, str):
         raise failed(f"'indent' takes a text, not {kind_of(value)}.")
     budget.charge(1 + len(value) // 4)
@@ -175,7 +218,11 @@ def _indent(budget: Library, value: Any, width: Any = 4, first: bool = False, bl
 
 def _picked(budget: Library, value: Any, attribute: Any) -> list[Any]:
     _items(budget, value)
-    return list(value) if attribute is None else budget.call_filter("map", value, (), {"attribute": attribute})
+    return (
+        list(value)
+        if attribute is None
+        else budget.call_filter("map", value, (), {"attribute": attribute})
+    )
 
 
 def _join(budget: Library, value: Any, d: Any = "", attribute: Any = None) -> None:
@@ -183,7 +230,9 @@ def _join(budget: Library, value: Any, d: Any = "", attribute: Any = None) -> No
     budget.text(sum(lengths) + len(text_of(budget, d)) * max(0, len(lengths) - 1))
 
 
-def _replace(budget: Library, value: Any, old: Any, new: Any, count: int | None = None) -> None:
+def _replace(
+    budget: Library, value: Any, old: Any, new: Any, count: int | None = None
+) -> None:
     text, old, new = (text_of(budget, item) for item in (value, old, new))
     budget.charge(1 + len(text) // 4)
     found = text.count(old)
@@ -191,13 +240,21 @@ def _replace(budget: Library, value: Any, old: Any, new: Any, count: int | None 
     budget.text(max(0, len(text) + times * (len(new) - len(old))))
 
 
-def _round(budget: Library, value: Any, precision: int = 0, method: str = "common") -> None:
+def _round(
+    budget: Library, value: Any, precision: int = 0, method: str = "common"
+) -> None:
     check_numbers("round", value)
     if not -15 <= precision <= 15:
         raise failed("'round' takes up to 15 digits.")
 
 
-def _group(budget: Library, value: Any, attribute: Any, default: Any = None, case_sensitive: bool = False) -> None:
+def _group(
+    budget: Library,
+    value: Any,
+    attribute: Any,
+    default: Any = None,
+    case_sensitive: bool = False,
+) -> None:
     _whole(budget, value, default)
     if default is None:
         _picked(budget, value, attribute)  # which says what has no such entry
@@ -209,7 +266,19 @@ def _sum(budget: Library, value: Any, attribute: Any = None, start: Any = 0) -> 
 
 FILTERS: dict[str, Rule] = {
     **dict.fromkeys(("abs", "count", "d", "default", "first", "last", "length"), _free),
-    **dict.fromkeys(("items", "list", "map", "reject", "rejectattr", "reverse", "select", "selectattr"), _items),
+    **dict.fromkeys(
+        (
+            "items",
+            "list",
+            "map",
+            "reject",
+            "rejectattr",
+            "reverse",
+            "select",
+            "selectattr",
+        ),
+        _items,
+    ),
     **dict.fromkeys(("capitalize", "float", "int", "lower", "string", "upper"), _whole),
     **dict.fromkeys(("dictsort", "max", "min", "sort", "unique"), _whole),
     **dict.fromkeys(("title", "trim"), _characters),
@@ -223,9 +292,24 @@ FILTERS: dict[str, Rule] = {
 }
 
 TESTS: dict[str, Rule] = {
-    **dict.fromkeys(("boolean", "defined", "false", "float", "integer", "iterable", "mapping", "none"), _free),
+    **dict.fromkeys(
+        (
+            "boolean",
+            "defined",
+            "false",
+            "float",
+            "integer",
+            "iterable",
+            "mapping",
+            "none",
+        ),
+        _free,
+    ),
     **dict.fromkeys(("number", "sequence", "string", "true", "undefined"), _free),
-    **dict.fromkeys(("==", "eq", "equalto", "!=", "ne", ">", "gt", "greaterthan", ">=", "ge"), _whole),
+    **dict.fromkeys(
+        ("==", "eq", "equalto", "!=", "ne", ">", "gt", "greaterthan", ">=", "ge"),
+        _whole,
+    ),
     **dict.fromkeys(("<", "lt", "lessthan", "<=", "le", "lower", "upper"), _whole),
     **dict.fromkeys(("divisibleby", "even", "odd"), _numbers),
     "in": _within,
@@ -240,6 +324,11 @@ TEXT_METHODS: dict[str, Rule] = {
     "split": _pieces,
 }
 
-MAPPING_METHODS: dict[str, Rule] = {"get": _key, "items": _items, "keys": _items, "values": _items}
+MAPPING_METHODS: dict[str, Rule] = {
+    "get": _key,
+    "items": _items,
+    "keys": _items,
+    "values": _items,
+}
 
 METHODS = frozenset(TEXT_METHODS) | frozenset(MAPPING_METHODS)

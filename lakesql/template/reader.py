@@ -1,4 +1,5 @@
-"""What reading one template finds on the way: its facts and its problems, and which names have a meaning."""
+"""What reading one template finds on the way: its facts and its problems, and which
+names have a meaning."""
 
 from __future__ import annotations
 
@@ -10,8 +11,12 @@ from lakesql.decode import Node
 from lakesql.errors import Place, Problem
 from lakesql.template.jinja import SourceText
 
-SEVEN = frozenset({"config", "stream", "ref", "this", "var", "target", "is_full_refresh"})
-FUNCTIONS = frozenset({"config", "stream", "ref", "var", "range", "namespace", "caller"})
+SEVEN = frozenset(
+    {"config", "stream", "ref", "this", "var", "target", "is_full_refresh"}
+)
+FUNCTIONS = frozenset(
+    {"config", "stream", "ref", "var", "range", "namespace", "caller"}
+)
 RESERVED = SEVEN | {"range", "caller", "loop"}
 SURPLUS = frozenset({"varargs", "kwargs"})
 """What a macro calls the arguments that are none of its parameters."""
@@ -29,8 +34,9 @@ class Reference:
 class Macro:
     """A macro: Jinja's node of it, the macros that it calls, its file and its text.
 
-    A `local` one stands in a model and sees the model's variables; others see their parameters alone. `surplus` are
-    `varargs` and `kwargs`, where it reads them: then it takes arguments that are none of its parameters.
+    A `local` one stands in a model and sees the model's variables; others see their
+    parameters alone. `surplus` are `varargs` and `kwargs`, where it reads them: then it
+    takes arguments that are none of its parameters.
     """
 
     node: nodes.Macro
@@ -43,7 +49,8 @@ class Macro:
 
 @dataclass(slots=True)
 class Reader:
-    """What reading one file has found so far. `scopes` are the variables that are bound, innermost last."""
+    """What reading one file has found so far. `scopes` are the variables that are
+    bound, innermost last."""
 
     source: SourceText
     macros: frozenset[str]
@@ -70,9 +77,15 @@ class Reader:
 
 def reserved_name(name: str, place: Place) -> Problem:
     """The problem of giving a name of lakesql's to something else."""
-    return Problem("reserved-name", f"'{name}' is a name that lakesql gives to templates.", place=place)
+    return Problem(
+        "reserved-name",
+        f"'{name}' is a name that lakesql gives to templates.",
+        place=place,
+    )
 
 
 def is_unicode(text: str) -> bool:
     """Whether a text can be written as UTF-8."""
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+    return text.isascii() or not any(
+        "\ud800" <= character <= "\udfff" for character in text
+    )

@@ -1,8 +1,10 @@
-"""A model's file as a template: what it says of itself, read without running it, and the SQL that it renders to.
+"""A model's file as a template: what it says of itself, read without running it, and
+the SQL that it renders to.
 
-Jinja reads the text; its syntax tree is checked once, by `check`, and what stands in no list there is refused.
-Configuration, edges, vars and macros are facts of the tree, with their places; a model is rendered once, by `evaluate`.
-No Python is generated from a template, and none of its objects is in a template's reach.
+Jinja reads the text; its syntax tree is checked once, by `check`, and what stands in no
+list there is refused. Configuration, edges, vars and macros are facts of the tree, with
+their places; a model is rendered once, by `evaluate`. No Python is generated from a
+template, and none of its objects is in a template's reach.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ from lakesql.errors import Place, Problem, ProjectError
 from lakesql.template.check import check_macro, check_model
 from lakesql.template.evaluate import Names, Rendering, run
 from lakesql.template.jinja import SourceText, parse_jinja, source_of
-from lakesql.template.reader import FUNCTIONS, RESERVED, Macro, Reader, Reference, reserved_name
+from lakesql.template.reader import (
+    FUNCTIONS,
+    RESERVED,
+    Macro,
+    Reader,
+    Reference,
+    reserved_name,
+)
 from lakesql.template.unreached import BranchPart, find_unreached
 from lakesql.template.values import TemplateError, value_of
 from lakesql.template.written import Piece
@@ -27,7 +36,8 @@ from lakesql.template.written import Piece
 
 @dataclass(frozen=True, slots=True)
 class Macros:
-    """The project's macros by name. A macro's `text` is all that a model which uses it depends on."""
+    """The project's macros by name. A macro's `text` is all that a model which uses it
+    depends on."""
 
     by_name: Mapping[str, Macro] = field(default_factory=dict)
 
@@ -36,8 +46,9 @@ class Macros:
 class Template:
     """A model's file as it reads, before it is rendered.
 
-    `streams` and `refs` are in the order of the text, each occurrence once. `macros` are the project's macros that it
-    can reach; `reads` says which of `this`, `target`, `is_full_refresh` it reads.
+    `streams` and `refs` are in the order of the text, each occurrence once. `macros`
+    are the project's macros that it can reach; `reads` says which of `this`, `target`,
+    `is_full_refresh` it reads.
     """
 
     config: Node
@@ -67,16 +78,22 @@ class Rendered:
         return self.lines.place(self.origin(offset)[0])
 
     def origin(self, offset: int) -> tuple[int, bool]:
-        """The offset in the model's file that the character at `offset` of the text comes from, and whether the file
-        has that very character: what an expression wrote comes from its `{{`."""
-        index = bisect_right(self.pieces, max(offset, 0), key=lambda piece: piece.start) - 1
+        """The offset in the model's file that the character at `offset` of the text
+        comes from, and whether the file has that very character: what an expression
+        wrote comes from its `{{`."""
+        index = (
+            bisect_right(self.pieces, max(offset, 0), key=lambda piece: piece.start) - 1
+        )
         if index < 0:
             return 0, False
         piece = self.pieces[index]
-        return piece.origin + (min(offset, len(self.text)) - piece.start) * piece.verbatim, piece.verbatim
+        return piece.origin + (
+            min(offset, len(self.text)) - piece.start
+        ) * piece.verbatim, piece.verbatim
 
     def edited(self, edits: Iterable[tuple[int, int, str]]) -> Rendered:
-        """The same with other texts in the place of parts of it, each given by its start, its end and the text.
+        """The same with other texts in the place of parts of it, each given by its
+        start, its end and the text.
 
         They are in their order. What stands there now comes from where the part began.
         """
@@ -105,7 +122,8 @@ class Rendered:
 def parse_macros(files: Sequence[tuple[str, str]]) -> Macros:
     """The macros of `files`, each a path and its text.
 
-    A macro is pure text: it sees its arguments and other macros. Raises `ProjectError` with the problems of all files.
+    A macro is pure text: it sees its arguments and other macros. Raises `ProjectError`
+    with the problems of all files.
     """
     problems: list[Problem] = []
     found: dict[str, tuple[SourceText, nodes.Macro]] = {}
@@ -122,7 +140,9 @@ def parse_macros(files: Sequence[tuple[str, str]]) -> Macros:
         try:
             macros[node.name] = check_macro(reader, node)
         except RecursionError:
-            reader.report("template-too-large", node.lineno, "The macro is nested too deeply.")
+            reader.report(
+                "template-too-large", node.lineno, "The macro is nested too deeply."
+            )
         problems.extend(reader.problems)
     if problems:
         raise ProjectError(problems)
@@ -130,7 +150,8 @@ def parse_macros(files: Sequence[tuple[str, str]]) -> Macros:
 
 
 def parse_template(path: str, source: str, macros: Macros) -> Template:
-    """What the model file `path` with the text `source` says. Raises `ProjectError` with all of its problems."""
+    """What the model file `path` with the text `source` says. Raises `ProjectError`
+    with all of its problems."""
     lines = source_of(path, source)
     body = parse_jinja(lines)
     reader = Reader(lines, frozenset(macros.by_name))
@@ -162,24 +183,34 @@ def read_config_again(path: str, source: str) -> Node:
 
 
 def render_template(template: Template, names: Names) -> Rendered:
-    """The SQL of a template. Raises `ProjectError` when it cannot be rendered, at the line of the model."""
+    """The SQL of a template. Raises `ProjectError` when it cannot be rendered, at the
+    line of the model."""
     state = _start(template, names)
     text, pieces = _run(state, template)
     return Rendered(text, pieces, template.lines)
 
 
-def unreached_parts(template: Template, names: Names, fold: Callable[[str], str]) -> tuple[BranchPart, ...]:
-    """What a rendering leaves out of a template and its macros, and another one may write. Raises as `render_template`.
+def unreached_parts(
+    template: Template, names: Names, fold: Callable[[str], str]
+) -> tuple[BranchPart, ...]:
+    """What a rendering leaves out of a template and its macros, and another one may
+    write. Raises as `render_template`.
 
-    `fold` gives a piece of SQL in one spelling. Nothing where every rendering is the same: the template reads no
-    variable, and neither target nor `is_full_refresh`.
+    `fold` gives a piece of SQL in one spelling. Nothing where every rendering is the
+    same: the template reads no variable, and neither target nor `is_full_refresh`.
     """
     if not (template.vars or template.reads & {"target", "is_full_refresh"}):
         return ()
     state = _start(template, names)
     _run(state, template)
-    own = {name: it for name, it in template.known.items() if it.local or name in template.macros}
-    return find_unreached(template.body, template.lines, own, state.vars, state.reached, fold)
+    own = {
+        name: it
+        for name, it in template.known.items()
+        if it.local or name in template.macros
+    }
+    return find_unreached(
+        template.body, template.lines, own, state.vars, state.reached, fold
+    )
 
 
 def _start(template: Template, names: Names) -> Rendering:
@@ -195,9 +226,15 @@ def _run(state: Rendering, template: Template) -> tuple[str, tuple[Piece, ...]]:
     try:
         return run(state, template.body)
     except TemplateError as fault:
-        place = Place(template.lines.path) if fault.at is None else template.lines.place(fault.at)
+        place = (
+            Place(template.lines.path)
+            if fault.at is None
+            else template.lines.place(fault.at)
+        )
         why = " ".join(fault.inside)
-        raise ProjectError.of(fault.condition, fault.what, why=why, fix=fault.fix, place=place) from None
+        raise ProjectError.of(
+            fault.condition, fault.what, why=why, fix=fault.fix, place=place
+        ) from None
 
 
 def _find_macros(
@@ -219,15 +256,26 @@ def _find_macros(
                 found[node.name] = (source, node)
             continue
         for item in node.nodes if isinstance(node, nodes.Output) else (node,):
-            blank = len(item.data) - len(item.data.lstrip()) if isinstance(item, nodes.TemplateData) else 0
+            blank = (
+                len(item.data) - len(item.data.lstrip())
+                if isinstance(item, nodes.TemplateData)
+                else 0
+            )
             if not isinstance(item, nodes.TemplateData) or blank < len(item.data):
                 what = "A file of macros holds macros and comments, nothing else."
-                problems.append(Problem("not-a-macro", what, place=source.place(item.lineno + blank)))
+                problems.append(
+                    Problem(
+                        "not-a-macro", what, place=source.place(item.lineno + blank)
+                    )
+                )
                 break
 
 
-def _reachable(called: Iterable[str], locals_: Mapping[str, Macro], macros: Mapping[str, Macro]) -> frozenset[str]:
-    """The project's macros that `called` reach, through each other and through the model's own."""
+def _reachable(
+    called: Iterable[str], locals_: Mapping[str, Macro], macros: Mapping[str, Macro]
+) -> frozenset[str]:
+    """The project's macros that `called` reach, through each other and through the
+    model's own."""
     seen: set[str] = set()
     waiting = list(called)
     while waiting:

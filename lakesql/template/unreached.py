@@ -1,7 +1,8 @@
-"""What one rendering of a template leaves out: branches that it does not take, and the conditions that decide it.
+"""What one rendering of a template leaves out: branches that it does not take, and the
+conditions that decide it.
 
-Two versions of a template whose renderings are equal may differ there, and so in the rendering for another target, for
-other variables or for a rebuild.
+Two versions of a template whose renderings are equal may differ there, and so in the
+rendering for another target, for other variables or for a rebuild.
 """
 
 from __future__ import annotations
@@ -34,19 +35,24 @@ def find_unreached(
     reached: AbstractSet[int],
     fold: Callable[[str], str],
 ) -> tuple[BranchPart, ...]:
-    """The parts of a template and of its macros that a rendering has not reached, in the order of the text.
+    """The parts of a template and of its macros that a rendering has not reached, in
+    the order of the text.
 
-    Behind each stands what it is made of: macros that nothing else calls, values of names, and those of the variables
-    that `settings` have. `reached` are the ids of the bodies, sides and macros that the rendering has
-    (`Rendering.reached`). `fold` gives SQL in one spelling.
+    Behind each stands what it is made of: macros that nothing else calls, values of
+    names, and those of the variables that `settings` have. `reached` are the ids of the
+    bodies, sides and macros that the rendering has (`Rendering.reached`). `fold` gives
+    SQL in one spelling.
     """
-    walk = _BranchWalk(macros, settings, _find_bindings(body, source, macros), reached, fold, set())
+    walk = _BranchWalk(
+        macros, settings, _find_bindings(body, source, macros), reached, fold, set()
+    )
     return tuple(part for node in body for part in walk.node(node, source))
 
 
 @dataclass(frozen=True, slots=True)
 class _Assigned:
-    """What a name of the template is bound to, by one of its assignments, and the file that this stands in."""
+    """What a name of the template is bound to, by one of its assignments, and the file
+    that this stands in."""
 
     value: nodes.Node
     source: SourceText
@@ -55,10 +61,16 @@ class _Assigned:
 _Bindings = Mapping[str, Sequence[_Assigned]]
 
 
-def _find_bindings(body: Iterable[nodes.Node], source: SourceText, macros: Mapping[str, Macro]) -> _Bindings:
-    """What each name of a template and its macros may stand for, wherever it is bound: the scopes are not looked at."""
+def _find_bindings(
+    body: Iterable[nodes.Node], source: SourceText, macros: Mapping[str, Macro]
+) -> _Bindings:
+    """What each name of a template and its macros may stand for, wherever it is bound:
+    the scopes are not looked at."""
     found: defaultdict[str, list[_Assigned]] = defaultdict(list)
-    files = [*((node, source) for node in body), *((macro.node, macro.source) for macro in macros.values())]
+    files = [
+        *((node, source) for node in body),
+        *((macro.node, macro.source) for macro in macros.values()),
+    ]
     for top, file in files:
         for node in (top, *top.find_all(_BINDING)):
             for target, value in _bound_by(node, macros):
@@ -70,8 +82,11 @@ def _find_bindings(body: Iterable[nodes.Node], source: SourceText, macros: Mappi
 _BINDING = (nodes.Assign, nodes.AssignBlock, nodes.For, nodes.With, nodes.Call)
 
 
-def _bound_by(node: nodes.Node, macros: Mapping[str, Macro]) -> Iterator[tuple[nodes.Node, nodes.Node]]:
-    """The targets that a node binds, each with its value: of a call of a macro, the macro's parameters."""
+def _bound_by(
+    node: nodes.Node, macros: Mapping[str, Macro]
+) -> Iterator[tuple[nodes.Node, nodes.Node]]:
+    """The targets that a node binds, each with its value: of a call of a macro, the
+    macro's parameters."""
     match node:
         case nodes.Assign():
             yield node.target, node.node
@@ -99,7 +114,8 @@ def _names_of(target: nodes.Node) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _BranchWalk:
-    """`seen` are the macros that the walk has been through, and the ids of what it has said of names and variables."""
+    """`seen` are the macros that the walk has been through, and the ids of what it has
+    said of names and variables."""
 
     macros: Mapping[str, Macro]
     settings: Mapping[str, object]
@@ -141,7 +157,8 @@ class _BranchWalk:
                     yield from self.node(child, source)
 
     def body(self, body: list[nodes.Node], source: SourceText) -> Iterator[BranchPart]:
-        """The unreached parts of the body of a branch: all of it, where the branch was not taken."""
+        """The unreached parts of the body of a branch: all of it, where the branch was
+        not taken."""
         for node in body:
             if id(body) in self.reached:
                 yield from self.node(node, source)
@@ -166,46 +183,60 @@ class _BranchWalk:
             yield from self.node(child, macro.source)
 
     def is_chosen(self, node: nodes.Node) -> bool:
-        """Whether an expression takes one of several values by what the target, a variable or a rebuild says."""
+        """Whether an expression takes one of several values by what the target, a
+        variable or a rebuild says."""
         match node:
             case nodes.Getitem():
                 return self.reads_settings(node.arg, set())
             case nodes.Call(node=nodes.Getattr(attr="get")):
-                return any(self.reads_settings(argument, set()) for argument in node.args)
+                return any(
+                    self.reads_settings(argument, set()) for argument in node.args
+                )
             case nodes.Filter(name="default" | "d"):
                 return node.node is not None and self.reads_settings(node.node, set())
             case _:
                 return False
 
     def reads_settings(self, node: nodes.Node, through: set[str]) -> bool:
-        """Whether an expression depends on the target, a variable or `is_full_refresh`, also through other names."""
+        """Whether an expression depends on the target, a variable or `is_full_refresh`,
+        also through other names."""
         for name in (node, *node.find_all(nodes.Name)):
             if not isinstance(name, nodes.Name) or name.name in through:
                 continue
             if name.name in ("target", "var", "is_full_refresh"):
                 return True
             through.add(name.name)
-            if any(self.reads_settings(it.value, through) for it in self.bindings.get(name.name, ())):
+            if any(
+                self.reads_settings(it.value, through)
+                for it in self.bindings.get(name.name, ())
+            ):
                 return True
         return False
 
     def part(self, node: nodes.Node, source: SourceText) -> Iterator[BranchPart]:
         """A part that was not reached, and behind it what it is made of."""
         first = node.nodes[0] if isinstance(node, nodes.Output) else node
-        blanks = len(first.data) - len(first.data.lstrip()) if isinstance(first, nodes.TemplateData) else 0
+        blanks = (
+            len(first.data) - len(first.data.lstrip())
+            if isinstance(first, nodes.TemplateData)
+            else 0
+        )
         place = source.place(node.lineno + blanks)
         yield BranchPart(self.written(node), place)
         for name in (node, *node.find_all((nodes.Name, nodes.Call))):
             match name:
                 case nodes.Name():
                     yield from self.bound(name)
-                case nodes.Call(node=nodes.Name(name="var"), args=[nodes.Const(value=variable), *_]):
+                case nodes.Call(
+                    node=nodes.Name(name="var"), args=[nodes.Const(value=variable), *_]
+                ):
                     yield from self.variable(variable, place)
                 case nodes.Call():
                     yield from self.called(_called_name(name))
 
     def bound(self, name: nodes.Name) -> Iterator[BranchPart]:
-        """What a name may stand for in an unreached part, once; another name stands for what that one does."""
+        """What a name may stand for in an unreached part, once; another name stands for
+        what that one does."""
         for it in self.bindings.get(name.name, ()):
             if id(it.value) in self.seen:
                 continue
@@ -224,7 +255,11 @@ class _BranchWalk:
     def called(self, name: str) -> Iterator[BranchPart]:
         """A macro that an unreached part calls, once, and no reached one does."""
         macro = self.macros.get(name)
-        if macro is None or id(macro.node) in self.reached or id(macro.node) in self.seen:
+        if (
+            macro is None
+            or id(macro.node) in self.reached
+            or id(macro.node) in self.seen
+        ):
             return
         self.seen.add(id(macro.node))
         for node in (*macro.node.args, *macro.node.defaults, *macro.node.body):
@@ -236,7 +271,10 @@ class _BranchWalk:
             case nodes.TemplateData():
                 return f"text({self.fold(value.data)!r})"
             case nodes.Node():
-                fields = (f"{name}={self.written(field)}" for name, field in value.iter_fields())
+                fields = (
+                    f"{name}={self.written(field)}"
+                    for name, field in value.iter_fields()
+                )
                 return f"{type(value).__name__}({', '.join(fields)})"
             case list() | tuple():
                 return f"[{', '.join(map(self.written, value))}]"
@@ -245,5 +283,10 @@ class _BranchWalk:
 
 
 def _called_name(node: nodes.Node) -> str:
-    """The name of the macro, or of the function of templates, that a node calls; '' where it calls none."""
-    return node.node.name if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) else ""
+    """The name of the macro, or of the function of templates, that a node calls; ''
+    where it calls none."""
+    return (
+        node.node.name
+        if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name)
+        else ""
+    )

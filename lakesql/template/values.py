@@ -1,7 +1,8 @@
 """The values of a template and its operators, all of them pure and within a `Budget`.
 
-Values are texts, numbers, booleans, None, lists, tuples and dicts, nothing else. Whatever makes or walks a value
-charges the budget, so that a template ends, always after the same step, whatever it says.
+Values are texts, numbers, booleans, None, lists, tuples and dicts, nothing else.
+Whatever makes or walks a value charges the budget, so that a template ends, always
+after the same step, whatever it says.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ CHARACTERS_A_STEP = 64
 
 
 class TemplateError(Exception):
-    """Why a template cannot go on: a condition, and where it stands once somebody knows.
+    """Why a template cannot go on: a condition, and where it stands once somebody
+    knows.
 
-    `at` is an offset in the file that runs; `inside` says where in which macros, innermost first. `blocks` counts the
-    `call` blocks that it is still inside of: their text is not the text of the macro that asked for it.
+    `at` is an offset in the file that runs; `inside` says where in which macros,
+    innermost first. `blocks` counts the `call` blocks that it is still inside of: their
+    text is not the text of the macro that asked for it.
     """
 
-    def __init__(self, condition: str, what: str, fix: str = "", at: int | None = None) -> None:
+    def __init__(
+        self, condition: str, what: str, fix: str = "", at: int | None = None
+    ) -> None:
         super().__init__(what)
         self.condition, self.what, self.fix, self.at = condition, what, fix, at
         self.inside: list[str] = []
@@ -47,7 +52,8 @@ forbidden = partial(TemplateError, "template-forbidden")
 
 
 class Budget:
-    """How many steps a rendering has left. A step is a node that is run, or 64 characters that are made or read."""
+    """How many steps a rendering has left. A step is a node that is run, or 64
+    characters that are made or read."""
 
     __slots__ = ("left",)
 
@@ -86,7 +92,8 @@ class Budget:
 
 
 class MissingEntry(StrictUndefined):
-    """What is in the place of an entry that is not there: it may be asked for `is defined` and `default`, nothing else.
+    """What is in the place of an entry that is not there: it may be asked for `is
+    defined` and `default`, nothing else.
 
     It is the value of an expression only, never of a variable or an item.
     """
@@ -100,7 +107,13 @@ class Namespace(dict[str, Any]):
 
 def kind_of(value: Any) -> str:
     """What a value is called in a message."""
-    names = {bool: "a boolean", int: "a number", float: "a number", list: "a list", tuple: "a tuple"}
+    names = {
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+        list: "a list",
+        tuple: "a tuple",
+    }
     if value is None:
         return "none"
     if isinstance(value, str):
@@ -109,7 +122,8 @@ def kind_of(value: Any) -> str:
 
 
 def value_of(value: object) -> Any:
-    """An object from outside (a var) as a value of templates: mappings as dicts, a date or the like as its text."""
+    """An object from outside (a var) as a value of templates: mappings as dicts, a date
+    or the like as its text."""
     match value:
         case str() | bool() | int() | float() | None:
             return value
@@ -131,7 +145,8 @@ def text_of(budget: Budget, value: Any) -> str:
 
 
 def output_of(budget: Budget, value: Any, at: int) -> str:
-    """What `{{ value }}` and `~` write; a TemplateError for a list or mapping, as Python's `[1, 2]` is not SQL's."""
+    """What `{{ value }}` and `~` write; a TemplateError for a list or mapping, as
+    Python's `[1, 2]` is not SQL's."""
     match value:
         case list() | tuple():
             fix = "Write its items: ({{ value | join(', ') }})."
@@ -141,28 +156,46 @@ def output_of(budget: Budget, value: Any, at: int) -> str:
             fix = "Write one of its entries: {{ value['key'] }}."
         case _:
             return text_of(budget, value)
-    raise TemplateError("template-failed", f"{kind_of(value).capitalize()} is not written as it is.", fix, at)
+    raise TemplateError(
+        "template-failed",
+        f"{kind_of(value).capitalize()} is not written as it is.",
+        fix,
+        at,
+    )
 
 
 def key_of(key: Any) -> Any:
-    """The key of an entry. A sequence is none: to hash one that holds another twice takes its time each time."""
+    """The key of an entry. A sequence is none: to hash one that holds another twice
+    takes its time each time."""
     if isinstance(key, list | tuple | dict):
         raise failed(f"{kind_of(key).capitalize()} cannot be a key.")
     return key
 
 
 def item_of(target: Any, key: Any) -> Any:
-    """`target[key]`: `MissingEntry` where a dict, list or text has no such entry, a TemplateError for anything else.
+    """`target[key]`: `MissingEntry` where a dict, list or text has no such entry, a
+    TemplateError for anything else.
 
     The groups of `groupby` are tuples whose items have names too, as in Jinja.
     """
     if isinstance(target, dict):
-        return target[key] if key_of(key) in target else MissingEntry(f"There is no entry '{key}'.", target, key)
+        return (
+            target[key]
+            if key_of(key) in target
+            else MissingEntry(f"There is no entry '{key}'.", target, key)
+        )
     if isinstance(target, str | list | tuple) and isinstance(key, int):
-        return target[key] if -len(target) <= key < len(target) else MissingEntry(f"There is no item {key}.")
+        return (
+            target[key]
+            if -len(target) <= key < len(target)
+            else MissingEntry(f"There is no item {key}.")
+        )
     if key in (names := getattr(type(target), "_fields", ())):
         return target[names.index(key)]
-    raise forbidden(f"'{key}' of {kind_of(target)} cannot be read in a template.", "Read entries of mappings.")
+    raise forbidden(
+        f"'{key}' of {kind_of(target)} cannot be read in a template.",
+        "Read entries of mappings.",
+    )
 
 
 def bounded(value: Any) -> Any:
@@ -179,20 +212,37 @@ def bounded(value: Any) -> Any:
 # Operators.
 
 
-_SYMBOLS = {"+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow"}
+_SYMBOLS = {
+    "+": "add",
+    "-": "sub",
+    "*": "mul",
+    "/": "truediv",
+    "//": "floordiv",
+    "%": "mod",
+    "**": "pow",
+}
 OPERATORS = {symbol: getattr(operator, name) for symbol, name in _SYMBOLS.items()}
 
 
 def compute(budget: Budget, symbol: str, left: Any, right: Any) -> Any:
-    """`left symbol right`: numbers; `+` of two texts, lists or tuples; `*` of one and a number; `%` of a text."""
+    """`left symbol right`: numbers; `+` of two texts, lists or tuples; `*` of one and a
+    number; `%` of a text."""
     match symbol, left, right:
         case "+", str(), str():
             budget.text(len(left) + len(right))
         case ("+", list(), list()) | ("+", tuple(), tuple()):
             budget.charge(len(left) + len(right))
-        case ("*", str() as text, int() as times) | ("*", int() as times, str() as text):
+        case ("*", str() as text, int() as times) | (
+            "*",
+            int() as times,
+            str() as text,
+        ):
             budget.text(len(text) * max(times, 0))
-        case ("*", list() | tuple() as items, int() as times) | ("*", int() as times, list() | tuple() as items):
+        case ("*", list() | tuple() as items, int() as times) | (
+            "*",
+            int() as times,
+            list() | tuple() as items,
+        ):
             budget.charge(len(items) * max(times, 0))
         case "%", str(), _:
             check_conversions(budget, left, right)
@@ -208,14 +258,19 @@ def check_numbers(symbol: str, *values: Any) -> None:
     """A TemplateError when one of the values is no number."""
     for value in values:
         if not isinstance(value, int | float):
-            raise failed(f"'{symbol}' does not take {kind_of(value)} here. Texts are joined with '~'.")
+            raise failed(
+                f"'{symbol}' does not take {kind_of(value)} here. Texts are joined with '~'."
+            )
 
 
-_CONVERSION = re.compile(r"%(?:%|(?:\(([^()]*)\))?[#0 +-]*([1-9][0-9]*)?(?:\.([0-9]*))?[diouxXeEfFgGrsa])")
+_CONVERSION = re.compile(
+    r"%(?:%|(?:\(([^()]*)\))?[#0 +-]*([1-9][0-9]*)?(?:\.([0-9]*))?[diouxXeEfFgGrsa])"
+)
 
 
 def check_conversions(budget: Budget, text: str, values: Any) -> None:
-    """Charges for `text % values`, before it is made. Widths are numbers: `*` would read them from the values."""
+    """Charges for `text % values`, before it is made. Widths are numbers: `*` would
+    read them from the values."""
 
     def charge(found: re.Match[str]) -> str:
         budget.width(found[2] or "")

@@ -1,4 +1,5 @@
-"""What a template has written, piece by piece: none of it may fall into a comment that another piece opened."""
+"""What a template has written, piece by piece: none of it may fall into a comment that
+another piece opened."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ SHOWN = 40
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """From `start` on, rendered text comes from `origin` of the source: character by character, or all from there."""
+    """From `start` on, rendered text comes from `origin` of the source: character by
+    character, or all from there."""
 
     start: int
     origin: int
@@ -29,7 +31,8 @@ class Piece:
 class Pieces:
     """The pieces of one text, in their order, and the file that their origins are of.
 
-    `captured` are the texts of macros and blocks that stand in it as they were written, by the starts of their pieces.
+    `captured` are the texts of macros and blocks that stand in it as they were written,
+    by the starts of their pieces.
     """
 
     source: SourceText
@@ -38,7 +41,8 @@ class Pieces:
 
 
 class Captured(str):
-    """The text of a macro or a block, which knows its pieces. What is computed from it is a plain text."""
+    """The text of a macro or a block, which knows its pieces. What is computed from it
+    is a plain text."""
 
     __slots__ = ("written",)
     written: Pieces
@@ -52,10 +56,12 @@ class Captured(str):
 
 
 def check_comments(text: str, written: Pieces) -> None:
-    """A TemplateError where a `--` comment holds what does not stand behind its beginning on a line of the file.
+    """A TemplateError where a `--` comment holds what does not stand behind its
+    beginning on a line of the file.
 
-    A comment that an expression opens holds what this expression writes, and nothing else. More text on the line, or on
-    the next one where a `-` strips the line break, would be lost in the comment without a word.
+    A comment that an expression opens holds what this expression writes, and nothing
+    else. More text on the line, or on the next one where a `-` strips the line break,
+    would be lost in the comment without a word.
     """
     if LINE_COMMENT not in text:
         return
@@ -76,18 +82,25 @@ def check_comments(text: str, written: Pieces) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Swallowed:
-    """A text that would be lost in a comment, and the place at which the comment begins."""
+    """A text that would be lost in a comment, and the place at which the comment
+    begins."""
 
     text: str
     place: Place
 
 
 def _find_lost(
-    text: str, written: Pieces, start: int, end: int, line_ends: dict[tuple[str, int], int]
+    text: str,
+    written: Pieces,
+    start: int,
+    end: int,
+    line_ends: dict[tuple[str, int], int],
 ) -> _Swallowed | None:
-    """What does not belong into the comment from `start` to `end`, also within the captured text that opens it.
+    """What does not belong into the comment from `start` to `end`, also within the
+    captured text that opens it.
 
-    A mark of which two pieces write a dash each (`n -{{ -1 }}`) is no comment of the file.
+    A mark of which two pieces write a dash each (`n -{{ -1 }}`) is no comment of the
+    file.
     """
     index = _index_of(written, start)
     opening = written.pieces[index]
@@ -97,15 +110,26 @@ def _find_lost(
     for piece in islice(written.pieces, index + 1, None):
         if piece.start >= end:
             break
-        if is_of_file and origin < piece.origin < _line_end(written.source, origin, line_ends):
+        if is_of_file and origin < piece.origin < _line_end(
+            written.source, origin, line_ends
+        ):
             continue
         lost = text[max(piece.start, behind_mark) : end].strip()
         if lost:
-            return _Swallowed(lost if len(lost) <= SHOWN else lost[:SHOWN] + "…", written.source.place(origin))
+            return _Swallowed(
+                lost if len(lost) <= SHOWN else lost[:SHOWN] + "…",
+                written.source.place(origin),
+            )
     inner = written.captured.get(opening.start)
     if inner is None:
         return None
-    return _find_lost(inner, inner.written, start - opening.start, min(end - opening.start, len(inner)), line_ends)
+    return _find_lost(
+        inner,
+        inner.written,
+        start - opening.start,
+        min(end - opening.start, len(inner)),
+        line_ends,
+    )
 
 
 def _index_of(written: Pieces, offset: int) -> int:
@@ -119,10 +143,17 @@ def _origin_of(piece: Piece, offset: int) -> int:
 _TAG_OR_LINE_BREAK = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}|\n", re.DOTALL)
 
 
-def _line_end(source: SourceText, origin: int, known: dict[tuple[str, int], int]) -> int:
-    """Where the line of an offset ends in the file. Line breaks within tags end none."""
+def _line_end(
+    source: SourceText, origin: int, known: dict[tuple[str, int], int]
+) -> int:
+    """Where the line of an offset ends in the file. Line breaks within tags end
+    none."""
     key = (source.path, origin)
     if key not in known:
-        breaks = (found.start() for found in _TAG_OR_LINE_BREAK.finditer(source.text, origin) if found[0] == "\n")
+        breaks = (
+            found.start()
+            for found in _TAG_OR_LINE_BREAK.finditer(source.text, origin)
+            if found[0] == "\n"
+        )
         known[key] = next(breaks, len(source.text))
     return known[key]

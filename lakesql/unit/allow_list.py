@@ -1,10 +1,18 @@
-"""All of Spark's SQL that DuckDB is known to answer alike: by sqlglot's class of an expression, the rule of it."""
+"""All of Spark's SQL that DuckDB is known to answer alike: by sqlglot's class of an
+expression, the rule of it."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
-from lakesql.unit import duck_aggregates, duck_nested, duck_numbers, duck_texts, duck_times, duck_values
+from lakesql.unit import (
+    duck_aggregates,
+    duck_nested,
+    duck_numbers,
+    duck_texts,
+    duck_times,
+    duck_values,
+)
 from lakesql.unit.duck_scope import DuckScope, Rule, Typed, describe
 from lakesql.unit.duck_types import NeedsSparkError
 
@@ -21,7 +29,9 @@ NAMED: dict[str, Rule] = {
 def _named(node: exp.Expr, scope: DuckScope) -> Typed:
     found = NAMED.get(node.name.lower())
     if found is None:
-        raise NeedsSparkError(f"{describe(node)} is not among what is known to mean the same without Spark")
+        raise NeedsSparkError(
+            f"{describe(node)} is not among what is known to mean the same without Spark"
+        )
     return found(node, scope)
 
 
@@ -34,4 +44,5 @@ ALLOWED: dict[type[exp.Expr], Rule] = {
     **duck_aggregates.RULES,
     exp.Anonymous: _named,
 }
-"""Whatever has no rule here needs Spark. Each rule is held by a test that asks Spark over generated rows."""
+"""Whatever has no rule here needs Spark. Each rule is held by a test that asks Spark
+over generated rows."""

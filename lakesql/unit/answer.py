@@ -1,4 +1,5 @@
-"""Data tests on DuckDB: over columns of tables that were read into it, where it is known to answer as Spark does."""
+"""Data tests on DuckDB: over columns of tables that were read into it, where it is
+known to answer as Spark does."""
 
 from __future__ import annotations
 
@@ -17,7 +18,13 @@ from lakesql.unit.duck import duck_statement
 from lakesql.unit.duck_names import DuckTable
 from lakesql.unit.duck_query import translate_condition, translate_query
 from lakesql.unit.duck_scope import DuckRelation
-from lakesql.unit.duck_types import GUARD, NeedsSparkError, duck_type, element_type, quote
+from lakesql.unit.duck_types import (
+    GUARD,
+    NeedsSparkError,
+    duck_type,
+    element_type,
+    quote,
+)
 from lakesql.unit.duckdb_behind import duckdb
 
 if TYPE_CHECKING:
@@ -29,7 +36,8 @@ COMPARED = frozenset({"int", "bigint", "string", "boolean", "date", "timestamp"}
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A table's columns in DuckDB: their types in Spark's words, and how many rows there are."""
+    """A table's columns in DuckDB: their types in Spark's words, and how many rows
+    there are."""
 
     name: str
     columns: Mapping[str, str]
@@ -38,29 +46,42 @@ class Loaded:
 
 @contextmanager
 def open_duck(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database in a file that is removed at the end: tables may be larger than the memory."""
+    """A database in a file that is removed at the end: tables may be larger than the
+    memory."""
     folder.mkdir(parents=True, exist_ok=True)
     with (
         TemporaryDirectory(prefix="tests-", dir=folder) as place,
-        duckdb.connect(str(Path(place) / "tables.duckdb"), config={"temp_directory": place}) as connection,
+        duckdb.connect(
+            str(Path(place) / "tables.duckdb"), config={"temp_directory": place}
+        ) as connection,
     ):
-        connection.execute("SET enable_external_access = false")  # a test reads what was loaded, and nothing else
-        # Of `n + 1 > 5` it would make `n > 4`, and miss an overflow, which is an error to Spark.
-        connection.execute("SET disabled_optimizers = 'expression_rewriter,statistics_propagation'")
+        # a test reads what was loaded, and nothing else
+        connection.execute("SET enable_external_access = false")
+        # Of `n + 1 > 5` it would make `n > 4`, and miss an overflow, which is an error
+        # to Spark.
+        connection.execute(
+            "SET disabled_optimizers = 'expression_rewriter,statistics_propagation'"
+        )
         yield connection
 
 
 def load(
-    connection: duckdb.DuckDBPyConnection, name: str, columns: Columns, batches: Iterable[pa.RecordBatch]
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    columns: Columns,
+    batches: Iterable[pa.RecordBatch],
 ) -> Loaded:
-    """Take the batches into a table of DuckDB's, one after another; times of a zone as those of UTC.
+    """Take the batches into a table of DuckDB's, one after another; times of a zone as
+    those of UTC.
 
     Raises `NeedsSparkError` where a value is none of DuckDB's.
     """
     for kind in columns.values():
         if element_type(kind):
             raise NeedsSparkError(f"type {kind}")
-    spelled = ", ".join(f"{quote(column)} {duck_type(kind)}" for column, kind in columns.items())
+    spelled = ", ".join(
+        f"{quote(column)} {duck_type(kind)}" for column, kind in columns.items()
+    )
     connection.execute(f"CREATE OR REPLACE TABLE {quote(name)} ({spelled})")
     rows = 0
     for batch in batches:
@@ -69,20 +90,27 @@ def load(
         connection.register("lakesql_batch", plain)
         chosen = ", ".join(map(quote, columns))
         try:
-            connection.execute(f"INSERT INTO {quote(name)} SELECT {chosen} FROM lakesql_batch")
+            connection.execute(
+                f"INSERT INTO {quote(name)} SELECT {chosen} FROM lakesql_batch"
+            )
         except duckdb.Error as error:
-            raise NeedsSparkError(f"what DuckDB says to a value: {str(error).splitlines()[0]}") from None
+            raise NeedsSparkError(
+                f"what DuckDB says to a value: {str(error).splitlines()[0]}"
+            ) from None
         connection.unregister("lakesql_batch")
     return Loaded(name, dict(columns), rows)
 
 
 def translate_test(
-    query: TestQuery, tables: Mapping[TableName, Loaded], models: Mapping[str, TableName], now: datetime | None
+    query: TestQuery,
+    tables: Mapping[TableName, Loaded],
+    models: Mapping[str, TableName],
+    now: datetime | None,
 ) -> str:
     """The test's SELECT in DuckDB's SQL. Raises `NeedsSparkError`.
 
-    `tables` are those that are loaded, `models` the names of the models' tables. `now` is in UTC, without a zone;
-    without it whatever reads the clock needs Spark.
+    `tables` are those that are loaded, `models` the names of the models' tables. `now`
+    is in UTC, without a zone; without it whatever reads the clock needs Spark.
     """
     for model, column in query.compared:
         kind = tables[models[model]].columns[column]
@@ -90,7 +118,10 @@ def translate_test(
             raise NeedsSparkError(f"values of type {kind} are compared")
     paths = {table.folded: loaded for table, loaded in tables.items()}
     if not query.frame:
-        given = {path: DuckTable(loaded.name, loaded.columns) for path, loaded in paths.items()}
+        given = {
+            path: DuckTable(loaded.name, loaded.columns)
+            for path, loaded in paths.items()
+        }
         return translate_query(query.text, given, now).text
     own = tables[models[next(iter(query.reads))]]
     relation = DuckRelation(own.name, own.columns)
@@ -105,25 +136,45 @@ def translate_test(
         oldest = now - timedelta(milliseconds=query.within_ms)
         for name, time in ((NOW, now), (DEADLINE, oldest)):
             said[name] = f"TIMESTAMP '{time.isoformat(sep=' ')}'"
-    return duck_statement(query.frame, {path: loaded.name for path, loaded in paths.items()}, said)
+    return duck_statement(
+        query.frame, {path: loaded.name for path, loaded in paths.items()}, said
+    )
 
 
-def answer(connection: duckdb.DuckDBPyConnection, statement: str, shown: int, keeps_all: bool) -> Answer:
-    """Run a translated test. Raises `NeedsSparkError` where a value turns up that Spark may treat otherwise."""
+def answer(
+    connection: duckdb.DuckDBPyConnection, statement: str, shown: int, keeps_all: bool
+) -> Answer:
+    """Run a translated test. Raises `NeedsSparkError` where a value turns up that Spark
+    may treat otherwise."""
     try:
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE lakesql_failing_rows AS {statement}")
+        connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE lakesql_failing_rows AS {statement}"
+        )
     except duckdb.Error as error:
         line = str(error).splitlines()[0]
-        raise NeedsSparkError(line.partition(GUARD)[2] or f"what DuckDB says to it: {line}") from None
-    (failures,) = connection.execute("SELECT count(*) FROM lakesql_failing_rows").fetchall()[0]
+        raise NeedsSparkError(
+            line.partition(GUARD)[2] or f"what DuckDB says to it: {line}"
+        ) from None
+    (failures,) = connection.execute(
+        "SELECT count(*) FROM lakesql_failing_rows"
+    ).fetchall()[0]
     found = connection.execute(f"SELECT * FROM lakesql_failing_rows LIMIT {shown}")
     columns = tuple(str(each[0]) for each in found.description or ())
     try:
         rows = found.fetchall()
     except OverflowError:
         raise NeedsSparkError("a date or a time beyond the year 9999") from None
-    everything = connection.execute("SELECT * FROM lakesql_failing_rows").to_arrow_table() if keeps_all else None
-    return Answer(columns, rows, failures, _with_zones(everything) if everything is not None else None)
+    everything = (
+        connection.execute("SELECT * FROM lakesql_failing_rows").to_arrow_table()
+        if keeps_all
+        else None
+    )
+    return Answer(
+        columns,
+        rows,
+        failures,
+        _with_zones(everything) if everything is not None else None,
+    )
 
 
 def drop(connection: duckdb.DuckDBPyConnection, name: str) -> None:
@@ -135,7 +186,10 @@ def _without_zones(batch: pa.RecordBatch) -> pa.RecordBatch:
     import pyarrow as pa
 
     fields = [
-        field.with_type(pa.timestamp("us")) if pa.types.is_timestamp(field.type) else field for field in batch.schema
+        field.with_type(pa.timestamp("us"))
+        if pa.types.is_timestamp(field.type)
+        else field
+        for field in batch.schema
     ]
     return batch.cast(pa.schema(fields))
 
@@ -145,7 +199,9 @@ def _with_zones(rows: pa.Table) -> pa.Table:
     import pyarrow as pa
 
     fields = [
-        field.with_type(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(field.type) else field
+        field.with_type(pa.timestamp("us", "UTC"))
+        if pa.types.is_timestamp(field.type)
+        else field
         for field in rows.schema
     ]
     return rows.cast(pa.schema(fields))

@@ -1,4 +1,5 @@
-"""The records that a unit test gives of a stream, as a broker would have them: keys and values as texts."""
+"""The records that a unit test gives of a stream, as a broker would have them: keys and
+values as texts."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ Raw = NewType("Raw", Node)
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A record of a topic's only partition. `given` is what the test has in its place."""
+    """A record of a topic's only partition. `given` is what the test has in its
+    place."""
 
     key: str | None
     value: str | None
@@ -42,7 +44,9 @@ class Arrival:
 def _read_timestamp(node: Node) -> datetime:
     found = read_time(node.value) if isinstance(node.value, str) else None
     if found is None:
-        raise ProjectError.of("bad-fixture", f"{node.shown} is no time.", place=node.place)
+        raise ProjectError.of(
+            "bad-fixture", f"{node.shown} is no time.", place=node.place
+        )
     return found
 
 
@@ -50,24 +54,37 @@ def _read_timestamp(node: Node) -> datetime:
 class RecordOptions:
     """What a record has besides its columns, under `_record`."""
 
-    key: Raw | None = option("The record's key: a text, or a mapping that becomes JSON.", default=None, read=Raw)
+    key: Raw | None = option(
+        "The record's key: a text, or a mapping that becomes JSON.",
+        default=None,
+        read=Raw,
+    )
     value: Raw | None = option(
         "The raw value, in the place of columns: a text, a mapping that becomes JSON, or nothing, as in a record that "
         "deletes its key.",
         default=None,
         read=Raw,
     )
-    timestamp: datetime = option("When it was written: the test's `now`, or 1970.", default=EPOCH, read=_read_timestamp)
-    headers: Mapping[str, Node] = option("Its headers.", factory=dict, read=lambda node: node.entries())
+    timestamp: datetime = option(
+        "When it was written: the test's `now`, or 1970.",
+        default=EPOCH,
+        read=_read_timestamp,
+    )
+    headers: Mapping[str, Node] = option(
+        "Its headers.", factory=dict, read=lambda node: node.entries()
+    )
 
 
 def topic_stream(stream: Stream, connection: str) -> Stream:
-    """The stream as a recorded topic brings it: what a test gives arrives as records, whatever a run reads."""
+    """The stream as a recorded topic brings it: what a test gives arrives as records,
+    whatever a run reads."""
     return replace(
         stream,
         connection=connection,
         origin=stream.origin.recorded(stream.name),
-        format="json" if stream.record_format.has_typed_rows or stream.registry else stream.format,
+        format="json"
+        if stream.record_format.has_typed_rows or stream.registry
+        else stream.format,
         schema="",
         registry="",
         key_format="json",
@@ -76,21 +93,32 @@ def topic_stream(stream: Stream, connection: str) -> Stream:
     )
 
 
-def read_arrivals(node: Node, stream: Stream, folder: Path, now: datetime, first: int, other: Other) -> list[Arrival]:
-    """The records of one batch, after `first` others of the stream. Raises `ProjectError` for what does not fit.
+def read_arrivals(
+    node: Node, stream: Stream, folder: Path, now: datetime, first: int, other: Other
+) -> list[Arrival]:
+    """The records of one batch, after `first` others of the stream. Raises
+    `ProjectError` for what does not fit.
 
     `other` makes a value of what stands in a column whose type fixtures do not know.
     """
     numbered = list(enumerate(read_items(node, folder), start=first))
     read = partial(_read_arrival, stream=stream, now=now, other=other)
-    return read_each(numbered, lambda each: read(each[1], each[0]), lambda each: each[1].place)
+    return read_each(
+        numbered, lambda each: read(each[1], each[0]), lambda each: each[1].place
+    )
 
 
 def read_table_changes(
-    node: Node, stream: Stream, types: Mapping[str, str], folder: Path, now: datetime, other: Other
+    node: Node,
+    stream: Stream,
+    types: Mapping[str, str],
+    folder: Path,
+    now: datetime,
+    other: Other,
 ) -> list[Arrival]:
-    """The changes of a table's rows in one batch, whose columns have these types: each a record of the JSON object that
-    `given_changes` takes. A commit is made at the time `now`, where a change does not say when.
+    """The changes of a table's rows in one batch, whose columns have these types: each
+    a record of the JSON object that `given_changes` takes. A commit is made at the time
+    `now`, where a change does not say when.
 
     Raises `ProjectError` for what does not fit.
     """
@@ -99,7 +127,12 @@ def read_table_changes(
 
     def read(numbered: tuple[int, Node]) -> Arrival:
         number, item = numbered
-        change = read_table_change(item, tuple(types), lambda row: read_row(row, types, f"'{stream.name}'", other), key)
+        change = read_table_change(
+            item,
+            tuple(types),
+            lambda row: read_row(row, types, f"'{stream.name}'", other),
+            key,
+        )
         value = {
             "op": change.op,
             "now": None if change.op == "d" else change.row,
@@ -109,10 +142,14 @@ def read_table_changes(
         }
         return Arrival(None, json_text(value), number, 0, (), item)
 
-    return read_each([*enumerate(read_items(node, folder))], read, lambda each: each[1].place)
+    return read_each(
+        [*enumerate(read_items(node, folder))], read, lambda each: each[1].place
+    )
 
 
-def _read_arrival(item: Node, number: int, stream: Stream, now: datetime, other: Other) -> Arrival:
+def _read_arrival(
+    item: Node, number: int, stream: Stream, now: datetime, other: Other
+) -> Arrival:
     arrival = Arrival(None, None, number, utc_ms(now), (), item)
     match item.value:
         case None:
@@ -123,33 +160,70 @@ def _read_arrival(item: Node, number: int, stream: Stream, now: datetime, other:
             pass
         case _:
             fix = "Write the columns of the record."
-            raise ProjectError.of("bad-fixture", f"{item.shown} is no record.", fix=fix, place=item.place)
+            raise ProjectError.of(
+                "bad-fixture", f"{item.shown} is no record.", fix=fix, place=item.place
+            )
     said = item.get(RECORD)
     if said is not None:
         options = decode(said, RecordOptions, what=f"{RECORD} of a record")
-        moment = utc_ms(options.timestamp) if said.get("timestamp") else arrival.timestamp_ms
-        headers = tuple((name, _raw_text(Raw(it)) or "") for name, it in options.headers.items())
-        arrival = replace(arrival, key=_raw_text(options.key), timestamp_ms=moment, headers=headers)
-        item = Node({name: it for name, it in item.entries().items() if name != RECORD}, item.place, item.keys)
+        moment = (
+            utc_ms(options.timestamp) if said.get("timestamp") else arrival.timestamp_ms
+        )
+        headers = tuple(
+            (name, _raw_text(Raw(it)) or "") for name, it in options.headers.items()
+        )
+        arrival = replace(
+            arrival, key=_raw_text(options.key), timestamp_ms=moment, headers=headers
+        )
+        item = Node(
+            {name: it for name, it in item.entries().items() if name != RECORD},
+            item.place,
+            item.keys,
+        )
         if said.get("value") is not None:
             if item.value:
                 what = f"A record has either a value in {RECORD} or columns."
                 raise ProjectError.of("bad-fixture", what, place=item.place)
             return replace(arrival, value=_raw_text(options.value))
-    types, what = {column.name: column.type for column in stream.columns}, f"stream '{stream.name}'"
+    types, what = (
+        {column.name: column.type for column in stream.columns},
+        f"stream '{stream.name}'",
+    )
     if stream.record_envelope.has_sides:
         lowered = {name.lower() for name in stream.key}
-        names = tuple(column.name for column in stream.columns if column.name.lower() in lowered)
-        change = read_change(item, number + 1, tuple(types), lambda row: read_row(row, types, what, other), names)
-        key = {column.field: change.row[column.name] for column in stream.columns if column.name in names}
+        names = tuple(
+            column.name for column in stream.columns if column.name.lower() in lowered
+        )
+        change = read_change(
+            item,
+            number + 1,
+            tuple(types),
+            lambda row: read_row(row, types, what, other),
+            names,
+        )
+        key = {
+            column.field: change.row[column.name]
+            for column in stream.columns
+            if column.name in names
+        }
         has_key = change.op != "t" and arrival.key is None
-        return replace(arrival, key=json_text(key) if has_key else arrival.key, value=_event_text(change, stream, item))
+        return replace(
+            arrival,
+            key=json_text(key) if has_key else arrival.key,
+            value=_event_text(change, stream, item),
+        )
     if stream.is_feed:
         return replace(arrival, value=json_text(exact(item)))
     row = read_row(item, types, what, other)
-    in_key = {column.name: column.key_field for column in stream.columns if column.is_in_key and column.name in row}
+    in_key = {
+        column.name: column.key_field
+        for column in stream.columns
+        if column.is_in_key and column.name in row
+    }
     if in_key and arrival.key is None:
-        arrival = replace(arrival, key=json_text({field: row[name] for name, field in in_key.items()}))
+        arrival = replace(
+            arrival, key=json_text({field: row[name] for name, field in in_key.items()})
+        )
     row = {name: value for name, value in row.items() if name not in in_key}
     return replace(arrival, value=_value_text(row, stream, item))
 
@@ -171,14 +245,17 @@ def _raw_text(node: Raw | None) -> str | None:
 
 
 def _event_text(change: GivenChange, stream: Stream, item: Node) -> str:
-    """The event as Debezium writes it: with neither row of a truncate, and the row after of no delete."""
+    """The event as Debezium writes it: with neither row of a truncate, and the row
+    after of no delete."""
     units = {column.name: column for column in stream.columns}
 
     def written(row: Mapping[str, Value] | None) -> Value:
         if row is None:
             return None
         values = ((units[name], value) for name, value in row.items())
-        return {column.field: _event_value(value, column, item) for column, value in values}
+        return {
+            column.field: _event_value(value, column, item) for column, value in values
+        }
 
     after = change.row if change.op in ("c", "u", "r") else None
     source = {
@@ -188,12 +265,22 @@ def _event_text(change: GivenChange, stream: Stream, item: Node) -> str:
         **({"txId": change.tx} if change.tx is not None else {}),
         **_source_table(change, stream),
     }
-    return json_text({"op": change.op, "before": written(change.before), "after": written(after), "source": source})
+    return json_text(
+        {
+            "op": change.op,
+            "before": written(change.before),
+            "after": written(after),
+            "source": source,
+        }
+    )
 
 
 def _source_table(change: GivenChange, stream: Stream) -> dict[str, str]:
-    """The table of the database, as the event's source says it: one that the stream takes, where the test says none."""
-    name = change.source_table or (stream.source_table[0].replace("*", "") if stream.source_table else "")
+    """The table of the database, as the event's source says it: one that the stream
+    takes, where the test says none."""
+    name = change.source_table or (
+        stream.source_table[0].replace("*", "") if stream.source_table else ""
+    )
     parts = name.split(".")
     found = dict(zip(("table", "schema", "db"), reversed(parts), strict=False))
     return {part: text for part, text in found.items() if text}
@@ -223,24 +310,39 @@ def _value_text(row: Mapping[str, Value], stream: Stream, item: Node) -> str:
         if isinstance(value, str):
             return value
         what = f"A record of format {kind.name} is its value: a text."
-        raise ProjectError.of("bad-fixture", what, fix="Write the text alone.", place=item.place)
+        raise ProjectError.of(
+            "bad-fixture", what, fix="Write the text alone.", place=item.place
+        )
     if kind.is_separated:
-        return stream.csv.delimiter.join(_csv_text(row.get(it.name), stream.csv, item) for it in stream.columns)
+        return stream.csv.delimiter.join(
+            _csv_text(row.get(it.name), stream.csv, item) for it in stream.columns
+        )
     given = [column for column in stream.columns if column.name in row]
-    values = {column.field: row[column.name] for column in given if not column.is_rescued}
+    values = {
+        column.field: row[column.name] for column in given if not column.is_rescued
+    }
     rescued = next((row[column.name] for column in given if column.is_rescued), None)
-    return json_text(values if rescued is None else {**values, **_fields_of(rescued, values, item)})
+    return json_text(
+        values if rescued is None else {**values, **_fields_of(rescued, values, item)}
+    )
 
 
-def _fields_of(rescued: Value, values: Mapping[str, Value], item: Node) -> Mapping[str, Value]:
-    """The fields that a record has besides its columns, for what a test says of `_rescued`."""
+def _fields_of(
+    rescued: Value, values: Mapping[str, Value], item: Node
+) -> Mapping[str, Value]:
+    """The fields that a record has besides its columns, for what a test says of
+    `_rescued`."""
     found = None
     with suppress(ValueError, TypeError):
         found = json.loads(rescued, parse_float=Decimal)
-    if isinstance(found, dict) and not any(name in values or set(name) & set(".[]`") for name in found):
+    if isinstance(found, dict) and not any(
+        name in values or set(name) & set(".[]`") for name in found
+    ):
         return found
     what = f"{RESCUED} of a record is a text: a JSON object of fields that stand beside its columns."
-    fix = "Write a record with other fields within its columns as it arrives, as a text."
+    fix = (
+        "Write a record with other fields within its columns as it arrives, as a text."
+    )
     raise ProjectError.of("bad-fixture", what, fix=fix, place=item.place)
 
 
@@ -248,13 +350,24 @@ def _csv_text(value: Value, csv: Csv, item: Node) -> str:
     if value is None:
         return csv.null_value
     text = value if isinstance(value, str) else json_text(value).strip('"')
-    if isinstance(value, int | float | Decimal) and not isinstance(value, bool) and csv.decimal != ".":
+    if (
+        isinstance(value, int | float | Decimal)
+        and not isinstance(value, bool)
+        and csv.decimal != "."
+    ):
         text = text.replace(".", csv.decimal)
         return f"{csv.quote}{text}{csv.quote}" if csv.delimiter in text else text
     if text in ("", csv.null_value) or _has_pattern(value, csv):
         what = f"A line of CSV with the value {text!r} of a column is not the same value when it is read."
-        raise ProjectError.of("bad-fixture", what, fix="Write the line as it arrives, as a text.", place=item.place)
-    escaped = text if csv.escape == csv.quote else text.replace(csv.escape, csv.escape * 2)
+        raise ProjectError.of(
+            "bad-fixture",
+            what,
+            fix="Write the line as it arrives, as a text.",
+            place=item.place,
+        )
+    escaped = (
+        text if csv.escape == csv.quote else text.replace(csv.escape, csv.escape * 2)
+    )
     escaped = escaped.replace(csv.quote, csv.escape + csv.quote)
     return f"{csv.quote}{escaped}{csv.quote}" if isinstance(value, str) else text
 

@@ -1,4 +1,5 @@
-"""The changes of a feed, or of a table, as a unit test writes them: `{op: u, before: {…}, after: {…}}`."""
+"""The changes of a feed, or of a table, as a unit test writes them: `{op: u, before:
+{…}, after: {…}}`."""
 
 from __future__ import annotations
 
@@ -19,30 +20,48 @@ def _read_ts(node: Node) -> datetime:
     found = read_time(node.value) if isinstance(node.value, str) else None
     if found is None or found.microsecond % 1000:
         fix = "Write a time in ISO 8601, of whole milliseconds, such as 2026-03-05T12:00:00Z."
-        raise ProjectError.of("bad-fixture", f"{node.shown} is no time of a change.", fix=fix, place=node.place)
+        raise ProjectError.of(
+            "bad-fixture",
+            f"{node.shown} is no time of a change.",
+            fix=fix,
+            place=node.place,
+        )
     return found
 
 
 def _read_position(node: Node) -> int:
-    if isinstance(node.value, int) and not isinstance(node.value, bool) and 0 <= node.value < 2**63:
+    if (
+        isinstance(node.value, int)
+        and not isinstance(node.value, bool)
+        and 0 <= node.value < 2**63
+    ):
         return node.value
     fix = "Write a whole number, which rises as the log of the database does."
-    raise ProjectError.of("bad-fixture", f"{node.shown} is no place in a log.", fix=fix, place=node.place)
+    raise ProjectError.of(
+        "bad-fixture", f"{node.shown} is no place in a log.", fix=fix, place=node.place
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeOptions:
-    """One change of a feed whose envelope is `debezium`, or of another model's table."""
+    """One change of a feed whose envelope is `debezium`, or of another model's
+    table."""
 
     op: Literal["c", "u", "d", "r", "t"] = option(
         "What happened: a row was inserted (`c`), updated (`u`), deleted (`d`) or read by a snapshot (`r`), or the "
         "table truncated (`t`)."
     )
-    after: Node | None = option("The row after it, of `c`, `u` and `r`.", default=None, read=lambda node: node)
-    before: Node | None = option(
-        "The row before it, of `u` and `d`; of a `d` at least its key.", default=None, read=lambda node: node
+    after: Node | None = option(
+        "The row after it, of `c`, `u` and `r`.", default=None, read=lambda node: node
     )
-    ts: datetime | None = option("`_change.ts`: when the database made it.", default=None, read=_read_ts)
+    before: Node | None = option(
+        "The row before it, of `u` and `d`; of a `d` at least its key.",
+        default=None,
+        read=lambda node: node,
+    )
+    ts: datetime | None = option(
+        "`_change.ts`: when the database made it.", default=None, read=_read_ts
+    )
     position: int | None = option(
         "`_change.position`: where it stands in the database's log. Left out, it is the place of the record among "
         "those that the test gives of the stream: 1, 2, 3 and so on.",
@@ -59,8 +78,8 @@ class ChangeOptions:
 
 @dataclass(frozen=True, slots=True)
 class GivenChange:
-    """A change of a row. `row` has all columns: those after it, of a delete those before it. `position` is one number,
-    as of PostgreSQL's log."""
+    """A change of a row. `row` has all columns: those after it, of a delete those
+    before it. `position` is one number, as of PostgreSQL's log."""
 
     op: str
     row: Row
@@ -72,37 +91,67 @@ class GivenChange:
 
 
 def read_change(
-    node: Node, number: int, columns: tuple[str, ...], read_row: ReadRow, key: tuple[str, ...]
+    node: Node,
+    number: int,
+    columns: tuple[str, ...],
+    read_row: ReadRow,
+    key: tuple[str, ...],
 ) -> GivenChange:
-    """A change of a feed with these columns, the record of this number that the test gives of it.
+    """A change of a feed with these columns, the record of this number that the test
+    gives of it.
 
     Raises `ProjectError` for what Debezium does not write.
     """
     said = decode(node, ChangeOptions, what="a change")
-    wanted = {"c": ("after",), "u": ("after",), "r": ("after",), "d": ("before",), "t": ()}[said.op]
+    wanted = {
+        "c": ("after",),
+        "u": ("after",),
+        "r": ("after",),
+        "d": ("before",),
+        "t": (),
+    }[said.op]
     allowed = (*wanted, "before") if said.op == "u" else wanted
     problems = []
     for side, given in (("after", said.after), ("before", said.before)):
         if given is None and side in wanted:
-            problems.append(Problem("bad-fixture", f"A change of op {said.op} has '{side}'.", place=node.place))
+            problems.append(
+                Problem(
+                    "bad-fixture",
+                    f"A change of op {said.op} has '{side}'.",
+                    place=node.place,
+                )
+            )
         elif given is not None and side not in allowed:
             what = f"A change of op {said.op} has no '{side}'."
             problems.append(Problem("bad-fixture", what, place=node.key_place(side)))
     if problems:
         raise ProjectError(problems)
-    sides = {side: _whole(read_row(given), columns) for side, given in _sides(said) if given is not None}
+    sides = {
+        side: _whole(read_row(given), columns)
+        for side, given in _sides(said)
+        if given is not None
+    }
     before = sides.get("before")
     row = sides["after"] if "after" in sides else before or _whole({}, columns)
-    if said.op == "u" and before is not None and any(before[name] != row[name] for name in key):
+    if (
+        said.op == "u"
+        and before is not None
+        and any(before[name] != row[name] for name in key)
+    ):
         what = "This update changes the key of its row, which arrives as a delete and an insert."
         fix = "Write two changes: {op: d, before: …} and {op: c, after: …}."
         raise ProjectError.of("bad-fixture", what, fix=fix, place=node.place)
     position = number if said.position is None else said.position
-    return GivenChange(said.op, row, before, said.ts, position, said.tx, said.source_table)
+    return GivenChange(
+        said.op, row, before, said.ts, position, said.tx, said.source_table
+    )
 
 
-def read_table_change(node: Node, columns: tuple[str, ...], read_row: ReadRow, key: tuple[str, ...]) -> GivenChange:
-    """A change of a row of another model's table with these columns. Raises `ProjectError` for what no commit does."""
+def read_table_change(
+    node: Node, columns: tuple[str, ...], read_row: ReadRow, key: tuple[str, ...]
+) -> GivenChange:
+    """A change of a row of another model's table with these columns. Raises
+    `ProjectError` for what no commit does."""
     change = read_change(node, 0, columns, read_row, key)
     if change.op not in ("c", "u", "d"):
         what = f"A commit changes rows by op c, u or d, and not by {change.op}."

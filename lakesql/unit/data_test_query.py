@@ -1,4 +1,5 @@
-"""The SELECT of a data test's failing rows, in Spark's SQL, and what is wrong with it. Pure."""
+"""The SELECT of a data test's failing rows, in Spark's SQL, and what is wrong with it.
+Pure."""
 
 from __future__ import annotations
 
@@ -43,22 +44,30 @@ from lakesql.unit.fixture_values import MisfitError, fit
 Columns = Mapping[str, str]
 """Types by names; '' is a type that is not known."""
 
-WHERE, FAILING, DEADLINE, NOW = "lakesql_where", "lakesql_failing", "lakesql_deadline", "lakesql_now"
-"""What stands for the author's conditions, and for the oldest time that is new enough, in `TestQuery.frame`."""
+WHERE, FAILING, DEADLINE, NOW = (
+    "lakesql_where",
+    "lakesql_failing",
+    "lakesql_deadline",
+    "lakesql_now",
+)
+"""What stands for the author's conditions, and for the oldest time that is new enough,
+in `TestQuery.frame`."""
 
 MOST_SHOWN = 6
-"""So many columns of a failing row are read where the model has no keys that tell which row it is."""
+"""So many columns of a failing row are read where the model has no keys that tell which
+row it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class TestQuery:
-    """A test's SELECT. `frame` is the same with names in the place of the author's conditions; '' where all of it is
-    the author's.
+    """A test's SELECT. `frame` is the same with names in the place of the author's
+    conditions; '' where all of it is the author's.
 
-    `conditions` are their texts by these names. `reads` are the columns that are read, by model: None where the text
-    has a `*`. `compared` are the columns of each model whose values are compared or grouped. `is_by_row`: a row fails
-    by itself, whatever other rows there are. `within_ms` is how old the newest value may be. `looked_at` counts the
-    rows that the test's `where` lets through; None where it has none.
+    `conditions` are their texts by these names. `reads` are the columns that are read,
+    by model: None where the text has a `*`. `compared` are the columns of each model
+    whose values are compared or grouped. `is_by_row`: a row fails by itself, whatever
+    other rows there are. `within_ms` is how old the newest value may be. `looked_at`
+    counts the rows that the test's `where` lets through; None where it has none.
     """
 
     __test__ = False
@@ -74,25 +83,35 @@ class TestQuery:
 
 
 def check_data_tests(manifest: Manifest, compiled: CompiledFiles) -> None:
-    """Raise `ProjectError` with all that is wrong with tests, as far as the columns are known without the tables."""
-    check_tests_of(manifest, {name: _declared_columns(manifest, compiled, name) for name in manifest.models})
+    """Raise `ProjectError` with all that is wrong with tests, as far as the columns are
+    known without the tables."""
+    check_tests_of(
+        manifest,
+        {name: _declared_columns(manifest, compiled, name) for name in manifest.models},
+    )
 
 
 def check_tests_of(manifest: Manifest, models: Mapping[str, Columns | None]) -> None:
     """The same, where these are the columns of the models' tables."""
     problems: list[Problem] = []
-    tables = {**models, **{name: seed_columns(seed) for name, seed in manifest.seeds.items()}}
+    tables = {
+        **models,
+        **{name: seed_columns(seed) for name, seed in manifest.seeds.items()},
+    }
     for test in manifest.data_tests:
         collect(problems, lambda test=test: build_test_query(manifest, test, tables))  # type: ignore[misc]
     if problems:
         raise ProjectError(problems)
 
 
-def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Columns | None]) -> TestQuery:
-    """The SELECT of a test over tables that have these columns; None where they are not known.
+def build_test_query(
+    manifest: Manifest, test: DataTest, tables: Mapping[str, Columns | None]
+) -> TestQuery:
+    """The SELECT of a test over tables that have these columns; None where they are not
+    known.
 
-    Raises `ProjectError`: `unknown-column`, `bad-expression`, `wrong-value`, `not-a-select` and what else a SELECT of a
-    file may have wrong.
+    Raises `ProjectError`: `unknown-column`, `bad-expression`, `wrong-value`,
+    `not-a-select` and what else a SELECT of a file may have wrong.
     """
     if isinstance(test.check, FailingRows):
         return _of_file(manifest, test, test.check, tables)
@@ -129,7 +148,10 @@ def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Co
     wanted = tuple(dict.fromkeys([*shown, *used, *asked.read]))
     return TestQuery(
         text=fill(identifier, conditions),
-        frame=fill(lambda name: "`" + name.replace("`", "``") + "`", {each: each for each in conditions}),
+        frame=fill(
+            lambda name: "`" + name.replace("`", "``") + "`",
+            {each: each for each in conditions},
+        ),
         conditions=conditions,
         reads={
             test.model: wanted or tuple(plain[:1]),  # rows are counted by a column
@@ -138,7 +160,9 @@ def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Co
         compared=asked.compared,
         is_by_row=isinstance(test.check, NotNull | AcceptedValues | Expression),
         within_ms=asked.within_ms,
-        looked_at=_looked_at(test, own, plain, columns) if test.where is not None else None,
+        looked_at=_looked_at(test, own, plain, columns)
+        if test.where is not None
+        else None,
     )
 
 
@@ -146,8 +170,9 @@ def build_test_query(manifest: Manifest, test: DataTest, tables: Mapping[str, Co
 class _Asked:
     """What a check asks of a table: the `shape` of its SELECT, and what fills it.
 
-    `column` is the one that it is about, `read` are the columns that its expression reads, `others` those of other
-    models. `shows_rows`: what it finds are rows of the table, which are shown. `has_expression`: they fail by one.
+    `column` is the one that it is about, `read` are the columns that its expression
+    reads, `others` those of other models. `shows_rows`: what it finds are rows of the
+    table, which are shown. `has_expression`: they fail by one.
     """
 
     shape: Callable[[_Parts], str]
@@ -162,27 +187,46 @@ class _Asked:
     bounds: str = ""
 
     def shown(self, used: Sequence[str]) -> Sequence[str]:
-        """The columns that say why a row fails: the one that the check is about, and all that an expression reads."""
+        """The columns that say why a row fails: the one that the check is about, and
+        all that an expression reads."""
         return (*used, *self.read) if self.has_expression else (self.column,)
 
 
-def _what_is_asked(test: DataTest, columns: Columns | None, tables: Mapping[str, Columns | None]) -> _Asked:
-    """What the check of a test asks of its table. Raises `ProjectError` for what it cannot ask."""
-    named = test.check.column if isinstance(test.check, NewestWithin) and test.check.column else test.column
+def _what_is_asked(
+    test: DataTest, columns: Columns | None, tables: Mapping[str, Columns | None]
+) -> _Asked:
+    """What the check of a test asks of its table. Raises `ProjectError` for what it
+    cannot ask."""
+    named = (
+        test.check.column
+        if isinstance(test.check, NewestWithin) and test.check.column
+        else test.column
+    )
     column = _spelled(columns, named, test.model, test.place) if named else ""
     kind = (columns or {}).get(column, "")
     match test.check:
         case NotNull():
             condition = f"{identifier(column)} IS NULL"
-            return _Asked(_rows, column, shows_rows=True, conditions={FAILING: condition})
+            return _Asked(
+                _rows, column, shows_rows=True, conditions={FAILING: condition}
+            )
         case AcceptedValues(values=values):
             words = ", ".join(_literal(node, kind) for node in values)
             condition = f"{identifier(column)} NOT IN ({words})"
-            return _Asked(_rows, column, shows_rows=True, conditions={FAILING: condition})
+            return _Asked(
+                _rows, column, shows_rows=True, conditions={FAILING: condition}
+            )
         case Expression(expression=expression):
             read = tuple(_used(expression, columns, "test"))
             failing = {FAILING: f"NOT ({expression.value})"}
-            return _Asked(_rows, column, shows_rows=True, has_expression=True, conditions=failing, read=read)
+            return _Asked(
+                _rows,
+                column,
+                shows_rows=True,
+                has_expression=True,
+                conditions=failing,
+                read=read,
+            )
         case Unique():
             return _Asked(_unique, column, compared=((test.model, column),))
         case Relationships(to=to, field=field):
@@ -190,15 +234,29 @@ def _what_is_asked(test: DataTest, columns: Columns | None, tables: Mapping[str,
             _check_types(test, kind, (tables[to] or {}).get(other, ""))
             if (to, other) == (test.model, column):
                 what = f"Each value of '{column}' stands in '{column}': the test cannot fail."
-                raise ProjectError.of("wrong-value", what, fix="Refer to another column.", place=test.place)
+                raise ProjectError.of(
+                    "wrong-value",
+                    what,
+                    fix="Refer to another column.",
+                    place=test.place,
+                )
             compared = ((test.model, column), (to, other))
-            return _Asked(_relationships, column, shows_rows=True, others={to: (other,)}, compared=compared)
+            return _Asked(
+                _relationships,
+                column,
+                shows_rows=True,
+                others={to: (other,)},
+                compared=compared,
+            )
         case RowCount() as check:
             return _Asked(_row_count, column, bounds=_bounds(check))
         case NewestWithin(within=within):
             _check_is_time(test, column, kind)
             now = "current_timestamp()"
-            times = {NOW: now, DEADLINE: f"{now} - INTERVAL '{within.length_ms / 1000:f}' SECOND"}
+            times = {
+                NOW: now,
+                DEADLINE: f"{now} - INTERVAL '{within.length_ms / 1000:f}' SECOND",
+            }
             return _Asked(_newest, column, conditions=times, within_ms=within.length_ms)
         case FailingRows():
             raise AssertionError("a test of a file has a SELECT of its own")
@@ -206,9 +264,15 @@ def _what_is_asked(test: DataTest, columns: Columns | None, tables: Mapping[str,
             assert_never(test.check)
 
 
-def _telling_columns(manifest: Manifest, test: DataTest, columns: Columns | None) -> list[str]:
+def _telling_columns(
+    manifest: Manifest, test: DataTest, columns: Columns | None
+) -> list[str]:
     """The columns by which a failing row is known: the keys of the model."""
-    keys = () if test.model in test.seeds else manifest.models[test.model].config.writing().keys
+    keys = (
+        ()
+        if test.model in test.seeds
+        else manifest.models[test.model].config.writing().keys
+    )
     return [_spelled(columns, key, test.model, test.place) for key in keys]
 
 
@@ -216,7 +280,9 @@ def _limit_text(test: DataTest) -> str:
     return f"\nLIMIT {test.options.limit}" if test.options.limit is not None else ""
 
 
-def _looked_at(test: DataTest, table: str, plain: list[str], columns: Columns | None) -> TestQuery:
+def _looked_at(
+    test: DataTest, table: str, plain: list[str], columns: Columns | None
+) -> TestQuery:
     """How many rows there are for which the test's `where` holds."""
     assert test.where is not None
 
@@ -224,12 +290,17 @@ def _looked_at(test: DataTest, table: str, plain: list[str], columns: Columns | 
         return f"SELECT count(*) AS looked_at\nFROM {table}\nWHERE ({where})"
 
     condition = str(test.where.value)
-    read = tuple(dict.fromkeys(_used(test.where, columns, "filter"))) or tuple(plain[:1])
-    return TestQuery(fill(condition), fill(WHERE), {WHERE: condition}, {test.model: read})
+    read = tuple(dict.fromkeys(_used(test.where, columns, "filter"))) or tuple(
+        plain[:1]
+    )
+    return TestQuery(
+        fill(condition), fill(WHERE), {WHERE: condition}, {test.model: read}
+    )
 
 
 def readable_columns(columns: Columns) -> dict[str, str]:
-    """Those of a table's columns that DuckDB can hold as Spark has them: no structs, lists and maps among them."""
+    """Those of a table's columns that DuckDB can hold as Spark has them: no structs,
+    lists and maps among them."""
     found = {}
     for name, kind in columns.items():
         try:
@@ -243,7 +314,11 @@ def readable_columns(columns: Columns) -> dict[str, str]:
 
 def header(test: DataTest) -> str:
     """The first line of a test's compiled file."""
-    of = f"{test.word} of {test.model}{'.' if test.column else ''}{test.column}" if test.model else test.path
+    of = (
+        f"{test.word} of {test.model}{'.' if test.column else ''}{test.column}"
+        if test.model
+        else test.path
+    )
     return f"-- data test {test.name}: {of} ({test.place}); severity {test.options.severity}, a row is a failure"
 
 
@@ -306,22 +381,34 @@ HAVING {parts.bounds}"""
 
 
 def _newest(parts: _Parts) -> str:
-    """The newest value up to now: one of the future would hide for as long that nothing arrives any more."""
+    """The newest value up to now: one of the future would hide for as long that nothing
+    arrives any more."""
     return f"""\
 SELECT max({parts.column}) AS newest
 FROM {parts.table}{_where(*parts.wheres, f"{parts.column} <= {parts.now}")}
 HAVING max({parts.column}) IS NULL OR max({parts.column}) < {parts.deadline}"""
 
 
-def _of_file(manifest: Manifest, test: DataTest, check: FailingRows, tables: Mapping[str, Columns | None]) -> TestQuery:
-    template = check.template or parse_template(check.path, check.source, manifest.macros)
+def _of_file(
+    manifest: Manifest,
+    test: DataTest,
+    check: FailingRows,
+    tables: Mapping[str, Columns | None],
+) -> TestQuery:
+    template = check.template or parse_template(
+        check.path, check.source, manifest.macros
+    )
     target = manifest.target
     names = Names(
         stream=identifier,
         ref=lambda name: table_name(own_table(manifest, name)),
         this="",
         vars=manifest.vars,
-        target={"name": target.name, "namespace": target.namespace, "catalog": target.catalog.name},
+        target={
+            "name": target.name,
+            "namespace": target.namespace,
+            "catalog": target.catalog.name,
+        },
         is_full_refresh=False,
     )
     rendered = render_template(template, names)
@@ -339,7 +426,9 @@ def _of_file(manifest: Manifest, test: DataTest, check: FailingRows, tables: Map
     check_can_fail(tree, read.sql, findings)
     if findings.problems:
         raise ProjectError(findings.problems)
-    has_star = any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star))
+    has_star = any(
+        not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)
+    )
     mentioned = {node.name.lower() for node in tree.find_all(exp.Identifier)}
     reads: dict[str, tuple[str, ...] | None] = {}
     for name in test.depends_on:
@@ -353,8 +442,9 @@ def _of_file(manifest: Manifest, test: DataTest, check: FailingRows, tables: Map
 
 
 def check_can_fail(tree: exp.Expr, sql: str, findings: Findings) -> None:
-    """Notes each WHERE and HAVING that is true for no row, so that what it filters is empty, whatever the tables have;
-    and each part of one that is the same for every row by a name in double quotes, which is a text to Spark."""
+    """Notes each WHERE and HAVING that is true for no row, so that what it filters is
+    empty, whatever the tables have; and each part of one that is the same for every row
+    by a name in double quotes, which is a text to Spark."""
     for clause in tree.find_all(exp.Where, exp.Having):
         for quoted in _quoted_constants(clause.this, sql):
             what = f'"{quoted.this}" is a text in Spark\'s SQL, so that this part is the same for every row.'
@@ -362,18 +452,33 @@ def check_can_fail(tree: exp.Expr, sql: str, findings: Findings) -> None:
             findings.add("bad-expression", offset_of(quoted), what, fix=fix)
         if Truth.TRUE in possible_truths(clause.this):
             continue
-        what, fix = find_undecided(clause.this, "filter") or ("It is true for no row.", "")
-        findings.add("bad-expression", offset_of(clause.this), f"{clause.key.upper()}: {what}", fix=fix)
+        what, fix = find_undecided(clause.this, "filter") or (
+            "It is true for no row.",
+            "",
+        )
+        findings.add(
+            "bad-expression",
+            offset_of(clause.this),
+            f"{clause.key.upper()}: {what}",
+            fix=fix,
+        )
 
 
 def _quoted_constants(condition: exp.Expr, sql: str) -> Iterator[exp.Literal]:
-    """The first text in double quotes of each part of a condition in which neither a column nor a query stands, and
-    that does not ask for the time."""
+    """The first text in double quotes of each part of a condition in which neither a
+    column nor a query stands, and that does not ask for the time."""
     if isinstance(condition, exp.Connector | exp.Paren | exp.Not):
         for part in condition.iter_expressions():
             yield from _quoted_constants(part, sql)
-    elif condition.find(exp.Column, exp.Query, exp.CurrentDate, exp.CurrentTimestamp) is None:
-        quoted = (it for it in condition.find_all(exp.Literal) if it.is_string and sql[offset_of(it)] == '"')
+    elif (
+        condition.find(exp.Column, exp.Query, exp.CurrentDate, exp.CurrentTimestamp)
+        is None
+    ):
+        quoted = (
+            it
+            for it in condition.find_all(exp.Literal)
+            if it.is_string and sql[offset_of(it)] == '"'
+        )
         yield from islice(quoted, 1)
 
 
@@ -382,18 +487,26 @@ def seed_columns(seed: Seed) -> Columns:
     return {column.name: stored_type(column.type) for column in seed.columns}
 
 
-def _declared_columns(manifest: Manifest, compiled: CompiledFiles, name: str) -> Columns | None:
-    """The columns of a model's table as its SELECT says; None where only Spark's analyzer knows them."""
+def _declared_columns(
+    manifest: Manifest, compiled: CompiledFiles, name: str
+) -> Columns | None:
+    """The columns of a model's table as its SELECT says; None where only Spark's
+    analyzer knows them."""
     known = compiled.known(name)
     return (
-        table_columns(manifest.models[name], known.columns) if known is not None and known.columns is not None else None
+        table_columns(manifest.models[name], known.columns)
+        if known is not None and known.columns is not None
+        else None
     )
 
 
 def table_columns(model: Model, columns: Iterable[Column]) -> Columns:
     """The columns of a model's table, of which the SELECT has these."""
     added = model.config.writing().added
-    return {**{column.name: column.type for column in columns}, **{column.name: column.type for column in added}}
+    return {
+        **{column.name: column.type for column in columns},
+        **{column.name: column.type for column in added},
+    }
 
 
 def _spelled(columns: Columns | None, name: str, model: str, place: Place) -> str:
@@ -403,7 +516,9 @@ def _spelled(columns: Columns | None, name: str, model: str, place: Place) -> st
     found = next((column for column in columns if column.lower() == name.lower()), None)
     if found is None:
         what = f"The table of '{model}' has no column '{name}'."
-        raise ProjectError.of("unknown-column", what, fix=did_you_mean(name, columns), place=place)
+        raise ProjectError.of(
+            "unknown-column", what, fix=did_you_mean(name, columns), place=place
+        )
     return found
 
 
@@ -418,11 +533,14 @@ def _used(condition: Node, columns: Columns | None, use: Use) -> list[str]:
 
 
 def _literal(node: Node, kind: str) -> str:
-    """A value as Spark's literal of the column's type; where that is not known, of the type that the file gives it."""
+    """A value as Spark's literal of the column's type; where that is not known, of the
+    type that the file gives it."""
     try:
         value = fit(node, kind)
     except MisfitError as error:
-        raise ProjectError.of("wrong-value", f"{error}.", fix=_quoting(node, kind), place=node.place) from None
+        raise ProjectError.of(
+            "wrong-value", f"{error}.", fix=_quoting(node, kind), place=node.place
+        ) from None
     except NeedsSparkError:
         value = node.value
     match value:
@@ -452,20 +570,28 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 
 
 def _check_types(test: DataTest, kind: str, other: str) -> None:
-    """Raise `ProjectError` where values of two columns cannot be equal, as their types are known and differ in kind."""
+    """Raise `ProjectError` where values of two columns cannot be equal, as their types
+    are known and differ in kind."""
 
     def family(each: str) -> str:
         return "number" if each in _NUMBERS or each.startswith("decimal") else each
 
     if kind and other and family(kind) != family(other):
         what = f"The column is of type {kind}, and the one that it refers to of type {other}."
-        raise ProjectError.of("wrong-value", what, fix="Refer to a column of the same kind.", place=test.place)
+        raise ProjectError.of(
+            "wrong-value",
+            what,
+            fix="Refer to a column of the same kind.",
+            place=test.place,
+        )
 
 
 def _check_is_time(test: DataTest, column: str, kind: str) -> None:
     if kind and kind not in ("timestamp", "date", "timestamp_ntz"):
         what = f"The column '{column}' is of type {kind}, and freshness is that of a time or a date."
-        raise ProjectError.of("wrong-value", what, fix="Name a column of times.", place=test.place)
+        raise ProjectError.of(
+            "wrong-value", what, fix="Name a column of times.", place=test.place
+        )
 
 
 def _bounds(check: RowCount) -> str:
@@ -474,6 +600,12 @@ def _bounds(check: RowCount) -> str:
     return " OR ".join(parts)
 
 
-def _beside(model: str, wanted: tuple[str, ...], others: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """What is read of other models; of the model itself, where it refers to itself, in one with the rest."""
-    return {name: (*wanted, *columns) if name == model else columns for name, columns in others.items()}
+def _beside(
+    model: str, wanted: tuple[str, ...], others: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """What is read of other models; of the model itself, where it refers to itself, in
+    one with the rest."""
+    return {
+        name: (*wanted, *columns) if name == model else columns
+        for name, columns in others.items()
+    }

@@ -1,4 +1,5 @@
-"""The statements of a batch in DuckDB's SQL: those that the engine runs, read as Spark's and written as DuckDB's."""
+"""The statements of a batch in DuckDB's SQL: those that the engine runs, read as
+Spark's and written as DuckDB's."""
 
 from __future__ import annotations
 
@@ -11,11 +12,14 @@ from sqlglot import exp
 from lakesql.unit.duck_types import NeedsSparkError
 
 
-def duck_statement(text: str, tables: Mapping[tuple[str, ...], str], conditions: Mapping[str, str]) -> str:
+def duck_statement(
+    text: str, tables: Mapping[tuple[str, ...], str], conditions: Mapping[str, str]
+) -> str:
     """A statement of `lakesql/compile` in DuckDB's SQL.
 
-    `tables` are DuckDB's names of tables by the parts of their names, in small letters. `conditions` are what the
-    configuration's conditions are in DuckDB's SQL, by the names that stand for them in the statement.
+    `tables` are DuckDB's names of tables by the parts of their names, in small letters.
+    `conditions` are what the configuration's conditions are in DuckDB's SQL, by the
+    names that stand for them in the statement.
     """
     statement = _written(text, tuple(sorted(tables.items())))
     for name, condition in conditions.items():

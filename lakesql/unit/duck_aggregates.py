@@ -1,4 +1,5 @@
-"""Aggregates and windows whose values depend on the rows alone, and not on their order, in Spark and in DuckDB."""
+"""Aggregates and windows whose values depend on the rows alone, and not on their order,
+in Spark and in DuckDB."""
 
 from __future__ import annotations
 
@@ -25,12 +26,21 @@ def _count(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(of)
         return Typed("count(*)", "bigint")
     is_distinct = isinstance(of, exp.Distinct)
-    items = [scope.translate(it) for it in (of.expressions if is_distinct else [of, *node.expressions])]
+    items = [
+        scope.translate(it)
+        for it in (of.expressions if is_distinct else [of, *node.expressions])
+    ]
     if is_distinct and not all(is_compared(item.type) for item in items):
-        raise NeedsSparkError(f"{describe(node)} of several values of type {items[0].type}")
+        raise NeedsSparkError(
+            f"{describe(node)} of several values of type {items[0].type}"
+        )
     texts = [item.text for item in items]
     missing = " OR ".join(f"{text} IS NULL" for text in texts)
-    value = texts[0] if len(texts) == 1 else f"CASE WHEN {missing} THEN NULL ELSE ({', '.join(texts)}) END"
+    value = (
+        texts[0]
+        if len(texts) == 1
+        else f"CASE WHEN {missing} THEN NULL ELSE ({', '.join(texts)}) END"
+    )
     return Typed(f"count({'DISTINCT ' if is_distinct else ''}{value})", "bigint")
 
 
@@ -48,12 +58,15 @@ def _operand(node: exp.Expr, scope: DuckScope) -> tuple[str, Typed]:
     (only,) = of.expressions
     value = scope.translate(only)
     if not is_compared(value.type):
-        raise NeedsSparkError(f"{describe(node)} of distinct values of type {value.type}")
+        raise NeedsSparkError(
+            f"{describe(node)} of distinct values of type {value.type}"
+        )
     return "DISTINCT ", value
 
 
 def _sum(node: exp.Expr, scope: DuckScope) -> Typed:
-    """Of a bigint, DuckDB's sum holds more on the way: where Spark could overflow there, only Spark knows.
+    """Of a bigint, DuckDB's sum holds more on the way: where Spark could overflow
+    there, only Spark knows.
 
     A sum of doubles depends on the order of the rows.
     """
@@ -63,7 +76,14 @@ def _sum(node: exp.Expr, scope: DuckScope) -> Typed:
         return Typed(f"CAST(sum({distinct}{value.text}) AS BIGINT)", "bigint")
     if value.type == "bigint":
         high = f"sum({distinct}abs(CAST({value.text} AS HUGEINT))) > {2**63 - 1}"
-        return Typed(guarded(high, "a sum that may overflow", f"CAST(sum({distinct}{value.text}) AS BIGINT)"), "bigint")
+        return Typed(
+            guarded(
+                high,
+                "a sum that may overflow",
+                f"CAST(sum({distinct}{value.text}) AS BIGINT)",
+            ),
+            "bigint",
+        )
     digits = decimal_digits(value.type)
     if digits is None or digits[0] + 10 > MAX_DIGITS:
         raise NeedsSparkError(f"{describe(node)} of a {value.type}")
@@ -72,7 +92,8 @@ def _sum(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _average(node: exp.Expr, scope: DuckScope) -> Typed:
-    """Of ints: their sum is exact in a double, as long as it has no more than 53 bits."""
+    """Of ints: their sum is exact in a double, as long as it has no more than 53
+    bits."""
     refuse_others(node, "this")
     distinct, value = _operand(node, scope)
     if value.type not in ("int", "bigint"):
@@ -118,10 +139,13 @@ _BY_PLACE = (exp.RowNumber, exp.Lag, exp.Lead, exp.Ntile, exp.FirstValue)
 
 
 def _window(node: exp.Expr, scope: DuckScope) -> Typed:
-    """A function over a window. Where rows of the same place would decide by their order, only Spark knows it."""
+    """A function over a window. Where rows of the same place would decide by their
+    order, only Spark knows it."""
     refuse_others(node, "this", "partition_by", "order", "spec", "over", "first")
     call = node.this
-    partition = [_key(item, scope, node) for item in node.args.get("partition_by") or ()]
+    partition = [
+        _key(item, scope, node) for item in node.args.get("partition_by") or ()
+    ]
     ordered = node.args["order"].expressions if node.args.get("order") else []
     order = [_ordered(item, scope, node) for item in ordered]
     parts = [f"PARTITION BY {', '.join(partition)}"] if partition else []
@@ -132,14 +156,29 @@ def _window(node: exp.Expr, scope: DuckScope) -> Typed:
     by_place = isinstance(call, _BY_PLACE) or frame.startswith("ROWS")
     if not by_place:
         return Typed(made, kind)
-    peers = " ".join([*parts, "RANGE BETWEEN CURRENT ROW AND CURRENT ROW"]) if order else " ".join(parts)
-    return Typed(guarded(f"count(*) OVER ({peers}) > 1", "rows that the window's ORDER BY leaves equal", made), kind)
+    peers = (
+        " ".join([*parts, "RANGE BETWEEN CURRENT ROW AND CURRENT ROW"])
+        if order
+        else " ".join(parts)
+    )
+    return Typed(
+        guarded(
+            f"count(*) OVER ({peers}) > 1",
+            "rows that the window's ORDER BY leaves equal",
+            made,
+        ),
+        kind,
+    )
 
 
-def _window_call(call: exp.Expr, scope: DuckScope, over: str, node: exp.Expr) -> tuple[str, str]:
+def _window_call(
+    call: exp.Expr, scope: DuckScope, over: str, node: exp.Expr
+) -> tuple[str, str]:
     """The text of the function over its window, and its type."""
     match call:
-        case exp.Count() | exp.Min() | exp.Max() if not isinstance(call.this, exp.Distinct):
+        case exp.Count() | exp.Min() | exp.Max() if not isinstance(
+            call.this, exp.Distinct
+        ):
             value = scope.translate(call)
             return f"{value.text} OVER ({over})", value.type
         case exp.Sum() if not isinstance(call.this, exp.Distinct):
@@ -147,7 +186,11 @@ def _window_call(call: exp.Expr, scope: DuckScope, over: str, node: exp.Expr) ->
         case exp.Avg() if not isinstance(call.this, exp.Distinct):
             return _window_average(call, scope, over)
         case exp.Rank() | exp.DenseRank() | exp.RowNumber():
-            word = {exp.Rank: "rank", exp.DenseRank: "dense_rank", exp.RowNumber: "row_number"}[type(call)]
+            word = {
+                exp.Rank: "rank",
+                exp.DenseRank: "dense_rank",
+                exp.RowNumber: "row_number",
+            }[type(call)]
             return f"CAST({word}() OVER ({over}) AS INTEGER)", "int"
         case exp.PercentRank():
             return f"percent_rank() OVER ({over})", "double"
@@ -178,16 +221,23 @@ def _window_average(call: exp.Expr, scope: DuckScope, over: str) -> tuple[str, s
     value = scope.translate(call.this)
     if value.type != "int":
         raise NeedsSparkError(f"{describe(call)} of a {value.type}")
-    total, number = (f"CAST({word}({value.text}) OVER ({over}) AS DOUBLE)" for word in ("sum", "count"))
+    total, number = (
+        f"CAST({word}({value.text}) OVER ({over}) AS DOUBLE)"
+        for word in ("sum", "count")
+    )
     high = f"count(*) OVER ({over}) > {2**21}"
-    return guarded(high, "an average of many numbers", f"({total} / nullif({number}, 0))"), "double"
+    return guarded(
+        high, "an average of many numbers", f"({total} / nullif({number}, 0))"
+    ), "double"
 
 
 def _window_neighbour(call: exp.Expr, scope: DuckScope, over: str) -> tuple[str, str]:
     """`lag` and `lead`, by as many rows as are written as a number."""
     refuse_others(call, "this", "offset", "default")
     value, offset = scope.translate(call.this), call.args.get("offset")
-    default = scope.translate(call.args["default"]) if call.args.get("default") else None
+    default = (
+        scope.translate(call.args["default"]) if call.args.get("default") else None
+    )
     if offset is not None and not is_plain_number(offset):
         raise NeedsSparkError(f"{describe(call)} by other than a literal number")
     texts = [value.text, offset.name if offset is not None else "1"]
@@ -215,13 +265,22 @@ def _frame(node: exp.Expr) -> str:
     if spec is None:
         return ""
     refuse_others(spec, "kind", "start", "start_side", "end", "end_side")
-    ends = [f"{spec.args[end]} {spec.args.get(f'{end}_side') or ''}".strip() for end in ("start", "end")]
-    if any(end not in ("UNBOUNDED PRECEDING", "CURRENT ROW", "UNBOUNDED FOLLOWING") for end in ends):
+    ends = [
+        f"{spec.args[end]} {spec.args.get(f'{end}_side') or ''}".strip()
+        for end in ("start", "end")
+    ]
+    if any(
+        end not in ("UNBOUNDED PRECEDING", "CURRENT ROW", "UNBOUNDED FOLLOWING")
+        for end in ends
+    ):
         raise NeedsSparkError(f"a window from {ends[0]} to {ends[1]}")
     return f"{spec.args['kind']} BETWEEN {ends[0]} AND {ends[1]}"
 
 
-NAMED: dict[str, Rule] = {word: _logical("bool_and" if word == "every" else "bool_or") for word in ("every", "some")}
+NAMED: dict[str, Rule] = {
+    word: _logical("bool_and" if word == "every" else "bool_or")
+    for word in ("every", "some")
+}
 """Functions that sqlglot has no class for."""
 
 RULES: dict[type[exp.Expr], Rule] = {

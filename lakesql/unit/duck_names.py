@@ -1,4 +1,5 @@
-"""A SELECT in Spark's SQL as a tree whose names sqlglot has resolved: each column has its relation."""
+"""A SELECT in Spark's SQL as a tree whose names sqlglot has resolved: each column has
+its relation."""
 
 from __future__ import annotations
 
@@ -21,18 +22,21 @@ from lakesql.unit.duck_types import NeedsSparkError
 
 @dataclass(frozen=True, slots=True)
 class DuckTable:
-    """A table that a SELECT may read: its name in DuckDB, and the types of its columns by their names."""
+    """A table that a SELECT may read: its name in DuckDB, and the types of its columns
+    by their names."""
 
     name: str
     columns: Mapping[str, str]
 
 
 SPELLED = "spelled"
-"""What the name of an output has beside it: how the author spells it. Resolved names are in small letters."""
+"""What the name of an output has beside it: how the author spells it. Resolved names
+are in small letters."""
 
 
 def resolve_query(sql: str, tables: Mapping[tuple[str, ...], DuckTable]) -> exp.Query:
-    """The tree of a SELECT. `tables` are by the parts of their names, in small letters. Raises `NeedsSparkError`."""
+    """The tree of a SELECT. `tables` are by the parts of their names, in small letters.
+    Raises `NeedsSparkError`."""
     tree = _parse(sql)
     if not isinstance(tree, exp.Query):
         raise NeedsSparkError(describe(tree))
@@ -43,14 +47,19 @@ def resolve_query(sql: str, tables: Mapping[tuple[str, ...], DuckTable]) -> exp.
 
 
 def resolve_condition(text: str, relations: Sequence[DuckRelation]) -> exp.Expr:
-    """The tree of an expression over rows of the relations. Raises `NeedsSparkError`."""
+    """The tree of an expression over rows of the relations. Raises
+    `NeedsSparkError`."""
     condition = _parse(text)
     if condition.find(exp.Query):
         raise NeedsSparkError("a query in a condition")
     select = exp.select(exp.alias_(condition, "condition", copy=False), copy=False)
     for relation in relations:
         table = exp.Table(this=exp.to_identifier(relation.alias, quoted=True))
-        select = select.from_(table) if not select.args.get("from_") else select.join(table, join_type="cross")
+        select = (
+            select.from_(table)
+            if not select.args.get("from_")
+            else select.join(table, join_type="cross")
+        )
     known = {relation.alias: relation.columns for relation in relations}
     (output,) = _qualify(select, known).selects
     made: exp.Expr = output.this
@@ -58,7 +67,8 @@ def resolve_condition(text: str, relations: Sequence[DuckRelation]) -> exp.Expr:
 
 
 def _parse(text: str) -> exp.Expr:
-    """A text in Spark's SQL as a tree. Raises `NeedsSparkError` where that could not say what Spark reads."""
+    """A text in Spark's SQL as a tree. Raises `NeedsSparkError` where that could not
+    say what Spark reads."""
     if "\\" in text:
         raise NeedsSparkError("a backslash, which may be an escape")
     tokens = Spark().tokenize(text)
@@ -75,8 +85,8 @@ def _parse(text: str) -> exp.Expr:
 
 
 def _refuse_tokens(tokens: Sequence[Token]) -> None:
-    """Refuse what the parser reads and forgets: units of time that are not written out (`H` is an hour to it, and none
-    to Spark), and that a cast is one that tries."""
+    """Refuse what the parser reads and forgets: units of time that are not written out
+    (`H` is an hour to it, and none to Spark), and that a cast is one that tries."""
     for at, token in enumerate(tokens):
         word = token.text.lower()
         if word.startswith("try_"):
@@ -84,50 +94,87 @@ def _refuse_tokens(tokens: Sequence[Token]) -> None:
         match [(each.token_type, each.text) for each in tokens[at + 1 : at + 4]]:
             case [(TokenType.L_PAREN, _), *arguments] if word == "date_trunc":
                 match arguments:
-                    case [(TokenType.STRING, unit), (TokenType.COMMA, _)] if unit.lower() in TRUNCATED:
+                    case [(TokenType.STRING, unit), (TokenType.COMMA, _)] if (
+                        unit.lower() in TRUNCATED
+                    ):
                         pass
                     case _:
-                        raise NeedsSparkError(f"date_trunc() by another unit than {', '.join(TRUNCATED)}")
-            case [(TokenType.STRING | TokenType.NUMBER, amount), *rest] if token.token_type is TokenType.INTERVAL:
-                unit = amount.partition(" ")[2] if not amount.isdigit() else rest[0][1] if rest else ""
+                        raise NeedsSparkError(
+                            f"date_trunc() by another unit than {', '.join(TRUNCATED)}"
+                        )
+            case [(TokenType.STRING | TokenType.NUMBER, amount), *rest] if (
+                token.token_type is TokenType.INTERVAL
+            ):
+                unit = (
+                    amount.partition(" ")[2]
+                    if not amount.isdigit()
+                    else rest[0][1]
+                    if rest
+                    else ""
+                )
                 if unit.upper().removesuffix("S") not in UNITS:
-                    raise NeedsSparkError(f"an INTERVAL in another unit than {', '.join(UNITS)}")
+                    raise NeedsSparkError(
+                        f"an INTERVAL in another unit than {', '.join(UNITS)}"
+                    )
             case _:
                 pass
 
 
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_COMPARISONS = (
+    exp.EQ,
+    exp.NEQ,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+)
 """To Spark all on one level; to the parser `=` and `<>` bind less than `<`."""
 
 _PREDICATES = (exp.Between, exp.In, exp.Like, exp.ILike, exp.Not)
-"""To the parser they bind more than comparisons, to Spark less; NOT is that of NOT IN and NOT BETWEEN."""
+"""To the parser they bind more than comparisons, to Spark less; NOT is that of NOT IN
+and NOT BETWEEN."""
 
 
 def _refuse_other_bindings(tree: exp.Expr) -> None:
-    """Refuse operators that the parser binds otherwise than Spark where no brackets stand around them."""
+    """Refuse operators that the parser binds otherwise than Spark where no brackets
+    stand around them."""
     for node in tree.find_all(*_COMPARISONS, exp.DPipe, exp.Binary):
         left, right = node.args.get("this"), node.args.get("expression")
         match node:
             case exp.DPipe():  # to the parser + binds more than ||, to Spark as much
                 is_other = isinstance(right, exp.Add | exp.Sub)
             case _ if isinstance(node, _COMPARISONS):
-                is_other = isinstance(left, _PREDICATES) or isinstance(right, (*_PREDICATES, *_COMPARISONS))
+                is_other = isinstance(left, _PREDICATES) or isinstance(
+                    right, (*_PREDICATES, *_COMPARISONS)
+                )
             case exp.BitwiseAnd() | exp.BitwiseOr() | exp.BitwiseXor():
                 is_other = isinstance(left, exp.Binary) or isinstance(right, exp.Binary)
             case _:
                 is_other = False
         if is_other:
-            raise NeedsSparkError(f"{describe(node)}, which Spark reads from left to right: brackets would say it")
+            raise NeedsSparkError(
+                f"{describe(node)}, which Spark reads from left to right: brackets would say it"
+            )
 
 
 def _refuse_what_is_lost(tree: exp.Query) -> None:
-    """Refuse what the resolution of names would lose, and note how outputs are spelled."""
+    """Refuse what the resolution of names would lose, and note how outputs are
+    spelled."""
     for select in tree.find_all(exp.Select):
         first = select.args.get("from_")
-        if first is not None and first.this.args.get("joins"):  # of a SELECT that begins with FROM
-            select.set("joins", [*first.this.args.pop("joins"), *(select.args.get("joins") or ())])
+        # of a SELECT that begins with FROM
+        if first is not None and first.this.args.get("joins"):
+            select.set(
+                "joins",
+                [*first.this.args.pop("joins"), *(select.args.get("joins") or ())],
+            )
         for star in select.find_all(exp.Star):
-            if any(isinstance(it, exp.Dot) or (isinstance(it, exp.Column) and it.table) for it in _left_out(star)):
+            if any(
+                isinstance(it, exp.Dot) or (isinstance(it, exp.Column) and it.table)
+                for it in _left_out(star)
+            ):
                 raise NeedsSparkError("a * without a field of a struct")
         for at, output in enumerate(select.expressions):
             if isinstance(output, exp.Column) and not output.is_star:
@@ -150,13 +197,20 @@ def _name_tables(tree: exp.Query, tables: Mapping[tuple[str, ...], DuckTable]) -
     named = set[int]()
     for scope in traverse_scope(tree):
         for source in scope.sources.values():
-            if not isinstance(source, exp.Table) or isinstance(source.this, exp.Func) or id(source) in named:
+            if (
+                not isinstance(source, exp.Table)
+                or isinstance(source.this, exp.Func)
+                or id(source) in named
+            ):
                 continue
             path = tuple(part.name.lower() for part in source.parts)
             if path not in tables:
                 raise NeedsSparkError(f"{'.'.join(path)} is no stream and no ref")
             if not source.alias:
-                source.set("alias", exp.TableAlias(this=exp.to_identifier(path[-1], quoted=True)))
+                source.set(
+                    "alias",
+                    exp.TableAlias(this=exp.to_identifier(path[-1], quoted=True)),
+                )
             source.set("this", exp.to_identifier(tables[path].name, quoted=True))
             source.set("db", None)
             source.set("catalog", None)
@@ -164,9 +218,19 @@ def _name_tables(tree: exp.Query, tables: Mapping[tuple[str, ...], DuckTable]) -
 
 
 def _qualify(tree: exp.Query, columns: Mapping[str, Mapping[str, str]]) -> exp.Query:
-    schema: dict[str, object] = {name: dict.fromkeys(kinds, "string") for name, kinds in columns.items()}
+    schema: dict[str, object] = {
+        name: dict.fromkeys(kinds, "string") for name, kinds in columns.items()
+    }
     try:
-        found = qualify(tree, dialect="spark", schema=schema, expand_alias_refs=False, validate_qualify_columns=False)
+        found = qualify(
+            tree,
+            dialect="spark",
+            schema=schema,
+            expand_alias_refs=False,
+            validate_qualify_columns=False,
+        )
     except SqlglotError as error:
-        raise NeedsSparkError(f"names that cannot be resolved: {str(error).splitlines()[0]}") from None
+        raise NeedsSparkError(
+            f"names that cannot be resolved: {str(error).splitlines()[0]}"
+        ) from None
     return found

@@ -1,4 +1,5 @@
-"""Structs, arrays, maps and functions over them that mean the same in Spark and in DuckDB."""
+"""Structs, arrays, maps and functions over them that mean the same in Spark and in
+DuckDB."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ from sqlglot import exp
 
 from lakesql.stream.types import array_of, map_of, parse_type, struct_of
 from lakesql.unit.duck_rules import rule
-from lakesql.unit.duck_scope import DuckScope, Rule, Typed, describe, field_text, refuse_others
+from lakesql.unit.duck_scope import (
+    DuckScope,
+    Rule,
+    Typed,
+    describe,
+    field_text,
+    refuse_others,
+)
 from lakesql.unit.duck_types import (
     VOID,
     NeedsSparkError,
@@ -55,7 +63,10 @@ def _list_text(items: Sequence[Typed], node: exp.Expr) -> Typed:
     if element == VOID:
         raise NeedsSparkError("an array without a value whose type it would have")
     kind = array_type(element)
-    return Typed(f"CAST([{', '.join(item.cast(element) for item in items)}] AS {duck_type(kind)})", kind)
+    return Typed(
+        f"CAST([{', '.join(item.cast(element) for item in items)}] AS {duck_type(kind)})",
+        kind,
+    )
 
 
 def _map(node: exp.Expr, scope: DuckScope) -> Typed:
@@ -64,18 +75,25 @@ def _map(node: exp.Expr, scope: DuckScope) -> Typed:
     sides = [node.args[name] for name in ("keys", "values")]
     if not all(isinstance(side, exp.Array) and side.expressions for side in sides):
         raise NeedsSparkError(describe(node))
-    keys, values = (_list_text([scope.translate(item) for item in side.expressions], node) for side in sides)
+    keys, values = (
+        _list_text([scope.translate(item) for item in side.expressions], node)
+        for side in sides
+    )
     key = element_type(keys.type)
     if not is_compared(key):
         raise NeedsSparkError(f"{describe(node)} with keys of type {key}")
-    return Typed(f"map({keys.text}, {values.text})", _map_type(key, element_type(values.type)))
+    return Typed(
+        f"map({keys.text}, {values.text})", _map_type(key, element_type(values.type))
+    )
 
 
 def _struct(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "expressions")
     parts: dict[str, Typed] = {}
     for part in node.expressions:
-        if not isinstance(part, exp.PropertyEQ) or not isinstance(part.this, exp.Identifier):
+        if not isinstance(part, exp.PropertyEQ) or not isinstance(
+            part.this, exp.Identifier
+        ):
             raise NeedsSparkError(f"{describe(node)} with a field that has no name")
         if part.name.lower() in map(str.lower, parts):
             raise NeedsSparkError(f"{describe(node)} with two fields {part.name}")
@@ -85,7 +103,9 @@ def _struct(node: exp.Expr, scope: DuckScope) -> Typed:
     if not parts:
         raise NeedsSparkError(f"{describe(node)} without a field")
     inner = ", ".join(f"{quote(name)} := {value.text}" for name, value in parts.items())
-    kind = struct_of([(name, parse_type(value.type)) for name, value in parts.items()]).text
+    kind = struct_of(
+        [(name, parse_type(value.type)) for name, value in parts.items()]
+    ).text
     return Typed(f"struct_pack({inner})", kind)
 
 
@@ -93,7 +113,8 @@ def _struct(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _bracket(node: exp.Expr, scope: DuckScope) -> Typed:
-    """`value[index]`, and `element_at`: beyond the ends of an array both raise; of a map another key gives NULL."""
+    """`value[index]`, and `element_at`: beyond the ends of an array both raise; of a
+    map another key gives NULL."""
     refuse_others(node, "this", "expressions", "offset", "safe")
     value, (index,) = scope.translate(node.this), node.expressions
     is_text = isinstance(index, exp.Literal) and index.is_string
@@ -102,7 +123,11 @@ def _bracket(node: exp.Expr, scope: DuckScope) -> Typed:
     if value.type.startswith("array<struct<") and is_text:
         return _field_of_each(value, index.name)
     place = scope.translate(index)
-    if value.type.startswith("map<") and place.type == key_type(value.type) and is_compared(place.type):
+    if (
+        value.type.startswith("map<")
+        and place.type == key_type(value.type)
+        and is_compared(place.type)
+    ):
         return Typed(f"({value.text})[{place.text}]", element_type(value.type))
     if not value.type.startswith("array<") or place.type != "int":
         raise NeedsSparkError(f"{describe(node)} of a {value.type}")
@@ -118,16 +143,23 @@ def _item(value: Typed, place: Typed, node: exp.Expr) -> Typed:
         is_beyond = f"{place.text} < 0 OR {place.text} >= {size}"
         at = f"{place.text} + 1"
     item = f"({value.text})[{at}]"
-    return Typed(guarded(is_beyond, f"{describe(node)} beyond the array", item), element_type(value.type))
+    return Typed(
+        guarded(is_beyond, f"{describe(node)} beyond the array", item),
+        element_type(value.type),
+    )
 
 
 def _field_of_each(value: Typed, name: str) -> Typed:
     field = field_text(Typed("element", element_type(value.type)), name)
-    return Typed(f"list_transform({value.text}, lambda element: {field.text})", array_type(field.type))
+    return Typed(
+        f"list_transform({value.text}, lambda element: {field.text})",
+        array_type(field.type),
+    )
 
 
 def _size(node: exp.Expr, scope: DuckScope) -> Typed:
-    """How many elements an array or a map has; under ANSI rules NULL has none that can be counted."""
+    """How many elements an array or a map has; under ANSI rules NULL has none that can
+    be counted."""
     value = scope.translate(node.this)
     if value.type.startswith("map<"):
         return Typed(f"CAST(cardinality({value.text}) AS INTEGER)", "int")
@@ -135,7 +167,8 @@ def _size(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _contains(node: exp.Expr, scope: DuckScope) -> Typed:
-    """Whether an array has a value; NULL where it has it not, and has NULLs. To DuckDB that is false."""
+    """Whether an array has a value; NULL where it has it not, and has NULLs. To DuckDB
+    that is false."""
     refuse_others(node, "this", "expression", "ensure_variant")
     array, value = _array_of(node, scope), scope.translate(node.args["expression"])
     if value.type != element_type(array.type) or not is_compared(value.type):
@@ -149,7 +182,8 @@ def _contains(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _sorted(node: exp.Expr, scope: DuckScope) -> Typed:
-    """`array_sort`, with NULLs at the end, and `sort_array`, with NULLs at the start."""
+    """`array_sort`, with NULLs at the end, and `sort_array`, with NULLs at the
+    start."""
     refuse_others(node, "this", "asc", "nulls_first")
     array, nulls = _array_of(node, scope), node.args.get("nulls_first")
     if node.args.get("asc") is not None or not is_compared(element_type(array.type)):
@@ -178,17 +212,27 @@ def _sequence(node: exp.Expr, scope: DuckScope) -> Typed:
     if kind not in ("int", "bigint"):
         raise NeedsSparkError(f"{describe(node)} of a {kind}")
     start, end = (value.cast(kind) for value in ends)
-    up, down = f"generate_series({start}, {end})", f"generate_series({start}, {end}, -1)"
+    up, down = (
+        f"generate_series({start}, {end})",
+        f"generate_series({start}, {end}, -1)",
+    )
     wanted = array_type(kind)
     said = f"CAST(CASE WHEN {start} <= {end} THEN {up} WHEN {start} > {end} THEN {down} END AS {duck_type(wanted)})"
-    return Typed(guarded(f"abs(CAST({start} AS HUGEINT) - {end}) > 10000", "a long sequence", said), wanted)
+    return Typed(
+        guarded(
+            f"abs(CAST({start} AS HUGEINT) - {end}) > 10000", "a long sequence", said
+        ),
+        wanted,
+    )
 
 
 def _map_part(word: str) -> Rule:
     """The keys or the values of a map, in its order."""
 
     def make(node: exp.Expr, scope: DuckScope) -> Typed:
-        value = scope.translate(node.expressions[0] if isinstance(node, exp.Anonymous) else node.this)
+        value = scope.translate(
+            node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
+        )
         if not value.type.startswith("map<"):
             raise NeedsSparkError(f"{describe(node)} of a {value.type}")
         kind = key_type(value.type) if word == "map_keys" else element_type(value.type)
@@ -208,7 +252,9 @@ def _map_contains(node: exp.Expr, scope: DuckScope) -> Typed:
 # --- lambda functions
 
 
-def _lambda(node: exp.Expr, kinds: Sequence[str], scope: DuckScope) -> tuple[str, Typed]:
+def _lambda(
+    node: exp.Expr, kinds: Sequence[str], scope: DuckScope
+) -> tuple[str, Typed]:
     """DuckDB's lambda function, and what it gives; its variables are of these types."""
     if not isinstance(node, exp.Lambda) or not 1 <= len(node.expressions) <= len(kinds):
         raise NeedsSparkError(f"{describe(node)} in the place of a lambda function")
@@ -223,13 +269,16 @@ def _lambda(node: exp.Expr, kinds: Sequence[str], scope: DuckScope) -> tuple[str
 
 
 _INDEX = "index"
-"""The second variable of `transform` and `filter`: the place of the element, which is 0 to Spark for the first."""
+"""The second variable of `transform` and `filter`: the place of the element, which is 0
+to Spark for the first."""
 
 
 def _transform(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expression")
     array = _array_of(node, scope)
-    text, body = _lambda(node.args["expression"], (element_type(array.type), _INDEX), scope)
+    text, body = _lambda(
+        node.args["expression"], (element_type(array.type), _INDEX), scope
+    )
     if body.type == VOID:
         raise NeedsSparkError(f"{describe(node)} to NULL")
     return Typed(f"list_transform({array.text}, {text})", array_type(body.type))
@@ -238,7 +287,9 @@ def _transform(node: exp.Expr, scope: DuckScope) -> Typed:
 def _filter(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expression")
     array = _array_of(node, scope)
-    text, body = _lambda(node.args["expression"], (element_type(array.type), _INDEX), scope)
+    text, body = _lambda(
+        node.args["expression"], (element_type(array.type), _INDEX), scope
+    )
     condition_text(body, node)
     return Typed(f"list_filter({array.text}, {text})", array.type)
 
@@ -248,7 +299,9 @@ def _quantifier(word: str, of_none: str) -> Rule:
 
     def make(node: exp.Expr, scope: DuckScope) -> Typed:
         is_named = isinstance(node, exp.Anonymous)
-        given, function = node.expressions if is_named else (node.this, node.args["expression"])
+        given, function = (
+            node.expressions if is_named else (node.this, node.args["expression"])
+        )
         array = scope.translate(given)
         if not array.type.startswith("array<"):
             raise NeedsSparkError(f"{describe(node)} of a {array.type}")
@@ -269,7 +322,11 @@ def _exists(node: exp.Expr, scope: DuckScope) -> Typed:
     """`exists` of an array, or of a query."""
     refuse_others(node, "this", "expression")
     of_array = _quantifier("exists", "false")
-    return of_array(node, scope) if node.args.get("expression") is not None else exists_text(node, scope)
+    return (
+        of_array(node, scope)
+        if node.args.get("expression") is not None
+        else exists_text(node, scope)
+    )
 
 
 def _reduce(node: exp.Expr, scope: DuckScope) -> Typed:
@@ -286,9 +343,9 @@ def _reduce(node: exp.Expr, scope: DuckScope) -> Typed:
     finish = node.args["finish"]
     if not isinstance(finish, exp.Lambda) or len(finish.expressions) != 1:
         raise NeedsSparkError(describe(node))
-    return scope.with_variables({finish.expressions[0].name.lower(): Typed(reduced, initial.type)}).translate(
-        finish.this
-    )
+    return scope.with_variables(
+        {finish.expressions[0].name.lower(): Typed(reduced, initial.type)}
+    ).translate(finish.this)
 
 
 def _flatten(node: exp.Expr, scope: DuckScope) -> Typed:
@@ -297,12 +354,18 @@ def _flatten(node: exp.Expr, scope: DuckScope) -> Typed:
     if not element_type(array.type).startswith("array<"):
         raise NeedsSparkError(f"{describe(node)} of a {array.type}")
     has_null = f"len({array.text}) <> list_count({array.text})"
-    return Typed(f"(CASE WHEN {has_null} THEN NULL ELSE flatten({array.text}) END)", element_type(array.type))
+    return Typed(
+        f"(CASE WHEN {has_null} THEN NULL ELSE flatten({array.text}) END)",
+        element_type(array.type),
+    )
 
 
 def is_plain_number(node: exp.Expr) -> bool:
     """Whether it is a whole number that is written in the SQL."""
-    return isinstance(node, exp.Literal) and re.fullmatch(r"\d{1,6}", node.name) is not None
+    return (
+        isinstance(node, exp.Literal)
+        and re.fullmatch(r"\d{1,6}", node.name) is not None
+    )
 
 
 _JOINED = "(CASE WHEN {0} IS NOT NULL THEN coalesce(array_to_string({0}, {1}), '') END)"
@@ -332,5 +395,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Exists: _exists,
     exp.Reduce: _reduce,
     exp.Flatten: _flatten,
-    exp.ArrayToString: rule("this expression", "array<string> string", "string", _JOINED),
+    exp.ArrayToString: rule(
+        "this expression", "array<string> string", "string", _JOINED
+    ),
 }

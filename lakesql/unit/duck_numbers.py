@@ -1,4 +1,5 @@
-"""Arithmetic and casts that mean the same in Spark under ANSI rules and in DuckDB, or raise in both."""
+"""Arithmetic and casts that mean the same in Spark under ANSI rules and in DuckDB, or
+raise in both."""
 
 from __future__ import annotations
 
@@ -34,28 +35,45 @@ def _arithmetic(word: str) -> Rule:
             return shift_time(left, word, sides[1])
         right = scope.translate(sides[1])
         if any(decimal_digits(value.type) for value in (left, right)):
-            digits = [_operand_digits(value, part) for value, part in zip((left, right), sides, strict=True)]
+            digits = [
+                _operand_digits(value, part)
+                for value, part in zip((left, right), sides, strict=True)
+            ]
             return _decimal(left, right, word, digits, node)
         kind = common_type((left.type, right.type), describe(node))
         if kind not in (*WHOLE_DIGITS, "double"):
-            raise NeedsSparkError(f"{describe(node)} computes with {left.type} and {right.type}")
-        return Typed(f"CAST({left.cast(kind)} {word} {right.cast(kind)} AS {duck_type(kind)})", kind)
+            raise NeedsSparkError(
+                f"{describe(node)} computes with {left.type} and {right.type}"
+            )
+        return Typed(
+            f"CAST({left.cast(kind)} {word} {right.cast(kind)} AS {duck_type(kind)})",
+            kind,
+        )
 
     return make
 
 
 def _operand_digits(value: Typed, node: exp.Expr) -> tuple[int, int] | None:
-    """The decimal that Spark makes of an operand: of a literal one of its own digits."""
+    """The decimal that Spark makes of an operand: of a literal one of its own
+    digits."""
     if isinstance(node, exp.Literal) and value.type in WHOLE_DIGITS:
         return (len(str(int(node.name))), 0)
     return decimal_digits(value.type) or WHOLE_DIGITS.get(value.type)
 
 
-def _decimal(left: Typed, right: Typed, word: str, digits: Sequence[tuple[int, int] | None], node: exp.Expr) -> Typed:
+def _decimal(
+    left: Typed,
+    right: Typed,
+    word: str,
+    digits: Sequence[tuple[int, int] | None],
+    node: exp.Expr,
+) -> Typed:
     """The sum, difference or product of decimals, in the digits that Spark gives it."""
     first, second = digits
     if first is None or second is None:
-        raise NeedsSparkError(f"{describe(node)} computes with {left.type} and {right.type}")
+        raise NeedsSparkError(
+            f"{describe(node)} computes with {left.type} and {right.type}"
+        )
     if word == "*":
         precision, scale = first[0] + second[0] + 1, first[1] + second[1]
         operands = (first, second)
@@ -79,10 +97,18 @@ def _not_zero(text: str, node: exp.Expr) -> str:
 
 def _divide(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expression", "typed", "safe")
-    left, right = scope.translate(node.args["this"]), scope.translate(node.args["expression"])
+    left, right = (
+        scope.translate(node.args["this"]),
+        scope.translate(node.args["expression"]),
+    )
     if {left.type, right.type} - {"int", "bigint", "double"}:
-        raise NeedsSparkError(f"{describe(node)}: a division of other than whole numbers and doubles")
-    return Typed(f"(CAST({left.text} AS DOUBLE) / CAST({_not_zero(right.text, node)} AS DOUBLE))", "double")
+        raise NeedsSparkError(
+            f"{describe(node)}: a division of other than whole numbers and doubles"
+        )
+    return Typed(
+        f"(CAST({left.text} AS DOUBLE) / CAST({_not_zero(right.text, node)} AS DOUBLE))",
+        "double",
+    )
 
 
 def _whole(word: str, kind: str) -> Rule:
@@ -90,10 +116,15 @@ def _whole(word: str, kind: str) -> Rule:
 
     def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this", "expression")
-        left, right = scope.translate(node.args["this"]), scope.translate(node.args["expression"])
+        left, right = (
+            scope.translate(node.args["this"]),
+            scope.translate(node.args["expression"]),
+        )
         found = common_type((left.type, right.type), describe(node))
         if found not in WHOLE_DIGITS:
-            raise NeedsSparkError(f"{describe(node)}: a division of other than whole numbers")
+            raise NeedsSparkError(
+                f"{describe(node)}: a division of other than whole numbers"
+            )
         gives = kind or found
         text = f"({left.cast(found)} {word} {_not_zero(right.cast(found), node)})"
         return Typed(f"CAST({text} AS {duck_type(gives)})", gives)
@@ -104,7 +135,10 @@ def _whole(word: str, kind: str) -> Rule:
 def _bits(word: str) -> Rule:
     def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this", "expression")
-        left, right = scope.translate(node.args["this"]), scope.translate(node.args["expression"])
+        left, right = (
+            scope.translate(node.args["this"]),
+            scope.translate(node.args["expression"]),
+        )
         kind = common_type((left.type, right.type), describe(node))
         if kind not in WHOLE_DIGITS:
             raise NeedsSparkError(f"{describe(node)} of a {kind}")
@@ -128,7 +162,8 @@ def _abs(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _to_whole(word: str) -> Rule:
-    """`floor` and `ceil` of a whole number, or of a double that is far from the ends of a bigint."""
+    """`floor` and `ceil` of a whole number, or of a double that is far from the ends of
+    a bigint."""
 
     def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this")
@@ -137,7 +172,11 @@ def _to_whole(word: str) -> Rule:
             return Typed(f"CAST({value.text} AS BIGINT)", "bigint")
         if value.type != "double":
             raise NeedsSparkError(f"{describe(node)} of a {value.type}")
-        held = guarded(f"NOT (abs({value.text}) < {2**53})", f"{describe(node)} of such a double", value.text)
+        held = guarded(
+            f"NOT (abs({value.text}) < {2**53})",
+            f"{describe(node)} of such a double",
+            value.text,
+        )
         return Typed(f"CAST({word}({held}) AS BIGINT)", "bigint")
 
     return make
@@ -175,7 +214,9 @@ def _cast(node: exp.Expr, scope: DuckScope) -> Typed:
     parsed = parse_type(node.args["to"].sql(dialect="spark"))
     if parsed is None:
         raise NeedsSparkError(describe(node))
-    return cast_value(node.this, "decimal(10,0)" if parsed.text == "decimal" else parsed.text, scope)
+    return cast_value(
+        node.this, "decimal(10,0)" if parsed.text == "decimal" else parsed.text, scope
+    )
 
 
 def cast_value(of: exp.Expr, kind: str, scope: DuckScope) -> Typed:
@@ -183,18 +224,30 @@ def cast_value(of: exp.Expr, kind: str, scope: DuckScope) -> Typed:
     value = scope.translate(of)
     if isinstance(of, exp.Literal) and of.is_string and kind != "string":
         return _cast_literal(value, kind)
-    if (value.type, kind) in _CASTS or value.type in (VOID, kind) or can_widen(value.type, kind):
+    if (
+        (value.type, kind) in _CASTS
+        or value.type in (VOID, kind)
+        or can_widen(value.type, kind)
+    ):
         return Typed(f"CAST({value.text} AS {duck_type(kind)})", kind)
     if value.type == "string" and kind in _PLAIN_TEXTS:
         is_plain = f"regexp_full_match({value.text}, {_quoted(_PLAIN_TEXTS[kind])})"
-        held = guarded(f"NOT {is_plain}", f"a cast of such a text to {kind}", value.text)
+        held = guarded(
+            f"NOT {is_plain}", f"a cast of such a text to {kind}", value.text
+        )
         return Typed(f"CAST({held} AS {duck_type(kind)})", kind)
-    before, after = decimal_digits(value.type) or WHOLE_DIGITS.get(value.type), decimal_digits(kind)
-    if before and after:  # rounded half away from zero by both; what does not fit raises in both
+    before, after = (
+        decimal_digits(value.type) or WHOLE_DIGITS.get(value.type),
+        decimal_digits(kind),
+    )
+    # rounded half away from zero by both; what does not fit raises in both
+    if before and after:
         return Typed(f"CAST({value.text} AS {duck_type(kind)})", kind)
-    if before and kind == "double" and before[0] <= 15:  # exact in a double, and so is the power of ten
+    # exact in a double, and so is the power of ten
+    if before and kind == "double" and before[0] <= 15:
         return Typed(f"CAST({value.text} AS DOUBLE)", kind)
-    if before and kind == "string" and before[1] <= 6:  # with more digits Spark writes an exponent
+    # with more digits Spark writes an exponent
+    if before and kind == "string" and before[1] <= 6:
         return Typed(f"CAST({value.text} AS VARCHAR)", kind)
     raise _no_cast(value, kind)
 
@@ -230,7 +283,10 @@ def _named_cast(kind: str) -> Rule:
     return make
 
 
-NAMED: dict[str, Rule] = {"bigint": _named_cast("bigint"), "decimal": _named_cast("decimal(10,0)")}
+NAMED: dict[str, Rule] = {
+    "bigint": _named_cast("bigint"),
+    "decimal": _named_cast("decimal(10,0)"),
+}
 """Functions that sqlglot has no class for."""
 
 RULES: dict[type[exp.Expr], Rule] = {

@@ -12,7 +12,14 @@ from sqlglot import exp
 from lakesql.stream.types import parse_type
 from lakesql.unit.allow_list import ALLOWED
 from lakesql.unit.duck_names import SPELLED, DuckTable, resolve_condition, resolve_query
-from lakesql.unit.duck_scope import DuckRelation, DuckScope, Typed, describe, field_text, refuse_others
+from lakesql.unit.duck_scope import (
+    DuckRelation,
+    DuckScope,
+    Typed,
+    describe,
+    field_text,
+    refuse_others,
+)
 from lakesql.unit.duck_types import (
     VOID,
     NeedsSparkError,
@@ -30,28 +37,42 @@ Tables = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class TranslatedQuery:
-    """A query in DuckDB's SQL. `columns` are its outputs with their types in Spark's words, in order."""
+    """A query in DuckDB's SQL. `columns` are its outputs with their types in Spark's
+    words, in order."""
 
     text: str
     columns: Mapping[str, str]
 
 
-def translate_query(sql: str, tables: Mapping[tuple[str, ...], DuckTable], now: datetime | None) -> TranslatedQuery:
-    """The SELECT in DuckDB's SQL. `tables` are by the parts of their names, in small letters.
+def translate_query(
+    sql: str, tables: Mapping[tuple[str, ...], DuckTable], now: datetime | None
+) -> TranslatedQuery:
+    """The SELECT in DuckDB's SQL. `tables` are by the parts of their names, in small
+    letters.
 
     Raises `NeedsSparkError` for whatever is not known to mean the same in both.
     """
     tree = resolve_query(sql, tables)
-    made = _query(tree, _InQuery({table.name.lower(): table.columns for table in tables.values()}, now, None))
+    made = _query(
+        tree,
+        _InQuery(
+            {table.name.lower(): table.columns for table in tables.values()}, now, None
+        ),
+    )
     for name in made.columns:
         if re.fullmatch(r"_col_\d+", name):
             raise NeedsSparkError("a column without a name")
     return made
 
 
-def translate_condition(text: str, relations: tuple[DuckRelation, ...], now: datetime | None) -> str:
-    """A condition of the configuration in DuckDB's SQL, in brackets. Raises `NeedsSparkError`."""
-    made = DuckScope(ALLOWED, relations, now).translate(resolve_condition(text, relations))
+def translate_condition(
+    text: str, relations: tuple[DuckRelation, ...], now: datetime | None
+) -> str:
+    """A condition of the configuration in DuckDB's SQL, in brackets. Raises
+    `NeedsSparkError`."""
+    made = DuckScope(ALLOWED, relations, now).translate(
+        resolve_condition(text, relations)
+    )
     if made.type != "boolean":
         raise NeedsSparkError(f"{text} is a {made.type} and no condition")
     return f"({made.text})"
@@ -84,7 +105,18 @@ def _query(node: exp.Expr, place: _InQuery) -> TranslatedQuery:
 def _select(node: exp.Select, place: _InQuery) -> TranslatedQuery:
     refuse_others(
         node,
-        *("expressions", "from_", "joins", "laterals", "where", "group", "having", "order", "distinct", "with_"),
+        *(
+            "expressions",
+            "from_",
+            "joins",
+            "laterals",
+            "where",
+            "group",
+            "having",
+            "order",
+            "distinct",
+            "with_",
+        ),
         *("sort", "cluster", "distribute", "windows", "hint"),
     )
     place, ctes = _with(node, place)
@@ -93,13 +125,19 @@ def _select(node: exp.Select, place: _InQuery) -> TranslatedQuery:
     parts = [f"SELECT {_distinct(node, outputs)}{_chosen(outputs)}"]
     parts += [f"FROM {sources}"] if sources else []
     if node.args.get("where"):
-        parts.append(f"WHERE {condition_text(_without_aliases(scope).translate(node.args['where'].this), node)}")
+        parts.append(
+            f"WHERE {condition_text(_without_aliases(scope).translate(node.args['where'].this), node)}"
+        )
     parts += _group(node, scope, outputs)
     if node.args.get("having"):
         _refuse_doubtful_names(node.args["having"], scope)
-        parts.append(f"HAVING {condition_text(scope.translate(node.args['having'].this), node)}")
+        parts.append(
+            f"HAVING {condition_text(scope.translate(node.args['having'].this), node)}"
+        )
     _check_order(node, scope)
-    return TranslatedQuery(f"{ctes}{' '.join(parts)}", {name: made.type for name, made in outputs.items()})
+    return TranslatedQuery(
+        f"{ctes}{' '.join(parts)}", {name: made.type for name, made in outputs.items()}
+    )
 
 
 def _chosen(outputs: Mapping[str, Typed]) -> str:
@@ -125,7 +163,8 @@ def _refuse_not_compared(what: str, values: Iterable[Typed]) -> None:
 
 
 def _outputs(node: exp.Select, scope: DuckScope) -> tuple[dict[str, Typed], DuckScope]:
-    """The columns of a SELECT by their names, and the scope in which these can be read."""
+    """The columns of a SELECT by their names, and the scope in which these can be
+    read."""
     node = _with_windows(node)
     outputs: dict[str, Typed] = {}
     for expression in node.expressions:
@@ -140,7 +179,9 @@ def _outputs(node: exp.Select, scope: DuckScope) -> tuple[dict[str, Typed], Duck
 
 def _columns_of(node: exp.Expr, scope: DuckScope) -> list[tuple[str, Typed]]:
     inner = node.this if isinstance(node, exp.Alias) else node
-    if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column | exp.Dot) and inner.is_star):
+    if isinstance(inner, exp.Star) or (
+        isinstance(inner, exp.Column | exp.Dot) and inner.is_star
+    ):
         return _fields_of_star(inner, scope)
     if not isinstance(node, exp.Alias):
         raise NeedsSparkError(f"{describe(node)} has no name")
@@ -149,9 +190,11 @@ def _columns_of(node: exp.Expr, scope: DuckScope) -> list[tuple[str, Typed]]:
 
 
 def _spelled(node: exp.Alias, scope: DuckScope) -> str:
-    """The name of an output as the author spells it; of one that a star stands for, as its relation does."""
+    """The name of an output as the author spells it; of one that a star stands for, as
+    its relation does."""
     said = str(node.args["alias"].meta_get(SPELLED) or "")
-    if said.lower() == node.alias.lower():  # it is another where the relation around it renames its columns
+    # it is another where the relation around it renames its columns
+    if said.lower() == node.alias.lower():
         return said
     of = node.this
     if isinstance(of, exp.Column):
@@ -170,8 +213,16 @@ def _fields_of_star(node: exp.Expr, scope: DuckScope) -> list[tuple[str, Typed]]
     if isinstance(node, exp.Dot):
         value = scope.translate(node.this)
     else:
-        names = [part for part in node.find_all(exp.Identifier, bfs=False) if isinstance(part, exp.Identifier)]
-        value = scope.translate(exp.Column(this=names[-1].copy(), table=names[0].copy() if len(names) > 1 else None))
+        names = [
+            part
+            for part in node.find_all(exp.Identifier, bfs=False)
+            if isinstance(part, exp.Identifier)
+        ]
+        value = scope.translate(
+            exp.Column(
+                this=names[-1].copy(), table=names[0].copy() if len(names) > 1 else None
+            )
+        )
     kind = parse_type(value.type)
     if kind is None or kind.name != "struct":
         raise NeedsSparkError(f"the fields of a {value.type}")
@@ -198,7 +249,13 @@ def _with_windows(node: exp.Select) -> exp.Select:
 
 def _from(node: exp.Select, place: _InQuery) -> tuple[str, DuckScope]:
     """The text of what is read, and the scope of its columns."""
-    scope = DuckScope(ALLOWED, (), place.now, place.outer, lambda query, around: _inner(query, around, place))
+    scope = DuckScope(
+        ALLOWED,
+        (),
+        place.now,
+        place.outer,
+        lambda query, around: _inner(query, around, place),
+    )
     said = node.args.get("from_")
     if said is None:
         return "", scope
@@ -222,13 +279,26 @@ def _from(node: exp.Select, place: _InQuery) -> tuple[str, DuckScope]:
     return " ".join(sources), replace(scope, relations=visible)
 
 
-def _inner(node: exp.Expr, around: DuckScope, place: _InQuery) -> tuple[str, Mapping[str, str]]:
+def _inner(
+    node: exp.Expr, around: DuckScope, place: _InQuery
+) -> tuple[str, Mapping[str, str]]:
     made = _query(node, replace(place, outer=around))
     return made.text, made.columns
 
 
-_JOINS = {"": "INNER", "INNER": "INNER", "CROSS": "CROSS", "LEFT": "LEFT", "LEFT OUTER": "LEFT"}
-_JOINS |= {"RIGHT": "RIGHT", "RIGHT OUTER": "RIGHT", "FULL": "FULL", "FULL OUTER": "FULL"}
+_JOINS = {
+    "": "INNER",
+    "INNER": "INNER",
+    "CROSS": "CROSS",
+    "LEFT": "LEFT",
+    "LEFT OUTER": "LEFT",
+}
+_JOINS |= {
+    "RIGHT": "RIGHT",
+    "RIGHT OUTER": "RIGHT",
+    "FULL": "FULL",
+    "FULL OUTER": "FULL",
+}
 _JOINS |= {"SEMI": "SEMI", "LEFT SEMI": "SEMI", "ANTI": "ANTI", "LEFT ANTI": "ANTI"}
 
 
@@ -249,33 +319,53 @@ def _join(
             raise NeedsSparkError(f"a join of the kind {words} without ON")
         return f"CROSS JOIN {text}", relation
     inside = replace(scope, relations=(*before, relation))
-    return f"{words} JOIN {text} ON {condition_text(inside.translate(on), on)}", relation
+    return (
+        f"{words} JOIN {text} ON {condition_text(inside.translate(on), on)}",
+        relation,
+    )
 
 
-def _source(node: exp.Expr, place: _InQuery, scope: DuckScope) -> tuple[str, DuckRelation]:
+def _source(
+    node: exp.Expr, place: _InQuery, scope: DuckScope
+) -> tuple[str, DuckRelation]:
     alias = node.args.get("alias")
     if alias is not None:
         refuse_others(alias, "this", "columns")
-    renamed = [column.name for column in alias.args.get("columns") or ()] if alias is not None else []
+    renamed = (
+        [column.name for column in alias.args.get("columns") or ()]
+        if alias is not None
+        else []
+    )
     match node:
         case exp.Subquery():
             refuse_others(node, "this", "alias")
             made = _query(node.this, replace(place, outer=None))
-            return _named(f"({made.text})", node.alias, _renamed(made.columns, renamed), bool(renamed))
+            return _named(
+                f"({made.text})",
+                node.alias,
+                _renamed(made.columns, renamed),
+                bool(renamed),
+            )
         case exp.Values():
             made = _values(node, place)
-            return _named(f"({made.text})", node.alias, _renamed(made.columns, renamed), True)
+            return _named(
+                f"({made.text})", node.alias, _renamed(made.columns, renamed), True
+            )
         case exp.Table() if not isinstance(node.this, exp.Func):
             refuse_others(node, "this", "alias")
             columns = place.tables.get(node.name.lower())
             if columns is None:
                 raise NeedsSparkError(f"{node.name} is no stream and no ref")
-            return _named(quote(node.name), node.alias, _renamed(columns, renamed), bool(renamed))
+            return _named(
+                quote(node.name), node.alias, _renamed(columns, renamed), bool(renamed)
+            )
         case _:
             raise NeedsSparkError(describe(node))
 
 
-def _named(text: str, alias: str, columns: Mapping[str, str], is_renamed: bool) -> tuple[str, DuckRelation]:
+def _named(
+    text: str, alias: str, columns: Mapping[str, str], is_renamed: bool
+) -> tuple[str, DuckRelation]:
     name = alias or "_lakesql_subquery"
     names = f" ({', '.join(map(quote, columns))})" if is_renamed else ""
     return f"{text} AS {quote(name)}{names}", DuckRelation(name, columns)
@@ -301,7 +391,12 @@ def _lateral(node: exp.Lateral, scope: DuckScope) -> tuple[str, DuckRelation]:
     names = [column.name for column in alias.args.get("columns") or ()] or ["col"]
     if len(names) != 1:
         raise NeedsSparkError(f"{describe(call)} as several columns")
-    return _named(f"(SELECT unnest({array.text}))", alias.name, {names[0]: element_type(array.type)}, True)
+    return _named(
+        f"(SELECT unnest({array.text}))",
+        alias.name,
+        {names[0]: element_type(array.type)},
+        True,
+    )
 
 
 def _values(node: exp.Values, place: _InQuery) -> TranslatedQuery:
@@ -309,33 +404,52 @@ def _values(node: exp.Values, place: _InQuery) -> TranslatedQuery:
     refuse_others(node, "expressions", "alias")
     scope = DuckScope(ALLOWED, (), place.now)
     rows = [
-        [scope.translate(item) for item in (row.expressions if isinstance(row, exp.Tuple) else [row])]
+        [
+            scope.translate(item)
+            for item in (row.expressions if isinstance(row, exp.Tuple) else [row])
+        ]
         for row in node.expressions
     ]
     if len({len(row) for row in rows}) != 1:
         raise NeedsSparkError("VALUES of several widths")
-    kinds = [common_type((value.type for value in column), "VALUES") for column in zip(*rows, strict=True)]
-    lines = [f"({', '.join(value.cast(kind) for value, kind in zip(row, kinds, strict=True))})" for row in rows]
+    kinds = [
+        common_type((value.type for value in column), "VALUES")
+        for column in zip(*rows, strict=True)
+    ]
+    lines = [
+        f"({', '.join(value.cast(kind) for value, kind in zip(row, kinds, strict=True))})"
+        for row in rows
+    ]
     columns = {f"col{at}": kind for at, kind in enumerate(kinds, start=1)}
-    return TranslatedQuery(f"SELECT * FROM (VALUES {', '.join(lines)}) AS v ({', '.join(columns)})", columns)
+    return TranslatedQuery(
+        f"SELECT * FROM (VALUES {', '.join(lines)}) AS v ({', '.join(columns)})",
+        columns,
+    )
 
 
 # --- GROUP BY and ORDER BY
 
 
-def _group(node: exp.Select, scope: DuckScope, outputs: Mapping[str, Typed]) -> list[str]:
+def _group(
+    node: exp.Select, scope: DuckScope, outputs: Mapping[str, Typed]
+) -> list[str]:
     group = node.args.get("group")
     if group is None:
         return []
     refuse_others(group, "expressions", "all", "rollup", "cube")
     if group.args.get("all"):
         keys = [
-            made for made, output in zip(outputs.values(), node.expressions, strict=True) if not _aggregates(output)
+            made
+            for made, output in zip(outputs.values(), node.expressions, strict=True)
+            if not _aggregates(output)
         ]
         _refuse_not_compared("GROUP BY", keys)
         return [f"GROUP BY {', '.join(key.text for key in keys)}"] if keys else []
     items = [_group_item(item, scope) for item in group.expressions]
-    if len(items) > 1 and any(isinstance(item, exp.Rollup | exp.Cube | exp.GroupingSets) for item in group.expressions):
+    if len(items) > 1 and any(
+        isinstance(item, exp.Rollup | exp.Cube | exp.GroupingSets)
+        for item in group.expressions
+    ):
         raise NeedsSparkError("GROUP BY of a key and of grouping sets")
     for name, word in (("rollup", "ROLLUP"), ("cube", "CUBE")):
         if group.args.get(name):  # WITH ROLLUP
@@ -343,7 +457,11 @@ def _group(node: exp.Select, scope: DuckScope, outputs: Mapping[str, Typed]) -> 
     return [f"GROUP BY {', '.join(items)}"]
 
 
-_SETS: dict[type[exp.Expr], str] = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE", exp.GroupingSets: "GROUPING SETS"}
+_SETS: dict[type[exp.Expr], str] = {
+    exp.Rollup: "ROLLUP",
+    exp.Cube: "CUBE",
+    exp.GroupingSets: "GROUPING SETS",
+}
 
 
 def _group_item(node: exp.Expr, scope: DuckScope) -> str:
@@ -360,13 +478,17 @@ def _aggregates(node: exp.Expr) -> bool:
 
 
 def _check_order(node: exp.Expr, scope: DuckScope) -> None:
-    """Refuse an order by more than columns: rows have none in a table, but an expression may raise."""
+    """Refuse an order by more than columns: rows have none in a table, but an
+    expression may raise."""
     for name in ("order", "sort", "cluster", "distribute"):
         said = node.args.get(name)
         for item in said.expressions if said is not None else ():
             of = item.this if isinstance(item, exp.Ordered) else item
-            read = [of.this, *of.expressions] if isinstance(of, exp.Coalesce) else [of]  # a column of USING
-            if not all(isinstance(it, exp.Column | exp.Literal | exp.Var) for it in read):
+            # a column of USING
+            read = [of.this, *of.expressions] if isinstance(of, exp.Coalesce) else [of]
+            if not all(
+                isinstance(it, exp.Column | exp.Literal | exp.Var) for it in read
+            ):
                 raise NeedsSparkError(f"ORDER BY {describe(of)}")
 
 
@@ -375,12 +497,21 @@ def _without_aliases(scope: DuckScope) -> DuckScope:
 
 
 def _refuse_doubtful_names(node: exp.Expr, scope: DuckScope) -> None:
-    """Refuse a name in HAVING that is a column's and an output's: Spark's choice depends on where it stands."""
+    """Refuse a name in HAVING that is a column's and an output's: Spark's choice
+    depends on where it stands."""
     for column in node.find_all(exp.Column):
-        has_column = any(relation.find(column.name) is not None for relation in scope.relations)
+        has_column = any(
+            relation.find(column.name) is not None for relation in scope.relations
+        )
         alias = scope.aliases.get(column.name.lower())
-        if has_column and alias is not None and alias.text != scope.find_column(column).text:
-            raise NeedsSparkError(f"the name {column.name} in HAVING, which a column and an output have")
+        if (
+            has_column
+            and alias is not None
+            and alias.text != scope.find_column(column).text
+        ):
+            raise NeedsSparkError(
+                f"the name {column.name} in HAVING, which a column and an output have"
+            )
 
 
 # --- WITH and set operations
@@ -402,7 +533,9 @@ def _set_operation(node: exp.SetOperation, place: _InQuery) -> TranslatedQuery:
         _refuse_not_compared(word, [Typed("", kind) for kind in kinds])
     columns = dict(zip(left.columns, kinds, strict=True))
     sides = [_cast_side(side, columns) for side in (left, right)]
-    return TranslatedQuery(f"{ctes}{sides[0]} {word}{' ALL' if is_all else ''} {sides[1]}", columns)
+    return TranslatedQuery(
+        f"{ctes}{sides[0]} {word}{' ALL' if is_all else ''} {sides[1]}", columns
+    )
 
 
 def _cast_side(side: TranslatedQuery, columns: Mapping[str, str]) -> str:
@@ -410,9 +543,13 @@ def _cast_side(side: TranslatedQuery, columns: Mapping[str, str]) -> str:
     own = {f"c{at}": kind for at, kind in enumerate(side.columns.values())}
     chosen = ", ".join(
         f"{Typed(quote(name), kind).cast(wanted)} AS {quote(output)}"
-        for (name, kind), (output, wanted) in zip(own.items(), columns.items(), strict=True)
+        for (name, kind), (output, wanted) in zip(
+            own.items(), columns.items(), strict=True
+        )
     )
-    return f"(SELECT {chosen} FROM ({side.text}) AS side ({', '.join(map(quote, own))}))"
+    return (
+        f"(SELECT {chosen} FROM ({side.text}) AS side ({', '.join(map(quote, own))}))"
+    )
 
 
 def _with(node: exp.Expr, place: _InQuery) -> tuple[_InQuery, str]:
@@ -426,7 +563,9 @@ def _with(node: exp.Expr, place: _InQuery) -> tuple[_InQuery, str]:
         refuse_others(cte, "this", "alias")
         refuse_others(cte.args["alias"], "this", "columns")
         made = _query(cte.this, place)
-        renamed = [column.name for column in cte.args["alias"].args.get("columns") or ()]
+        renamed = [
+            column.name for column in cte.args["alias"].args.get("columns") or ()
+        ]
         columns = _renamed(made.columns, renamed)
         names = f" ({', '.join(map(quote, columns))})" if renamed else ""
         parts.append(f"{quote(cte.alias)}{names} AS ({made.text})")

@@ -1,20 +1,29 @@
-"""Rules of functions that take values of few types and give one of one type, as lines of a table."""
+"""Rules of functions that take values of few types and give one of one type, as lines
+of a table."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
-from lakesql.unit.duck_scope import DuckScope, Rule, Typed, by_sqlglot, describe, refuse_others
+from lakesql.unit.duck_scope import (
+    DuckScope,
+    Rule,
+    Typed,
+    by_sqlglot,
+    describe,
+    refuse_others,
+)
 from lakesql.unit.duck_types import VOID, NeedsSparkError, guarded
 
 
 def rule(arguments: str, takes: str, gives: str, form: str = "") -> Rule:
     """The rule of a function.
 
-    `arguments` are sqlglot's names of them, in order, and `takes` the types that each may have: words with `|` between
-    them, of which `ascii` is a text that needs Spark where another character stands in it. `gives` is the type of the
-    result, or `=` for that of the first argument. `form` is DuckDB's text, with `{0}` for the first argument, where
-    sqlglot's would mean something else or has another type.
+    `arguments` are sqlglot's names of them, in order, and `takes` the types that each
+    may have: words with `|` between them, of which `ascii` is a text that needs Spark
+    where another character stands in it. `gives` is the type of the result, or `=` for
+    that of the first argument. `form` is DuckDB's text, with `{0}` for the first
+    argument, where sqlglot's would mean something else or has another type.
     """
     names, kinds = arguments.split(), takes.split()
 
@@ -24,7 +33,9 @@ def rule(arguments: str, takes: str, gives: str, form: str = "") -> Rule:
         if len(given) != len(names):
             raise NeedsSparkError(f"{describe(node)} with {len(given)} arguments")
         values = [scope.translate(node.args[name]) for name in names]
-        texts = [take(value, kind, node) for value, kind in zip(values, kinds, strict=True)]
+        texts = [
+            take(value, kind, node) for value, kind in zip(values, kinds, strict=True)
+        ]
         kind = values[0].type if gives == "=" else gives
         if form:
             return Typed(form.format(*texts), kind)
@@ -34,15 +45,21 @@ def rule(arguments: str, takes: str, gives: str, form: str = "") -> Rule:
 
 
 def take(value: Typed, kinds: str, node: exp.Expr) -> str:
-    """The text of an argument that may be of these types. Raises `NeedsSparkError` where it is of another."""
+    """The text of an argument that may be of these types. Raises `NeedsSparkError`
+    where it is of another."""
     for kind in kinds.split("|"):
         if kind == "ascii" and value.type == "string":
             return ascii_text(value.text, describe(node))
         if kind == value.type:
             return value.text
-    raise NeedsSparkError(f"{describe(node)} of a {'NULL' if value.type == VOID else value.type}")
+    raise NeedsSparkError(
+        f"{describe(node)} of a {'NULL' if value.type == VOID else value.type}"
+    )
 
 
 def ascii_text(text: str, what: str) -> str:
-    """The text, which raises where it has other characters than ASCII's: of these the engines differ."""
-    return guarded(f"strlen({text}) <> length({text})", f"{what} of a text beyond ASCII", text)
+    """The text, which raises where it has other characters than ASCII's: of these the
+    engines differ."""
+    return guarded(
+        f"strlen({text}) <> length({text})", f"{what} of a text beyond ASCII", text
+    )

@@ -1,4 +1,5 @@
-"""What an expression of a unit test may read, and what becomes of it: DuckDB's text with Spark's type."""
+"""What an expression of a unit test may read, and what becomes of it: DuckDB's text
+with Spark's type."""
 
 from __future__ import annotations
 
@@ -9,18 +10,27 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from lakesql.unit.duck_types import VOID, NeedsSparkError, can_widen, duck_type, field_of, quote
+from lakesql.unit.duck_types import (
+    VOID,
+    NeedsSparkError,
+    can_widen,
+    duck_type,
+    field_of,
+    quote,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """An expression in DuckDB's text, which needs no brackets around it, and its type in Spark's words."""
+    """An expression in DuckDB's text, which needs no brackets around it, and its type
+    in Spark's words."""
 
     text: str
     type: str
 
     def cast(self, kind: str) -> str:
-        """The text as a type that Spark widens its own to without a loss. Raises `NeedsSparkError` for any other."""
+        """The text as a type that Spark widens its own to without a loss. Raises
+        `NeedsSparkError` for any other."""
         if self.type == kind:
             return self.text
         if self.type == VOID or can_widen(self.type, kind):
@@ -30,13 +40,15 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class DuckRelation:
-    """What a name in FROM stands for: the types of its columns, by their names as they are spelled."""
+    """What a name in FROM stands for: the types of its columns, by their names as they
+    are spelled."""
 
     alias: str
     columns: Mapping[str, str]
 
     def find(self, name: str) -> tuple[str, str] | None:
-        """A column as it is spelled, and its type, whatever the capitals of the name; None where there is none."""
+        """A column as it is spelled, and its type, whatever the capitals of the name;
+        None where there is none."""
         for known, kind in self.columns.items():
             if known.lower() == name.lower():
                 return known, kind
@@ -44,15 +56,17 @@ class DuckRelation:
 
 
 Rule: TypeAlias = Callable[[exp.Expr, "DuckScope"], Typed]
-"""What makes DuckDB's text of an expression of one class. It raises `NeedsSparkError`."""
+"""What makes DuckDB's text of an expression of one class. It raises
+`NeedsSparkError`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DuckScope:
     """What an expression may read.
 
-    `aliases` are the outputs before it in the same SELECT, `variables` those of the lambda functions around it, and
-    `outer` what the query around its own reads. `now` is the time of the test, if it has one.
+    `aliases` are the outputs before it in the same SELECT, `variables` those of the
+    lambda functions around it, and `outer` what the query around its own reads. `now`
+    is the time of the test, if it has one.
     """
 
     rules: Mapping[type[exp.Expr], Rule]
@@ -64,10 +78,13 @@ class DuckScope:
     variables: Mapping[str, Typed] = field(default_factory=dict)
 
     def translate(self, node: exp.Expr) -> Typed:
-        """The expression in DuckDB's SQL. Raises `NeedsSparkError` for whatever is not proved to mean the same."""
+        """The expression in DuckDB's SQL. Raises `NeedsSparkError` for whatever is not
+        proved to mean the same."""
         rule = self.rules.get(type(node))
         if rule is None:
-            raise NeedsSparkError(f"{describe(node)} is not among what is known to mean the same without Spark")
+            raise NeedsSparkError(
+                f"{describe(node)} is not among what is known to mean the same without Spark"
+            )
         return rule(node, self)
 
     def with_variables(self, variables: Mapping[str, Typed]) -> DuckScope:
@@ -75,9 +92,11 @@ class DuckScope:
         return replace(self, variables={**self.variables, **variables})
 
     def find_column(self, column: exp.Column) -> Typed:
-        """The column, which `names.resolve` has given its relation unless it is the name of an output or an outer one.
+        """The column, which `names.resolve` has given its relation unless it is the
+        name of an output or an outer one.
 
-        Spark looks among the columns first, then among the outputs, then around the query.
+        Spark looks among the columns first, then among the outputs, then around the
+        query.
         """
         names = [part.name for part in column.parts]
         for relation in self.relations:
@@ -93,10 +112,15 @@ class DuckScope:
             return self.aliases[names[0].lower()]
         if self.outer is not None:
             return self.outer.find_column(column)
-        raise NeedsSparkError(f"the column {'.'.join(names)}, which is not one of what the test gives")
+        raise NeedsSparkError(
+            f"the column {'.'.join(names)}, which is not one of what the test gives"
+        )
 
     def _refuse_ambiguous(self, name: str, *, is_alone: bool) -> None:
-        if is_alone and len([it for it in self.relations if it.find(name) is not None]) > 1:
+        if (
+            is_alone
+            and len([it for it in self.relations if it.find(name) is not None]) > 1
+        ):
             raise NeedsSparkError(f"the column {name}, which several relations have")
 
 
@@ -104,7 +128,9 @@ def describe(node: exp.Expr) -> str:
     """What a person calls an expression: its function, or its text."""
     if isinstance(node, exp.Anonymous):
         return f"{node.name.lower()}()"
-    if isinstance(node, exp.Func) and not isinstance(node, exp.Cast | exp.Case | exp.If):
+    if isinstance(node, exp.Func) and not isinstance(
+        node, exp.Cast | exp.Case | exp.If
+    ):
         return f"{node.sql_name().lower()}()"
     said = node.copy()
     for column in [said] if isinstance(said, exp.Column) else said.find_all(exp.Column):
@@ -117,11 +143,14 @@ def refuse_others(node: exp.Expr, *names: str) -> None:
     """Refuse an expression that says more than these arguments."""
     for name, value in node.args.items():
         if name not in names and value not in (None, False, [], ""):
-            raise NeedsSparkError(f"{name.strip('_').upper().replace('_', ' ')} in {describe(node)}")
+            raise NeedsSparkError(
+                f"{name.strip('_').upper().replace('_', ' ')} in {describe(node)}"
+            )
 
 
 def by_sqlglot(node: exp.Expr, **arguments: str) -> str:
-    """What sqlglot writes for an expression of this class in DuckDB's SQL, over arguments that are in it already."""
+    """What sqlglot writes for an expression of this class in DuckDB's SQL, over
+    arguments that are in it already."""
     made = node.copy()
     for name, text in arguments.items():
         made.set(name, exp.Var(this=text))
@@ -129,7 +158,8 @@ def by_sqlglot(node: exp.Expr, **arguments: str) -> str:
 
 
 def field_text(value: Typed, name: str) -> Typed:
-    """A field of a struct; of an array of structs the array of them; of a map the value of a key."""
+    """A field of a struct; of an array of structs the array of them; of a map the value
+    of a key."""
     found = field_of(value.type, name)
     if found is None:
         raise NeedsSparkError(f"the field {name} of a {value.type}")

@@ -1,4 +1,5 @@
-"""Functions of dates and times that mean the same in Spark and in DuckDB: the zone of every session is UTC."""
+"""Functions of dates and times that mean the same in Spark and in DuckDB: the zone of
+every session is UTC."""
 
 from __future__ import annotations
 
@@ -18,41 +19,62 @@ UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86400}
 
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _LENGTHS = {**UNITS, "WEEK": 7 * UNITS["DAY"]}
-_TRUNCATED_DATES = {"year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter", "month": "month", "mm": "month"}
+_TRUNCATED_DATES = {
+    "year": "year",
+    "yyyy": "year",
+    "yy": "year",
+    "quarter": "quarter",
+    "month": "month",
+    "mm": "month",
+}
 _TRUNCATED_DATES |= {"mon": "month", "week": "week"}
 _PARTS = ("year", "quarter", "month", "week", "day", "hour", "minute", "doy")
 
 
 def shift_time(value: Typed, word: str, interval: exp.Interval) -> Typed:
-    """A time plus or minus whole seconds, minutes, hours or days; a date plus or minus whole days."""
+    """A time plus or minus whole seconds, minutes, hours or days; a date plus or minus
+    whole days."""
     unit = interval.args.get("unit")
     name = unit.name.upper().removesuffix("S") if isinstance(unit, exp.Var) else ""
     amount = interval.this.name if isinstance(interval.this, exp.Literal) else ""
     is_plain = name in UNITS and re.fullmatch(r"\d{1,6}", amount) is not None
     if value.type != "timestamp" or not is_plain:
         raise NeedsSparkError(f"{describe(interval)} of a {value.type}")
-    return Typed(f"({value.text} {word} INTERVAL '{int(amount) * UNITS[name]} seconds')", value.type)
+    return Typed(
+        f"({value.text} {word} INTERVAL '{int(amount) * UNITS[name]} seconds')",
+        value.type,
+    )
 
 
 def _now(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node)
     if scope.now is None:
-        raise NeedsSparkError("the current time, and the test has no overrides: {now: …}")
+        raise NeedsSparkError(
+            "the current time, and the test has no overrides: {now: …}"
+        )
     return Typed(f"TIMESTAMP '{scope.now.isoformat(sep=' ')}'", "timestamp")
 
 
 def _today(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node)
     if scope.now is None:
-        raise NeedsSparkError("the current date, and the test has no overrides: {now: …}")
+        raise NeedsSparkError(
+            "the current date, and the test has no overrides: {now: …}"
+        )
     return Typed(f"DATE '{scope.now.date().isoformat()}'", "date")
 
 
 def _time(node: exp.Expr, scope: DuckScope, *kinds: str) -> Typed:
     """A date or a time; one that sqlglot wraps, as Spark would cast a text there."""
-    value = scope.translate(node.this if isinstance(node, exp.TsOrDsToDate | exp.TsOrDsToTimestamp) else node)
+    value = scope.translate(
+        node.this
+        if isinstance(node, exp.TsOrDsToDate | exp.TsOrDsToTimestamp)
+        else node
+    )
     if value.type not in kinds:
-        raise NeedsSparkError(f"a {value.type} where a {' or a '.join(kinds)} is wanted")
+        raise NeedsSparkError(
+            f"a {value.type} where a {' or a '.join(kinds)} is wanted"
+        )
     return value
 
 
@@ -76,7 +98,10 @@ def _day_of_week(node: exp.Expr, scope: DuckScope) -> Typed:
 
 def _extract(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expression")
-    value, name = _time(node.args["expression"], scope, "date", "timestamp"), node.this.name.lower()
+    value, name = (
+        _time(node.args["expression"], scope, "date", "timestamp"),
+        node.this.name.lower(),
+    )
     if name not in _PARTS or (value.type == "date" and name in ("hour", "minute")):
         raise NeedsSparkError(describe(node))
     return Typed(f"CAST(date_part('{name}', {value.text}) AS INTEGER)", "int")
@@ -84,7 +109,9 @@ def _extract(node: exp.Expr, scope: DuckScope) -> Typed:
 
 def _to_date(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "safe")
-    return Typed(f"CAST({_time(node.this, scope, 'date', 'timestamp').text} AS DATE)", "date")
+    return Typed(
+        f"CAST({_time(node.this, scope, 'date', 'timestamp').text} AS DATE)", "date"
+    )
 
 
 def _truncate(node: exp.Expr, scope: DuckScope) -> Typed:
@@ -102,13 +129,19 @@ def _truncate_date(node: exp.Expr, scope: DuckScope) -> Typed:
     unit = _TRUNCATED_DATES.get(node.args["unit"].name.lower())
     if unit is None or not isinstance(node.args["unit"], exp.Literal):
         raise NeedsSparkError(f"{describe(node)} by the unit {node.args['unit'].name}")
-    return Typed(f"CAST(date_trunc('{unit}', {_time(node.this, scope, 'date').text}) AS DATE)", "date")
+    return Typed(
+        f"CAST(date_trunc('{unit}', {_time(node.this, scope, 'date').text}) AS DATE)",
+        "date",
+    )
 
 
 def _add_days(node: exp.Expr, scope: DuckScope) -> Typed:
     """`date_add` and `date_sub` of days."""
     refuse_others(node, "this", "expression", "unit")
-    value, days = _time(node.this, scope, "date", "timestamp"), scope.translate(node.args["expression"])
+    value, days = (
+        _time(node.this, scope, "date", "timestamp"),
+        scope.translate(node.args["expression"]),
+    )
     unit = node.args.get("unit")
     if days.type != "int" or (unit is not None and unit.name.upper() != "DAY"):
         raise NeedsSparkError(f"{describe(node)} of a {days.type}")
@@ -118,51 +151,76 @@ def _add_days(node: exp.Expr, scope: DuckScope) -> Typed:
 def _add_units(node: exp.Expr, scope: DuckScope) -> Typed:
     """`timestampadd` and `dateadd` with a unit."""
     refuse_others(node, "this", "expression", "unit")
-    value, unit = _time(node.this, scope, "date", "timestamp"), node.args["unit"].name.upper()
+    value, unit = (
+        _time(node.this, scope, "date", "timestamp"),
+        node.args["unit"].name.upper(),
+    )
     amount = scope.translate(node.args["expression"])
     if amount.type != "int":
         raise NeedsSparkError(f"{describe(node)} of a {amount.type}")
-    start = f"CAST({value.text} AS TIMESTAMP)"  # a date becomes a time, whatever the unit
+    # a date becomes a time, whatever the unit
+    start = f"CAST({value.text} AS TIMESTAMP)"
     if unit in _MONTHS:
-        return Typed(f"({start} + to_months(CAST({amount.text} * {_MONTHS[unit]} AS INTEGER)))", "timestamp")
+        return Typed(
+            f"({start} + to_months(CAST({amount.text} * {_MONTHS[unit]} AS INTEGER)))",
+            "timestamp",
+        )
     seconds = _LENGTHS.get(unit)
     if seconds is None:
         raise NeedsSparkError(f"{describe(node)} by {unit}")
-    return Typed(f"({start} + to_seconds({amount.text} * CAST({seconds} AS BIGINT)))", "timestamp")
+    return Typed(
+        f"({start} + to_seconds({amount.text} * CAST({seconds} AS BIGINT)))",
+        "timestamp",
+    )
 
 
 def _add_months(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expression", "preserve_end_of_month")
-    value, months = _time(node.this, scope, "date"), scope.translate(node.args["expression"])
+    value, months = (
+        _time(node.this, scope, "date"),
+        scope.translate(node.args["expression"]),
+    )
     if months.type != "int":
         raise NeedsSparkError(f"{describe(node)} of a {months.type}")
     return Typed(f"CAST({value.text} + to_months({months.text}) AS DATE)", "date")
 
 
 def _date_difference(node: exp.Expr, scope: DuckScope) -> Typed:
-    """`datediff` of two dates in days; with a unit, the whole units between two times."""
+    """`datediff` of two dates in days; with a unit, the whole units between two
+    times."""
     refuse_others(node, "this", "expression", "unit", "date_part_boundary")
     if node.args.get("unit") is not None:
         return _time_difference(node, scope)
-    ends = [_time(node.args[name], scope, "date", "timestamp") for name in ("this", "expression")]
+    ends = [
+        _time(node.args[name], scope, "date", "timestamp")
+        for name in ("this", "expression")
+    ]
     later, earlier = (f"CAST({end.text} AS DATE)" for end in ends)
     return Typed(f"CAST({later} - {earlier} AS INTEGER)", "int")
 
 
 def _time_difference(node: exp.Expr, scope: DuckScope) -> Typed:
-    """The whole units between two times. sqlglot would count the borders of units that lie between them."""
+    """The whole units between two times. sqlglot would count the borders of units that
+    lie between them."""
     refuse_others(node, "this", "expression", "unit", "date_part_boundary")
-    ends = [_time(node.args[name], scope, "date", "timestamp") for name in ("this", "expression")]
+    ends = [
+        _time(node.args[name], scope, "date", "timestamp")
+        for name in ("this", "expression")
+    ]
     later, earlier = (f"epoch_us(CAST({end.text} AS TIMESTAMP))" for end in ends)
     seconds = _LENGTHS.get(node.args["unit"].name.upper())
     if seconds is None:
         raise NeedsSparkError(f"{describe(node)} by the unit {node.args['unit'].name}")
-    return Typed(f"CAST(({later} - {earlier}) // {seconds * 1_000_000} AS BIGINT)", "bigint")
+    return Typed(
+        f"CAST(({later} - {earlier}) // {seconds * 1_000_000} AS BIGINT)", "bigint"
+    )
 
 
 def _anonymous_now(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expressions")
-    return _now(exp.CurrentTimestamp(), scope) if not node.expressions else _refuse(node)
+    return (
+        _now(exp.CurrentTimestamp(), scope) if not node.expressions else _refuse(node)
+    )
 
 
 def _refuse(node: exp.Expr) -> Typed:

@@ -1,4 +1,5 @@
-"""DuckDB's types for Spark's, which types widen to which, and the error of what only Spark answers."""
+"""DuckDB's types for Spark's, which types widen to which, and the error of what only
+Spark answers."""
 
 from __future__ import annotations
 
@@ -32,18 +33,23 @@ def text_literal(value: str) -> str:
 
 
 def guarded(condition: str, what: str, text: str) -> str:
-    """The text, which raises where the condition holds: then only Spark knows the value."""
+    """The text, which raises where the condition holds: then only Spark knows the
+    value."""
     return f"(CASE WHEN {condition} THEN error({text_literal(GUARD + what)}) ELSE {text} END)"
 
 
 def duck_type(kind: str) -> str:
-    """DuckDB's type for a type of Spark's that tests know. Raises `NeedsSparkError` for any other."""
+    """DuckDB's type for a type of Spark's that tests know. Raises `NeedsSparkError` for
+    any other."""
     if decimal_digits(kind):
         return kind.upper()
     if kind in _TYPES:
         return _TYPES[kind]
     parsed = parse_type(kind)
-    match parsed.name if parsed is not None else "", parsed.fields if parsed is not None else ():
+    match (
+        parsed.name if parsed is not None else "",
+        parsed.fields if parsed is not None else (),
+    ):
         case "struct", fields if fields:
             return f"STRUCT({', '.join(f'{quote(it.name)} {duck_type(it.type.text)}' for it in fields)})"
         case "array", (element,):
@@ -51,7 +57,9 @@ def duck_type(kind: str) -> str:
         case "map", (key, value):
             return f"MAP({duck_type(key.type.text)}, {duck_type(value.type.text)})"
         case _:
-            raise NeedsSparkError(f"type {kind or 'of a column, which only Spark knows'}")
+            raise NeedsSparkError(
+                f"type {kind or 'of a column, which only Spark knows'}"
+            )
 
 
 _TYPES = {
@@ -64,14 +72,15 @@ _TYPES = {
     "timestamp": "TIMESTAMP",
     VOID: "INTEGER",
 }
-"""Times have no zone in DuckDB, and are those of UTC: the zone of every session of lakesql's."""
+"""Times have no zone in DuckDB, and are those of UTC: the zone of every session of
+lakesql's."""
 
 _COMPARED = frozenset({"int", "bigint", "string", "boolean", "date", "timestamp"})
 
 
 def is_compared(kind: str) -> bool:
-    """Whether both engines find the same values of a type equal, and order them alike: of a double two may differ by
-    the sign of zero."""
+    """Whether both engines find the same values of a type equal, and order them alike:
+    of a double two may differ by the sign of zero."""
     return kind in _COMPARED or decimal_digits(kind) is not None
 
 
@@ -93,17 +102,26 @@ WHOLE_DIGITS = {"int": (10, 0), "bigint": (20, 0)}
 def element_type(kind: str) -> str:
     """The type of an array's elements, or of a map's values; '' of any other type."""
     parsed = parse_type(kind)
-    return parsed.fields[-1].type.text if parsed is not None and parsed.name in ("array", "map") else ""
+    return (
+        parsed.fields[-1].type.text
+        if parsed is not None and parsed.name in ("array", "map")
+        else ""
+    )
 
 
 def key_type(kind: str) -> str:
     """The type of a map's keys; '' of any other type."""
     parsed = parse_type(kind)
-    return parsed.fields[0].type.text if parsed is not None and parsed.name == "map" else ""
+    return (
+        parsed.fields[0].type.text
+        if parsed is not None and parsed.name == "map"
+        else ""
+    )
 
 
 def field_of(kind: str, name: str) -> tuple[str, str] | None:
-    """A struct's field as it is spelled there, and its type; None where there is none."""
+    """A struct's field as it is spelled there, and its type; None where there is
+    none."""
     parsed = parse_type(kind)
     if parsed is None or parsed.name != "struct":
         return None
@@ -114,15 +132,25 @@ def field_of(kind: str, name: str) -> tuple[str, str] | None:
 
 
 def can_widen(kind: str, wider: str) -> bool:
-    """Whether each value of a type is one of the other, and both engines make the same of it."""
-    digits, wanted = decimal_digits(kind) or WHOLE_DIGITS.get(kind), decimal_digits(wider)
+    """Whether each value of a type is one of the other, and both engines make the same
+    of it."""
+    digits, wanted = (
+        decimal_digits(kind) or WHOLE_DIGITS.get(kind),
+        decimal_digits(wider),
+    )
     if digits and wanted:
         return wanted[1] >= digits[1] and wanted[0] - wanted[1] >= digits[0] - digits[1]
-    return (kind, wider) in {("int", "bigint"), ("int", "double"), ("bigint", "double"), ("date", "timestamp")}
+    return (kind, wider) in {
+        ("int", "bigint"),
+        ("int", "double"),
+        ("bigint", "double"),
+        ("date", "timestamp"),
+    }
 
 
 def common_type(kinds: Iterable[str], what: str) -> str:
-    """The type that Spark makes of values of these, where all become it without a loss. Raises `NeedsSparkError`."""
+    """The type that Spark makes of values of these, where all become it without a loss.
+    Raises `NeedsSparkError`."""
     known = [kind for kind in dict.fromkeys(kinds) if kind != VOID]
     if not known:
         return VOID
@@ -131,14 +159,22 @@ def common_type(kinds: Iterable[str], what: str) -> str:
     if any(decimal_digits(kind) for kind in known):
         found = _common_decimal(known)
     else:
-        found = next((kind for kind in known if all(other == kind or can_widen(other, kind) for other in known)), None)
+        found = next(
+            (
+                kind
+                for kind in known
+                if all(other == kind or can_widen(other, kind) for other in known)
+            ),
+            None,
+        )
     if found is None:
         raise NeedsSparkError(f"{what} mixes {' and '.join(sorted(known))}")
     return found
 
 
 def _common_decimal(kinds: Sequence[str]) -> str | None:
-    """The decimal that holds all values of decimals and whole numbers; None where there is none."""
+    """The decimal that holds all values of decimals and whole numbers; None where there
+    is none."""
     digits = [decimal_digits(kind) or WHOLE_DIGITS.get(kind) for kind in kinds]
     known = [each for each in digits if each is not None]
     if len(known) < len(digits):

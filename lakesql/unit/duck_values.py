@@ -1,4 +1,5 @@
-"""Literals, columns, conditions and choices of an expression that mean the same in Spark and in DuckDB."""
+"""Literals, columns, conditions and choices of an expression that mean the same in
+Spark and in DuckDB."""
 
 from __future__ import annotations
 
@@ -8,7 +9,14 @@ from datetime import date, datetime
 
 from sqlglot import exp
 
-from lakesql.unit.duck_scope import DuckScope, Rule, Typed, describe, field_text, refuse_others
+from lakesql.unit.duck_scope import (
+    DuckScope,
+    Rule,
+    Typed,
+    describe,
+    field_text,
+    refuse_others,
+)
 from lakesql.unit.duck_types import (
     MAX_DIGITS,
     VOID,
@@ -26,7 +34,9 @@ def _literal(node: exp.Expr, scope: DuckScope) -> Typed:
     text = str(node.this)
     if node.args.get("is_string"):
         if set("\\'\"") & set(text) or not text.isprintable():
-            raise NeedsSparkError("a text with an escape, a quote or a control character")
+            raise NeedsSparkError(
+                "a text with an escape, a quote or a control character"
+            )
         return Typed(text_literal(text), "string")
     if re.fullmatch(r"\d{1,19}", text) and int(text) < 2**63 and int(text) != 2**31:
         kind = "int" if int(text) < 2**31 else "bigint"
@@ -35,7 +45,9 @@ def _literal(node: exp.Expr, scope: DuckScope) -> Typed:
         whole, _, fraction = text.partition(".")
         precision = max(len((whole + fraction).lstrip("0")), len(fraction), 1)
         kind = f"decimal({precision},{len(fraction)})"
-        return Typed(f"CAST('{whole or '0'}.{fraction or '0'}' AS {kind.upper()})", kind)
+        return Typed(
+            f"CAST('{whole or '0'}.{fraction or '0'}' AS {kind.upper()})", kind
+        )
     raise NeedsSparkError(f"the number {text}")
 
 
@@ -68,7 +80,8 @@ def _paren(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def condition_text(value: Typed, node: exp.Expr) -> str:
-    """The text of what must be a condition. Raises `NeedsSparkError` where it is of another type."""
+    """The text of what must be a condition. Raises `NeedsSparkError` where it is of
+    another type."""
     if value.type not in ("boolean", VOID):
         raise NeedsSparkError(f"{describe(node)} is a {value.type} and no condition")
     return f"CAST({value.text} AS BOOLEAN)" if value.type == VOID else value.text
@@ -77,7 +90,10 @@ def condition_text(value: Typed, node: exp.Expr) -> str:
 def _logic(word: str) -> Rule:
     def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this", "expression")
-        sides = [condition_text(scope.translate(node.args[name]), node) for name in ("this", "expression")]
+        sides = [
+            condition_text(scope.translate(node.args[name]), node)
+            for name in ("this", "expression")
+        ]
         return Typed(f"({sides[0]} {word} {sides[1]})", "boolean")
 
     return make
@@ -90,14 +106,18 @@ def _not(node: exp.Expr, scope: DuckScope) -> Typed:
 def _comparison(word: str) -> Rule:
     def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this", "expression")
-        left, right = scope.translate(node.args["this"]), scope.translate(node.args["expression"])
+        left, right = (
+            scope.translate(node.args["this"]),
+            scope.translate(node.args["expression"]),
+        )
         return Typed(compare_text(left, right, word, node), "boolean")
 
     return make
 
 
 def compare_text(left: Typed, right: Typed, word: str, node: exp.Expr) -> str:
-    """The comparison of two values of one type, of types that widen, or of a time and a literal."""
+    """The comparison of two values of one type, of types that widen, or of a time and a
+    literal."""
     left, right = _as_time(left, right), _as_time(right, left)
     kind = common_type((left.type, right.type), describe(node))
     if not is_compared(kind) and kind not in ("double", VOID):
@@ -120,13 +140,20 @@ def _as_time(value: Typed, other: Typed) -> Typed:
 
 
 def time_literal(text: str, kind: str) -> Typed | None:
-    """A date or a time that is written in quotes, as both read it; None for any other text."""
+    """A date or a time that is written in quotes, as both read it; None for any other
+    text."""
     day, moment = _DATE.match(text), _TIME.match(text)
     try:
         if kind == "date" and day:
             return Typed(f"DATE '{date.fromisoformat(day[1]).isoformat()}'", kind)
         if kind == "timestamp" and (day or moment):
-            words = f"{moment[1]} {moment[2]}" if moment else f"{day[1]} 00:00:00" if day else ""
+            words = (
+                f"{moment[1]} {moment[2]}"
+                if moment
+                else f"{day[1]} 00:00:00"
+                if day
+                else ""
+            )
             datetime.fromisoformat(words)
             return Typed(f"TIMESTAMP '{words}'", kind)
     except ValueError:
@@ -141,7 +168,10 @@ def _is(node: exp.Expr, scope: DuckScope) -> Typed:
         case exp.Null():
             return Typed(f"({value.text} IS NULL)", "boolean")
         case exp.Boolean():
-            return Typed(f"({condition_text(value, node)} IS {'TRUE' if of.this else 'FALSE'})", "boolean")
+            return Typed(
+                f"({condition_text(value, node)} IS {'TRUE' if of.this else 'FALSE'})",
+                "boolean",
+            )
         case _:
             raise NeedsSparkError(describe(node))
 
@@ -153,23 +183,35 @@ def _in(node: exp.Expr, scope: DuckScope) -> Typed:
     value = scope.translate(node.this)
     items = [scope.translate(item) for item in node.expressions]
     kinds = sorted({item.type for item in (value, *items)})
-    if len({*kinds} - {VOID}) > 1 and not all(decimal_digits(each) or each in (*WHOLE_DIGITS, VOID) for each in kinds):
+    if len({*kinds} - {VOID}) > 1 and not all(
+        decimal_digits(each) or each in (*WHOLE_DIGITS, VOID) for each in kinds
+    ):
         raise NeedsSparkError(f"{describe(node)} mixes {' and '.join(kinds)}")
     kind = common_type(kinds, describe(node))
     if not is_compared(kind) and kind not in ("double", VOID):
         raise NeedsSparkError(f"{describe(node)} compares values of type {kind}")
-    return Typed(f"({value.cast(kind)} IN ({', '.join(item.cast(kind) for item in items)}))", "boolean")
+    return Typed(
+        f"({value.cast(kind)} IN ({', '.join(item.cast(kind) for item in items)}))",
+        "boolean",
+    )
 
 
 def _in_query(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "query")
     text, columns = _read_query(node.args["query"], scope)
     of = node.this.unnest()
-    values = [scope.translate(it) for it in (of.expressions if isinstance(of, exp.Tuple) else [of])]
+    values = [
+        scope.translate(it)
+        for it in (of.expressions if isinstance(of, exp.Tuple) else [of])
+    ]
     if [value.type for value in values] != list(columns.values()):
-        raise NeedsSparkError(f"{describe(node)} compares {', '.join(value.type for value in values)} with other types")
+        raise NeedsSparkError(
+            f"{describe(node)} compares {', '.join(value.type for value in values)} with other types"
+        )
     if len(values) > 1 or not all(is_compared(value.type) for value in values):
-        raise NeedsSparkError(f"{describe(node)} compares several values, or some of type {values[0].type}")
+        raise NeedsSparkError(
+            f"{describe(node)} compares several values, or some of type {values[0].type}"
+        )
     return Typed(f"({values[0].text} IN ({text}))", "boolean")
 
 
@@ -192,14 +234,21 @@ def _scalar_query(node: exp.Expr, scope: DuckScope) -> Typed:
 def _read_query(node: exp.Expr, scope: DuckScope) -> tuple[str, dict[str, str]]:
     if scope.query is None:
         raise NeedsSparkError("a query in a condition")
-    text, columns = scope.query(node.unnest() if isinstance(node, exp.Subquery) else node, scope)
+    text, columns = scope.query(
+        node.unnest() if isinstance(node, exp.Subquery) else node, scope
+    )
     return text, dict(columns)
 
 
 def _between(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "low", "high")
-    value, low, high = (scope.translate(node.args[name]) for name in ("this", "low", "high"))
-    above, below = compare_text(value, low, ">=", node), compare_text(value, high, "<=", node)
+    value, low, high = (
+        scope.translate(node.args[name]) for name in ("this", "low", "high")
+    )
+    above, below = (
+        compare_text(value, low, ">=", node),
+        compare_text(value, high, "<=", node),
+    )
     return Typed(f"({above} AND {below})", "boolean")
 
 
@@ -212,9 +261,17 @@ def _case(node: exp.Expr, scope: DuckScope) -> Typed:
     tests, values = [], []
     for branch in node.args["ifs"]:
         test = scope.translate(branch.this)
-        tests.append(compare_text(subject, test, "=", node) if subject else condition_text(test, branch))
+        tests.append(
+            compare_text(subject, test, "=", node)
+            if subject
+            else condition_text(test, branch)
+        )
         values.append(scope.translate(branch.args["true"]))
-    default = scope.translate(node.args["default"]) if node.args.get("default") else Typed("NULL", VOID)
+    default = (
+        scope.translate(node.args["default"])
+        if node.args.get("default")
+        else Typed("NULL", VOID)
+    )
     return _choose(tests, [*values, default], node)
 
 
@@ -223,19 +280,29 @@ def _if(node: exp.Expr, scope: DuckScope) -> Typed:
     if not node.args.get("false"):
         raise NeedsSparkError(describe(node))
     test = condition_text(scope.translate(node.this), node)
-    return _choose([test], [scope.translate(node.args["true"]), scope.translate(node.args["false"])], node)
+    return _choose(
+        [test],
+        [scope.translate(node.args["true"]), scope.translate(node.args["false"])],
+        node,
+    )
 
 
 def _nvl2(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "true", "false")
     test = f"{scope.translate(node.this).text} IS NOT NULL"
-    return _choose([test], [scope.translate(node.args["true"]), scope.translate(node.args["false"])], node)
+    return _choose(
+        [test],
+        [scope.translate(node.args["true"]), scope.translate(node.args["false"])],
+        node,
+    )
 
 
 def _choose(tests: Sequence[str], values: Sequence[Typed], node: exp.Expr) -> Typed:
     kind = common_type((value.type for value in values), describe(node))
     *made, default = (value.cast(kind) for value in values)
-    whens = " ".join(f"WHEN {test} THEN {value}" for test, value in zip(tests, made, strict=True))
+    whens = " ".join(
+        f"WHEN {test} THEN {value}" for test, value in zip(tests, made, strict=True)
+    )
     return Typed(f"(CASE {whens} ELSE {default} END)", kind)
 
 
@@ -262,7 +329,10 @@ def _extreme(word: str) -> Rule:
 
 def _nullif(node: exp.Expr, scope: DuckScope) -> Typed:
     refuse_others(node, "this", "expression")
-    value, other = scope.translate(node.args["this"]), scope.translate(node.args["expression"])
+    value, other = (
+        scope.translate(node.args["this"]),
+        scope.translate(node.args["expression"]),
+    )
     test = compare_text(value, other, "=", node)
     return Typed(f"(CASE WHEN {test} THEN NULL ELSE {value.text} END)", value.type)
 
@@ -276,13 +346,19 @@ def _anonymous_is_null(word: str) -> Rule:
 
 
 def _dot(node: exp.Expr, scope: DuckScope) -> Typed:
-    """A field by its name; of an array of structs the array of the field, and of a map the value of the key."""
+    """A field by its name; of an array of structs the array of the field, and of a map
+    the value of the key."""
     if not isinstance(node.args["expression"], exp.Identifier):
         raise NeedsSparkError(describe(node))
     value, name = scope.translate(node.this), node.args["expression"].name
-    of_parts = scope.rules[exp.Bracket] if value.type.startswith(("array<", "map<")) else None
+    of_parts = (
+        scope.rules[exp.Bracket] if value.type.startswith(("array<", "map<")) else None
+    )
     if of_parts is not None:
-        return of_parts(exp.Bracket(this=node.this.copy(), expressions=[exp.Literal.string(name)]), scope)
+        return of_parts(
+            exp.Bracket(this=node.this.copy(), expressions=[exp.Literal.string(name)]),
+            scope,
+        )
     return field_text(value, name)
 
 

@@ -1,6 +1,7 @@
 """DuckDB, which is imported behind Pulsar's client where that is installed.
 
-Both are made with pybind11. Where DuckDB comes first, its errors arrive as a `RuntimeError` from then on.
+Both are made with pybind11. Where DuckDB comes first, its errors arrive as a
+`RuntimeError` from then on.
 """
 
 from __future__ import annotations

@@ -15,14 +15,25 @@ ReadTable = Callable[[], tuple[Mapping[str, str], Sequence[Row]]]
 
 
 def compare_after(
-    number: int, test: UnitTest, folder: Path, table: ReadTable, other: Other = needs_spark
+    number: int,
+    test: UnitTest,
+    folder: Path,
+    table: ReadTable,
+    other: Other = needs_spark,
 ) -> RowDifference | None:
-    """How the rows of the table differ from those expected after the batch of this number, from 0; None where they do
-    not, or where none are expected. Raises as `compare` does."""
+    """How the rows of the table differ from those expected after the batch of this
+    number, from 0; None where they do not, or where none are expected. Raises as
+    `compare` does."""
     if not test.expect.batches:
         return None
     types, rows = table()
-    wanted = read_rows(test.expect.batches[number], types, f"the table of model '{test.model}'", folder, other)
+    wanted = read_rows(
+        test.expect.batches[number],
+        types,
+        f"the table of model '{test.model}'",
+        folder,
+        other,
+    )
     return find_difference(f"rows after batch {number + 1}", wanted, rows)
 
 
@@ -35,18 +46,24 @@ def compare(
     other: Other = needs_spark,
     earlier: Sequence[RowDifference | None] = (),
 ) -> Outcome:
-    """How a test has ended whose batches are all written. What is not expected is not read, but for dead letters.
-    `earlier` is what differed after single batches.
+    """How a test has ended whose batches are all written. What is not expected is not
+    read, but for dead letters. `earlier` is what differed after single batches.
 
     Raises `ProjectError` for expected rows that do not fit, and what `other` raises.
     """
     expect, differences = test.expect, [*earlier]
     if expect.rows is not None:
         types, rows = table()
-        wanted = read_rows(expect.rows, types, f"the table of model '{test.model}'", folder, other)
+        wanted = read_rows(
+            expect.rows, types, f"the table of model '{test.model}'", folder, other
+        )
         differences.append(find_difference("rows", wanted, rows))
     columns = {"reason": "string", "stream": "string"}
-    wanted = read_rows(expect.dead_letters, columns, "a dead letter", folder) if expect.dead_letters else []
+    wanted = (
+        read_rows(expect.dead_letters, columns, "a dead letter", folder)
+        if expect.dead_letters
+        else []
+    )
     differences.append(find_difference("dead letters", wanted, letters))
     if expect.tombstones is not None:
         types, rows = tombstones()

@@ -15,10 +15,18 @@ from lakesql.names import REQUIRED_MISSING, RESCUED, UNDECLARED_FIELD, UNPARSABL
 from lakesql.stream.recording import Digits
 from lakesql.stream.stream import Stream
 from lakesql.stream.types import parse_type, parts_of
-from lakesql.unit.duck_types import NeedsSparkError, decimal_digits, duck_type, element_type, quote, text_literal
+from lakesql.unit.duck_types import (
+    NeedsSparkError,
+    decimal_digits,
+    duck_type,
+    element_type,
+    quote,
+    text_literal,
+)
 
 Value: TypeAlias = Any
-"""None, or a bool, int, float, str, Decimal, date, datetime (in UTC, without a zone), or a dict of these by field."""
+"""None, or a bool, int, float, str, Decimal, date, datetime (in UTC, without a zone),
+or a dict of these by field."""
 
 _RANGES = {"int": 2**31, "bigint": 2**63}
 
@@ -35,17 +43,21 @@ class Bad:
 
 
 def is_known(kind: str) -> bool:
-    """Whether fixtures of both engines know the values of a type: one value, or a struct of such."""
+    """Whether fixtures of both engines know the values of a type: one value, or a
+    struct of such."""
     try:
         duck_type(kind)
     except NeedsSparkError:
         return False
     parsed = parse_type(kind)
-    return parsed is not None and all(part.name not in ("array", "map") for part in parts_of(parsed))
+    return parsed is not None and all(
+        part.name not in ("array", "map") for part in parts_of(parsed)
+    )
 
 
 def fit_nested(node: Node, kind: str) -> Value:
-    """A fixture's value as one of a type that DuckDB has, arrays and maps by texts among them.
+    """A fixture's value as one of a type that DuckDB has, arrays and maps by texts
+    among them.
 
     Raises `MisfitError`; `NeedsSparkError` for a type that tests do not know.
     """
@@ -53,8 +65,13 @@ def fit_nested(node: Node, kind: str) -> Value:
     match node.value, parsed.name if parsed is not None else "":
         case tuple() as items, "array" if parsed is not None:
             return [fit_nested(item, parsed.fields[0].type.text) for item in items]
-        case Mapping() as entries, "map" if parsed is not None and parsed.fields[0].type.name == "string":
-            return {key: fit_nested(entry, parsed.fields[1].type.text) for key, entry in entries.items()}
+        case Mapping() as entries, "map" if (
+            parsed is not None and parsed.fields[0].type.name == "string"
+        ):
+            return {
+                key: fit_nested(entry, parsed.fields[1].type.text)
+                for key, entry in entries.items()
+            }
         case Mapping() as entries, "struct":
             return _fit_struct(entries, kind, fit_nested)
         case None, _:
@@ -68,7 +85,8 @@ def fit_nested(node: Node, kind: str) -> Value:
 
 
 def fit(node: Node, kind: str) -> Value:
-    """A fixture's value as one of a type. Raises `MisfitError`; `NeedsSparkError` for a type that tests do not know."""
+    """A fixture's value as one of a type. Raises `MisfitError`; `NeedsSparkError` for a
+    type that tests do not know."""
     if not is_known(kind):
         raise NeedsSparkError(f"type {kind or 'of a column, which only Spark knows'}")
     value = _unquoted(node, kind)
@@ -76,11 +94,18 @@ def fit(node: Node, kind: str) -> Value:
         return None
     digits = decimal_digits(kind)
     if digits and not isinstance(value, bool) and isinstance(value, int | float | str):
-        return _fit_decimal(node.written if node.written is not None else str(value), digits, node.shown, kind)
+        return _fit_decimal(
+            node.written if node.written is not None else str(value),
+            digits,
+            node.shown,
+            kind,
+        )
     match kind, value:
         case "boolean", bool():
             return value
-        case "int" | "bigint", int() if not isinstance(value, bool) and -_RANGES[kind] <= value < _RANGES[kind]:
+        case "int" | "bigint", int() if (
+            not isinstance(value, bool) and -_RANGES[kind] <= value < _RANGES[kind]
+        ):
             return value
         case "double", float() | int() if not isinstance(value, bool):
             return float(value)
@@ -118,22 +143,34 @@ def _fit_decimal(text: str, digits: tuple[int, int], shown: str, kind: str) -> D
         number = Decimal(text.replace("_", ""))
     except InvalidOperation:
         raise MisfitError(f"{shown} is not a value of type {kind}") from None
-    if not number.is_finite() or number != round(number, digits[1]) or abs(number) >= 10 ** (digits[0] - digits[1]):
+    if (
+        not number.is_finite()
+        or number != round(number, digits[1])
+        or abs(number) >= 10 ** (digits[0] - digits[1])
+    ):
         raise MisfitError(f"{shown} is not a value of type {kind}")
     return round(number, digits[1])
 
 
-def _fit_struct(entries: Mapping[str, Node], kind: str, fit_field: Callable[[Node, str], Value]) -> Value:
+def _fit_struct(
+    entries: Mapping[str, Node], kind: str, fit_field: Callable[[Node, str], Value]
+) -> Value:
     parsed = parse_type(kind)
     fields = {field.name: field.type.text for field in parsed.fields} if parsed else {}
     if unknown := [name for name in entries if name not in fields]:
         raise MisfitError(f"'{unknown[0]}' is no field of {kind}")
-    return {name: fit_field(entries[name], field) if name in entries else None for name, field in fields.items()}
+    return {
+        name: fit_field(entries[name], field) if name in entries else None
+        for name, field in fields.items()
+    }
 
 
 def read_time(text: str) -> datetime | None:
     """A time in ISO 8601, in UTC where it has no zone; None for what is none."""
-    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:\d{2})?)?", text):
+    if not re.fullmatch(
+        r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:\d{2})?)?",
+        text,
+    ):
         return None
     try:
         found = datetime.fromisoformat(text)
@@ -143,7 +180,8 @@ def read_time(text: str) -> datetime | None:
 
 
 def exact(node: Node) -> Value:
-    """The value without places, of which a number with a fraction has the digits that are written."""
+    """The value without places, of which a number with a fraction has the digits that
+    are written."""
     match node.value:
         case tuple():
             return [exact(item) for item in node.value]
@@ -160,7 +198,8 @@ def exact(node: Node) -> Value:
 
 
 def json_text(value: Value) -> str:
-    """The value as JSON, which loses nothing of it: the digits of a decimal, and a time in UTC."""
+    """The value as JSON, which loses nothing of it: the digits of a decimal, and a time
+    in UTC."""
     match value:
         case None | bool() | int() | float() | str():
             return json.dumps(value, ensure_ascii=False)
@@ -171,7 +210,10 @@ def json_text(value: Value) -> str:
         case date():
             return f'"{value.isoformat()}"'
         case Mapping():
-            inner = (f"{json.dumps(str(name), ensure_ascii=False)}:{json_text(it)}" for name, it in value.items())
+            inner = (
+                f"{json.dumps(str(name), ensure_ascii=False)}:{json_text(it)}"
+                for name, it in value.items()
+            )
             return f"{{{','.join(inner)}}}"
         case list() | tuple():
             return f"[{','.join(map(json_text, value))}]"
@@ -191,12 +233,17 @@ def sql_literal(value: Value, kind: str) -> str:
             return f"CAST([{', '.join(sql_literal(item, element_type(kind)) for item in value)}] AS {wanted})"
         case dict() if kind.startswith("map<"):
             keys = ", ".join(text_literal(key) for key in value)
-            values = ", ".join(sql_literal(item, element_type(kind)) for item in value.values())
+            values = ", ".join(
+                sql_literal(item, element_type(kind)) for item in value.values()
+            )
             return f"CAST(map([{keys}], [{values}]) AS {wanted})"
         case dict():
             parsed = parse_type(kind)
             fields = parsed.fields if parsed else ()
-            inner = ", ".join(f"{quote(it.name)} := {sql_literal(value[it.name], it.type.text)}" for it in fields)
+            inner = ", ".join(
+                f"{quote(it.name)} := {sql_literal(value[it.name], it.type.text)}"
+                for it in fields
+            )
             return f"CAST(struct_pack({inner}) AS {wanted})"
         case float():
             return f"CAST('{value!r}' AS {wanted})"
@@ -205,15 +252,20 @@ def sql_literal(value: Value, kind: str) -> str:
 
 
 def read_raw(text: str, stream: Stream) -> dict[str, Value] | Bad:
-    """The columns of a record whose value is this JSON, or why it is a dead letter: as the engine's reading has it.
+    """The columns of a record whose value is this JSON, or why it is a dead letter: as
+    the engine's reading has it.
 
-    Spark's reader of JSON takes more than JSON's grammar, and makes values of others. Where it might, this raises
-    `NeedsSparkError`.
+    Spark's reader of JSON takes more than JSON's grammar, and makes values of others.
+    Where it might, this raises `NeedsSparkError`.
     """
     if not text.isprintable() or _LENIENT.search(text):
-        raise NeedsSparkError(f"the raw record {_short(text)}, which Spark may read otherwise than JSON says")
+        raise NeedsSparkError(
+            f"the raw record {_short(text)}, which Spark may read otherwise than JSON says"
+        )
     try:
-        found = json.loads(text, object_pairs_hook=_pairs, parse_float=Digits, parse_int=Digits)
+        found = json.loads(
+            text, object_pairs_hook=_pairs, parse_float=Digits, parse_int=Digits
+        )
     except (ValueError, RecursionError):
         return Bad(UNPARSABLE)
     if isinstance(found, list):
@@ -225,8 +277,13 @@ def read_raw(text: str, stream: Stream) -> dict[str, Value] | Bad:
     columns = tuple(column for column in stream.columns if not column.is_rescued)
     spelled = {column.field.lower(): column.field for column in columns}
     if other := [name for name in found if spelled.get(name.lower(), name) != name]:
-        raise NeedsSparkError(f"a raw record with the field {other[0]}, in other capitals than the contract has")
-    row = {column.name: _read_value(found.get(column.field), column.type, column.name) for column in columns}
+        raise NeedsSparkError(
+            f"a raw record with the field {other[0]}, in other capitals than the contract has"
+        )
+    row = {
+        column.name: _read_value(found.get(column.field), column.type, column.name)
+        for column in columns
+    }
     if any(isinstance(value, Bad) for value in row.values()):
         return Bad(UNPARSABLE)
     if any(column.required and row[column.name] is None for column in columns):
@@ -235,7 +292,9 @@ def read_raw(text: str, stream: Stream) -> dict[str, Value] | Bad:
     if unknown and stream.unknown_fields == "dead_letter":
         return Bad(UNDECLARED_FIELD)
     if unknown and stream.rescues:
-        raise NeedsSparkError(f"a raw record with the field {unknown[0]}, which {RESCUED} has")
+        raise NeedsSparkError(
+            f"a raw record with the field {unknown[0]}, which {RESCUED} has"
+        )
     return {**row, RESCUED: None} if stream.rescues else row
 
 
@@ -265,11 +324,17 @@ def _read_value(value: Any, kind: str, name: str) -> Value | Bad:
             return float(value)
         case Digits() if digits and re.fullmatch(r"-?\d+(\.\d+)?", value):
             number = Decimal(value)
-            if number == round(number, digits[1]) and abs(number) < 10 ** (digits[0] - digits[1]):
+            if number == round(number, digits[1]) and abs(number) < 10 ** (
+                digits[0] - digits[1]
+            ):
                 return round(number, digits[1])
         case str() if type(value) is str and kind == "string":
             return value
-        case str() if type(value) is str and kind == "date" and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
+        case str() if (
+            type(value) is str
+            and kind == "date"
+            and re.fullmatch(r"\d{4}-\d{2}-\d{2}", value)
+        ):
             try:
                 return date.fromisoformat(value)
             except ValueError:
@@ -277,11 +342,15 @@ def _read_value(value: Any, kind: str, name: str) -> Value | Bad:
         case str() if type(value) is str and kind == "timestamp" and len(value) > 10:
             if (found := read_time(value)) is not None:
                 return found
-        case str() | bool() if type(value) in (str, bool) and value != "" and kind in _RANGES:
+        case str() | bool() if (
+            type(value) in (str, bool) and value != "" and kind in _RANGES
+        ):
             return Bad(UNPARSABLE)
         case str() if type(value) is str and value != "" and kind == "boolean":
             return Bad(UNPARSABLE)
-    raise NeedsSparkError(f"the value of {name} in a raw record, {_short(str(value))} as {kind}")
+    raise NeedsSparkError(
+        f"the value of {name} in a raw record, {_short(str(value))} as {kind}"
+    )
 
 
 def _short(text: str) -> str:

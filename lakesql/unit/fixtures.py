@@ -1,4 +1,5 @@
-"""The rows and records that a unit test gives, as values of the types that they have."""
+"""The rows and records that a unit test gives, as values of the types that they
+have."""
 
 from __future__ import annotations
 
@@ -18,7 +19,15 @@ from lakesql.project.files import read_text
 from lakesql.stream.recording import Digits
 from lakesql.stream.stream import Stream
 from lakesql.unit.duck_types import NeedsSparkError
-from lakesql.unit.fixture_values import Bad, MisfitError, Value, fit, fit_nested, is_known, read_raw
+from lakesql.unit.fixture_values import (
+    Bad,
+    MisfitError,
+    Value,
+    fit,
+    fit_nested,
+    is_known,
+    read_raw,
+)
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -34,7 +43,8 @@ class NamedRow:
 
 
 Other = Callable[[Node, str], Value]
-"""What makes a value of a type that fixtures do not know, of a node; it may raise `NeedsSparkError`."""
+"""What makes a value of a type that fixtures do not know, of a node; it may raise
+`NeedsSparkError`."""
 
 
 def needs_spark(node: Node, kind: str) -> Value:
@@ -43,18 +53,30 @@ def needs_spark(node: Node, kind: str) -> Value:
 
 
 def read_rows(
-    node: Node, columns: Mapping[str, str], what: str, folder: Path, other: Other = needs_spark
+    node: Node,
+    columns: Mapping[str, str],
+    what: str,
+    folder: Path,
+    other: Other = needs_spark,
 ) -> list[NamedRow]:
-    """The rows of a table's fixture. `columns` are the types of those that `what` has, by their names.
+    """The rows of a table's fixture. `columns` are the types of those that `what` has,
+    by their names.
 
     Raises `ProjectError` for rows that do not fit.
     """
     items = read_items(node, folder)
-    return read_each(items, lambda item: NamedRow(read_row(item, columns, what, other), item.place), _place_of)
+    return read_each(
+        items,
+        lambda item: NamedRow(read_row(item, columns, what, other), item.place),
+        _place_of,
+    )
 
 
-def read_records(node: Node, stream: Stream, takes_tombstones: bool, folder: Path) -> list[Row | Bad]:
-    """The records of one batch: rows of all columns of the contract, and those that are dead letters.
+def read_records(
+    node: Node, stream: Stream, takes_tombstones: bool, folder: Path
+) -> list[Row | Bad]:
+    """The records of one batch: rows of all columns of the contract, and those that are
+    dead letters.
 
     Raises `ProjectError` and `NeedsSparkError`.
     """
@@ -75,7 +97,10 @@ def read_records(node: Node, stream: Stream, takes_tombstones: bool, folder: Pat
             case _:
                 row = read_row(item, columns, f"stream '{stream.name}'", fit_nested)
                 whole = {name: row.get(name) for name in columns}
-                missing = any(column.required and whole[column.name] is None for column in stream.columns)
+                missing = any(
+                    column.required and whole[column.name] is None
+                    for column in stream.columns
+                )
                 return Bad(REQUIRED_MISSING) if missing else whole
 
     return read_each(read_items(node, folder), read, _place_of)
@@ -85,7 +110,9 @@ def _place_of(node: Node) -> Place:
     return node.place
 
 
-def read_each(items: Iterable[Item], read: Callable[[Item], T], place: Callable[[Item], Place]) -> list[T]:
+def read_each(
+    items: Iterable[Item], read: Callable[[Item], T], place: Callable[[Item], Place]
+) -> list[T]:
     """What is read of each; the problems of all of them in one error."""
     made, problems = [], list[Problem]()
     for item in items:
@@ -99,11 +126,14 @@ def read_each(items: Iterable[Item], read: Callable[[Item], T], place: Callable[
 
 def read_items(node: Node, folder: Path) -> Iterable[Node]:
     """The items of a list, or those of the file that is named."""
-    return tuple(_read_file(node, folder)) if isinstance(node.value, str) else node.items()
+    return (
+        tuple(_read_file(node, folder)) if isinstance(node.value, str) else node.items()
+    )
 
 
 def _read_file(node: Node, folder: Path) -> Iterator[Node]:
-    """The rows of a .csv file, or the lines of a .jsonl file: each as it would stand in the test."""
+    """The rows of a .csv file, or the lines of a .jsonl file: each as it would stand in
+    the test."""
     shown = str(node.value)
     path = folder / shown
     suffix = PurePosixPath(shown).suffix
@@ -111,9 +141,13 @@ def _read_file(node: Node, folder: Path) -> Iterator[Node]:
         what = f"{node.shown} is neither a list of rows nor a .csv or .jsonl file."
         raise ProjectError.of("bad-fixture", what, place=node.place)
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise ProjectError.of("outside-project", f"'{shown}' lies outside the project.", place=node.place)
+        raise ProjectError.of(
+            "outside-project", f"'{shown}' lies outside the project.", place=node.place
+        )
     if not path.is_file():
-        raise ProjectError.of("missing-fixture", f"There is no file {shown}.", place=node.place)
+        raise ProjectError.of(
+            "missing-fixture", f"There is no file {shown}.", place=node.place
+        )
     text = read_text(path, shown)
     yield from _csv_rows(shown, text) if suffix == ".csv" else _json_lines(shown, text)
 
@@ -124,7 +158,10 @@ def _json_lines(shown: str, text: str) -> Iterator[Node]:
         if not line.strip():
             continue
         try:
-            yield _with_digits(json.loads(line, parse_float=Digits, object_pairs_hook=_once_each), place)
+            yield _with_digits(
+                json.loads(line, parse_float=Digits, object_pairs_hook=_once_each),
+                place,
+            )
         except ValueError as error:
             what = f"This line is no JSON: {error}."
             fix = "Write a bad record as a JSON string: its raw value in quotes."
@@ -135,7 +172,9 @@ def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """An object of JSON, in which no name stands twice. Raises `ValueError`."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        twice = next(name for name in found if [each for each, _ in pairs].count(name) > 1)
+        twice = next(
+            name for name in found if [each for each, _ in pairs].count(name) > 1
+        )
         raise ValueError(f"'{twice}' stands in an object twice")
     return found
 
@@ -145,7 +184,10 @@ def _with_digits(value: object, place: Place) -> Node:
         case Digits():
             return Node(float(value), place, written=str(value))
         case dict():
-            return Node({str(key): _with_digits(item, place) for key, item in value.items()}, place)
+            return Node(
+                {str(key): _with_digits(item, place) for key, item in value.items()},
+                place,
+            )
         case _:
             return node_of(value, place)
 
@@ -154,10 +196,18 @@ def _csv_rows(shown: str, text: str) -> Iterator[Node]:
     lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     header = _csv_record(lines, Place(shown, 1))
     if not header:
-        raise ProjectError.of("bad-fixture", "The file has no line of column names.", place=Place(shown, 1))
+        raise ProjectError.of(
+            "bad-fixture",
+            "The file has no line of column names.",
+            place=Place(shown, 1),
+        )
     folded = [name.lower() for name in header]
     if twice := next((name for name in header if folded.count(name.lower()) > 1), None):
-        raise ProjectError.of("bad-fixture", f"The first line names column '{twice}' twice.", place=Place(shown, 1))
+        raise ProjectError.of(
+            "bad-fixture",
+            f"The first line names column '{twice}' twice.",
+            place=Place(shown, 1),
+        )
     while (line := _csv_record(lines, Place(shown, lines.line_num + 1))) is not None:
         place = Place(shown, lines.line_num)
         if len(line) != len(header):
@@ -165,24 +215,37 @@ def _csv_rows(shown: str, text: str) -> Iterator[Node]:
                 continue
             what = f"This line has {len(line)} values, and the first line {len(header)} names."
             raise ProjectError.of("bad-fixture", what, place=place)
-        yield Node({name: _csv_value(value, place) for name, value in zip(header, line, strict=True)}, place)
+        yield Node(
+            {
+                name: _csv_value(value, place)
+                for name, value in zip(header, line, strict=True)
+            },
+            place,
+        )
 
 
 def _csv_record(lines: Iterator[list[str]], begins: Place) -> list[str] | None:
-    """The next record; None behind the last one. Raises `ProjectError` for one whose quotes are not closed."""
+    """The next record; None behind the last one. Raises `ProjectError` for one whose
+    quotes are not closed."""
     try:
         return next(lines, None)
     except csv.Error as error:
-        raise ProjectError.of("bad-fixture", f"This record is no CSV: {error}.", place=begins) from None
+        raise ProjectError.of(
+            "bad-fixture", f"This record is no CSV: {error}.", place=begins
+        ) from None
 
 
 def _csv_value(text: str, place: Place) -> Node:
-    """A value of a line: NULL where it is empty. What it may be besides a text its column says."""
+    """A value of a line: NULL where it is empty. What it may be besides a text its
+    column says."""
     return Node(None, place) if text == "" else Node(text, place, written=text)
 
 
-def read_row(node: Node, columns: Mapping[str, str], what: str, other: Other = needs_spark) -> Row:
-    """The columns that a row names. Raises `ProjectError` with all that does not fit."""
+def read_row(
+    node: Node, columns: Mapping[str, str], what: str, other: Other = needs_spark
+) -> Row:
+    """The columns that a row names. Raises `ProjectError` with all that does not
+    fit."""
     spelled = {name.lower(): name for name in columns}
     problems: list[Problem] = []
     row: Row = {}
@@ -193,16 +256,34 @@ def read_row(node: Node, columns: Mapping[str, str], what: str, other: Other = n
         name = spelled.get(key.lower())
         if name is None:
             hint = did_you_mean(key, columns)
-            problems.append(Problem("unknown-column", f"{what} has no column '{key}'.", "", hint, node.key_place(key)))
+            problems.append(
+                Problem(
+                    "unknown-column",
+                    f"{what} has no column '{key}'.",
+                    "",
+                    hint,
+                    node.key_place(key),
+                )
+            )
             continue
         if name in row:
             said = f"Column '{name}' stands here twice: capitals make no difference."
             problems.append(Problem("bad-fixture", said, place=node.key_place(key)))
             continue
         try:
-            row[name] = fit(value, columns[name]) if is_known(columns[name]) else other(value, columns[name])
+            row[name] = (
+                fit(value, columns[name])
+                if is_known(columns[name])
+                else other(value, columns[name])
+            )
         except MisfitError as error:
-            problems.append(Problem("bad-fixture", f"Column '{name}' of {what}: {error}.", place=value.place))
+            problems.append(
+                Problem(
+                    "bad-fixture",
+                    f"Column '{name}' of {what}: {error}.",
+                    place=value.place,
+                )
+            )
     if problems:
         raise ProjectError(problems)
     return row

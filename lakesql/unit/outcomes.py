@@ -21,7 +21,8 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """What is there differs from what was expected; or the batch fails, as `what` says."""
+    """What is there differs from what was expected; or the batch fails, as `what`
+    says."""
 
     differences: tuple[RowDifference, ...] = ()
     what: str = ""
@@ -56,7 +57,8 @@ def unanswered(results: Iterable[Result]) -> list[Result]:
 
 
 def render_text(results: Sequence[Result]) -> str:
-    """The tests that fail, each with what differs row by row; those that need Spark; and how many there are of each."""
+    """The tests that fail, each with what differs row by row; those that need Spark;
+    and how many there are of each."""
     lines: list[str] = []
     for result in results:
         test, outcome = result.test, result.outcome
@@ -64,33 +66,59 @@ def render_text(results: Sequence[Result]) -> str:
             case Passed():
                 lines.append(f"pass         {test.model}: {test.name}")
             case NeedsSpark(reason):
-                lines += [f"needs Spark  {test.model}: {test.name}", f"             {reason}"]
+                lines += [
+                    f"needs Spark  {test.model}: {test.name}",
+                    f"             {reason}",
+                ]
             case Failed(differences, what):
-                lines += [f"FAIL         {test.model}: {test.name}", f"             {test.place}"]
+                lines += [
+                    f"FAIL         {test.model}: {test.name}",
+                    f"             {test.place}",
+                ]
                 lines += [f"             {what}"] if what else []
                 for difference in differences:
-                    lines += ["", *(f"  {line}" for line in difference_lines(difference)), ""]
+                    lines += [
+                        "",
+                        *(f"  {line}" for line in difference_lines(difference)),
+                        "",
+                    ]
             case _:
                 assert_never(outcome)
     counts = summary(results)
-    lines.append(f"{counts['passed']} passed, {counts['failed']} failed, {counts['needs_spark']} need Spark.")
+    lines.append(
+        f"{counts['passed']} passed, {counts['failed']} failed, {counts['needs_spark']} need Spark."
+    )
     if names := ", ".join(f"'{result.test.name}'" for result in unanswered(results)):
-        lines.append(f"Not answered without Spark: {names}. To answer them: lakesql test --unit --engine spark")
+        lines.append(
+            f"Not answered without Spark: {names}. To answer them: lakesql test --unit --engine spark"
+        )
     return "\n".join(lines) + "\n"
 
 
 def difference_lines(difference: RowDifference) -> list[str]:
-    """A table of the rows that differ: `-` before those that are missing, `+` before those that were not expected."""
+    """A table of the rows that differ: `-` before those that are missing, `+` before
+    those that were not expected."""
     columns = difference.columns
     signs = {"missing": "-", "unexpected": "+"}
     rows = [
-        [signs[odd.side], *(_cell(odd.row[name]) if name in odd.row else "" for name in columns)]
+        [
+            signs[odd.side],
+            *(_cell(odd.row[name]) if name in odd.row else "" for name in columns),
+        ]
         for odd in difference.rows
     ]
     table = [["", *columns], *rows]
     widths = [max(len(row[at]) for row in table) for at in range(len(columns) + 1)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
-    return [f"{difference.what}: - expected, + found; {difference.same} as expected", *lines]
+    lines = [
+        "  ".join(
+            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in table
+    ]
+    return [
+        f"{difference.what}: - expected, + found; {difference.same} as expected",
+        *lines,
+    ]
 
 
 def summary(results: Sequence[Result]) -> dict[str, int]:
@@ -111,7 +139,9 @@ def render_json(results: Sequence[Result]) -> str:
         }
         for result in results
     ]
-    return json.dumps({"summary": summary(results), "tests": tests}, indent=2, ensure_ascii=False)
+    return json.dumps(
+        {"summary": summary(results), "tests": tests}, indent=2, ensure_ascii=False
+    )
 
 
 def _word(outcome: Outcome) -> str:
@@ -139,7 +169,10 @@ def _details(outcome: Outcome) -> dict[str, object]:
                     {
                         "what": difference.what,
                         "same": difference.same,
-                        "rows": [{"side": odd.side, "row": plain_row(odd.row)} for odd in difference.rows],
+                        "rows": [
+                            {"side": odd.side, "row": plain_row(odd.row)}
+                            for odd in difference.rows
+                        ],
                     }
                     for difference in differences
                 ],
@@ -149,7 +182,8 @@ def _details(outcome: Outcome) -> dict[str, object]:
 
 
 def plain_row(row: Row) -> dict[str, object]:
-    """The row as JSON has it, and as a test may give it; what JSON has not, as text. Its times are in UTC."""
+    """The row as JSON has it, and as a test may give it; what JSON has not, as text.
+    Its times are in UTC."""
     return {name: _plain(value) for name, value in row.items()}
 
 
@@ -158,7 +192,8 @@ def _plain(value: Value) -> object:
 
 
 def _cell(value: Value) -> str:
-    """A value in a table. A text is shown as it is where it is printable, and NULL is told from the text NULL."""
+    """A value in a table. A text is shown as it is where it is printable, and NULL is
+    told from the text NULL."""
     match value:
         case None:
             return "NULL"
@@ -166,7 +201,11 @@ def _cell(value: Value) -> str:
             return "true" if value else "false"
         case str():
             return (
-                value if value.isprintable() and value.strip() == value and value not in ("", "NULL") else repr(value)
+                value
+                if value.isprintable()
+                and value.strip() == value
+                and value not in ("", "NULL")
+                else repr(value)
             )
         case dict() | list():
             return json.dumps(_plain(value), ensure_ascii=False)

@@ -22,7 +22,8 @@ class OddRow:
 
 @dataclass(frozen=True, slots=True)
 class RowDifference:
-    """The rows that differ: those that are missing, each before the unexpected one that is nearest to it.
+    """The rows that differ: those that are missing, each before the unexpected one that
+    is nearest to it.
 
     `same` is how many rows are as expected.
     """
@@ -34,15 +35,21 @@ class RowDifference:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that a missing row names; all where none is missing."""
-        named = [odd.row for odd in self.rows if odd.side == "missing"] or [odd.row for odd in self.rows]
+        named = [odd.row for odd in self.rows if odd.side == "missing"] or [
+            odd.row for odd in self.rows
+        ]
         return tuple(dict.fromkeys(column for row in named for column in row))
 
 
-def find_difference(what: str, expected: Sequence[NamedRow], found: Sequence[Row]) -> RowDifference | None:
-    """How the rows differ; None where each expected row is one of those found, in the columns that it names, and no
-    other row is there."""
+def find_difference(
+    what: str, expected: Sequence[NamedRow], found: Sequence[Row]
+) -> RowDifference | None:
+    """How the rows differ; None where each expected row is one of those found, in the
+    columns that it names, and no other row is there."""
     match_of = _match([row.values for row in expected], found)
-    missing = [row.values for index, row in enumerate(expected) if index not in match_of]
+    missing = [
+        row.values for index, row in enumerate(expected) if index not in match_of
+    ]
     taken = set(match_of.values())
     unexpected = [row for index, row in enumerate(found) if index not in taken]
     if not missing and not unexpected:
@@ -51,7 +58,10 @@ def find_difference(what: str, expected: Sequence[NamedRow], found: Sequence[Row
     for row in missing:
         rows.append(OddRow("missing", row))
         if unexpected:
-            nearest = max(unexpected, key=lambda other: sum(_is_same(other[name], row[name]) for name in row))
+            nearest = max(
+                unexpected,
+                key=lambda other: sum(_is_same(other[name], row[name]) for name in row),
+            )
             unexpected.remove(nearest)
             rows.append(OddRow("unexpected", nearest))
     rows += [OddRow("unexpected", row) for row in unexpected]
@@ -59,11 +69,16 @@ def find_difference(what: str, expected: Sequence[NamedRow], found: Sequence[Row
 
 
 def _match(expected: Sequence[Row], found: Sequence[Row]) -> dict[int, int]:
-    """As many pairs of an expected row and one that is found as there can be, by their places.
+    """As many pairs of an expected row and one that is found as there can be, by their
+    places.
 
-    Rows that name other columns may fit several: a pair is changed where that lets another row find one.
+    Rows that name other columns may fit several: a pair is changed where that lets
+    another row find one.
     """
-    fits = [[at for at, row in enumerate(found) if _fits(wanted, row)] for wanted in expected]
+    fits = [
+        [at for at, row in enumerate(found) if _fits(wanted, row)]
+        for wanted in expected
+    ]
     owner: dict[int, int] = {}
 
     def place(index: int, seen: set[int]) -> bool:

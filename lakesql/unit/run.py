@@ -1,4 +1,5 @@
-"""Unit tests of models on DuckDB: the SELECT over each batch, then the statements of the mode, without Spark."""
+"""Unit tests of models on DuckDB: the SELECT over each batch, then the statements of
+the mode, without Spark."""
 
 from __future__ import annotations
 
@@ -49,7 +50,11 @@ from lakesql.stream.types import stored_type
 from lakesql.unit.data_test_query import seed_columns
 from lakesql.unit.duck import duck_statement
 from lakesql.unit.duck_names import DuckTable
-from lakesql.unit.duck_query import TranslatedQuery, translate_condition, translate_query
+from lakesql.unit.duck_query import (
+    TranslatedQuery,
+    translate_condition,
+    translate_query,
+)
 from lakesql.unit.duck_scope import DuckRelation
 from lakesql.unit.duck_types import GUARD, NeedsSparkError, duck_type, quote
 from lakesql.unit.duckdb_behind import duckdb
@@ -62,20 +67,26 @@ from lakesql.unit.table_states import keys_of, read_states, time_of_refresh
 
 
 def run_tests(manifest: Manifest, tests: Iterable[UnitTest]) -> list[Result]:
-    """The results of the tests, in their order. One that meets a defect of lakesql's fails by itself.
+    """The results of the tests, in their order. One that meets a defect of lakesql's
+    fails by itself.
 
     Raises `ProjectError` with all that is wrong with SELECTs and fixtures.
     """
     manifest = with_stored_rows(manifest)
     results, problems = [], dict[Problem, None]()
     built: dict[str, dict[str, Select]] = {}
-    with duckdb.connect(config={"threads": 1, "enable_external_access": False}) as connection:
-        connection.execute("PRAGMA disable_optimizer")  # of a few rows, planning is what takes the time
+    with duckdb.connect(
+        config={"threads": 1, "enable_external_access": False}
+    ) as connection:
+        # of a few rows, planning is what takes the time
+        connection.execute("PRAGMA disable_optimizer")
         for test in tests:
             overrides = test.overrides.vars.plain() if test.overrides.vars else {}
             own = replace(manifest, vars={**manifest.vars, **overrides})
             try:
-                select = build_select(own, test.model, built.setdefault(repr(overrides), {}))
+                select = build_select(
+                    own, test.model, built.setdefault(repr(overrides), {})
+                )
                 outcome = _run(own, select, test, connection, built[repr(overrides)])
                 results.append(Result(test, outcome))
             except ProjectError as error:
@@ -105,11 +116,17 @@ def _run(
         return NeedsSpark("a date or a time beyond the year 9999")
     except Exception as error:
         (defect,) = InternalError.of_defect(error).problems
-        return Failed(what=f"A defect of lakesql, which its maintainers must hear of: {defect.what}. {defect.why}")
+        return Failed(
+            what=f"A defect of lakesql, which its maintainers must hear of: {defect.what}. {defect.why}"
+        )
 
 
-_CONDITIONS = {"delete_when": "lakesql_delete_when", "when_matched": "lakesql_when_matched"}
-"""What stands for the configuration's conditions in a statement until it is DuckDB's."""
+_CONDITIONS = {
+    "delete_when": "lakesql_delete_when",
+    "when_matched": "lakesql_when_matched",
+}
+"""What stands for the configuration's conditions in a statement until it is
+DuckDB's."""
 
 _KEYS = frozenset({"int", "bigint", "string", "boolean", "date", "timestamp"})
 """Types of which both engines compare all values alike, besides decimals."""
@@ -117,8 +134,8 @@ _KEYS = frozenset({"int", "bigint", "string", "boolean", "date", "timestamp"})
 
 @dataclass(frozen=True, slots=True)
 class _Arrived:
-    """What a batch of all streams brings beside its good records: dead letters, and the stream of each record, by its
-    place in the batch."""
+    """What a batch of all streams brings beside its good records: dead letters, and the
+    stream of each record, by its place in the batch."""
 
     letters: list[Row]
     origin: dict[int, str]
@@ -126,8 +143,9 @@ class _Arrived:
 
 @dataclass(slots=True)
 class _DuckTest:
-    """One test as it runs. `letters` are the dead letters so far, `earlier` what differed after single batches, and
-    `states` the rows of each table that is read by `ref`, before the batches and after each."""
+    """One test as it runs. `letters` are the dead letters so far, `earlier` what
+    differed after single batches, and `states` the rows of each table that is read by
+    `ref`, before the batches and after each."""
 
     manifest: Manifest
     select: Select
@@ -144,13 +162,19 @@ class _DuckTest:
         _refuse_select(select)
         now = test.overrides.now
         tables: dict[tuple[str, ...], DuckTable] = {
-            (name.lower(),): self.stream_table(name) for name in select.query.streams_read
+            (name.lower(),): self.stream_table(name)
+            for name in select.query.streams_read
         }
-        refs = {own_table(self.manifest, it.name).folded: it.name for it in select.model.facts.refs}
+        refs = {
+            own_table(self.manifest, it.name).folded: it.name
+            for it in select.model.facts.refs
+        }
         for path, name in refs.items():
             tables[path] = self.ref_table(name)
         # without columns for event times: a batch has no watermark
-        query = translate_query(select.query.sql if select.query.stateful else select.text, tables, now)
+        query = translate_query(
+            select.query.sql if select.query.stateful else select.text, tables, now
+        )
         types = self.table_types(query)
         self.refuse_types(types, select.compared)
         if select.model.config.reads == "tables":
@@ -170,7 +194,8 @@ class _DuckTest:
         return self.compare(types)
 
     def refresh_each(self, query: TranslatedQuery, types: Mapping[str, str]) -> Outcome:
-        """Refresh the table, from the tables that the test gives, before their batches and after each."""
+        """Refresh the table, from the tables that the test gives, before their batches
+        and after each."""
         versions = refreshes_of(self.select).versions(self.select.columns or ())
         if versions is not None:
             self.refuse_types(types, {"track_columns": versions.tracked})
@@ -180,10 +205,14 @@ class _DuckTest:
             self.show_tables(number)
             what = self.refresh(query, checks)
             if what:
-                return Failed(what=f"The refresh{f' after batch {number}' if number else ''} fails: {what}")
+                return Failed(
+                    what=f"The refresh{f' after batch {number}' if number else ''} fails: {what}"
+                )
             if versions is None:
                 self.create("lakesql_this", types, [])
-                self.connection.execute(f"INSERT INTO lakesql_this BY NAME SELECT * FROM {ROWS_VIEW}")
+                self.connection.execute(
+                    f"INSERT INTO lakesql_this BY NAME SELECT * FROM {ROWS_VIEW}"
+                )
             else:
                 self.write_versions(versions, number)
             if number:
@@ -191,32 +220,48 @@ class _DuckTest:
         return self.compare(types)
 
     def refresh(self, query: TranslatedQuery, checks: Mapping[Check, str]) -> str:
-        """Make the rows of the SELECT over the tables as they are. The text says why that fails; '' where it does
-        not."""
+        """Make the rows of the SELECT over the tables as they are. The text says why
+        that fails; '' where it does not."""
         self.connection.execute(f"CREATE OR REPLACE TABLE {ROWS_VIEW} AS {query.text}")
         for check, condition in checks.items():
-            if failing := self.number(f"SELECT count(*) FROM {ROWS_VIEW} WHERE NOT ({condition})"):
+            if failing := self.number(
+                f"SELECT count(*) FROM {ROWS_VIEW} WHERE NOT ({condition})"
+            ):
                 return f"{NOT_AS_EXPECTED}, {failing} of its rows fail '{check.name}'."
         if keys := ", ".join(map(quote, self.select.writing.keys)):
-            of_keys = f"SELECT {keys} FROM {ROWS_VIEW} GROUP BY {keys} HAVING count(*) > 1"
+            of_keys = (
+                f"SELECT {keys} FROM {ROWS_VIEW} GROUP BY {keys} HAVING count(*) > 1"
+            )
             if self.number(f"SELECT count(*) FROM ({of_keys})"):
                 return f"view-keys-twice, two of its rows have one {keys}."
         return ""
 
     def write_versions(self, versions: TableVersions, number: int) -> None:
-        """End the versions whose rows are others now, and begin the new ones, a second after the refresh before."""
+        """End the versions whose rows are others now, and begin the new ones, a second
+        after the refresh before."""
         names = {self.select.model.table.folded: "lakesql_this"}
         at = time_of_refresh(self.test.overrides.now, number).isoformat(sep=" ")
-        self.connection.execute(f"CREATE OR REPLACE TABLE {TIME_VIEW} AS SELECT TIMESTAMP '{at}' AS {AT}")
-        for view, query in ((DIFFERENCES_VIEW, versions.differences), (HISTORY_VIEW, versions.changed)):
-            self.connection.execute(f"CREATE OR REPLACE TABLE {view} AS {duck_statement(query, names, {})}")
+        self.connection.execute(
+            f"CREATE OR REPLACE TABLE {TIME_VIEW} AS SELECT TIMESTAMP '{at}' AS {AT}"
+        )
+        for view, query in (
+            (DIFFERENCES_VIEW, versions.differences),
+            (HISTORY_VIEW, versions.changed),
+        ):
+            self.connection.execute(
+                f"CREATE OR REPLACE TABLE {view} AS {duck_statement(query, names, {})}"
+            )
         self.connection.execute(duck_statement(versions.merge, names, {}))
 
     # --- what is given
 
     @property
     def batches(self) -> Mapping[str, tuple[Node, ...]]:
-        return {it.stream: it.batches for it in self.test.given if isinstance(it, GivenStream)}
+        return {
+            it.stream: it.batches
+            for it in self.test.given
+            if isinstance(it, GivenStream)
+        }
 
     def stream_table(self, name: str) -> DuckTable:
         stream = self.select.streams[name]
@@ -225,44 +270,70 @@ class _DuckTest:
         if stream.is_feed:
             raise NeedsSparkError(f"the envelope {stream.envelope} of stream '{name}'")
         positioned = {POSITION: "bigint"} if self.select.writing.is_positioned else {}
-        return DuckTable(f"lakesql_stream_{name}", {**self.stream_columns(name), **positioned})
+        return DuckTable(
+            f"lakesql_stream_{name}", {**self.stream_columns(name), **positioned}
+        )
 
     def stream_columns(self, name: str) -> dict[str, str]:
-        """The types of a stream's columns; of a model's table that is read as one, those that its SELECT makes.
+        """The types of a stream's columns; of a model's table that is read as one,
+        those that its SELECT makes.
 
-        A column that the SELECT does not read, of a type that fixtures do not know, is left out.
+        A column that the SELECT does not read, of a type that fixtures do not know, is
+        left out.
         """
         if name in self.select.read_tables:
             return _table_of(self.manifest, name, self.built)
         words = self.select.query.words
         columns = self.select.streams[name].columns
-        read = [it for it in columns if words is None or it.name.lower() in words or is_known(it.type)]
+        read = [
+            it
+            for it in columns
+            if words is None or it.name.lower() in words or is_known(it.type)
+        ]
         return {column.name: _known(column.type) for column in read}
 
     def ref_table(self, name: str) -> DuckTable:
-        """The table of a model, or a seed, that is read by `ref`. Its rows, which the test gives, are read."""
+        """The table of a model, or a seed, that is read by `ref`. Its rows, which the
+        test gives, are read."""
         columns = _table_of(self.manifest, name, self.built)
         table = DuckTable(f"lakesql_ref_{name}", columns)
-        given = next((it for it in self.test.given if isinstance(it, GivenRef) and it.ref == name), None)
+        given = next(
+            (
+                it
+                for it in self.test.given
+                if isinstance(it, GivenRef) and it.ref == name
+            ),
+            None,
+        )
         states: list[list[Row]] = [[]]
         if given is not None:
             keys = keys_of(self.manifest, name, self.built)
-            states = read_states(given, columns, keys, self.manifest.directory, fit_nested)
+            states = read_states(
+                given, columns, keys, self.manifest.directory, fit_nested
+            )
         self.states.append((table, states))
         return table
 
     def show_tables(self, number: int) -> None:
-        """Give the tables that are read by `ref` their rows before the batches, for 0, or after so many of them."""
+        """Give the tables that are read by `ref` their rows before the batches, for 0,
+        or after so many of them."""
         for table, states in self.states:
             self.create(table.name, table.columns, states[min(number, len(states) - 1)])
 
     def table_types(self, query: TranslatedQuery) -> dict[str, str]:
         """The types of the table's columns, by their names."""
-        types = {name: stored_type(kind) for name, kind in query.columns.items() if name != POSITION}
+        types = {
+            name: stored_type(kind)
+            for name, kind in query.columns.items()
+            if name != POSITION
+        }
         return {**types, **_added_types(self.select, types)}
 
-    def refuse_types(self, types: Mapping[str, str], compared: Mapping[str, tuple[str, ...]]) -> None:
-        """Refuse columns whose values DuckDB may compare otherwise than Spark does, by the option that names them."""
+    def refuse_types(
+        self, types: Mapping[str, str], compared: Mapping[str, tuple[str, ...]]
+    ) -> None:
+        """Refuse columns whose values DuckDB may compare otherwise than Spark does, by
+        the option that names them."""
         if void := [name for name, kind in types.items() if kind == "void"]:
             raise NeedsSparkError(f"column {void[0]}, which is always NULL")
         spelled = {name.lower(): kind for name, kind in types.items()}
@@ -272,37 +343,63 @@ class _DuckTest:
                 if kind not in _KEYS and not kind.startswith("decimal"):
                     raise NeedsSparkError(f"'{column}' in {option}, of type {kind}")
 
-    def conditions(self, query: TranslatedQuery, types: Mapping[str, str]) -> dict[str, str]:
-        """The configuration's conditions in DuckDB's SQL, by what stands for them in a statement."""
+    def conditions(
+        self, query: TranslatedQuery, types: Mapping[str, str]
+    ) -> dict[str, str]:
+        """The configuration's conditions in DuckDB's SQL, by what stands for them in a
+        statement."""
         now, writing = self.test.overrides.now, self.select.writing
         made = {}
         for option, text in writing.conditions.items():
-            made[_CONDITIONS[option]] = translate_condition(text, (DuckRelation(ROWS_VIEW, query.columns),), now)
+            made[_CONDITIONS[option]] = translate_condition(
+                text, (DuckRelation(ROWS_VIEW, query.columns),), now
+            )
         for option, text in writing.match_conditions.items():
-            sides = (DuckRelation("source", query.columns), DuckRelation("target", types))
+            sides = (
+                DuckRelation("source", query.columns),
+                DuckRelation("target", types),
+            )
             made[_CONDITIONS[option]] = translate_condition(text, sides, now)
         return made
 
     def checks(self, query: TranslatedQuery) -> dict[Check, str]:
-        """The conditions that are expected to hold, in DuckDB's SQL; a row that is only counted is none of a test's."""
+        """The conditions that are expected to hold, in DuckDB's SQL; a row that is only
+        counted is none of a test's."""
         rows = DuckRelation(ROWS_VIEW, query.columns)
         checks = (check for check in self.select.checks if check.on_fail != "warn")
-        return {check: translate_condition(check.condition, (rows,), self.test.overrides.now) for check in checks}
+        return {
+            check: translate_condition(
+                check.condition, (rows,), self.test.overrides.now
+            )
+            for check in checks
+        }
 
-    def make_tables(self, types: Mapping[str, str], names: dict[tuple[str, ...], str]) -> None:
+    def make_tables(
+        self, types: Mapping[str, str], names: dict[tuple[str, ...], str]
+    ) -> None:
         given = next((it for it in self.test.given if isinstance(it, GivenTable)), None)
         what = f"the table of model '{self.test.model}'"
-        rows = read_rows(given.rows, types, what, self.manifest.directory, fit_nested) if given else []
+        rows = (
+            read_rows(given.rows, types, what, self.manifest.directory, fit_nested)
+            if given
+            else []
+        )
         sequence = {column.lower() for column in self.select.writing.sequence_by}
         for row in rows:
-            known = {name.lower() for name, value in row.values.items() if value is not None}
+            known = {
+                name.lower() for name, value in row.values.items() if value is not None
+            }
             if missing := sequence - known:
                 raise NeedsSparkError(
                     f"a row of the table without {', '.join(sorted(missing))}, which is in sequence_by"
                 )
         self.create("lakesql_this", types, [row.values for row in rows])
         if self.select.writing.retention is not None:
-            self.create("lakesql_tombstones", {**self.tombstones(types), DELETED_AT: "timestamp"}, [])
+            self.create(
+                "lakesql_tombstones",
+                {**self.tombstones(types), DELETED_AT: "timestamp"},
+                [],
+            )
             names[self.select.model.table.tombstones.folded] = "lakesql_tombstones"
 
     def tombstones(self, types: Mapping[str, str]) -> dict[str, str]:
@@ -322,14 +419,18 @@ class _DuckTest:
         conditions: Mapping[str, str],
         checks: Mapping[Check, str],
     ) -> str:
-        """Write one batch as the engine does. The text says why it fails; '' where it does not."""
+        """Write one batch as the engine does. The text says why it fails; '' where it
+        does not."""
         arrived = self.read_batch(number)
         self.connection.execute(f"CREATE OR REPLACE TABLE {ROWS_VIEW} AS {query.text}")
         if what := self.stop(checks):
             return what
         letters = [*arrived.letters, *self.letters_of_rows(checks, arrived.origin)]
         self.refuse_several_rows()
-        records, allowed = len(arrived.origin), self.select.model.config.max_dead_letter_ratio
+        records, allowed = (
+            len(arrived.origin),
+            self.select.model.config.max_dead_letter_ratio,
+        )
         if len(letters) > allowed * records:
             return f"The batch fails: too-many-dead-letters, {len(letters)} of {records} records."
         is_first = not self.number("SELECT count(*) FROM lakesql_this")
@@ -351,35 +452,53 @@ class _DuckTest:
                     case Bad(reason):
                         letters.append({"stream": name, "reason": reason})
                     case row:
-                        rows.append({**row, POSITION: len(origin)} if is_positioned else row)
+                        rows.append(
+                            {**row, POSITION: len(origin)} if is_positioned else row
+                        )
                 origin[len(origin)] = name
             self.create(table.name, table.columns, rows)
         if is_positioned and len(set(origin.values())) > 1:
-            raise NeedsSparkError("records of several streams in one batch, whose order the topics decide")
+            raise NeedsSparkError(
+                "records of several streams in one batch, whose order the topics decide"
+            )
         return _Arrived(letters, origin)
 
     def records_of(self, name: str, number: int) -> Sequence[Row | Bad]:
-        """The records that a stream has in a batch; none where the test gives it fewer batches."""
+        """The records that a stream has in a batch; none where the test gives it fewer
+        batches."""
         batches, stream = self.batches.get(name, ()), self.select.streams[name]
         if number >= len(batches):
             return ()
         if name in self.select.read_tables:
             columns = self.stream_columns(name)
-            stream = replace(stream, columns=tuple(Column(it, kind) for it, kind in columns.items()))
+            stream = replace(
+                stream, columns=tuple(Column(it, kind) for it, kind in columns.items())
+            )
         takes_tombstones = bool(self.select.writing.tombstones)
-        return read_records(batches[number], stream, takes_tombstones, self.manifest.directory)
+        return read_records(
+            batches[number], stream, takes_tombstones, self.manifest.directory
+        )
 
     def stop(self, checks: Mapping[Check, str]) -> str:
         """Why an expectation stops the batch; '' where none does."""
         for check in (check for check in checks if check.on_fail == "stop"):
-            if failing := self.number(f"SELECT count(*) FROM {ROWS_VIEW} WHERE NOT ({checks[check]})"):
+            if failing := self.number(
+                f"SELECT count(*) FROM {ROWS_VIEW} WHERE NOT ({checks[check]})"
+            ):
                 return f"The batch fails: {NOT_AS_EXPECTED}, {failing} of its rows fail '{check.name}'."
         return ""
 
-    def letters_of_rows(self, checks: Mapping[Check, str], origin: Mapping[int, str]) -> list[Row]:
-        """The dead letters of rows that fail an expectation, or lack what may not be NULL; these rows are gone."""
+    def letters_of_rows(
+        self, checks: Mapping[Check, str], origin: Mapping[int, str]
+    ) -> list[Row]:
+        """The dead letters of rows that fail an expectation, or lack what may not be
+        NULL; these rows are gone."""
         letters = list[Row]()
-        failed = [condition for check, condition in checks.items() if check.on_fail == "dead_letter"]
+        failed = [
+            condition
+            for check, condition in checks.items()
+            if check.on_fail == "dead_letter"
+        ]
         if failed:
             letters += self.failed_rows(failed, origin)
         if self.select.writing.not_null:
@@ -390,15 +509,29 @@ class _DuckTest:
         """Refuse a record that has become several rows, where their order counts."""
         if not self.select.writing.is_positioned:
             return
-        if self.number(f"SELECT count(*) - count(DISTINCT {POSITION}) FROM {ROWS_VIEW}"):
-            raise NeedsSparkError("a record that becomes several rows, whose order is open")
+        if self.number(
+            f"SELECT count(*) - count(DISTINCT {POSITION}) FROM {ROWS_VIEW}"
+        ):
+            raise NeedsSparkError(
+                "a record that becomes several rows, whose order is open"
+            )
 
-    def failed_rows(self, conditions: Iterable[str], origin: Mapping[int, str]) -> list[Row]:
-        """The dead letters of rows for which one of the conditions is false; these rows are gone."""
-        fails = " OR ".join(f"coalesce(NOT ({condition}), false)" for condition in conditions)
-        found = self.connection.execute(f"SELECT DISTINCT {POSITION} FROM {ROWS_VIEW} WHERE {fails}").fetchall()
+    def failed_rows(
+        self, conditions: Iterable[str], origin: Mapping[int, str]
+    ) -> list[Row]:
+        """The dead letters of rows for which one of the conditions is false; these rows
+        are gone."""
+        fails = " OR ".join(
+            f"coalesce(NOT ({condition}), false)" for condition in conditions
+        )
+        found = self.connection.execute(
+            f"SELECT DISTINCT {POSITION} FROM {ROWS_VIEW} WHERE {fails}"
+        ).fetchall()
         self.connection.execute(f"DELETE FROM {ROWS_VIEW} WHERE {fails}")
-        return [{"stream": origin[position], "reason": NOT_AS_EXPECTED} for (position,) in found]
+        return [
+            {"stream": origin[position], "reason": NOT_AS_EXPECTED}
+            for (position,) in found
+        ]
 
     def rejected_rows(self, origin: Mapping[int, str]) -> list[Row]:
         """The dead letters among the rows of the SELECT: one for each record."""
@@ -411,7 +544,9 @@ class _DuckTest:
             f"SELECT DISTINCT ON ({POSITION}) {POSITION}, reason FROM "
             f"(SELECT {POSITION}, CASE {cases} END AS reason FROM {ROWS_VIEW}) WHERE reason IS NOT NULL"
         ).fetchall()
-        return [{"stream": origin[position], "reason": reason} for position, reason in found]
+        return [
+            {"stream": origin[position], "reason": reason} for position, reason in found
+        ]
 
     def take(
         self,
@@ -421,7 +556,8 @@ class _DuckTest:
         names: Mapping[tuple[str, ...], str],
         conditions: Mapping[str, str],
     ) -> str:
-        """Take a step of the batch of this number; the text says why the batch fails there."""
+        """Take a step of the batch of this number; the text says why the batch fails
+        there."""
 
         def run(text: str) -> None:
             self.connection.execute(duck_statement(text, names, conditions))
@@ -430,13 +566,18 @@ class _DuckTest:
             case MakeView(name=name, query=text):
                 if name != ROWS_VIEW:
                     statement = duck_statement(text, names, conditions)
-                    self.connection.execute(f"CREATE OR REPLACE TABLE {name} AS {statement}")
+                    self.connection.execute(
+                        f"CREATE OR REPLACE TABLE {name} AS {statement}"
+                    )
             case ReadBounds() | TakeTombstones():
-                pass  # all of the table is looked at; and a record without a value has been refused
+                # all of the table is looked at; and a record without a value has been
+                # refused
+                pass
             case CheckDeletes(view=view, ratio=ratio, condition=condition):
                 live = self.number("SELECT count(*) FROM lakesql_this")
                 match_text = " AND ".join(
-                    f"stored.{quote(key)} = batch.{quote(key)}" for key in self.select.writing.keys
+                    f"stored.{quote(key)} = batch.{quote(key)}"
+                    for key in self.select.writing.keys
                 )
                 found = self.number(
                     f"SELECT count(*) FROM {view} AS batch WHERE ({condition}) AND EXISTS "
@@ -445,7 +586,8 @@ class _DuckTest:
                 if live and found > ratio * live:
                     return f"The batch fails: too-many-deletes, {found} of the {live} rows of the table."
             case Remember(text=text):
-                # Of two changes that are remembered the later one counts: each batch has a time of its own.
+                # Of two changes that are remembered the later one counts: each batch
+                # has a time of its own.
                 at = time_of_refresh(self.test.overrides.now, number).isoformat(sep=" ")
                 run(text.replace("current_timestamp()", f"TIMESTAMP '{at}'"))
             case Write(new=new):
@@ -455,7 +597,9 @@ class _DuckTest:
                     f"CREATE OR REPLACE TABLE {name} AS {duck_statement(kept.text(()), names, conditions)}"
                 )
             case FillUnsent() | CheckRows() | RememberMoves():
-                raise InternalError.of("internal", f"{type(step).__name__} is no step of these modes")
+                raise InternalError.of(
+                    "internal", f"{type(step).__name__} is no step of these modes"
+                )
             case _:
                 assert_never(step)
         return ""
@@ -464,16 +608,25 @@ class _DuckTest:
 
     def compare(self, types: Mapping[str, str]) -> Outcome:
         def tombstones() -> tuple[Mapping[str, str], list[Row]]:
-            columns = {name: kind for name, kind in self.tombstones(types).items() if not is_reserved(name)}
+            columns = {
+                name: kind
+                for name, kind in self.tombstones(types).items()
+                if not is_reserved(name)
+            }
             return columns, self.rows("lakesql_tombstones", columns, "DISTINCT ")
 
         table, folder = partial(self.table, types), self.manifest.directory
-        return compare(self.test, folder, table, self.letters, tombstones, fit_nested, self.earlier)
+        return compare(
+            self.test, folder, table, self.letters, tombstones, fit_nested, self.earlier
+        )
 
     def compare_after(self, number: int, types: Mapping[str, str]) -> None:
-        """Keep what differs from the rows that are expected after the batch of this number, from 0."""
+        """Keep what differs from the rows that are expected after the batch of this
+        number, from 0."""
         table = partial(self.table, types)
-        self.earlier.append(compare_after(number, self.test, self.manifest.directory, table, fit_nested))
+        self.earlier.append(
+            compare_after(number, self.test, self.manifest.directory, table, fit_nested)
+        )
 
     def table(self, types: Mapping[str, str]) -> tuple[Mapping[str, str], list[Row]]:
         """The types of the columns of the model's table, and its rows."""
@@ -481,18 +634,23 @@ class _DuckTest:
 
     def rows(self, table: str, types: Mapping[str, str], which: str = "") -> list[Row]:
         chosen = ", ".join(map(quote, types))
-        found = self.connection.execute(f"SELECT {which}{chosen} FROM {quote(table)}").fetchall()
+        found = self.connection.execute(
+            f"SELECT {which}{chosen} FROM {quote(table)}"
+        ).fetchall()
         return [dict(zip(types, row, strict=True)) for row in found]
 
     # --- DuckDB
 
     def create(self, name: str, columns: Mapping[str, str], rows: list[Row]) -> None:
         """Make a table with these rows; a column that a row does not name is NULL."""
-        declared = ", ".join(f"{quote(column)} {duck_type(kind)}" for column, kind in columns.items())
+        declared = ", ".join(
+            f"{quote(column)} {duck_type(kind)}" for column, kind in columns.items()
+        )
         self.connection.execute(f"CREATE OR REPLACE TABLE {quote(name)} ({declared})")
         if rows:
             values = ", ".join(
-                f"({', '.join(sql_literal(row.get(column), kind) for column, kind in columns.items())})" for row in rows
+                f"({', '.join(sql_literal(row.get(column), kind) for column, kind in columns.items())})"
+                for row in rows
             )
             self.connection.execute(f"INSERT INTO {quote(name)} VALUES {values}")
 
@@ -503,7 +661,8 @@ class _DuckTest:
 
 
 def refuse_settings(spark: Spark) -> None:
-    """Refuse a target on which an expression may mean something else than by Spark's defaults and lakesql's."""
+    """Refuse a target on which an expression may mean something else than by Spark's
+    defaults and lakesql's."""
     for name in spark.conf:
         if name.startswith("spark.sql.") and not name.startswith(_HARMLESS):
             raise NeedsSparkError(f"the target's {name}")
@@ -520,8 +679,8 @@ _HARMLESS = (
 
 
 def _named_steps(select: Select, conditions: Mapping[str, str]) -> tuple[Step, ...]:
-    """The steps of each batch, in which these texts stand for the configuration's conditions, by their options, and
-    nothing is expected of rows.
+    """The steps of each batch, in which these texts stand for the configuration's
+    conditions, by their options, and nothing is expected of rows.
 
     A condition is the author's SQL; without it, all of a step's text is lakesql's own.
     """
@@ -548,11 +707,16 @@ def _known(kind: str) -> str:
     return kind
 
 
-def _table_of(manifest: Manifest, name: str, built: dict[str, Select]) -> dict[str, str]:
-    """The columns of a model's table, or a seed's, with their types. Raises `NeedsSparkError` where only Spark knows
-    them."""
+def _table_of(
+    manifest: Manifest, name: str, built: dict[str, Select]
+) -> dict[str, str]:
+    """The columns of a model's table, or a seed's, with their types. Raises
+    `NeedsSparkError` where only Spark knows them."""
     if name in manifest.seeds:
-        return {column: _known(kind) for column, kind in seed_columns(manifest.seeds[name]).items()}
+        return {
+            column: _known(kind)
+            for column, kind in seed_columns(manifest.seeds[name]).items()
+        }
     select = build_select(manifest, name, built)
     if select.columns is None:
         raise NeedsSparkError(f"the columns of model '{name}', which only Spark knows")
@@ -560,16 +724,24 @@ def _table_of(manifest: Manifest, name: str, built: dict[str, Select]) -> dict[s
     if any(not kind for kind in types.values()):
         tables: dict[tuple[str, ...], DuckTable] = {
             (stream.lower(),): DuckTable(
-                stream, {column.name: column.type for column in select.streams[stream].columns}
+                stream,
+                {column.name: column.type for column in select.streams[stream].columns},
             )
             for stream in select.query.streams_read
         }
         for found in select.model.facts.refs:
             read = own_table(manifest, found.name)
-            tables[read.folded] = DuckTable(found.name, _table_of(manifest, found.name, built))
+            tables[read.folded] = DuckTable(
+                found.name, _table_of(manifest, found.name, built)
+            )
         made = translate_query(select.query.sql, tables, None).columns
-        types = {column: kind or stored_type(made[column]) for column, kind in types.items()}
-    return {column: _known(kind) for column, kind in {**types, **_added_types(select, types)}.items()}
+        types = {
+            column: kind or stored_type(made[column]) for column, kind in types.items()
+        }
+    return {
+        column: _known(kind)
+        for column, kind in {**types, **_added_types(select, types)}.items()
+    }
 
 
 def _added_types(select: Select, types: Mapping[str, str]) -> dict[str, str]:
@@ -578,5 +750,7 @@ def _added_types(select: Select, types: Mapping[str, str]) -> dict[str, str]:
     made = {}
     for added in select.writing.added:
         like = select.sequenced(added.like) if added.like else None
-        made[added.name] = added.type or spelled.get((like[0] if like else added.like).lower(), "")
+        made[added.name] = added.type or spelled.get(
+            (like[0] if like else added.like).lower(), ""
+        )
     return made

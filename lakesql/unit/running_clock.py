@@ -9,19 +9,28 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 
 def find_running_clock(texts: Iterable[str]) -> str:
-    """How a text asks for the time, where that would go on although a test has set it; '' where none does.
+    """How a text asks for the time, where that would go on although a test has set it;
+    '' where none does.
 
-    Spark takes a word without brackets for a function only where no column has its name, and so a test cannot put
-    another function in its place. `unix_timestamp()` is of the clock only without arguments.
+    Spark takes a word without brackets for a function only where no column has its
+    name, and so a test cannot put another function in its place. `unix_timestamp()` is
+    of the clock only without arguments.
     """
     for text in texts:
         tokens = [None, *Spark().tokenize(text), None]
-        for before, token, after, then in zip(tokens, tokens[1:], tokens[2:], [*tokens[3:], None], strict=False):
+        for before, token, after, then in zip(
+            tokens, tokens[1:], tokens[2:], [*tokens[3:], None], strict=False
+        ):
             if token is None or token.token_type in _QUOTED:
                 continue
             word = token.text.lower()
             is_called = _is(after, TokenType.L_PAREN)
-            if word in _BARE and not is_called and not _is(before, TokenType.DOT) and not _is(before, TokenType.ALIAS):
+            if (
+                word in _BARE
+                and not is_called
+                and not _is(before, TokenType.DOT)
+                and not _is(before, TokenType.ALIAS)
+            ):
                 return f"{token.text} without brackets"
             if word in _ALONE and is_called and _is(then, TokenType.R_PAREN):
                 return f"{token.text}()"

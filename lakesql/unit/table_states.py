@@ -1,4 +1,5 @@
-"""The rows of a table that a unit test gives: before the first batch, and after each batch of changes."""
+"""The rows of a table that a unit test gives: before the first batch, and after each
+batch of changes."""
 
 from __future__ import annotations
 
@@ -15,7 +16,15 @@ from lakesql.graph.manifest import Manifest
 from lakesql.model.unit_tests import GivenRef
 from lakesql.unit.arrivals_given import EPOCH
 from lakesql.unit.change_given import GivenChange, read_table_change
-from lakesql.unit.fixtures import Other, Row, needs_spark, read_each, read_items, read_row, read_rows
+from lakesql.unit.fixtures import (
+    Other,
+    Row,
+    needs_spark,
+    read_each,
+    read_items,
+    read_row,
+    read_rows,
+)
 
 
 def read_states(
@@ -27,12 +36,17 @@ def read_states(
 ) -> list[list[Row]]:
     """The rows of the table before the batches, then those after each of them.
 
-    `types` are those of the table's columns, by their names. `keys` are the columns by which its rows are told apart;
-    without any, a row is found by all columns that the test names of it. Raises `ProjectError` for rows that do not
-    fit, a change of a row that is not there, and a second row of a key.
+    `types` are those of the table's columns, by their names. `keys` are the columns by
+    which its rows are told apart; without any, a row is found by all columns that the
+    test names of it. Raises `ProjectError` for rows that do not fit, a change of a row
+    that is not there, and a second row of a key.
     """
     what = f"the table of '{given.ref}'"
-    rows = [] if given.rows is None else [it.values for it in read_rows(given.rows, types, what, folder, other)]
+    rows = (
+        []
+        if given.rows is None
+        else [it.values for it in read_rows(given.rows, types, what, folder, other)]
+    )
     states = [[_whole(row, types) for row in rows]]
     lowered = {key.lower() for key in keys}
     key = tuple(name for name in types if name.lower() in lowered)
@@ -49,17 +63,26 @@ def read_states(
 
 
 def keys_of(manifest: Manifest, name: str, built: dict[str, Select]) -> tuple[str, ...]:
-    """The columns by which the rows of a model's table are told apart; none of a seed's."""
-    return () if name in manifest.seeds else build_select(manifest, name, built).writing.keys
+    """The columns by which the rows of a model's table are told apart; none of a
+    seed's."""
+    return (
+        ()
+        if name in manifest.seeds
+        else build_select(manifest, name, built).writing.keys
+    )
 
 
 def time_of_refresh(now: datetime | None, number: int) -> datetime:
-    """The time of the refresh of this number, in UTC: that of the test, or 1970, and a second more for each before."""
+    """The time of the refresh of this number, in UTC: that of the test, or 1970, and a
+    second more for each before."""
     return (now or EPOCH) + timedelta(seconds=number)
 
 
-def _apply(change: GivenChange, node: Node, state: list[Row], key: Sequence[str]) -> None:
-    """Do a change to the rows. Raises `ProjectError` where they have no place for it."""
+def _apply(
+    change: GivenChange, node: Node, state: list[Row], key: Sequence[str]
+) -> None:
+    """Do a change to the rows. Raises `ProjectError` where they have no place for
+    it."""
     after = {**change.row}
     if change.op == "c":
         _refuse_second(after, node, state, key)
@@ -72,20 +95,32 @@ def _apply(change: GivenChange, node: Node, state: list[Row], key: Sequence[str]
         state[place] = after
 
 
-def _find(change: GivenChange, node: Node, state: Sequence[Row], key: Sequence[str]) -> int:
-    """The place of the row that a change is of: the one with the values that its `before` names, or else its key."""
+def _find(
+    change: GivenChange, node: Node, state: Sequence[Row], key: Sequence[str]
+) -> int:
+    """The place of the row that a change is of: the one with the values that its
+    `before` names, or else its key."""
     before = node.get("before")
     if before is None and not key:
         fix = "Say the row before it: {op: u, before: …, after: …}."
         raise ProjectError.of(
-            "bad-fixture", "The rows of this table have no key by which to find one.", fix=fix, place=node.place
+            "bad-fixture",
+            "The rows of this table have no key by which to find one.",
+            fix=fix,
+            place=node.place,
         )
-    named = {name.lower() for name in before.entries()} if before is not None else {name.lower() for name in key}
+    named = (
+        {name.lower() for name in before.entries()}
+        if before is not None
+        else {name.lower() for name in key}
+    )
     row = change.row if before is None else change.before or change.row
     wanted = {name: value for name, value in row.items() if name.lower() in named}
     found = [number for number, each in enumerate(state) if _has(each, wanted)]
     if not found:
-        what = f"No row has the values {_shown(wanted)} that this change finds its row by."
+        what = (
+            f"No row has the values {_shown(wanted)} that this change finds its row by."
+        )
         fix = "Each change is of the rows as the changes before it have left them."
         raise ProjectError.of("bad-fixture", what, fix=fix, place=node.place)
     if any(state[number] != state[found[0]] for number in found):
@@ -95,7 +130,9 @@ def _find(change: GivenChange, node: Node, state: Sequence[Row], key: Sequence[s
     return found[0]
 
 
-def _refuse_second(row: Row, node: Node, state: Sequence[Row], key: Sequence[str]) -> None:
+def _refuse_second(
+    row: Row, node: Node, state: Sequence[Row], key: Sequence[str]
+) -> None:
     wanted = {name: row[name] for name in key}
     if key and any(_has(each, wanted) for each in state):
         what = f"A row of the key {_shown(wanted)} is there already."

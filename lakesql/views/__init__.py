@@ -1,1 +1,2 @@
-"""How the table of a SELECT over tables is kept equal to it: the statements that compute what has changed."""
+"""How the table of a SELECT over tables is kept equal to it: the statements that
+compute what has changed."""

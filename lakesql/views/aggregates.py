@@ -1,4 +1,5 @@
-"""The aggregates of a SELECT, each as what is kept of a group: counts, sums, the smallest and the largest value."""
+"""The aggregates of a SELECT, each as what is kept of a group: counts, sums, the
+smallest and the largest value."""
 
 from __future__ import annotations
 
@@ -31,9 +32,9 @@ _KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """One call of an aggregate, with the tokens of all of it. `arguments` are those of its arguments (none: `*`),
-    `condition` that of its FILTER. `is_condition`: the argument itself says which rows count. `number` is the type of
-    what it adds up."""
+    """One call of an aggregate, with the tokens of all of it. `arguments` are those of
+    its arguments (none: `*`), `condition` that of its FILTER. `is_condition`: the
+    argument itself says which rows count. `number` is the type of what it adds up."""
 
     kind: Kind
     span: Span
@@ -47,9 +48,11 @@ class AggregateCall:
         return words(view.text, *self.span)
 
 
-def read_calls(view: ViewText, block: ViewBlock, columns: Columns) -> Iterator[AggregateCall]:
-    """The aggregates among the outputs of a SELECT. Raises `CannotKeepError` for one that does not follow from its
-    value before."""
+def read_calls(
+    view: ViewText, block: ViewBlock, columns: Columns
+) -> Iterator[AggregateCall]:
+    """The aggregates among the outputs of a SELECT. Raises `CannotKeepError` for one
+    that does not follow from its value before."""
     for at in view.text.aggregates.get(block.mark, ()):
         if at < block.head[1]:
             yield _call(view, at, columns)
@@ -63,16 +66,24 @@ def _call(view: ViewText, at: int, columns: Columns) -> AggregateCall:
     if kind is None:
         raise CannotKeepError(f"{name}() does not follow from its value before", at)
     if tokens[at + 2].token_type in (TokenType.DISTINCT, TokenType.ALL):
-        raise CannotKeepError(f"{name}(DISTINCT …) does not follow from its value before", at)
+        raise CannotKeepError(
+            f"{name}(DISTINCT …) does not follow from its value before", at
+        )
     is_star = tokens[at + 2].token_type is TokenType.STAR and close == at + 3
-    arguments = () if is_star or close == at + 2 else tuple(split_list(view.text, at + 2, close))
+    arguments = (
+        ()
+        if is_star or close == at + 2
+        else tuple(split_list(view.text, at + 2, close))
+    )
     if (not arguments and name != "count") or (len(arguments) > 1 and name != "count"):
         raise CannotKeepError(f"{name}() with these arguments", at)
     condition, end = _filter(view, close + 1)
     number = None
     if kind in ("sum", "avg"):
         number = _number(view, at, arguments[0], kind, columns)
-    return AggregateCall(kind, (at, end), arguments, condition, name == "count_if", number)
+    return AggregateCall(
+        kind, (at, end), arguments, condition, name == "count_if", number
+    )
 
 
 def _filter(view: ViewText, at: int) -> tuple[Span | None, int]:
@@ -81,16 +92,24 @@ def _filter(view: ViewText, at: int) -> tuple[Span | None, int]:
     word = tokens[at].text.upper() if at < len(tokens) else ""
     if word.startswith(("WITHIN", "IGNORE", "RESPECT")):
         raise CannotKeepError(f"an aggregate with {word}", at)
-    is_filter = word == "FILTER" and at + 1 < len(tokens) and tokens[at + 1].token_type is TokenType.L_PAREN
+    is_filter = (
+        word == "FILTER"
+        and at + 1 < len(tokens)
+        and tokens[at + 1].token_type is TokenType.L_PAREN
+    )
     if not is_filter:
         return None, at
     close = view.closes[at + 1]
     return (at + 3, close), close + 1
 
 
-def _number(view: ViewText, at: int, span: Span, kind: str, columns: Columns) -> NumberType:
+def _number(
+    view: ViewText, at: int, span: Span, kind: str, columns: Columns
+) -> NumberType:
     """The type of what a sum adds up."""
-    text = view.text.sql[view.text.tokens[span[0]].start : view.text.tokens[span[1] - 1].end + 1]
+    text = view.text.sql[
+        view.text.tokens[span[0]].start : view.text.tokens[span[1] - 1].end + 1
+    ]
     try:
         tree = Spark().parser().parse(Spark().tokenize(text), text)[0]
     except SqlglotError:
@@ -98,7 +117,9 @@ def _number(view: ViewText, at: int, span: Span, kind: str, columns: Columns) ->
     number = number_type(tree, columns) if isinstance(tree, exp.Expr) else None
     name = view.text.tokens[at].text.lower()
     if number is None:
-        raise CannotKeepError(f"{name}() of what is not known to be a whole number or a decimal", at)
+        raise CannotKeepError(
+            f"{name}() of what is not known to be a whole number or a decimal", at
+        )
     if not number.is_whole and number.scale > 6 and number.digits > 26:
         raise CannotKeepError(f"{name}() of decimals with so many digits", at)
     if kind == "avg" and not number.is_whole and number.digits > 16:

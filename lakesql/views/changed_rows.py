@@ -1,4 +1,5 @@
-"""The rows of a SELECT that a change of its inputs can reach, as queries in the author's own words over other tables.
+"""The rows of a SELECT that a change of its inputs can reach, as queries in the
+author's own words over other tables.
 
 Every answer may have more rows than those that differ, and never fewer.
 """
@@ -39,14 +40,14 @@ ROW = "_lakesql_row"
 
 
 FEW = 4
-"""So many conditions on a row are tried one by one, which joins can do: more of them would make a text that grows with
-their square."""
+"""So many conditions on a row are tried one by one, which joins can do: more of them
+would make a text that grows with their square."""
 
 
 @dataclass(frozen=True, slots=True)
 class FromTerm:
-    """A FROM, with a condition beside the author's ('' for none), whose rows hold some that have changed. `kept` are
-    the conditions of the WHERE that they meet."""
+    """A FROM, with a condition beside the author's ('' for none), whose rows hold some
+    that have changed. `kept` are the conditions of the WHERE that they meet."""
 
     text: str
     world: World
@@ -56,13 +57,15 @@ class FromTerm:
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """Writes queries for the changed rows, where the inputs of these numbers have changed."""
+    """Writes queries for the changed rows, where the inputs of these numbers have
+    changed."""
 
     view: ViewText
     changed: frozenset[int]
 
     def render(self, span: Span, world: World) -> str:
-        """A piece of the author's text over the inputs as they were, or are; what WITH names stands in its place."""
+        """A piece of the author's text over the inputs as they were, or are; what WITH
+        names stands in its place."""
         return self._written(span, world, inline=True)
 
     def whole(self, span: Span, world: World) -> str:
@@ -78,14 +81,19 @@ class ChangedRows:
             item = view.named.get(at)
             end = at
             if item is not None and (inline or not item.by_name):
-                pieces += (view.text.sql[start : tokens[at].start], self.core(item, world))
+                pieces += (
+                    view.text.sql[start : tokens[at].start],
+                    self.core(item, world),
+                )
                 pieces += (f" AS {identifier(item.alias)}",) if item.adds_alias else ()
                 end = item.core[1]
             elif at in view.cuts:
                 pieces.append(view.text.sql[start : tokens[at].start])
                 end = view.cuts[at]
             if end > at:
-                start = tokens[end - 1].end + 1 if item is not None else tokens[end].start
+                start = (
+                    tokens[end - 1].end + 1 if item is not None else tokens[end].start
+                )
                 at = end
             else:
                 at += 1
@@ -137,10 +145,13 @@ class ChangedRows:
             return f"({self._all_empty(item.group)})"
         if item.input is None and item.query is None:
             return f"(SELECT * FROM {self.core(item, 'new')} WHERE false) AS {identifier(item.alias)}"
-        return self.entry(item, f"(SELECT * FROM {self.core(item, 'new')} AS {ROW} WHERE false)")
+        return self.entry(
+            item, f"(SELECT * FROM {self.core(item, 'new')} AS {ROW} WHERE false)"
+        )
 
     def changes_of(self, item: ViewItem) -> Iterator[tuple[str, World]]:
-        """The entry with its changed rows alone: those that have left among the old, those that came among the new."""
+        """The entry with its changed rows alone: those that have left among the old,
+        those that came among the new."""
         if not item.reads & self.changed:
             return
         if item.group:
@@ -156,15 +167,26 @@ class ChangedRows:
     def differing(self, item: ViewItem) -> str:
         """The entry, which is none in brackets, with all of its changed rows."""
         if item.input is not None:
-            return self.entry(item, f"(SELECT * FROM {GONE}{item.input} UNION ALL SELECT * FROM {COME}{item.input})")
+            return self.entry(
+                item,
+                f"(SELECT * FROM {GONE}{item.input} UNION ALL SELECT * FROM {COME}{item.input})",
+            )
         assert item.query is not None, "it reads what has changed"
-        return self.entry(item, self.named_columns(item, _union([text for text, _ in self.changes(item.query)])))
+        return self.entry(
+            item,
+            self.named_columns(
+                item, _union([text for text, _ in self.changes(item.query)])
+            ),
+        )
 
     # --- FROM
 
     def steps(self, joins: Sequence[ViewJoin], world: World) -> str:
         """A FROM as the inputs were, or are."""
-        return "\n".join(self.step(join, join.kind, self.entry_at(join.item, world), world) for join in joins)
+        return "\n".join(
+            self.step(join, join.kind, self.entry_at(join.item, world), world)
+            for join in joins
+        )
 
     def step(self, join: ViewJoin, kind: str, item: str, world: World) -> str:
         """An entry of a FROM with the words of its join and its condition."""
@@ -173,25 +195,39 @@ class ChangedRows:
         if kind == "inner" and join.condition is None and not join.is_natural:
             return f"CROSS JOIN {item}"
         words = f"NATURAL {_WORDS[kind]}" if join.is_natural else _WORDS[kind]
-        condition = f" {self.render(join.condition, world)}" if join.condition is not None else ""
+        condition = (
+            f" {self.render(join.condition, world)}"
+            if join.condition is not None
+            else ""
+        )
         return f"{words} {item}{condition}"
 
     def _all_empty(self, joins: Sequence[ViewJoin]) -> str:
-        return "\n".join(self.step(join, join.kind, self.empty(join.item), "new") for join in joins)
+        return "\n".join(
+            self.step(join, join.kind, self.empty(join.item), "new") for join in joins
+        )
 
     def _worlds(self, joins: Sequence[ViewJoin], others: int = 0) -> tuple[World, ...]:
-        """The states in which a row that has changed is looked for: one, where one entry alone has changed."""
+        """The states in which a row that has changed is looked for: one, where one
+        entry alone has changed."""
         changed = sum(bool(join.item.reads & self.changed) for join in joins) + others
         return ("new",) if changed < 2 else ("old", "new")
 
-    def from_terms(self, joins: Sequence[ViewJoin], worlds: tuple[World, ...]) -> list[tuple[str, World]]:
-        """FROMs whose rows hold all those of `joins` that differ between the old and the new inputs."""
+    def from_terms(
+        self, joins: Sequence[ViewJoin], worlds: tuple[World, ...]
+    ) -> list[tuple[str, World]]:
+        """FROMs whose rows hold all those of `joins` that differ between the old and
+        the new inputs."""
         terms: list[tuple[str, World]] = []
         for number, join in enumerate(joins):
             before = joins[:number]
             terms = [
                 *(self._joined(term, join) for term in terms),
-                *(right for term in terms for right in self._without_left(term, join, before, worlds)),
+                *(
+                    right
+                    for term in terms
+                    for right in self._without_left(term, join, before, worlds)
+                ),
                 *self._changed_right(join, before, worlds),
             ]
         return list(dict.fromkeys(terms))
@@ -200,12 +236,20 @@ class ChangedRows:
         """Changed rows with what is joined to them."""
         text, world = term
         kind = {"right": "inner", "full": "left"}.get(join.kind, join.kind)
-        return f"{text}\n{self.step(join, kind, self.entry_at(join.item, world), world)}", world
+        return (
+            f"{text}\n{self.step(join, kind, self.entry_at(join.item, world), world)}",
+            world,
+        )
 
     def _without_left(
-        self, term: tuple[str, World], join: ViewJoin, before: Sequence[ViewJoin], worlds: tuple[World, ...]
+        self,
+        term: tuple[str, World],
+        join: ViewJoin,
+        before: Sequence[ViewJoin],
+        worlds: tuple[World, ...],
     ) -> Iterator[tuple[str, World]]:
-        """The rows of the right side that meet changed rows of the left one, as they are where they meet none."""
+        """The rows of the right side that meet changed rows of the left one, as they
+        are where they meet none."""
         if join.kind not in ("right", "full"):
             return
         text, changed_in = term
@@ -213,7 +257,10 @@ class ChangedRows:
         for world in worlds:
             semi = self.step(join, "semi", left, changed_in)
             right = f"({self.entry_at(join.item, world)}\n{semi})"
-            yield f"{self._all_empty(before)}\n{self.step(join, join.kind, right, world)}", world
+            yield (
+                f"{self._all_empty(before)}\n{self.step(join, join.kind, right, world)}",
+                world,
+            )
 
     def _changed_right(
         self, join: ViewJoin, before: Sequence[ViewJoin], worlds: tuple[World, ...]
@@ -222,40 +269,64 @@ class ChangedRows:
             if join.kind == "first":
                 yield text, world
                 continue
-            kind = {"left": "inner", "full": "right", "anti": "semi"}.get(join.kind, join.kind)
+            kind = {"left": "inner", "full": "right", "anti": "semi"}.get(
+                join.kind, join.kind
+            )
             for at in worlds if join.kind == "anti" else (world,):
                 yield f"{self.steps(before, at)}\n{self.step(join, kind, text, at)}", at
             if join.kind in ("left", "full"):
                 yield from self._without_right(join, text, before, worlds)
 
     def _without_right(
-        self, join: ViewJoin, changed: str, before: Sequence[ViewJoin], worlds: tuple[World, ...]
+        self,
+        join: ViewJoin,
+        changed: str,
+        before: Sequence[ViewJoin],
+        worlds: tuple[World, ...],
     ) -> Iterator[tuple[str, World]]:
-        """The rows of the left side that meet changed rows of the right one, as they are where they meet none."""
+        """The rows of the left side that meet changed rows of the right one, as they
+        are where they meet none."""
         for world in worlds:
             left = f"{self.steps(before, world)}\n{self.step(join, 'semi', changed, world)}"
-            yield f"{left}\n{self.step(join, join.kind, self.empty(join.item), world)}", world
+            yield (
+                f"{left}\n{self.step(join, join.kind, self.empty(join.item), world)}",
+                world,
+            )
 
     # --- blocks
 
     def block_terms(self, block: ViewBlock) -> list[FromTerm]:
-        """FROM and WHERE of a block whose rows hold all those before it groups them that have changed."""
-        changed_inner = [inner for inner in block.inner if inner.query.reads & self.changed]
+        """FROM and WHERE of a block whose rows hold all those before it groups them
+        that have changed."""
+        changed_inner = [
+            inner for inner in block.inner if inner.query.reads & self.changed
+        ]
         worlds = self._worlds(block.joins, len(changed_inner))
-        if any(inner.place == "select" for inner in changed_inner):  # a row that is the same has another output
+        # a row that is the same has another output
+        if any(inner.place == "select" for inner in changed_inner):
             worlds = ("old", "new")
         every = block.conditions
-        terms = [FromTerm(text, world, every) for text, world in self.from_terms(block.joins, worlds)]
+        terms = [
+            FromTerm(text, world, every)
+            for text, world in self.from_terms(block.joins, worlds)
+        ]
         spans = [inner.span for inner in changed_inner]
-        kept = tuple(one for one in every if not any(one[0] <= span[0] < one[1] for span in spans))
+        kept = tuple(
+            one
+            for one in every
+            if not any(one[0] <= span[0] < one[1] for span in spans)
+        )
         for inner in changed_inner:
             for condition in self._reached_by(inner):
-                terms += [FromTerm(self.steps(block.joins, world), world, kept, condition) for world in worlds]
+                terms += [
+                    FromTerm(self.steps(block.joins, world), world, kept, condition)
+                    for world in worlds
+                ]
         return terms
 
     def reached_once(self, block: ViewBlock) -> Iterator[str]:
-        """Conditions, of which one alone is true for a row of which a query inside an expression may say something
-        else than before, and none for another."""
+        """Conditions, of which one alone is true for a row of which a query inside an
+        expression may say something else than before, and none for another."""
         conditions: list[str] = []
         for inner in block.inner:
             if inner.query.reads & self.changed:
@@ -267,7 +338,8 @@ class ChangedRows:
             yield " AND ".join([condition, *map(_is_not_true, conditions[:number])])
 
     def _reached_by(self, inner: InnerQuery) -> Iterator[str]:
-        """Conditions on a row that are true where a query inside an expression may answer it otherwise than before."""
+        """Conditions on a row that are true where a query inside an expression may
+        answer it otherwise than before."""
         if inner.form == "in":
             assert inner.left is not None, "the plan keeps no other"
             for text, world in self.changes(inner.query):
@@ -283,7 +355,9 @@ class ChangedRows:
 
     def from_where(self, block: ViewBlock, term: FromTerm) -> str:
         """A FROM with the block's own LATERAL VIEWs and WHERE."""
-        tail = f"\n{self.render(block.tail, term.world)}" if block.tail is not None else ""
+        tail = (
+            f"\n{self.render(block.tail, term.world)}" if block.tail is not None else ""
+        )
         conditions = [f"({self.render(one, term.world)})" for one in term.kept]
         conditions += [term.condition] if term.condition else []
         where = f"\nWHERE {' AND '.join(conditions)}" if conditions else ""
@@ -293,46 +367,78 @@ class ChangedRows:
     def block_text(self, block: ViewBlock, term: FromTerm) -> str:
         """The block over a FROM, without HAVING, QUALIFY and what follows."""
         parts = [self.render(block.head, term.world), self.from_where(block, term)]
-        parts += [self.render(span, term.world) for span in (block.group, block.windows) if span is not None]
+        parts += [
+            self.render(span, term.world)
+            for span in (block.group, block.windows)
+            if span is not None
+        ]
         return "\n".join(parts)
 
     # --- queries
 
     def changes(self, query: ViewQuery) -> list[tuple[str, World]]:
-        """Queries that hold all rows of `query` that have left it, or have come to it."""
+        """Queries that hold all rows of `query` that have left it, or have come to
+        it."""
         if not query.reads & self.changed:
             return []
         unit = unit_of(query)
         if unit is not None:
             touched = self.touched(query, unit)
-            return [(self._taken(self.render(query.span, world), unit, touched), world) for world in ("old", "new")]
+            return [
+                (self._taken(self.render(query.span, world), unit, touched), world)
+                for world in ("old", "new")
+            ]
         if isinstance(query, ViewSet):
-            return _united([change for branch in query.branches for change in self._branch_changes(query, branch)])
-        return _united([(self.block_text(query, term), term.world) for term in self.block_terms(query)])
+            return _united(
+                [
+                    change
+                    for branch in query.branches
+                    for change in self._branch_changes(query, branch)
+                ]
+            )
+        return _united(
+            [
+                (self.block_text(query, term), term.world)
+                for term in self.block_terms(query)
+            ]
+        )
 
-    def _branch_changes(self, query: ViewSet, branch: ViewQuery) -> Iterator[tuple[str, World]]:
-        """The changes of a query of a UNION ALL, under the names that the first one gives."""
+    def _branch_changes(
+        self, query: ViewSet, branch: ViewQuery
+    ) -> Iterator[tuple[str, World]]:
+        """The changes of a query of a UNION ALL, under the names that the first one
+        gives."""
         names = query.outputs.names
         for text, world in self.changes(branch):
             if branch is query.branches[0] or names is None:
                 yield text, world
             else:
-                yield f"SELECT * FROM ({text}) AS {ROW}({', '.join(map(identifier, names))})", world
+                yield (
+                    f"SELECT * FROM ({text}) AS {ROW}({', '.join(map(identifier, names))})",
+                    world,
+                )
 
     @staticmethod
     def _taken(text: str, unit: Sequence[str], touched: str) -> str:
         """The rows of a query whose unit is among those touched."""
-        same = " AND ".join(f"{ROW}.{identifier(name)} <=> _lakesql_unit.{identifier(name)}" for name in unit)
+        same = " AND ".join(
+            f"{ROW}.{identifier(name)} <=> _lakesql_unit.{identifier(name)}"
+            for name in unit
+        )
         return f"SELECT {ROW}.* FROM ({text}) AS {ROW}\nLEFT SEMI JOIN ({touched}) AS _lakesql_unit ON {same}"
 
     def touched(self, query: ViewQuery, columns: Sequence[str]) -> str:
-        """The values of some outputs of a query that rows have which have left it, or have come to it."""
+        """The values of some outputs of a query that rows have which have left it, or
+        have come to it."""
         names = ", ".join(map(identifier, columns))
-        found = [f"SELECT {names} FROM {text}" for text in self._rows_with(query, columns)]
+        found = [
+            f"SELECT {names} FROM {text}" for text in self._rows_with(query, columns)
+        ]
         return f"SELECT DISTINCT {names} FROM (\n{_union(found)}\n) AS {ROW}"
 
     def _rows_with(self, query: ViewQuery, columns: Sequence[str]) -> Iterator[str]:
-        """Entries of a FROM that hold the changed rows of a query, at least in these columns."""
+        """Entries of a FROM that hold the changed rows of a query, at least in these
+        columns."""
         if isinstance(query, ViewSet):
             names = query.outputs.names
             for number, branch in enumerate(query.branches):
@@ -353,8 +459,12 @@ class ChangedRows:
     def _queries_with(self, query: ViewQuery, columns: Sequence[str]) -> list[str]:
         if isinstance(query, ViewBlock) and query.reads & self.changed:
             unit = unit_of(query)
-            if unit is None or set(map(str.lower, columns)) <= set(map(str.lower, unit)):
-                return [self.block_text(query, term) for term in self.block_terms(query)]
+            if unit is None or set(map(str.lower, columns)) <= set(
+                map(str.lower, unit)
+            ):
+                return [
+                    self.block_text(query, term) for term in self.block_terms(query)
+                ]
         return [text for text, _ in self.changes(query)]
 
 
@@ -368,12 +478,18 @@ def _is_not_true(condition: str) -> str:
 def _united(changes: Sequence[tuple[str, World]]) -> list[tuple[str, World]]:
     """The changes of each world as one query."""
     worlds: tuple[World, ...] = ("old", "new")
-    by_world = {world: [text for text, of in changes if of == world] for world in worlds}
+    by_world = {
+        world: [text for text, of in changes if of == world] for world in worlds
+    }
     return [(_union(texts), world) for world, texts in by_world.items() if texts]
 
 
 def _union(texts: Sequence[str]) -> str:
-    return texts[0] if len(texts) == 1 else "\nUNION ALL\n".join(f"({text})" for text in texts)
+    return (
+        texts[0]
+        if len(texts) == 1
+        else "\nUNION ALL\n".join(f"({text})" for text in texts)
+    )
 
 
 def _leaves(query: ViewQuery) -> Iterator[ViewBlock]:

@@ -1,4 +1,5 @@
-"""How an aggregate is kept by difference: what of a group is kept, and how it follows from what has come and left."""
+"""How an aggregate is kept by difference: what of a group is kept, and how it follows
+from what has come and left."""
 
 from __future__ import annotations
 
@@ -16,7 +17,15 @@ from lakesql.views.number_types import Columns, number_type
 from lakesql.views.read_view import ViewText
 from lakesql.views.signed_rows import SignedRows, signed_block
 from lakesql.views.units import group_is_plain, window_of
-from lakesql.views.view_tree import CannotKeepError, Span, ViewBlock, ViewInput, ViewItem, ViewQuery, ViewSet
+from lakesql.views.view_tree import (
+    CannotKeepError,
+    Span,
+    ViewBlock,
+    ViewInput,
+    ViewItem,
+    ViewQuery,
+    ViewSet,
+)
 
 DELTA = "_lakesql_delta"
 """The view of what a refresh adds to each group and takes from it."""
@@ -25,15 +34,16 @@ TARGET = "_lakesql_target"
 """The view of the rows that the table has."""
 
 JOINED = "_lakesql_joined"
-"""The view of what a refresh does to each group, and of the row that the table has of it: two structs, which have the
-names of the views that they are of."""
+"""The view of what a refresh does to each group, and of the row that the table has of
+it: two structs, which have the names of the views that they are of."""
 
 ROWS = "_lakesql_rows"
 """The column that counts the rows of a group."""
 
 
 EXACT_BELOW = 2**53
-"""A double has each whole number below it: an average of larger sums depends on the order in which they are added."""
+"""A double has each whole number below it: an average of larger sums depends on the
+order in which they are added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +64,8 @@ _COUNTED_ROWS = Counted(f"coalesce({TARGET}.{ROWS}, 0)", f"{DELTA}.{ROWS}")
 
 @dataclass(frozen=True, slots=True)
 class HiddenColumn:
-    """A column that the table has beside the SELECT's, and what it is in the SELECT over all rows."""
+    """A column that the table has beside the SELECT's, and what it is in the SELECT
+    over all rows."""
 
     name: str
     expression: str
@@ -62,10 +73,12 @@ class HiddenColumn:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A number, or a value, that is kept of a group: in a column of the table, from what the delta says of it.
+    """A number, or a value, that is kept of a group: in a column of the table, from
+    what the delta says of it.
 
-    `added` are the columns of the delta. `value` is the new value, `recompute` a condition under which only the rows
-    of the group say it ('' for none), `differs` one under which it is another than before.
+    `added` are the columns of the delta. `value` is the new value, `recompute` a
+    condition under which only the rows of the group say it ('' for none), `differs` one
+    under which it is another than before.
     """
 
     column: str
@@ -79,8 +92,9 @@ class Part:
 class Difference:
     """How a block that groups is kept by difference.
 
-    `values` are the outputs, each as an expression over the delta and the table's row; `unit` those that say the group,
-    `groups` their expressions by their tokens. `arguments` are what of a row goes into the parts.
+    `values` are the outputs, each as an expression over the delta and the table's row;
+    `unit` those that say the group, `groups` their expressions by their tokens.
+    `arguments` are what of a row goes into the parts.
     """
 
     block: ViewBlock
@@ -104,7 +118,9 @@ class Difference:
         terms = [self._term(rows, term) for term in signed_block(rows, self.block)]
         names = ", ".join(map(identifier, self.unit))
         added = [f"coalesce(sum(_lakesql_sign), 0) AS {ROWS}"]
-        added += [f"{text} AS {name}" for part in self.parts for name, text in part.added]
+        added += [
+            f"{text} AS {name}" for part in self.parts for name, text in part.added
+        ]
         listed = ",\n  ".join([*([names] if names else []), *added])
         united = "\nUNION ALL\n".join(f"({term})" for term in terms)
         grouped = f"\nGROUP BY {names}" if names else ""
@@ -115,42 +131,67 @@ class Difference:
             f"{rows.render(span, term.world)} AS {identifier(name)}"
             for name, span in zip(self.unit, self.groups, strict=True)
         ]
-        arguments = [f"{one} AS _lakesql_a{number}" for number, one in enumerate(self.arguments, 1)]
+        arguments = [
+            f"{one} AS _lakesql_a{number}"
+            for number, one in enumerate(self.arguments, 1)
+        ]
         listed = ", ".join([*groups, *arguments, f"{term.sign} AS _lakesql_sign"])
         return f"SELECT {listed}\n{term.text}"
 
     @property
     def recompute(self) -> str:
-        """The units of the groups that are computed from their rows: the view `_lakesql_touched`."""
-        named = ", ".join(f"{DELTA}.{identifier(name)}" for name in self.unit) or "true AS _lakesql_any"
+        """The units of the groups that are computed from their rows: the view
+        `_lakesql_touched`."""
+        named = (
+            ", ".join(f"{DELTA}.{identifier(name)}" for name in self.unit)
+            or "true AS _lakesql_any"
+        )
         return f"SELECT {named}\nFROM {JOINED}\nWHERE {self._is_recomputed}"
 
     @property
     def adjusted(self) -> str:
-        """The rows of the groups that have changed and are not computed from their rows, with the hidden columns. Of
-        one that leaves, `_lakesql_rows` is 0."""
+        """The rows of the groups that have changed and are not computed from their
+        rows, with the hidden columns. Of one that leaves, `_lakesql_rows` is 0."""
         shown = [f"{self.values[name]} AS {identifier(name)}" for name in self.outputs]
-        states = {part.column: part.value for part in self.parts} | {ROWS: _COUNTED_ROWS.now}
+        states = {part.column: part.value for part in self.parts} | {
+            ROWS: _COUNTED_ROWS.now
+        }
         shown += [f"{states[column.name]} AS {column.name}" for column in self.hidden]
-        differs = " OR ".join([f"{DELTA}.{ROWS} <> 0", *(part.differs for part in self.parts)])
-        was_there = "" if self.is_whole else f"\n  AND NOT ({TARGET}.{ROWS} IS NULL AND {DELTA}.{ROWS} = 0)"
+        differs = " OR ".join(
+            [f"{DELTA}.{ROWS} <> 0", *(part.differs for part in self.parts)]
+        )
+        was_there = (
+            ""
+            if self.is_whole
+            else f"\n  AND NOT ({TARGET}.{ROWS} IS NULL AND {DELTA}.{ROWS} = 0)"
+        )
         kept = f"\n  AND NOT ({self._is_recomputed})" if self.recomputes else ""
         listed = ",\n  ".join(shown)
         return f"SELECT {listed}\nFROM {JOINED}\nWHERE ({differs}){was_there}{kept}"
 
     @property
     def _is_recomputed(self) -> str:
-        """Whether a group is computed from its rows. One that leaves is not; one that is all rows does not leave."""
-        needed = [f"coalesce({part.recompute}, false)" for part in self.parts if part.recompute]
+        """Whether a group is computed from its rows. One that leaves is not; one that
+        is all rows does not leave."""
+        needed = [
+            f"coalesce({part.recompute}, false)"
+            for part in self.parts
+            if part.recompute
+        ]
         condition = " OR ".join(needed) or "false"
-        return condition if self.is_whole else f"{_COUNTED_ROWS.now} > 0 AND ({condition})"
+        return (
+            condition if self.is_whole else f"{_COUNTED_ROWS.now} > 0 AND ({condition})"
+        )
 
     @property
     def joined(self) -> str:
         """The groups of the delta with their rows: the view `_lakesql_joined`."""
         added = [name for part in self.parts for name, _ in part.added]
         kept = [part.column for part in self.parts]
-        same = [f"{TARGET}.{identifier(name)} <=> {DELTA}.{identifier(name)}" for name in self.unit]
+        same = [
+            f"{TARGET}.{identifier(name)} <=> {DELTA}.{identifier(name)}"
+            for name in self.unit
+        ]
         return (
             f"SELECT {_struct(DELTA, [*self.unit, ROWS, *added])},\n  {_struct(TARGET, [ROWS, *kept])}\n"
             f"FROM {DELTA}\nLEFT JOIN {TARGET} ON {' AND '.join(same) or 'true'}"
@@ -159,14 +200,20 @@ class Difference:
 
 def _struct(view: str, columns: Sequence[str]) -> str:
     """Columns of a view as one, of its name."""
-    fields = ", ".join(f"{view}.{identifier(name)} AS {identifier(name)}" for name in dict.fromkeys(columns))
+    fields = ", ".join(
+        f"{view}.{identifier(name)} AS {identifier(name)}"
+        for name in dict.fromkeys(columns)
+    )
     return f"struct({fields}) AS {view}"
 
 
 def with_hidden(view: ViewText, rows: ChangedRows, difference: Difference) -> str:
-    """The SELECT over the inputs as they are, with the hidden columns behind its own."""
+    """The SELECT over the inputs as they are, with the hidden columns behind its
+    own."""
     block = difference.block
-    hidden = "".join(f", {column.expression} AS {column.name}" for column in difference.hidden)
+    hidden = "".join(
+        f", {column.expression} AS {column.name}" for column in difference.hidden
+    )
     first, last = (0, block.head[1]), (block.head[1], len(view.text.tokens))
     before = rows.whole(first, "new")
     after = f"\n{rows.whole(last, 'new')}" if last[0] < last[1] else ""
@@ -177,7 +224,8 @@ def with_hidden(view: ViewText, rows: ChangedRows, difference: Difference) -> st
 
 
 def difference_of(view: ViewText, tree: ViewQuery) -> Difference:
-    """How a query is kept by difference. Raises `CannotKeepError` where it cannot be."""
+    """How a query is kept by difference. Raises `CannotKeepError` where it cannot
+    be."""
     if isinstance(tree, ViewSet):
         raise CannotKeepError("a set operation groups nothing", tree.span[0])
     if not tree.is_grouped:
@@ -188,13 +236,18 @@ def difference_of(view: ViewText, tree: ViewQuery) -> Difference:
     if having is not None:
         raise CannotKeepError("HAVING says which groups there are", _having(view, tree))
     if not group_is_plain(tree):
-        raise CannotKeepError("GROUP BY has groups that no output says, or that a row alone does not say", tree.mark)
+        raise CannotKeepError(
+            "GROUP BY has groups that no output says, or that a row alone does not say",
+            tree.mark,
+        )
     return _GroupReader(view, tree).read()
 
 
 def _having(view: ViewText, block: ViewBlock) -> int:
     own = [at for at in range(*block.span) if view.text.owners[at] == block.mark]
-    return next((at for at in own if view.text.tokens[at].text.upper() == "HAVING"), block.mark)
+    return next(
+        (at for at in own if view.text.tokens[at].text.upper() == "HAVING"), block.mark
+    )
 
 
 @dataclass(slots=True)
@@ -219,14 +272,18 @@ class _GroupReader:
         groups: list[Span] = []
         values: dict[str, str] = {}
         shown: list[tuple[str, Span]] = []
-        for column, expression, span in zip(block.outputs.columns, block.select.expressions, spans, strict=True):
+        for column, expression, span in zip(
+            block.outputs.columns, block.select.expressions, spans, strict=True
+        ):
             plain = unaliased(expression, span, view.text)
             if any(plain[0] <= call.span[0] < plain[1] for call in calls):
                 self._refuse_columns(column.expression, calls)
                 shown.append((column.name, plain))
                 self._store(column.name, plain, calls)
             elif window_of(column, block):
-                raise CannotKeepError("a window by the name that GROUP BY gives it", plain[0])
+                raise CannotKeepError(
+                    "a window by the name that GROUP BY gives it", plain[0]
+                )
             else:
                 unit.append(column.name)
                 groups.append(plain)
@@ -252,10 +309,20 @@ class _GroupReader:
         if output.find(exp.Query):
             raise CannotKeepError("a query beside an aggregate", self.block.mark)
         for column in output.find_all(exp.Column, exp.Lambda):
-            start = next((it.meta["start"] for it in column.find_all(exp.Identifier) if "start" in it.meta), None)
+            start = next(
+                (
+                    it.meta["start"]
+                    for it in column.find_all(exp.Identifier)
+                    if "start" in it.meta
+                ),
+                None,
+            )
             token = self.view.at.get(start, -1) if start is not None else -1
             if not any(call.span[0] <= token < call.span[1] for call in calls):
-                raise CannotKeepError("a column beside an aggregate in one output", max(token, self.block.mark))
+                raise CannotKeepError(
+                    "a column beside an aggregate in one output",
+                    max(token, self.block.mark),
+                )
 
     def _store(self, name: str, plain: Span, calls: Sequence[AggregateCall]) -> None:
         """Notes that an output is one aggregate alone, whose column then keeps it."""
@@ -274,7 +341,9 @@ class _GroupReader:
             start = view.text.tokens[call.span[0]].start
             pieces += [view.text.sql[at:start], self._kept(call)]
             at = view.text.tokens[call.span[1] - 1].end + 1
-        return "".join([*pieces, view.text.sql[at : view.text.tokens[plain[1] - 1].end + 1]])
+        return "".join(
+            [*pieces, view.text.sql[at : view.text.tokens[plain[1] - 1].end + 1]]
+        )
 
     # --- one aggregate
 
@@ -312,7 +381,9 @@ class _GroupReader:
             conditions = [f"({self._text(call.arguments[0])})"]
         else:
             conditions = [f"({self._text(one)}) IS NOT NULL" for one in call.arguments]
-        conditions += [f"({self._text(call.condition)})"] if call.condition is not None else []
+        conditions += (
+            [f"({self._text(call.condition)})"] if call.condition is not None else []
+        )
         return f"CASE WHEN {' AND '.join(conditions)} THEN 1 END" if conditions else "1"
 
     def _count(self, call: AggregateCall, column: str | None = None) -> Counted:
@@ -322,8 +393,11 @@ class _GroupReader:
             return _COUNTED_ROWS
         return self._counted(self._argument(present), "n", f"count({present})", column)
 
-    def _counted(self, argument: str, letter: str, expression: str, column: str | None = None) -> Counted:
-        """How many rows have an argument, kept in a column of the SELECT, or else in a hidden one: the `expression`."""
+    def _counted(
+        self, argument: str, letter: str, expression: str, column: str | None = None
+    ) -> Counted:
+        """How many rows have an argument, kept in a column of the SELECT, or else in a
+        hidden one: the `expression`."""
         key = f"count {argument}"
         if key in self.counts:
             return self.counts[key]
@@ -331,20 +405,32 @@ class _GroupReader:
         if column is None:
             self.hidden[name] = expression
         added = f"_lakesql_count_{argument}"
-        counted = f"coalesce(sum(CASE WHEN {argument} IS NOT NULL THEN _lakesql_sign END), 0)"
-        found = self.counts[key] = Counted(f"coalesce({TARGET}.{identifier(name)}, 0)", f"{DELTA}.{added}")
-        self.parts[key] = Part(name, found.now, ((added, counted),), f"{found.change} <> 0")
+        counted = (
+            f"coalesce(sum(CASE WHEN {argument} IS NOT NULL THEN _lakesql_sign END), 0)"
+        )
+        found = self.counts[key] = Counted(
+            f"coalesce({TARGET}.{identifier(name)}, 0)", f"{DELTA}.{added}"
+        )
+        self.parts[key] = Part(
+            name, found.now, ((added, counted),), f"{found.change} <> 0"
+        )
         return found
 
     def _total(
-        self, call: AggregateCall, column: str | None, kind: str, exact_below: int | None = None
+        self,
+        call: AggregateCall,
+        column: str | None,
+        kind: str,
+        exact_below: int | None = None,
     ) -> tuple[str, Counted]:
-        """The sum of an aggregate in a type of its own, and the number of its values. One from `exact_below` on is
-        computed from the rows of its group."""
+        """The sum of an aggregate in a type of its own, and the number of its values.
+        One from `exact_below` on is computed from the rows of its group."""
         assert call.number is not None
         count = self._count(replace(call, kind="count"))
         value = self._filtered(call, f"({self._text(call.arguments[0])})")
-        argument = self._argument(f"CAST({value} AS DECIMAL(20, 0))" if call.number.is_whole else value)
+        argument = self._argument(
+            f"CAST({value} AS DECIMAL(20, 0))" if call.number.is_whole else value
+        )
         key = f"sum {argument} {kind}"
         if key in self.parts:
             return self.parts[key].value, count
@@ -352,8 +438,13 @@ class _GroupReader:
         if column is None:
             self.hidden[name] = f"CAST(sum({value}) AS {kind})"
             if kind.startswith("DECIMAL") and call.number.is_whole:
-                self.hidden[name] = f"CAST(sum(CAST({value} AS DECIMAL(20, 0))) AS {kind})"
-        plus, minus = f"_lakesql_plus{len(self.parts)}", f"_lakesql_minus{len(self.parts)}"
+                self.hidden[name] = (
+                    f"CAST(sum(CAST({value} AS DECIMAL(20, 0))) AS {kind})"
+                )
+        plus, minus = (
+            f"_lakesql_plus{len(self.parts)}",
+            f"_lakesql_minus{len(self.parts)}",
+        )
         kept = f"{TARGET}.{identifier(name)}"
         wide = f"CAST({kept} AS DECIMAL(20, 0))" if kind == "BIGINT" else kept
         added = f"coalesce({DELTA}.{plus}, 0) - coalesce({DELTA}.{minus}, 0)"
@@ -367,13 +458,17 @@ class _GroupReader:
                 (minus, f"sum(CASE WHEN _lakesql_sign < 0 THEN {argument} END)"),
             ),
             differs=f"coalesce({DELTA}.{plus}, 0) <> coalesce({DELTA}.{minus}, 0)",
-            recompute=has_overflowed if exact_below is None else f"({has_overflowed}) OR abs({total}) >= {exact_below}",
+            recompute=has_overflowed
+            if exact_below is None
+            else f"({has_overflowed}) OR abs({total}) >= {exact_below}",
         )
         return total, count
 
     def _sum(self, call: AggregateCall) -> str:
         assert call.number is not None
-        total, _ = self._total(call, self.stored.get(call.spelled(self.view)), call.number.sum_type)
+        total, _ = self._total(
+            call, self.stored.get(call.spelled(self.view)), call.number.sum_type
+        )
         return total
 
     def _average(self, call: AggregateCall) -> str:
@@ -386,21 +481,29 @@ class _GroupReader:
         return f"CASE WHEN {count.now} > 0 THEN CAST({divided} AS {call.number.average_type}) END"
 
     def _extreme(self, call: AggregateCall) -> str:
-        """The smallest or the largest value: that of the rows where the one that stood has left."""
-        argument = self._argument(self._filtered(call, f"({self._text(call.arguments[0])})"))
+        """The smallest or the largest value: that of the rows where the one that stood
+        has left."""
+        argument = self._argument(
+            self._filtered(call, f"({self._text(call.arguments[0])})")
+        )
         key = f"{call.kind} {argument}"
         if key in self.parts:
             return self.parts[key].value
         column = self.stored.get(call.spelled(self.view))
         name = column or f"_lakesql_m{len(self.hidden) + 1}"
         if column is None:
-            self.hidden[name] = f"{call.kind}({self._filtered(call, self._text(call.arguments[0]))})"
+            self.hidden[name] = (
+                f"{call.kind}({self._filtered(call, self._text(call.arguments[0]))})"
+            )
         came, left = f"_lakesql_in{len(self.parts)}", f"_lakesql_out{len(self.parts)}"
         kept = f"{TARGET}.{identifier(name)}"
         best = "least" if call.kind == "min" else "greatest"
         value = f"{best}({kept}, {DELTA}.{came})"
         nearer = "<" if call.kind == "min" else ">"
-        stays = " OR ".join(f"coalesce({one} {nearer} {DELTA}.{left}, false)" for one in (kept, f"{DELTA}.{came}"))
+        stays = " OR ".join(
+            f"coalesce({one} {nearer} {DELTA}.{left}, false)"
+            for one in (kept, f"{DELTA}.{came}")
+        )
         self.parts[key] = Part(
             column=name,
             value=value,
@@ -417,7 +520,9 @@ class _GroupReader:
         """Whether one is true, or all are: by how many are."""
         count = self._count(replace(call, kind="count")).now
         value = self._text(call.arguments[0])
-        condition = f" AND ({self._text(call.condition)})" if call.condition is not None else ""
+        condition = (
+            f" AND ({self._text(call.condition)})" if call.condition is not None else ""
+        )
         holds = f"CASE WHEN ({value}){condition} THEN 1 END"
         true = self._counted(self._argument(holds), "t", f"count({holds})").now
         is_so = f"{true} > 0" if call.kind == "or" else f"{true} = {count}"
@@ -435,7 +540,9 @@ def _types_of_joins(block: ViewBlock, inputs: Sequence[ViewInput]) -> Columns:
     return found
 
 
-def _types_of_item(item: ViewItem, inputs: Sequence[ViewInput]) -> Iterator[tuple[str, str]]:
+def _types_of_item(
+    item: ViewItem, inputs: Sequence[ViewInput]
+) -> Iterator[tuple[str, str]]:
     """The columns of an entry of a FROM with their types; '' where one is not known."""
     if item.input is not None:
         one = inputs[item.input]
@@ -448,10 +555,14 @@ def _types_of_item(item: ViewItem, inputs: Sequence[ViewInput]) -> Iterator[tupl
 
 
 def _types_of_query(query: ViewQuery, inputs: Sequence[ViewInput]) -> Iterator[str]:
-    """The types of a query's columns: plain ones have those that they are of, and numbers what is computed."""
+    """The types of a query's columns: plain ones have those that they are of, and
+    numbers what is computed."""
     if isinstance(query, ViewSet):
         branches = [list(_types_of_query(branch, inputs)) for branch in query.branches]
-        yield from (kinds[0] if len(set(kinds)) == 1 else "" for kinds in zip(*branches, strict=False))
+        yield from (
+            kinds[0] if len(set(kinds)) == 1 else ""
+            for kinds in zip(*branches, strict=False)
+        )
         return
     columns = _types_of_joins(query, inputs)
     for column in query.outputs.columns:

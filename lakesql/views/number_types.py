@@ -1,4 +1,5 @@
-"""The types of numbers that an expression makes, by Spark's rules: what a sum of them is kept in."""
+"""The types of numbers that an expression makes, by Spark's rules: what a sum of them
+is kept in."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ MAX_DIGITS = 38
 
 @dataclass(frozen=True, slots=True)
 class NumberType:
-    """A whole number by its word, or a decimal by its digits: all of them, and those behind the point."""
+    """A whole number by its word, or a decimal by its digits: all of them, and those
+    behind the point."""
 
     word: str
     digits: int
@@ -31,7 +33,11 @@ class NumberType:
     @property
     def sum_type(self) -> str:
         """The type of a sum."""
-        return "BIGINT" if self.is_whole else f"DECIMAL({min(self.digits + 10, MAX_DIGITS)}, {self.scale})"
+        return (
+            "BIGINT"
+            if self.is_whole
+            else f"DECIMAL({min(self.digits + 10, MAX_DIGITS)}, {self.scale})"
+        )
 
     @property
     def average_type(self) -> str:
@@ -43,7 +49,8 @@ class NumberType:
 
 
 Columns = Mapping[tuple[str, str], str]
-"""The types of the columns that a FROM has, by the alias and the name in small letters; '' where one is not known."""
+"""The types of the columns that a FROM has, by the alias and the name in small letters;
+'' where one is not known."""
 
 
 def number_type(node: exp.Expr | None, columns: Columns) -> NumberType | None:
@@ -78,7 +85,8 @@ def number_type(node: exp.Expr | None, columns: Columns) -> NumberType | None:
 
 
 def as_number(kind: SparkType | None) -> NumberType | None:
-    """A type as that of a number; None for others, doubles among them, whose sums depend on the order."""
+    """A type as that of a number; None for others, doubles among them, whose sums
+    depend on the order."""
     if kind is None:
         return None
     if kind.name in WHOLE_TYPES:
@@ -93,7 +101,11 @@ def _column_type(node: exp.Column, columns: Columns) -> NumberType | None:
     name = node.name.lower()
     if node.args.get("db"):
         return None
-    found = [kind for (alias, column), kind in columns.items() if column == name and node.table.lower() in ("", alias)]
+    found = [
+        kind
+        for (alias, column), kind in columns.items()
+        if column == name and node.table.lower() in ("", alias)
+    ]
     return as_number(parse_type(found[0])) if len(found) == 1 and found[0] else None
 
 
@@ -101,7 +113,9 @@ def _literal_type(text: str) -> NumberType | None:
     if text.isdigit():
         if int(text) >= 2**63:
             return None
-        return NumberType("int" if int(text) < 2**31 else "bigint", len(text.lstrip("0")) or 1)
+        return NumberType(
+            "int" if int(text) < 2**31 else "bigint", len(text.lstrip("0")) or 1
+        )
     whole, _, fraction = text.partition(".")
     if not (whole + fraction).isdigit():
         return None
@@ -127,7 +141,8 @@ def _calculated(node: exp.Binary, columns: Columns) -> NumberType | None:
 
 
 def _in_decimals(node: exp.Expr, kind: NumberType) -> NumberType:
-    """A whole number as the decimal that it becomes beside one: a literal has as many digits as it has."""
+    """A whole number as the decimal that it becomes beside one: a literal has as many
+    digits as it has."""
     inner = node.unnest()
     if kind.is_whole and not isinstance(inner, exp.Literal):
         return NumberType("decimal", _DIGITS[kind.word])
@@ -135,7 +150,8 @@ def _in_decimals(node: exp.Expr, kind: NumberType) -> NumberType:
 
 
 def _bounded(digits: int, scale: int) -> NumberType:
-    """A decimal of at most 38 digits: Spark takes those too many from behind the point, but for six."""
+    """A decimal of at most 38 digits: Spark takes those too many from behind the point,
+    but for six."""
     if digits <= MAX_DIGITS:
         return NumberType("decimal", digits, scale)
     whole = digits - scale
@@ -143,8 +159,11 @@ def _bounded(digits: int, scale: int) -> NumberType:
 
 
 def _common(nodes: list[exp.Expr | None], columns: Columns) -> NumberType | None:
-    """The type that several expressions have together; None where they are not of one kind."""
-    given = [node for node in nodes if node is not None and not isinstance(node, exp.Null)]
+    """The type that several expressions have together; None where they are not of one
+    kind."""
+    given = [
+        node for node in nodes if node is not None and not isinstance(node, exp.Null)
+    ]
     kinds = [number_type(node, columns) for node in given]
     known = [kind for kind in kinds if kind is not None]
     if not known or len(known) < len(kinds):
@@ -152,7 +171,10 @@ def _common(nodes: list[exp.Expr | None], columns: Columns) -> NumberType | None
     if all(kind.is_whole for kind in known):
         word = max((kind.word for kind in known), key=WHOLE_TYPES.index)
         return NumberType(word, _DIGITS[word])
-    decimals = [NumberType("decimal", _DIGITS[kind.word]) if kind.is_whole else kind for kind in known]
+    decimals = [
+        NumberType("decimal", _DIGITS[kind.word]) if kind.is_whole else kind
+        for kind in known
+    ]
     scale = max(kind.scale for kind in decimals)
     digits = max(kind.digits - kind.scale for kind in decimals) + scale
     return NumberType("decimal", digits, scale) if digits <= MAX_DIGITS else None

@@ -1,4 +1,5 @@
-"""The columns that a SELECT makes, each with its expression; and whether two expressions are one."""
+"""The columns that a SELECT makes, each with its expression; and whether two
+expressions are one."""
 
 from __future__ import annotations
 
@@ -6,15 +7,24 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from lakesql.views.view_tree import OutputColumn, OutputColumns, ViewItem, ViewJoin, items_of
+from lakesql.views.view_tree import (
+    OutputColumn,
+    OutputColumns,
+    ViewItem,
+    ViewJoin,
+    items_of,
+)
 
 
 def columns_of_select(select: exp.Select, joins: tuple[ViewJoin, ...]) -> OutputColumns:
-    """The columns between SELECT and FROM; stars are those of the entries of FROM, where these are known."""
+    """The columns between SELECT and FROM; stars are those of the entries of FROM,
+    where these are known."""
     columns: list[OutputColumn] = []
     is_open = False
     for expression in select.expressions:
-        if isinstance(expression, exp.Star) or (isinstance(expression, exp.Column) and expression.is_star):
+        if isinstance(expression, exp.Star) or (
+            isinstance(expression, exp.Column) and expression.is_star
+        ):
             starred = _starred(expression, joins)
             is_open = is_open or starred is None
             columns += starred or ()
@@ -34,14 +44,26 @@ def _starred(star: exp.Expr, joins: tuple[ViewJoin, ...]) -> list[OutputColumn] 
     if any(join.is_natural or join.is_by_name for join in joins):
         return None
     columns: list[OutputColumn] = []
-    hidden = {id(item) for join in joins if join.kind in ("semi", "anti") for item in items_of((join,))}
-    shown = [item for item in items_of(joins) if id(item) not in hidden and table in ("", item.alias.lower())]
+    hidden = {
+        id(item)
+        for join in joins
+        if join.kind in ("semi", "anti")
+        for item in items_of((join,))
+    }
+    shown = [
+        item
+        for item in items_of(joins)
+        if id(item) not in hidden and table in ("", item.alias.lower())
+    ]
     if not shown:  # the fields of a struct
         return None
     for item in shown:
         if item.names is None:
             return None
-        columns += [OutputColumn(name, exp.column(name, table=item.alias)) for name in item.names]
+        columns += [
+            OutputColumn(name, exp.column(name, table=item.alias))
+            for name in item.names
+        ]
     return columns
 
 
@@ -60,8 +82,9 @@ def find_expression(
 
 
 def spelled_expression(node: exp.Expr, items: Sequence[ViewItem], by_name: bool) -> str:
-    """An expression in one spelling, each column behind the entry that it surely is of. `by_name`: some entries are
-    joined by USING, so that one name may mean a column of two."""
+    """An expression in one spelling, each column behind the entry that it surely is of.
+    `by_name`: some entries are joined by USING, so that one name may mean a column of
+    two."""
 
     def qualified(inner: exp.Expr) -> exp.Expr:
         if not isinstance(inner, exp.Column) or inner.is_star:
@@ -82,6 +105,8 @@ def _owner(name: str, items: Sequence[ViewItem], by_name: bool) -> Iterator[str]
         return
     if by_name or any(item.names is None for item in items):
         return
-    owners = [item for item in items if name in (known.lower() for known in item.names or ())]
+    owners = [
+        item for item in items if name in (known.lower() for known in item.names or ())
+    ]
     if len(owners) == 1:
         yield owners[0].alias.lower()

@@ -1,4 +1,5 @@
-"""How the table of a SELECT over tables is kept equal to it: by key or in full, and the statements for it."""
+"""How the table of a SELECT over tables is kept equal to it: by key or in full, and the
+statements for it."""
 
 from __future__ import annotations
 
@@ -12,12 +13,36 @@ from lakesql.identifiers import identifier
 from lakesql.names import RefreshChoice
 from lakesql.select.sqltext import Findings, findings_by_offset
 from lakesql.views.changed_rows import ROW, ChangedRows
-from lakesql.views.difference import Difference, HiddenColumn, difference_of, with_hidden
+from lakesql.views.difference import (
+    Difference,
+    HiddenColumn,
+    difference_of,
+    with_hidden,
+)
 from lakesql.views.read_view import ViewText, read_tree, read_view
 from lakesql.views.signed_rows import linear_obstacles
-from lakesql.views.steadiness import is_random, ordered_aggregates, random_calls, timed_tokens
-from lakesql.views.units import inputs_read, is_whole, keys_of, origins_of, passed_on, unit_of
-from lakesql.views.view_tree import CannotKeepError, InnerQuery, ViewBlock, ViewInput, ViewQuery, ViewSet
+from lakesql.views.steadiness import (
+    is_random,
+    ordered_aggregates,
+    random_calls,
+    timed_tokens,
+)
+from lakesql.views.units import (
+    inputs_read,
+    is_whole,
+    keys_of,
+    origins_of,
+    passed_on,
+    unit_of,
+)
+from lakesql.views.view_tree import (
+    CannotKeepError,
+    InnerQuery,
+    ViewBlock,
+    ViewInput,
+    ViewQuery,
+    ViewSet,
+)
 
 Way = Literal["difference", "key", "full"]
 TOUCHED = "_lakesql_touched"
@@ -25,15 +50,18 @@ TOUCHED = "_lakesql_touched"
 
 
 LONGEST = 100_000
-"""A statement of more characters, which finds what a change reaches, takes longer to plan than the SELECT to compute:
-queries in queries make it grow with each level."""
+"""A statement of more characters, which finds what a change reaches, takes longer to
+plan than the SELECT to compute: queries in queries make it grow with each level."""
 
-TOO_LONG = f"it takes a statement of more than {LONGEST:,} characters to find what has changed"
+TOO_LONG = (
+    f"it takes a statement of more than {LONGEST:,} characters to find what has changed"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why the rows that a change reaches cannot be told, and where in the text that stands."""
+    """Why the rows that a change reaches cannot be told, and where in the text that
+    stands."""
 
     reason: str
     offset: int
@@ -43,12 +71,15 @@ class Obstacle:
 class KeyProblem:
     """What is wrong with the keys of a view.
 
-    `keys-needed`: none are given and none follow. `not-an-output`: a key is no column. `key-twice`: it is given, or an
-    output, more than once. `not-the-group`: an aggregate has other keys than its GROUP BY. `random-key`: a key has
-    another value each time.
+    `keys-needed`: none are given and none follow. `not-an-output`: a key is no column.
+    `key-twice`: it is given, or an output, more than once. `not-the-group`: an
+    aggregate has other keys than its GROUP BY. `random-key`: a key has another value
+    each time.
     """
 
-    kind: Literal["keys-needed", "not-an-output", "key-twice", "not-the-group", "random-key"]
+    kind: Literal[
+        "keys-needed", "not-an-output", "key-twice", "not-the-group", "random-key"
+    ]
     what: str
     offset: int
 
@@ -57,14 +88,17 @@ class KeyProblem:
 class ViewPlan:
     """How a view is kept.
 
-    `reason` says why not by a cheaper way, and `offset` where that stands ('' and 0 where nothing is in the way).
-    `keys` tell the rows apart; `keys_follow`: by what the SELECT is, so that it makes no two rows of them. `unit`: the
-    rows that have these outputs in common are computed anew together.
-    `in_full` are the inputs, by number, whose change asks for the whole SELECT, `by_key` those whose change is taken by
-    key though others are taken by difference. `is_timed`: its rows change with time, though no input has changed.
-    `query` is the SELECT over the inputs as they are, with the columns that the table has beside it (`hidden`).
-    `origins` are columns of inputs by the output of the unit that they are: the rows of the SELECT with some values of
-    the unit need only those rows of the input that have them.
+    `reason` says why not by a cheaper way, and `offset` where that stands ('' and 0
+    where nothing is in the way). `keys` tell the rows apart; `keys_follow`: by what the
+    SELECT is, so that it makes no two rows of them. `unit`: the rows that have these
+    outputs in common are computed anew together.
+    `in_full` are the inputs, by number, whose change asks for the whole SELECT,
+    `by_key` those whose change is taken by key though others are taken by difference.
+    `is_timed`: its rows change with time, though no input has changed. `query` is the
+    SELECT over the inputs as they are, with the columns that the table has beside it
+    (`hidden`). `origins` are columns of inputs by the output of the unit that they are:
+    the rows of the SELECT with some values of the unit need only those rows of the
+    input that have them.
     """
 
     way: Way
@@ -87,7 +121,9 @@ class ViewPlan:
         """How the view is kept where these inputs have changed."""
         if self.way == "full" or not self.in_full.keys().isdisjoint(changed):
             return "full"
-        is_by_difference = self.way == "difference" and self.by_key.keys().isdisjoint(changed)
+        is_by_difference = self.way == "difference" and self.by_key.keys().isdisjoint(
+            changed
+        )
         found = self.delta(changed) if is_by_difference else self.touched(changed)
         if len(found) > LONGEST:
             return "full"
@@ -102,12 +138,14 @@ class ViewPlan:
 
     @property
     def reads(self) -> tuple[int, ...]:
-        """The inputs, each as often as the SELECT reads it; none where its form is none that can be kept."""
+        """The inputs, each as often as the SELECT reads it; none where its form is none
+        that can be kept."""
         return () if self._tree is None else tuple(inputs_read(self._tree))
 
     @property
     def reads_one(self) -> bool:
-        """Whether it reads one table, in one place: each row of it is made of the table's own, and joined to none."""
+        """Whether it reads one table, in one place: each row of it is made of the
+        table's own, and joined to none."""
         return len(self.reads) == 1
 
     @property
@@ -121,19 +159,30 @@ class ViewPlan:
         return () if self.difference is None else self.difference.hidden
 
     def delta(self, changed: Collection[int]) -> str:
-        """What a change of these inputs adds to each group, and takes from it: the view `_lakesql_delta`."""
-        assert self._view is not None and self.difference is not None, "it is kept by difference"
+        """What a change of these inputs adds to each group, and takes from it: the view
+        `_lakesql_delta`."""
+        assert self._view is not None and self.difference is not None, (
+            "it is kept by difference"
+        )
         return self.difference.delta(self._view, changed)
 
     def touched(self, changed: Collection[int]) -> str:
-        """The units that a change of these inputs can reach: a SELECT of `unit`, each once."""
-        assert self._view is not None and self._tree is not None, "there is none of a view that is kept in full"
-        return ChangedRows(self._view, frozenset(changed)).touched(self._tree, self.unit)
+        """The units that a change of these inputs can reach: a SELECT of `unit`, each
+        once."""
+        assert self._view is not None and self._tree is not None, (
+            "there is none of a view that is kept in full"
+        )
+        return ChangedRows(self._view, frozenset(changed)).touched(
+            self._tree, self.unit
+        )
 
     @property
     def touched_rows(self) -> str:
         """The rows of the SELECT whose unit is in the view `_lakesql_touched`."""
-        same = " AND ".join(f"{ROW}.{identifier(name)} <=> {TOUCHED}.{identifier(name)}" for name in self.unit)
+        same = " AND ".join(
+            f"{ROW}.{identifier(name)} <=> {TOUCHED}.{identifier(name)}"
+            for name in self.unit
+        )
         return f"SELECT {ROW}.*\nFROM (\n{self.query}\n) AS {ROW}\nLEFT SEMI JOIN {TOUCHED}\n  ON {same or 'true'}"
 
 
@@ -144,9 +193,11 @@ def plan_view(
     refresh: RefreshChoice = "",
     findings: Findings | None = None,
 ) -> ViewPlan:
-    """How the table of a SELECT is kept. `keys` are those of the configuration; without them they follow from it.
+    """How the table of a SELECT is kept. `keys` are those of the configuration; without
+    them they follow from it.
 
-    `refresh='full'` asks for the whole SELECT each time. Raises `ProjectError` where the text cannot be read.
+    `refresh='full'` asks for the whole SELECT each time. Raises `ProjectError` where
+    the text cannot be read.
     """
     view, parsed = read_view(text, inputs, findings or findings_by_offset())
     is_timed = next(timed_tokens(view.text), None) is not None
@@ -159,7 +210,8 @@ def plan_view(
     plain = ViewPlan(
         "full",
         keys=own,
-        keys_follow=follow is not None and set(map(str.lower, follow)) <= set(map(str.lower, own)),
+        keys_follow=follow is not None
+        and set(map(str.lower, follow)) <= set(map(str.lower, own)),
         query=ChangedRows(view, frozenset()).whole(tree.span, "new"),
         is_timed=is_timed,
         problems=problems,
@@ -180,7 +232,9 @@ def _by_key(view: ViewText, tree: ViewQuery, plain: ViewPlan) -> ViewPlan:
     try:
         core = passed_on(tree)
         if isinstance(core, ViewBlock) and is_whole(core):
-            raise CannotKeepError("an aggregate without GROUP BY has one row, of all rows", core.mark)
+            raise CannotKeepError(
+                "an aggregate without GROUP BY has one row, of all rows", core.mark
+            )
         unit = unit_of(tree)
         unit = plain.keys if unit is None else unit
         if not unit:
@@ -193,25 +247,42 @@ def _by_key(view: ViewText, tree: ViewQuery, plain: ViewPlan) -> ViewPlan:
         in_full |= _unnamed_branches(view, tree)
     first = in_full[min(in_full)] if in_full else Obstacle("", 0)
     way: Way = "full" if tree.reads <= in_full.keys() else "key"
-    origins = {name: tuple(found) for name in unit if (found := list(origins_of(tree, name)))}
+    origins = {
+        name: tuple(found) for name in unit if (found := list(origins_of(tree, name)))
+    }
     plan = replace(plain, way=way, unit=unit, in_full=in_full, origins=origins)
     return replace(plan, reason=first.reason, offset=first.offset)
 
 
 def _by_difference(view: ViewText, tree: ViewQuery, by_key: ViewPlan) -> ViewPlan:
-    """The plan of a view that is kept by difference; the one given where it cannot be, which then says why."""
+    """The plan of a view that is kept by difference; the one given where it cannot be,
+    which then says why."""
     try:
         difference = difference_of(view, tree)
     except CannotKeepError as error:
         obstacle = _obstacle(view, error)
-        return by_key if by_key.reason else replace(by_key, reason=obstacle.reason, offset=obstacle.offset)
+        return (
+            by_key
+            if by_key.reason
+            else replace(by_key, reason=obstacle.reason, offset=obstacle.offset)
+        )
     blocked: dict[int, Obstacle] = {}
     for number, reason, token in linear_obstacles(difference.block):
         blocked.setdefault(number, Obstacle(reason, view.text.tokens[token].start))
-    in_full = {**blocked, **dict(_obstacles(view, tree))} if difference.is_whole else dict(by_key.in_full)
+    in_full = (
+        {**blocked, **dict(_obstacles(view, tree))}
+        if difference.is_whole
+        else dict(by_key.in_full)
+    )
     if tree.reads <= blocked.keys() | in_full.keys():
-        first = blocked[min(blocked)] if blocked else Obstacle(by_key.reason, by_key.offset)
-        return by_key if by_key.reason else replace(by_key, reason=first.reason, offset=first.offset)
+        first = (
+            blocked[min(blocked)] if blocked else Obstacle(by_key.reason, by_key.offset)
+        )
+        return (
+            by_key
+            if by_key.reason
+            else replace(by_key, reason=first.reason, offset=first.offset)
+        )
     only_key = {number: one for number, one in blocked.items() if number not in in_full}
     first = next(iter({**only_key, **in_full}.values()), Obstacle("", 0))
     return replace(
@@ -226,15 +297,27 @@ def _by_difference(view: ViewText, tree: ViewQuery, by_key: ViewPlan) -> ViewPla
     )
 
 
-def _in_full(view: ViewText, error: CannotKeepError, keys: Sequence[str], is_timed: bool) -> ViewPlan:
+def _in_full(
+    view: ViewText, error: CannotKeepError, keys: Sequence[str], is_timed: bool
+) -> ViewPlan:
     """The plan of a SELECT whose form is none that can be kept."""
     obstacle = _obstacle(view, error)
     query = ChangedRows(view, frozenset()).whole((0, len(view.text.tokens)), "new")
-    return ViewPlan("full", obstacle.reason, obstacle.offset, tuple(keys), query=query, is_timed=is_timed)
+    return ViewPlan(
+        "full",
+        obstacle.reason,
+        obstacle.offset,
+        tuple(keys),
+        query=query,
+        is_timed=is_timed,
+    )
 
 
 def _obstacle(view: ViewText, error: CannotKeepError) -> Obstacle:
-    return Obstacle(error.reason, view.text.tokens[min(error.token, len(view.text.tokens) - 1)].start)
+    return Obstacle(
+        error.reason,
+        view.text.tokens[min(error.token, len(view.text.tokens) - 1)].start,
+    )
 
 
 def _unsteady(view: ViewText) -> Iterator[Obstacle]:
@@ -245,20 +328,29 @@ def _unsteady(view: ViewText) -> Iterator[Obstacle]:
         what = f"'{tokens[at].text}'" if is_text else f"{tokens[at].text}()"
         yield Obstacle(f"{what} changes with time", tokens[at].start)
     for at in random_calls(view.text):
-        yield Obstacle(f"{tokens[at].text}() gives another value each time", tokens[at].start)
+        yield Obstacle(
+            f"{tokens[at].text}() gives another value each time", tokens[at].start
+        )
     for at in ordered_aggregates(view.text):
-        yield Obstacle(f"{tokens[at].text}() depends on the order of rows", tokens[at].start)
+        yield Obstacle(
+            f"{tokens[at].text}() depends on the order of rows", tokens[at].start
+        )
 
 
 # --- keys
 
 
-def _keys(view: ViewText, tree: ViewQuery, given: Sequence[str]) -> tuple[tuple[str, ...], tuple[KeyProblem, ...]]:
-    """The keys of a view: those that are `given`, else those that follow from the SELECT; and their problems."""
+def _keys(
+    view: ViewText, tree: ViewQuery, given: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[KeyProblem, ...]]:
+    """The keys of a view: those that are `given`, else those that follow from the
+    SELECT; and their problems."""
     start = view.text.tokens[tree.span[0]].start
     follow = keys_of(tree)
     if not given and follow is None:
-        return (), (KeyProblem("keys-needed", "nothing says what tells its rows apart", start),)
+        return (), (
+            KeyProblem("keys-needed", "nothing says what tells its rows apart", start),
+        )
     keys = tuple(given or follow or ())
     problems = [*_key_problems(tree, keys, start)]
     if given and follow is not None:
@@ -266,8 +358,11 @@ def _keys(view: ViewText, tree: ViewQuery, given: Sequence[str]) -> tuple[tuple[
     return keys, tuple(dict.fromkeys(problems))
 
 
-def _key_problems(tree: ViewQuery, keys: tuple[str, ...], start: int) -> Iterator[KeyProblem]:
-    """Keys that are not one column of the view each, or have another value each time."""
+def _key_problems(
+    tree: ViewQuery, keys: tuple[str, ...], start: int
+) -> Iterator[KeyProblem]:
+    """Keys that are not one column of the view each, or have another value each
+    time."""
     folded = [key.lower() for key in keys]
     outputs = [column.name.lower() for column in tree.outputs.columns]
     for key, name in zip(keys, folded, strict=True):
@@ -280,7 +375,9 @@ def _key_problems(tree: ViewQuery, keys: tuple[str, ...], start: int) -> Iterato
             yield KeyProblem("random-key", f"'{key}' is another each time", start)
 
 
-def _group_problems(tree: ViewQuery, keys: tuple[str, ...], follow: Sequence[str], start: int) -> Iterator[KeyProblem]:
+def _group_problems(
+    tree: ViewQuery, keys: tuple[str, ...], follow: Sequence[str], start: int
+) -> Iterator[KeyProblem]:
     """Given keys of an aggregate that are not those of its GROUP BY."""
     if not isinstance(tree, ViewBlock) or not tree.is_grouped or tree.has_windows:
         return
@@ -293,7 +390,8 @@ def _group_problems(tree: ViewQuery, keys: tuple[str, ...], follow: Sequence[str
 
 
 def _obstacles(view: ViewText, query: ViewQuery) -> Iterator[tuple[int, Obstacle]]:
-    """The inputs of which a change may reach any row of the query, each with the reason."""
+    """The inputs of which a change may reach any row of the query, each with the
+    reason."""
     if isinstance(query, ViewSet):
         for branch in query.branches:
             yield from _obstacles(view, branch)
@@ -306,15 +404,22 @@ def _obstacles(view: ViewText, query: ViewQuery) -> Iterator[tuple[int, Obstacle
         yield from _obstacles(view, inner.query)
         if reason := _reaches_all(view, inner):
             offset = view.text.tokens[inner.offset_token].start
-            yield from ((number, Obstacle(reason, offset)) for number in sorted(inner.query.reads))
+            yield from (
+                (number, Obstacle(reason, offset))
+                for number in sorted(inner.query.reads)
+            )
 
 
 def _of_unit(view: ViewText, query: ViewQuery) -> Iterator[tuple[int, Obstacle]]:
-    """The inputs of a query, where no output of it says which of its rows a change reaches."""
+    """The inputs of a query, where no output of it says which of its rows a change
+    reaches."""
     try:
         unit = unit_of(query)
         if unit == ():
-            raise CannotKeepError("an aggregate in FROM whose GROUP BY is none of its outputs", query.span[0])
+            raise CannotKeepError(
+                "an aggregate in FROM whose GROUP BY is none of its outputs",
+                query.span[0],
+            )
         if isinstance(query, ViewSet):
             yield from _unnamed_branches(view, query).items()
     except CannotKeepError as error:
@@ -323,19 +428,25 @@ def _of_unit(view: ViewText, query: ViewQuery) -> Iterator[tuple[int, Obstacle]]
 
 
 def _unnamed_branches(view: ViewText, query: ViewSet) -> dict[int, Obstacle]:
-    """The inputs of a set operation with a star whose columns are not known: they are matched by their place. A branch
-    whose own rows cannot be told is in the way too."""
+    """The inputs of a set operation with a star whose columns are not known: they are
+    matched by their place. A branch whose own rows cannot be told is in the way too."""
     found: dict[int, Obstacle] = {}
     for branch in query.branches:
         found |= dict(_of_unit(view, branch))
-        if branch.outputs.names is None or len(branch.outputs.names) != len(query.outputs.names or ()):
-            obstacle = Obstacle("a star stands for columns that are not known", view.text.tokens[branch.span[0]].start)
+        if branch.outputs.names is None or len(branch.outputs.names) != len(
+            query.outputs.names or ()
+        ):
+            obstacle = Obstacle(
+                "a star stands for columns that are not known",
+                view.text.tokens[branch.span[0]].start,
+            )
             found |= dict.fromkeys(branch.reads, obstacle)
     return found
 
 
 def _reaches_all(view: ViewText, inner: InnerQuery) -> str:
-    """Why a change of what a query inside an expression reads may reach any row; '' where it reaches some."""
+    """Why a change of what a query inside an expression reads may reach any row; ''
+    where it reaches some."""
     if inner.place not in ("where", "select"):
         return "a query in this place is compared with every row"
     if inner.form == "in":

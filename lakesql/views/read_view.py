@@ -1,5 +1,5 @@
-"""The tree of a SELECT over tables, read from its text: every piece keeps its place, so that the author's own words can
-be written again around other tables."""
+"""The tree of a SELECT over tables, read from its text: every piece keeps its place, so
+that the author's own words can be written again around other tables."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from lakesql.views.view_tree import (
 class ViewText:
     """The text of a SELECT, and what of it is written otherwise over other tables.
 
-    `named` are the entries of a FROM that name a table or a common table expression, by the first token of the name.
-    `cuts` are tokens that are left out: the catalog and the namespace before `table.column`. `closes` says where each
-    bracket closes.
+    `named` are the entries of a FROM that name a table or a common table expression, by
+    the first token of the name. `cuts` are tokens that are left out: the catalog and
+    the namespace before `table.column`. `closes` says where each bracket closes.
     """
 
     text: Text
@@ -55,8 +55,11 @@ class CommonTable:
 _Known = Mapping[str, CommonTable]
 
 
-def read_view(sql: str, inputs: Sequence[ViewInput], findings: Findings) -> tuple[ViewText, exp.Query]:
-    """The words of a SELECT and its tree. Raises `ProjectError` where it cannot be read."""
+def read_view(
+    sql: str, inputs: Sequence[ViewInput], findings: Findings
+) -> tuple[ViewText, exp.Query]:
+    """The words of a SELECT and its tree. Raises `ProjectError` where it cannot be
+    read."""
     text = read_text(sql, findings)
     tree = parse_query(text, sql, findings)
     view = ViewText(text, inputs)
@@ -71,7 +74,8 @@ def read_view(sql: str, inputs: Sequence[ViewInput], findings: Findings) -> tupl
 
 
 def read_tree(view: ViewText, tree: exp.Query) -> ViewQuery:
-    """The tree of the SELECT as values. Raises `CannotKeepError` where its form is none that can be kept."""
+    """The tree of the SELECT as values. Raises `CannotKeepError` where its form is none
+    that can be kept."""
     query = _query(view, tree, {})
     query.span = (0, len(view.text.tokens))
     return query
@@ -80,7 +84,9 @@ def read_tree(view: ViewText, tree: exp.Query) -> ViewQuery:
 def _query(view: ViewText, node: exp.Expr, known: _Known) -> ViewQuery:
     known = _with(view, node, known)
     if node.args.get("limit") or node.args.get("offset"):
-        raise CannotKeepError("LIMIT takes rows by their place among all others", _limit_token(view, node))
+        raise CannotKeepError(
+            "LIMIT takes rows by their place among all others", _limit_token(view, node)
+        )
     match node:
         case exp.Select():
             return _block(view, node, known)
@@ -95,7 +101,9 @@ def _query(view: ViewText, node: exp.Expr, known: _Known) -> ViewQuery:
 def _limit_token(view: ViewText, node: exp.Expr) -> int:
     """The LIMIT of a query: the last one of the text where several might be it."""
     kinds = (TokenType.LIMIT, TokenType.OFFSET)
-    found = [at for at, token in enumerate(view.text.tokens) if token.token_type in kinds]
+    found = [
+        at for at, token in enumerate(view.text.tokens) if token.token_type in kinds
+    ]
     mark = mark_of(node) if isinstance(node, exp.Select) else None
     own = [at for at in found if view.text.owners[at] == mark]
     return (own or found or [0])[-1]
@@ -109,7 +117,9 @@ def _with(view: ViewText, node: exp.Expr, known: _Known) -> _Known:
     for cte in with_.expressions:
         name = view.at[cte.args["alias"].this.meta["start"]]
         if with_.args.get("recursive"):
-            raise CannotKeepError("a recursive query may reach any row from any other", name)
+            raise CannotKeepError(
+                "a recursive query may reach any row from any other", name
+            )
         query = _query(view, cte.this, known)
         query.span = _inside_brackets(view, cte.this)
         known[cte.alias.lower()] = CommonTable(query, _alias_columns(cte))
@@ -128,11 +138,16 @@ def _marks(node: exp.Expr) -> list[int]:
 
 
 def _inside_brackets(view: ViewText, node: exp.Expr) -> Span:
-    """The tokens of a query that stands in brackets, without these: the innermost ones around all its SELECTs."""
+    """The tokens of a query that stands in brackets, without these: the innermost ones
+    around all its SELECTs."""
     marks = _marks(node)
     if not marks:
         raise CannotKeepError("a query without a SELECT")
-    around = [(opening, close) for opening, close in view.closes.items() if opening < min(marks) and close > max(marks)]
+    around = [
+        (opening, close)
+        for opening, close in view.closes.items()
+        if opening < min(marks) and close > max(marks)
+    ]
     opening, close = max(around, default=(-1, len(view.text.tokens)))
     return opening + 1, close
 
@@ -141,7 +156,9 @@ def _set(view: ViewText, node: exp.SetOperation, known: _Known) -> ViewSet:
     branches = (_query(view, node.this, known), _query(view, node.expression, known))
     is_all = isinstance(node, exp.Union) and not node.args.get("distinct")
     if node.args.get("by_name") or node.args.get("on") or node.args.get("kind"):
-        raise CannotKeepError("a set operation by the names of columns", _marks(node)[0])
+        raise CannotKeepError(
+            "a set operation by the names of columns", _marks(node)[0]
+        )
     flat: list[ViewQuery] = []
     for branch in branches:
         is_flat = isinstance(branch, ViewSet) and branch.is_all and is_all
@@ -184,12 +201,16 @@ def _block(view: ViewText, select: exp.Select, known: _Known) -> ViewBlock:
         joins=joins,
         tail=tail,
         where=None if where is None else (where[0] + 1, where[1]),
-        conditions=() if where is None else tuple(_conditions(view, (where[0] + 1, where[1]))),
+        conditions=()
+        if where is None
+        else tuple(_conditions(view, (where[0] + 1, where[1]))),
         group=spans.get(TokenType.GROUP_BY),
         windows=spans.get(TokenType.WINDOW),
         inner=[],
         outputs=outputs,
-        is_grouped=bool(group) or bool(select.args.get("having")) or mark in view.text.aggregates,
+        is_grouped=bool(group)
+        or bool(select.args.get("having"))
+        or mark in view.text.aggregates,
         is_distinct=bool(select.args.get("distinct")),
         has_windows=mark in view.text.windows,
         span=(mark, max((span[1] for span in spans.values()), default=first)),
@@ -199,7 +220,8 @@ def _block(view: ViewText, select: exp.Select, known: _Known) -> ViewBlock:
         raise CannotKeepError("DISTINCT ON takes one row of many", mark)
     block.inner = list(_inner_queries(view, block, known))
     block.reads = frozenset[int]().union(
-        *(item.reads for item in block.items), *(inner.query.reads for inner in block.inner)
+        *(item.reads for item in block.items),
+        *(inner.query.reads for inner in block.inner),
     )
     _cut_qualifiers(view, block)
     return block
@@ -225,7 +247,9 @@ def _end_of(view: ViewText, mark: int) -> int:
     at = mark + 1
     while at < len(tokens) and depths[at] >= depths[mark]:
         is_own = depths[at] == depths[mark]
-        if is_own and (tokens[at].token_type in _SET_WORDS or view.text.owners[at] != mark):
+        if is_own and (
+            tokens[at].token_type in _SET_WORDS or view.text.owners[at] != mark
+        ):
             break
         at += 1
     return at
@@ -233,7 +257,9 @@ def _end_of(view: ViewText, mark: int) -> int:
 
 # --- FROM
 
-_JOIN_WORDS = frozenset({"INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL", "SEMI", "ANTI"})
+_JOIN_WORDS = frozenset(
+    {"INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL", "SEMI", "ANTI"}
+)
 
 
 def _from(
@@ -259,7 +285,9 @@ def _from(
             raise CannotKeepError("this LATERAL VIEW", span[0])
         tail = (views[0], last)
         last = views[0]
-    return _joins(view, from_.this, select.args.get("joins") or (), (first, last), known), tail
+    return _joins(
+        view, from_.this, select.args.get("joins") or (), (first, last), known
+    ), tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +299,11 @@ class _FromEntry:
 
 
 def _joins(
-    view: ViewText, first: exp.Expr, others: Sequence[exp.Join], span: Span, known: _Known
+    view: ViewText,
+    first: exp.Expr,
+    others: Sequence[exp.Join],
+    span: Span,
+    known: _Known,
 ) -> tuple[ViewJoin, ...]:
     """The entries of a FROM, or of brackets in it."""
     entries = list(_entries(view, span))
@@ -282,13 +314,17 @@ def _joins(
     for node, entry in zip(others, entries[1:], strict=True):
         item = _item(view, node.this, entry.item, known)
         kind = _kind(node, entry.item[0])
-        is_natural, is_by_name = node.method.upper() == "NATURAL", bool(node.args.get("using"))
+        is_natural, is_by_name = (
+            node.method.upper() == "NATURAL",
+            bool(node.args.get("using")),
+        )
         joins.append(ViewJoin(item, kind, is_natural, entry.condition, is_by_name))
     return tuple(joins)
 
 
 def _entries(view: ViewText, span: Span) -> Iterator[_FromEntry]:
-    """The entries of a FROM by their tokens: a comma or the words of a JOIN stand between them."""
+    """The entries of a FROM by their tokens: a comma or the words of a JOIN stand
+    between them."""
     tokens, depths = view.text.tokens, view.text.depths
     first, last = span
     depth = depths[first]
@@ -296,11 +332,16 @@ def _entries(view: ViewText, span: Span) -> Iterator[_FromEntry]:
     for at in range(first, last):
         if depths[at] != depth:
             continue
-        if tokens[at].token_type is TokenType.COMMA and not _is_of_values(view, cuts[-1][1] if cuts else first, at):
+        if tokens[at].token_type is TokenType.COMMA and not _is_of_values(
+            view, cuts[-1][1] if cuts else first, at
+        ):
             cuts.append((at, at + 1))
         elif tokens[at].token_type is TokenType.JOIN:
             start = at
-            while start > first and set(tokens[start - 1].text.upper().split()) <= _JOIN_WORDS:
+            while (
+                start > first
+                and set(tokens[start - 1].text.upper().split()) <= _JOIN_WORDS
+            ):
                 start -= 1
             cuts.append((start, at + 1))
     starts = [first, *(end for _, end in cuts)]
@@ -309,7 +350,9 @@ def _entries(view: ViewText, span: Span) -> Iterator[_FromEntry]:
         kinds = (TokenType.ON, TokenType.USING)
         own = [at for at in range(start, end) if depths[at] == depth]
         condition = next((at for at in own if tokens[at].token_type in kinds), end)
-        yield _FromEntry((start, condition), (condition, end) if condition < end else None)
+        yield _FromEntry(
+            (start, condition), (condition, end) if condition < end else None
+        )
 
 
 def _is_of_values(view: ViewText, start: int, comma: int) -> bool:
@@ -318,7 +361,11 @@ def _is_of_values(view: ViewText, start: int, comma: int) -> bool:
     own = [at for at in range(start, comma) if view.text.depths[at] == depth]
     kinds = {view.text.tokens[at].token_type for at in own[1:]}
     is_values = view.text.tokens[start].token_type is TokenType.VALUES
-    return is_values and kinds <= {TokenType.L_PAREN, TokenType.R_PAREN, TokenType.COMMA}
+    return is_values and kinds <= {
+        TokenType.L_PAREN,
+        TokenType.R_PAREN,
+        TokenType.COMMA,
+    }
 
 
 def _kind(join: exp.Join, token: int) -> JoinKind:
@@ -358,12 +405,20 @@ def _item(view: ViewText, table: exp.Expr, span: Span, known: _Known) -> ViewIte
             return ViewItem(span, span, table.alias, columns=_alias_columns(table))
         case exp.Table():
             return _named(view, table, span, known)
-        case exp.Subquery() if isinstance(table.this, exp.Table | exp.Subquery) and not table.alias:
+        case exp.Subquery() if (
+            isinstance(table.this, exp.Table | exp.Subquery) and not table.alias
+        ):
             return _bracketed(view, table, span, known)
         case exp.Subquery() if isinstance(table.this, exp.Query):
             return _derived(view, table, span, known)
         case exp.Values():
-            return ViewItem(span, span, table.alias, columns=_alias_columns(table), names=_alias_columns(table) or None)
+            return ViewItem(
+                span,
+                span,
+                table.alias,
+                columns=_alias_columns(table),
+                names=_alias_columns(table) or None,
+            )
         case _:
             raise CannotKeepError("this entry of FROM", span[0])
 
@@ -385,11 +440,17 @@ def _named(view: ViewText, table: exp.Table, span: Span, known: _Known) -> ViewI
         names = item.renames or common.query.outputs.names
     else:
         number = next(
-            (at for at, one in enumerate(view.inputs) if tuple(map(str.lower, one.table)) == path),
+            (
+                at
+                for at, one in enumerate(view.inputs)
+                if tuple(map(str.lower, one.table)) == path
+            ),
             None,
         )
         if number is None:
-            raise CannotKeepError(f"{'.'.join(path)} is none of the tables that it is said to read", first)
+            raise CannotKeepError(
+                f"{'.'.join(path)} is none of the tables that it is said to read", first
+            )
         item.input = number
         names = view.inputs[number].columns
     item.names = item.columns or names
@@ -397,7 +458,9 @@ def _named(view: ViewText, table: exp.Table, span: Span, known: _Known) -> ViewI
     return item
 
 
-def _derived(view: ViewText, table: exp.Subquery, span: Span, known: _Known) -> ViewItem:
+def _derived(
+    view: ViewText, table: exp.Subquery, span: Span, known: _Known
+) -> ViewItem:
     if view.text.tokens[span[0]].token_type is not TokenType.L_PAREN:
         raise CannotKeepError("LATERAL reads the entries of FROM before it", span[0])
     query = _query(view, table.this, known)
@@ -405,16 +468,27 @@ def _derived(view: ViewText, table: exp.Subquery, span: Span, known: _Known) -> 
     query.span = inside
     columns = _alias_columns(table)
     core = (inside[0] - 1, inside[1] + 1)
-    return ViewItem(span, core, table.alias, query=query, columns=columns, names=columns or query.outputs.names)
+    return ViewItem(
+        span,
+        core,
+        table.alias,
+        query=query,
+        columns=columns,
+        names=columns or query.outputs.names,
+    )
 
 
-def _bracketed(view: ViewText, table: exp.Subquery, span: Span, known: _Known) -> ViewItem:
+def _bracketed(
+    view: ViewText, table: exp.Subquery, span: Span, known: _Known
+) -> ViewItem:
     """What is joined inside brackets."""
     close = view.closes[span[0]]
     if close + 1 != span[1]:
         raise CannotKeepError("joins in brackets with a name", span[0])
     inner = table.this
-    joins = _joins(view, inner, inner.args.get("joins") or (), (span[0] + 1, close), known)
+    joins = _joins(
+        view, inner, inner.args.get("joins") or (), (span[0] + 1, close), known
+    )
     return ViewItem(span, span, "", group=joins)
 
 
@@ -422,7 +496,8 @@ def _bracketed(view: ViewText, table: exp.Subquery, span: Span, known: _Known) -
 
 
 def _conditions(view: ViewText, span: Span) -> Iterator[Span]:
-    """The conditions that a WHERE joins by AND; one where it has an OR outside of brackets."""
+    """The conditions that a WHERE joins by AND; one where it has an OR outside of
+    brackets."""
     depth, cases, betweens = view.text.depths[span[0]], 0, 0
     cuts: list[int] = []
     for at in range(*span):
@@ -447,12 +522,16 @@ def _conditions(view: ViewText, span: Span) -> Iterator[Span]:
     yield from zip([span[0], *(at + 1 for at in cuts)], [*cuts, span[1]], strict=True)
 
 
-def _inner_queries(view: ViewText, block: ViewBlock, known: _Known) -> Iterator[InnerQuery]:
+def _inner_queries(
+    view: ViewText, block: ViewBlock, known: _Known
+) -> Iterator[InnerQuery]:
     """The queries inside a block's expressions."""
     outer = block.select
     for node in outer.find_all(exp.Query):
         around = node.find_ancestor(exp.Query, exp.From, exp.With)
-        if around is not outer or isinstance(node.parent, exp.Join | exp.Lateral | exp.SetOperation):
+        if around is not outer or isinstance(
+            node.parent, exp.Join | exp.Lateral | exp.SetOperation
+        ):
             continue
         query = _query(view, node, known)
         span = _inside_brackets(view, node)
@@ -461,26 +540,37 @@ def _inner_queries(view: ViewText, block: ViewBlock, known: _Known) -> Iterator[
         place = _place_of(view, block, span[0])
         is_in = isinstance(holder, exp.In) and holder.args.get("query") is node
         yield InnerQuery(
-            form="in" if is_in else "exists" if isinstance(holder, exp.Exists) else "scalar",
+            form="in"
+            if is_in
+            else "exists"
+            if isinstance(holder, exp.Exists)
+            else "scalar",
             query=query,
             span=span,
             place=place,
             is_positive=place == "where" and _is_positive(holder),
             is_correlated=_is_correlated(node, query, block),
-            left=_left_of(view, block, holder, span) if is_in and isinstance(holder, exp.In) else None,
+            left=_left_of(view, block, holder, span)
+            if is_in and isinstance(holder, exp.In)
+            else None,
         )
 
 
 def _place_of(view: ViewText, block: ViewBlock, token: int) -> str:
     """The clause of a block that a token stands in."""
-    for name, span in (("select", block.head), ("where", block.where), ("group", block.group)):
+    for name, span in (
+        ("select", block.head),
+        ("where", block.where),
+        ("group", block.group),
+    ):
         if span is not None and span[0] <= token < span[1]:
             return name
     return "elsewhere"
 
 
 def _is_positive(node: exp.Expr | None) -> bool:
-    """Whether a condition can only let rows through: there are ANDs and ORs around it, and nothing else."""
+    """Whether a condition can only let rows through: there are ANDs and ORs around it,
+    and nothing else."""
     parent = node.parent if node is not None else None
     while isinstance(parent, exp.And | exp.Or | exp.Paren):
         parent = parent.parent
@@ -488,8 +578,12 @@ def _is_positive(node: exp.Expr | None) -> bool:
 
 
 def _is_correlated(node: exp.Expr, query: ViewQuery, block: ViewBlock) -> bool:
-    """Whether a query inside an expression surely looks at the row of the block around it."""
-    inner = {table.alias_or_name.lower() for table in node.find_all(exp.Table, exp.Subquery, exp.Lateral)}
+    """Whether a query inside an expression surely looks at the row of the block around
+    it."""
+    inner = {
+        table.alias_or_name.lower()
+        for table in node.find_all(exp.Table, exp.Subquery, exp.Lateral)
+    }
     outer = {item.alias.lower() for item in block.items}
     known = _names_inside(query)
     outside = {name.lower() for item in block.items for name in item.names or ()}
@@ -503,7 +597,8 @@ def _is_correlated(node: exp.Expr, query: ViewQuery, block: ViewBlock) -> bool:
 
 
 def _names_inside(query: ViewQuery) -> set[str] | None:
-    """The columns that a name may mean inside a query; None where they are not all known."""
+    """The columns that a name may mean inside a query; None where they are not all
+    known."""
     if isinstance(query, ViewSet):
         branches = [_names_inside(branch) for branch in query.branches]
         known = [names for names in branches if names is not None]
@@ -512,7 +607,10 @@ def _names_inside(query: ViewQuery) -> set[str] | None:
         return None
     found = {column.name.lower() for column in query.outputs.columns}
     nested = [item.query for item in query.items if item.query is not None]
-    for names in [*(_names_inside(one) for one in nested), *(_names_inside(one.query) for one in query.inner)]:
+    for names in [
+        *(_names_inside(one) for one in nested),
+        *(_names_inside(one.query) for one in query.inner),
+    ]:
         if names is None:
             return None
         found |= names
@@ -523,15 +621,22 @@ def _names_inside(query: ViewQuery) -> set[str] | None:
     return found
 
 
-def _left_of(view: ViewText, block: ViewBlock, holder: exp.In, span: Span) -> Span | None:
-    """The tokens before IN: of a column, or of whatever begins one of the conditions of the WHERE."""
+def _left_of(
+    view: ViewText, block: ViewBlock, holder: exp.In, span: Span
+) -> Span | None:
+    """The tokens before IN: of a column, or of whatever begins one of the conditions of
+    the WHERE."""
     at = span[0] - 2  # before the bracket
     if view.text.tokens[at].token_type is not TokenType.IN:
         return None
     last = at - 1 if view.text.tokens[at - 1].token_type is TokenType.NOT else at
     if isinstance(holder.this, exp.Column) and not holder.this.is_star:
         first = holder.this.parts[0].meta.get("start")
-        return (view.at[first], last) if isinstance(first, int) and first in view.at else None
+        return (
+            (view.at[first], last)
+            if isinstance(first, int) and first in view.at
+            else None
+        )
     alone: exp.Expr = holder.parent if isinstance(holder.parent, exp.Not) else holder
     while isinstance(alone.parent, exp.And):
         alone = alone.parent
@@ -545,7 +650,8 @@ def _left_of(view: ViewText, block: ViewBlock, holder: exp.In, span: Span) -> Sp
 
 
 def _cut_qualifiers(view: ViewText, block: ViewBlock) -> None:
-    """Notes what is left out before the name of a table that gets its name as an alias."""
+    """Notes what is left out before the name of a table that gets its name as an
+    alias."""
     paths = [
         tuple(part.lower() for part in view.inputs[item.input].table)
         for item in block.items
@@ -556,4 +662,6 @@ def _cut_qualifiers(view: ViewText, block: ViewBlock) -> None:
         parts = [column.args.get(key) for key in ("catalog", "db", "table")]
         named = [part for part in parts if isinstance(part, exp.Identifier)]
         if len(named) > 1 and tuple(part.name.lower() for part in named) in ends:
-            view.cuts[view.at[named[0].meta["start"]]] = view.at[named[-1].meta["start"]]
+            view.cuts[view.at[named[0].meta["start"]]] = view.at[
+                named[-1].meta["start"]
+            ]

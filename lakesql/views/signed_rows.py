@@ -1,6 +1,8 @@
-"""The rows by which a SELECT without groups differs from what it was, each as often as it has come or left.
+"""The rows by which a SELECT without groups differs from what it was, each as often as
+it has come or left.
 
-A row may be among both: what counts is how often it has come less how often it has left.
+A row may be among both: what counts is how often it has come less how often it has
+left.
 """
 
 from __future__ import annotations
@@ -12,7 +14,16 @@ from typing import Literal
 from lakesql.identifiers import identifiers
 from lakesql.views.changed_rows import ROW, ChangedRows, FromTerm
 from lakesql.views.units import unit_of
-from lakesql.views.view_tree import COME, GONE, ViewBlock, ViewItem, ViewJoin, ViewQuery, ViewSet, World
+from lakesql.views.view_tree import (
+    COME,
+    GONE,
+    ViewBlock,
+    ViewItem,
+    ViewJoin,
+    ViewQuery,
+    ViewSet,
+    World,
+)
 
 Sign = Literal[1, -1]
 Signed = tuple[str, Sign]
@@ -20,7 +31,8 @@ Signed = tuple[str, Sign]
 
 @dataclass(frozen=True, slots=True)
 class SignedRows:
-    """FROM and WHERE of a block, whose rows have come (1) or left (-1); its expressions are of one world."""
+    """FROM and WHERE of a block, whose rows have come (1) or left (-1); its expressions
+    are of one world."""
 
     text: str
     sign: Sign
@@ -28,7 +40,8 @@ class SignedRows:
 
 
 def linear_obstacles(block: ViewBlock) -> Iterator[tuple[int, str, int]]:
-    """The inputs of which a change is no sum of rows that come and rows that leave: the number, why, and the token."""
+    """The inputs of which a change is no sum of rows that come and rows that leave: the
+    number, why, and the token."""
     yield from _of_joins(block.joins)
 
 
@@ -37,11 +50,17 @@ def _of_joins(joins: Sequence[ViewJoin]) -> Iterator[tuple[int, str, int]]:
         blocked: list[ViewItem] = []
         if join.kind in ("right", "full"):
             blocked += [other.item for other in joins[:number]]
-        if join.kind == "full" or (join.kind in ("left", "semi", "anti") and join.item.group):
+        if join.kind == "full" or (
+            join.kind in ("left", "semi", "anti") and join.item.group
+        ):
             blocked.append(join.item)
         for item in blocked:
             for one in sorted(item.reads):
-                yield one, f"a row may have no partner in this {join.kind} join", join.item.span[0]
+                yield (
+                    one,
+                    f"a row may have no partner in this {join.kind} join",
+                    join.item.span[0],
+                )
         yield from _of_joins(join.item.group)
         for block in _plain_blocks(join.item.query):
             yield from _of_joins(block.joins)
@@ -60,26 +79,48 @@ def _plain_blocks(query: ViewQuery | None) -> Iterator[ViewBlock]:
 def signed_block(rows: ChangedRows, block: ViewBlock) -> Iterator[SignedRows]:
     """What has come and left of the rows of a block, before it groups them.
 
-    First the FROM changes, under the conditions as they are; then, for the rows that the FROM had, what the queries in
-    expressions answer.
+    First the FROM changes, under the conditions as they are; then, for the rows that
+    the FROM had, what the queries in expressions answer.
     """
     for text, sign in signed_from(rows, block.joins):
-        yield SignedRows(rows.from_where(block, FromTerm(text, "new", block.conditions)), sign, "new")
+        yield SignedRows(
+            rows.from_where(block, FromTerm(text, "new", block.conditions)), sign, "new"
+        )
     before = rows.steps(block.joins, "old") if block.joins else ""
     for condition in rows.reached_once(block):
-        yield SignedRows(rows.from_where(block, FromTerm(before, "old", block.conditions, condition)), -1, "old")
-        yield SignedRows(rows.from_where(block, FromTerm(before, "new", block.conditions, condition)), 1, "new")
+        yield SignedRows(
+            rows.from_where(
+                block, FromTerm(before, "old", block.conditions, condition)
+            ),
+            -1,
+            "old",
+        )
+        yield SignedRows(
+            rows.from_where(
+                block, FromTerm(before, "new", block.conditions, condition)
+            ),
+            1,
+            "new",
+        )
 
 
 def signed_from(rows: ChangedRows, joins: Sequence[ViewJoin]) -> list[Signed]:
-    """FROMs that together have the rows that have come (1) and left (-1), each as often as it has.
+    """FROMs that together have the rows that have come (1) and left (-1), each as often
+    as it has.
 
-    What stands before the entry that has changed is as it is, what stands behind it as it was.
+    What stands before the entry that has changed is as it is, what stands behind it as
+    it was.
     """
     terms: list[Signed] = []
     for number, join in enumerate(joins):
-        before = [rows.step(other, other.kind, rows.entry_at(other.item, "new"), "new") for other in joins[:number]]
-        after = [rows.step(other, other.kind, rows.entry_at(other.item, "old"), "old") for other in joins[number + 1 :]]
+        before = [
+            rows.step(other, other.kind, rows.entry_at(other.item, "new"), "new")
+            for other in joins[:number]
+        ]
+        after = [
+            rows.step(other, other.kind, rows.entry_at(other.item, "old"), "old")
+            for other in joins[number + 1 :]
+        ]
         for lines, sign in _signed_step(rows, join):
             terms.append(("\n".join([*before, *lines, *after]), sign))
     return terms
@@ -88,15 +129,22 @@ def signed_from(rows: ChangedRows, joins: Sequence[ViewJoin]) -> list[Signed]:
 def _signed_step(rows: ChangedRows, join: ViewJoin) -> Iterator[tuple[list[str], Sign]]:
     """The lines of an entry of a FROM that has changed.
 
-    Where a row of the left side may have no partner, those that meet a changed row are as they were, and as they are.
+    Where a row of the left side may have no partner, those that meet a changed row are
+    as they were, and as they are.
     """
     if join.kind not in ("left", "semi", "anti"):
         for text, sign in signed_entries(rows, join.item):
             yield [rows.step(join, join.kind, text, "new")], sign
     elif join.item.reads & rows.changed:
         meets = rows.step(join, "semi", rows.differing(join.item), "new")
-        yield [meets, rows.step(join, join.kind, rows.entry_at(join.item, "old"), "old")], -1
-        yield [meets, rows.step(join, join.kind, rows.entry_at(join.item, "new"), "new")], 1
+        yield (
+            [meets, rows.step(join, join.kind, rows.entry_at(join.item, "old"), "old")],
+            -1,
+        )
+        yield (
+            [meets, rows.step(join, join.kind, rows.entry_at(join.item, "new"), "new")],
+            1,
+        )
 
 
 def signed_entries(rows: ChangedRows, item: ViewItem) -> Iterator[Signed]:
@@ -117,8 +165,8 @@ def signed_entries(rows: ChangedRows, item: ViewItem) -> Iterator[Signed]:
 def signed_queries(rows: ChangedRows, query: ViewQuery) -> Iterator[Signed]:
     """Queries that together have the rows of a query that have come (1) and left (-1).
 
-    Of one whose rows depend on each other these are all rows of the units that a change reaches, as they were and as
-    they are.
+    Of one whose rows depend on each other these are all rows of the units that a change
+    reaches, as they were and as they are.
     """
     if unit_of(query) is not None:
         for text, world in rows.changes(query):

@@ -1,4 +1,5 @@
-"""Which functions of a SELECT give another value when it runs again over the same rows."""
+"""Which functions of a SELECT give another value when it runs again over the same
+rows."""
 
 from __future__ import annotations
 
@@ -12,21 +13,59 @@ from sqlglot.tokenizer_core import TokenType
 from lakesql.select.sqltext import Text
 
 TIMED = frozenset(
-    {"now", "current_date", "curdate", "current_timestamp", "localtimestamp", "current_time", "unix_timestamp"}
+    {
+        "now",
+        "current_date",
+        "curdate",
+        "current_timestamp",
+        "localtimestamp",
+        "current_time",
+        "unix_timestamp",
+    }
 )
-"""Functions whose value is the time at which the SELECT runs; `unix_timestamp` where it has no argument."""
+"""Functions whose value is the time at which the SELECT runs; `unix_timestamp` where it
+has no argument."""
 
 RANDOM = frozenset(
-    {"rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"}
+    {
+        "rand",
+        "random",
+        "randn",
+        "randstr",
+        "uniform",
+        "uuid",
+        "shuffle",
+        "monotonically_increasing_id",
+    }
     | {"reflect", "try_reflect", "java_method"}
-    | {"spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length"}
+    | {
+        "spark_partition_id",
+        "input_file_name",
+        "input_file_block_start",
+        "input_file_block_length",
+    }
 )
-"""Functions that give another value each time, or one that depends on where a row is stored; of those that call Java
-nobody knows."""
+"""Functions that give another value each time, or one that depends on where a row is
+stored; of those that call Java nobody knows."""
 
 ORDERED = frozenset(
-    {"first", "first_value", "last", "last_value", "any_value", "collect_list", "collect_set", "array_agg"}
-    | {"percentile_approx", "approx_percentile", "histogram_numeric", "approx_top_k", "mode"}
+    {
+        "first",
+        "first_value",
+        "last",
+        "last_value",
+        "any_value",
+        "collect_list",
+        "collect_set",
+        "array_agg",
+    }
+    | {
+        "percentile_approx",
+        "approx_percentile",
+        "histogram_numeric",
+        "approx_top_k",
+        "mode",
+    }
 )
 """Aggregates whose value depends on the order in which the rows come."""
 
@@ -36,20 +75,27 @@ LISTED = frozenset({"listagg", "string_agg"})
 _SORTS = frozenset({"sort_array", "array_sort", "size", "array_size", "cardinality"})
 """Functions over a collected list that give the same for each order of it."""
 
-_WITHOUT_BRACKETS = frozenset({"current_date", "current_timestamp", "localtimestamp", "current_time"})
+_WITHOUT_BRACKETS = frozenset(
+    {"current_date", "current_timestamp", "localtimestamp", "current_time"}
+)
 
 _DATED = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 """What stands before a text that is a date or a time."""
 
 _CLOCK_WORD = re.compile(r"\s*(?:now|today|tomorrow|yesterday)\b", re.IGNORECASE)
-"""What such a text begins with that Spark reads by the clock, as `DATE 'today'` and `TIMESTAMP 'now UTC'`."""
+"""What such a text begins with that Spark reads by the clock, as `DATE 'today'` and
+`TIMESTAMP 'now UTC'`."""
 
 
 def timed_tokens(text: Text) -> Iterator[int]:
-    """The tokens whose value is the time at which the SELECT runs: of functions, and of the text in `DATE 'today'`."""
+    """The tokens whose value is the time at which the SELECT runs: of functions, and of
+    the text in `DATE 'today'`."""
     yield from _timed_calls(text)
     for at in range(1, len(text.tokens)):
-        is_dated = text.tokens[at - 1].text.upper() in _DATED and _kind_at(text, at) is TokenType.STRING
+        is_dated = (
+            text.tokens[at - 1].text.upper() in _DATED
+            and _kind_at(text, at) is TokenType.STRING
+        )
         if is_dated and _CLOCK_WORD.match(text.tokens[at].text):
             yield at
 
@@ -58,7 +104,10 @@ def _timed_calls(text: Text) -> Iterator[int]:
     for at, name in _named_calls(text):
         if name not in TIMED:
             continue
-        has_argument = _kind_at(text, at + 1) is TokenType.L_PAREN and _kind_at(text, at + 2) is not TokenType.R_PAREN
+        has_argument = (
+            _kind_at(text, at + 1) is TokenType.L_PAREN
+            and _kind_at(text, at + 2) is not TokenType.R_PAREN
+        )
         if name != "unix_timestamp" or not has_argument:
             yield at
 
@@ -81,14 +130,19 @@ def is_timed(expression: exp.Expr) -> bool:
 def _called(expression: exp.Expr) -> Iterator[str]:
     """The names of the functions that an expression calls, in small letters."""
     for call in expression.find_all(exp.Func):
-        yield (call.name if isinstance(call, exp.Anonymous) else call.sql_name()).lower()
+        yield (
+            call.name if isinstance(call, exp.Anonymous) else call.sql_name()
+        ).lower()
 
 
 def ordered_aggregates(text: Text) -> Iterator[int]:
-    """The tokens of aggregates whose value depends on the order in which rows come, where nothing sorts them."""
+    """The tokens of aggregates whose value depends on the order in which rows come,
+    where nothing sorts them."""
     for at in sorted(at for calls in text.aggregates.values() for at in calls):
         name = text.tokens[at].text.lower()
-        if (name in LISTED and not _says_order(text, at)) or (name in ORDERED and not _is_sorted(text, at)):
+        if (name in LISTED and not _says_order(text, at)) or (
+            name in ORDERED and not _is_sorted(text, at)
+        ):
             yield at
 
 
@@ -97,9 +151,14 @@ def _says_order(text: Text, at: int) -> bool:
     close = next(
         index
         for index in range(at + 2, len(text.tokens))
-        if text.depths[index] == depth and text.tokens[index].token_type is TokenType.R_PAREN
+        if text.depths[index] == depth
+        and text.tokens[index].token_type is TokenType.R_PAREN
     )
-    return "WITHIN" in (text.tokens[close + 1].text.upper().split() if close + 1 < len(text.tokens) else [])
+    return "WITHIN" in (
+        text.tokens[close + 1].text.upper().split()
+        if close + 1 < len(text.tokens)
+        else []
+    )
 
 
 def _is_sorted(text: Text, at: int) -> bool:
@@ -112,9 +171,14 @@ def _named_calls(text: Text) -> Iterator[tuple[int, str]]:
     for at, (kind, after) in enumerate(pairwise([*kinds, None])):
         name = text.tokens[at].text.lower()
         is_called = after is TokenType.L_PAREN
-        if kind in (TokenType.STRING, TokenType.RAW_STRING) or (kind is TokenType.IDENTIFIER and not is_called):
+        if kind in (TokenType.STRING, TokenType.RAW_STRING) or (
+            kind is TokenType.IDENTIFIER and not is_called
+        ):
             continue
-        is_a_name = _kind_at(text, at - 1) in (TokenType.DOT, TokenType.ALIAS) or after is TokenType.DOT
+        is_a_name = (
+            _kind_at(text, at - 1) in (TokenType.DOT, TokenType.ALIAS)
+            or after is TokenType.DOT
+        )
         if is_called or (name in _WITHOUT_BRACKETS and not is_a_name):
             yield at, name
 

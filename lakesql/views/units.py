@@ -1,4 +1,5 @@
-"""Which rows of a query are computed anew together: the outputs whose values say so, and what tells its rows apart."""
+"""Which rows of a query are computed anew together: the outputs whose values say so,
+and what tells its rows apart."""
 
 from __future__ import annotations
 
@@ -8,12 +9,20 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from lakesql.views.output_columns import find_expression, spelled_expression
-from lakesql.views.view_tree import CannotKeepError, OutputColumn, ViewBlock, ViewItem, ViewQuery, ViewSet
+from lakesql.views.view_tree import (
+    CannotKeepError,
+    OutputColumn,
+    ViewBlock,
+    ViewItem,
+    ViewQuery,
+    ViewSet,
+)
 
 
 def unit_of(query: ViewQuery) -> tuple[str, ...] | None:
-    """The outputs that rows have in common which depend on the same rows of the inputs; None where each row of the
-    query comes from one row of its FROM. Raises `CannotKeepError` where no output says it."""
+    """The outputs that rows have in common which depend on the same rows of the inputs;
+    None where each row of the query comes from one row of its FROM. Raises
+    `CannotKeepError` where no output says it."""
     if isinstance(query, ViewSet):
         return None if query.is_all else _all_outputs(query)
     if not (query.is_grouped or query.is_distinct or query.has_windows):
@@ -21,42 +30,62 @@ def unit_of(query: ViewQuery) -> tuple[str, ...] | None:
     group = _own_groups(query) if query.is_grouped else None
     if query.has_windows:
         parts = _window_outputs(query)
-        return parts if group is None else tuple(name for name in parts if name in group)
+        return (
+            parts if group is None else tuple(name for name in parts if name in group)
+        )
     if group is not None:
         if query.is_distinct and len(group) < len(_group_of(query)):
-            raise CannotKeepError("DISTINCT over groups that no outputs tell apart", query.mark)
+            raise CannotKeepError(
+                "DISTINCT over groups that no outputs tell apart", query.mark
+            )
         return group
     return _all_outputs(query)
 
 
 def keys_of(query: ViewQuery) -> tuple[str, ...] | None:
-    """The outputs that tell the rows of a query apart by themselves; None where none are known to."""
+    """The outputs that tell the rows of a query apart by themselves; None where none
+    are known to."""
     if isinstance(query, ViewSet):
         return None if query.is_all else query.outputs.names
     if query.is_grouped:
         group = _grouped_outputs(query)
-        return group if len(group) == len(_group_of(query)) and not _has_sets(query) else None
+        return (
+            group
+            if len(group) == len(_group_of(query)) and not _has_sets(query)
+            else None
+        )
     if query.is_distinct:
         return query.outputs.names
     return _passed_keys(query)
 
 
 def group_is_plain(query: ViewBlock) -> bool:
-    """Whether a row alone says to which one group it belongs, and the outputs tell the groups apart."""
+    """Whether a row alone says to which one group it belongs, and the outputs tell the
+    groups apart."""
     return not _has_sets(query) and len(_own_groups(query)) == len(_group_of(query))
 
 
 def is_whole(query: ViewBlock) -> bool:
-    """Whether it is an aggregate without GROUP BY, which has one row, also on nothing."""
+    """Whether it is an aggregate without GROUP BY, which has one row, also on
+    nothing."""
     return query.is_grouped and not query.select.args.get("group")
 
 
 def passed_on(query: ViewQuery) -> ViewQuery:
-    """The query that `SELECT * FROM` passes on as it is; the query itself where it is something else."""
-    if isinstance(query, ViewSet) or len(query.joins) != 1 or query.tail is not None or query.where is not None:
+    """The query that `SELECT * FROM` passes on as it is; the query itself where it is
+    something else."""
+    if (
+        isinstance(query, ViewSet)
+        or len(query.joins) != 1
+        or query.tail is not None
+        or query.where is not None
+    ):
         return query
     item = query.joins[0].item
-    is_star = len(query.select.expressions) == 1 and type(query.select.expressions[0]) is exp.Star
+    is_star = (
+        len(query.select.expressions) == 1
+        and type(query.select.expressions[0]) is exp.Star
+    )
     is_plain = is_star and not any(query.select.expressions[0].args.values())
     is_more = query.is_grouped or query.is_distinct or query.has_windows or query.inner
     if item.query is None or item.renames or item.columns or not is_plain or is_more:
@@ -84,7 +113,8 @@ def _passed_keys(query: ViewBlock) -> tuple[str, ...] | None:
 
 
 def origins_of(query: ViewQuery, name: str) -> Iterator[tuple[int, str]]:
-    """The columns of inputs that an output is, where the rows with a value of it come of no others of that input."""
+    """The columns of inputs that an output is, where the rows with a value of it come
+    of no others of that input."""
     times = Counter(inputs_read(query))
     for number, column in _origins(query, name):
         if times[number] == 1:
@@ -111,7 +141,11 @@ def _origins(query: ViewQuery, name: str) -> Iterator[tuple[int, str]]:
         names = [known.lower() for known in query.outputs.names or ()]
         for branch in query.branches if name.lower() in names else ():
             own = branch.outputs.names or ()
-            yield from _origins(branch, own[names.index(name.lower())]) if len(own) == len(names) else ()
+            yield from (
+                _origins(branch, own[names.index(name.lower())])
+                if len(own) == len(names)
+                else ()
+            )
         return
     unit = unit_of(query)
     if unit is not None and name.lower() not in map(str.lower, unit):
@@ -123,16 +157,23 @@ def _origins(query: ViewQuery, name: str) -> Iterator[tuple[int, str]]:
     wanted = spelled_expression(output.expression, items, _is_by_name(query))
     for number, join in enumerate(query.joins):
         later = {other.kind for other in query.joins[number + 1 :]}
-        is_kept = join.kind in ("first", "inner", "right") and not later & {"right", "full"}
+        is_kept = join.kind in ("first", "inner", "right") and not later & {
+            "right",
+            "full",
+        }
         for known in join.item.names or ():
             column = exp.column(known, table=join.item.alias)
-            if is_kept and spelled_expression(column, items, _is_by_name(query)) == wanted:
+            if (
+                is_kept
+                and spelled_expression(column, items, _is_by_name(query)) == wanted
+            ):
                 yield from _origins_of_item(join.item, known)
 
 
 def _origins_of_item(item: ViewItem, name: str) -> Iterator[tuple[int, str]]:
     place = [known.lower() for known in item.names or ()].index(name.lower())
-    if item.input is not None and not item.columns:  # else the table's own columns have other names
+    # else the table's own columns have other names
+    if item.input is not None and not item.columns:
         yield item.input, name
     elif item.query is not None:
         yield from _origins(item.query, (item.query.outputs.names or ())[place])
@@ -141,67 +182,103 @@ def _origins_of_item(item: ViewItem, name: str) -> Iterator[tuple[int, str]]:
 def _all_outputs(query: ViewQuery) -> tuple[str, ...]:
     names = query.outputs.names
     if names is None:
-        raise CannotKeepError("a star stands for columns that are not known", query.span[0])
+        raise CannotKeepError(
+            "a star stands for columns that are not known", query.span[0]
+        )
     return names
 
 
 def _grouped_outputs(query: ViewBlock) -> tuple[str, ...]:
-    """The outputs that are expressions of the GROUP BY, or say which window of it a row belongs to."""
+    """The outputs that are expressions of the GROUP BY, or say which window of it a row
+    belongs to."""
     items = list(query.items)
     names: list[str] = []
     for one in _group_of(query):
         column = find_expression(one, query.outputs, items, _is_by_name(query))
         if column is None and isinstance(one, exp.Anonymous):
             call = one.name.lower()
-            column = next((output for output in query.outputs.columns if window_of(output, query) == call), None)
+            column = next(
+                (
+                    output
+                    for output in query.outputs.columns
+                    if window_of(output, query) == call
+                ),
+                None,
+            )
         if column is not None:
             names.append(column.name)
     return tuple(dict.fromkeys(names))
 
 
 def window_of(output: OutputColumn, query: ViewBlock) -> str:
-    """The function of GROUP BY whose window an output names, as `window.start` does; '' for another."""
+    """The function of GROUP BY whose window an output names, as `window.start` does; ''
+    for another."""
     if not isinstance(output.expression, exp.Column):
         return ""
     name, *bound = (part.name.lower() for part in output.expression.parts)
-    is_window = name in ("window", "session_window") and bound in ([], ["start"], ["end"])
-    is_of_from = any(item.alias.lower() == name or _has_column(item, name) for item in query.items)
+    is_window = name in ("window", "session_window") and bound in (
+        [],
+        ["start"],
+        ["end"],
+    )
+    is_of_from = any(
+        item.alias.lower() == name or _has_column(item, name) for item in query.items
+    )
     return name if is_window and not is_of_from else ""
 
 
 def _own_groups(query: ViewBlock) -> tuple[str, ...]:
-    """Those of them that a row says alone. A session does not: it begins and ends by the rows around."""
+    """Those of them that a row says alone. A session does not: it begins and ends by
+    the rows around."""
     outputs = [(name, query.outputs.find(name)) for name in _grouped_outputs(query)]
-    return tuple(name for name, output in outputs if output is not None and not _is_session(output, query))
+    return tuple(
+        name
+        for name, output in outputs
+        if output is not None and not _is_session(output, query)
+    )
 
 
 def _is_session(output: OutputColumn, query: ViewBlock) -> bool:
     if window_of(output, query) == "session_window":
         return True
-    return any(call.name.lower() == "session_window" for call in output.expression.find_all(exp.Anonymous))
+    return any(
+        call.name.lower() == "session_window"
+        for call in output.expression.find_all(exp.Anonymous)
+    )
 
 
 def _group_of(query: ViewBlock) -> list[exp.Expr]:
-    """The expressions of a GROUP BY, each once; an ordinal or an alias stands for that output's expression."""
+    """The expressions of a GROUP BY, each once; an ordinal or an alias stands for that
+    output's expression."""
     group = query.select.args.get("group")
     if group is None:
         return []
     if group.args.get("all") is True:
-        return [column.expression for column in query.outputs.columns if not _aggregates(column)]
+        return [
+            column.expression
+            for column in query.outputs.columns
+            if not _aggregates(column)
+        ]
     listed = list(group.expressions)
     for key in ("rollup", "cube", "grouping_sets"):
         for sets in group.args.get(key) or ():
             listed += _columns_of_sets(sets)
     plain: list[exp.Expr] = []
     for one in listed:
-        plain += _columns_of_sets(one) if isinstance(one, exp.Rollup | exp.Cube | exp.GroupingSets) else [one]
+        plain += (
+            _columns_of_sets(one)
+            if isinstance(one, exp.Rollup | exp.Cube | exp.GroupingSets)
+            else [one]
+        )
     named = [_named_output(one, query) for one in plain]
     return list({one.sql("spark"): one for one in named}.values())
 
 
 def _has_sets(query: ViewBlock) -> bool:
     group = query.select.args.get("group")
-    return group is not None and bool(group.find(exp.Rollup, exp.Cube, exp.GroupingSets))
+    return group is not None and bool(
+        group.find(exp.Rollup, exp.Cube, exp.GroupingSets)
+    )
 
 
 def _columns_of_sets(sets: exp.Expr) -> list[exp.Expr]:
@@ -213,7 +290,8 @@ def _columns_of_sets(sets: exp.Expr) -> list[exp.Expr]:
 
 
 def _named_output(one: exp.Expr, query: ViewBlock) -> exp.Expr:
-    """What an expression of GROUP BY means: an output by its place or its alias, where no column has that name."""
+    """What an expression of GROUP BY means: an output by its place or its alias, where
+    no column has that name."""
     if isinstance(one, exp.Literal) and one.is_int and not query.outputs.is_open:
         return query.outputs.columns[int(one.name) - 1].expression
     if not isinstance(one, exp.Column) or one.table:
@@ -222,7 +300,10 @@ def _named_output(one: exp.Expr, query: ViewBlock) -> exp.Expr:
     is_column = any(_has_column(item, one.name) for item in query.items)
     if output is None or is_column:
         return one
-    uses_it = any(column.name.lower() == one.name.lower() for column in output.expression.find_all(exp.Column))
+    uses_it = any(
+        column.name.lower() == one.name.lower()
+        for column in output.expression.find_all(exp.Column)
+    )
     return one if uses_it else output.expression
 
 
@@ -237,10 +318,15 @@ def _aggregates(column: OutputColumn) -> bool:
 def _window_outputs(query: ViewBlock) -> tuple[str, ...]:
     """The outputs by which all windows of a SELECT are parted."""
     items = list(query.items)
-    named = {window.name.lower(): window for window in query.select.args.get("windows") or ()}
+    named = {
+        window.name.lower(): window for window in query.select.args.get("windows") or ()
+    }
     common: list[str] | None = None
     for window in query.select.find_all(exp.Window):
-        if window.find_ancestor(exp.Query) is not query.select or window.parent is query.select:
+        if (
+            window.find_ancestor(exp.Query) is not query.select
+            or window.parent is query.select
+        ):
             continue
         said = named.get(window.alias.lower(), window) if window.alias else window
         columns = [
@@ -250,7 +336,10 @@ def _window_outputs(query: ViewBlock) -> tuple[str, ...]:
         names = [column.name for column in columns if column is not None]
         common = names if common is None else [name for name in common if name in names]
     if not common:
-        raise CannotKeepError("a window whose PARTITION BY is none of the outputs looks at all rows", query.mark)
+        raise CannotKeepError(
+            "a window whose PARTITION BY is none of the outputs looks at all rows",
+            query.mark,
+        )
     return tuple(dict.fromkeys(common))
 
 

@@ -1,4 +1,5 @@
-"""A SELECT over tables as a tree of values: its blocks, what each reads, and where that stands among the tokens."""
+"""A SELECT over tables as a tree of values: its blocks, what each reads, and where that
+stands among the tokens."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ World: TypeAlias = Literal["old", "new"]
 """All inputs as they were at the last refresh, or as they are now."""
 
 OLD, NEW = "_lakesql_old_", "_lakesql_new_"
-"""What the names of the views begin with, and the input's number ends, of all rows of an input as it was and as it is;
-of one that has not changed there is the second alone."""
+"""What the names of the views begin with, and the input's number ends, of all rows of
+an input as it was and as it is; of one that has not changed there is the second
+alone."""
 
 GONE, COME = "_lakesql_gone_", "_lakesql_come_"
 """The same of the rows by which the two differ."""
@@ -26,8 +28,8 @@ JoinKind: TypeAlias = Literal["first", "inner", "left", "right", "full", "semi",
 
 @dataclass(frozen=True, slots=True)
 class ViewInput:
-    """A table that a SELECT reads: its name as it is written, by its parts, and its columns (None: not known) with
-    their types ('' or none: not known)."""
+    """A table that a SELECT reads: its name as it is written, by its parts, and its
+    columns (None: not known) with their types ('' or none: not known)."""
 
     table: tuple[str, ...]
     columns: tuple[str, ...] | None = None
@@ -36,7 +38,8 @@ class ViewInput:
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
-    """A column that a query makes: the first query of a set operation names it, and each has an expression for it."""
+    """A column that a query makes: the first query of a set operation names it, and
+    each has an expression for it."""
 
     name: str
     expression: exp.Expr
@@ -44,7 +47,8 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class OutputColumns:
-    """The columns that a query makes. `is_open`: a star stands for others beside them, whose names are not known."""
+    """The columns that a query makes. `is_open`: a star stands for others beside them,
+    whose names are not known."""
 
     columns: tuple[OutputColumn, ...]
     is_open: bool = False
@@ -56,16 +60,21 @@ class OutputColumns:
 
     def find(self, name: str) -> OutputColumn | None:
         """The column of a name, whatever its capitals."""
-        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+        return next(
+            (column for column in self.columns if column.name.lower() == name.lower()),
+            None,
+        )
 
 
 @dataclass(eq=False, slots=True)
 class ViewItem:
-    """One entry of a FROM: an input by its number, a query (a derived table, or a common table expression by its
-    name), or what is joined inside brackets; else something that does not change, such as VALUES.
+    """One entry of a FROM: an input by its number, a query (a derived table, or a
+    common table expression by its name), or what is joined inside brackets; else
+    something that does not change, such as VALUES.
 
-    `core` is what another text may take the place of: the name, or the brackets and what is in them. `renames` are the
-    columns' names that a common table expression gives, `columns` those that the item's own alias gives.
+    `core` is what another text may take the place of: the name, or the brackets and
+    what is in them. `renames` are the columns' names that a common table expression
+    gives, `columns` those that the item's own alias gives.
     """
 
     span: Span
@@ -92,7 +101,8 @@ class ViewItem:
 
 @dataclass(eq=False, slots=True)
 class ViewJoin:
-    """An entry of a FROM and how it is joined to those before it. `condition` is its ON or USING."""
+    """An entry of a FROM and how it is joined to those before it. `condition` is its ON
+    or USING."""
 
     item: ViewItem
     kind: JoinKind
@@ -105,9 +115,10 @@ class ViewJoin:
 class InnerQuery:
     """A query inside an expression of a block.
 
-    `place` is the clause of the block that it stands in. `is_positive`: it is an operand of the WHERE's ANDs and ORs.
-    `is_alone`: it is one of the conditions that the WHERE joins by AND. `left` is what stands before IN.
-    `is_correlated`: it looks at the row of the block around it.
+    `place` is the clause of the block that it stands in. `is_positive`: it is an
+    operand of the WHERE's ANDs and ORs. `is_alone`: it is one of the conditions that
+    the WHERE joins by AND. `left` is what stands before IN. `is_correlated`: it looks
+    at the row of the block around it.
     """
 
     form: Literal["exists", "in", "scalar"]
@@ -126,7 +137,8 @@ class InnerQuery:
 
 @dataclass(eq=False, slots=True)
 class ViewBlock:
-    """One SELECT: what it reads, its clauses by their tokens, and what it does with the rows."""
+    """One SELECT: what it reads, its clauses by their tokens, and what it does with the
+    rows."""
 
     select: exp.Select
     mark: int
@@ -153,7 +165,8 @@ class ViewBlock:
 
 @dataclass(eq=False, slots=True)
 class ViewSet:
-    """Queries put together by UNION and the like. `is_all`: by UNION ALL, so that each row comes from one of them."""
+    """Queries put together by UNION and the like. `is_all`: by UNION ALL, so that each
+    row comes from one of them."""
 
     branches: tuple[ViewQuery, ...]
     is_all: bool

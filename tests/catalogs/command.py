@@ -19,7 +19,8 @@ STREAM = "streams: [{name: orders, connection: broker, topic: orders, columns: {
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The project's folder and the variables that its commands see beside this process's."""
+    """The project's folder and the variables that its commands see beside this
+    process's."""
 
     directory: Path
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -32,7 +33,11 @@ class Command:
             "streams/orders.yml": STREAM,
             "recorded/orders/1.jsonl": "".join(map(_record, range(records))),
         }
-        given = {"connections": {"broker": {"type": "recorded", "path": "recorded"}}, "namespace": "p", **target}
+        given = {
+            "connections": {"broker": {"type": "recorded", "path": "recorded"}},
+            "namespace": "p",
+            **target,
+        }
         files["profiles.yml"] = json.dumps({"p": {"outputs": {"dev": given}}})
         for name, text in files.items():
             (self.directory / name).parent.mkdir(parents=True, exist_ok=True)
@@ -58,8 +63,17 @@ class Command:
         return Done(process.returncode, out, err)
 
     def written(self) -> set[str]:
-        """What is in the folder beside the project's own files, less logs and what compiling leaves."""
-        own = {"pyproject.toml", "models", "streams", "recorded", "profiles.yml", "logs", "target"}
+        """What is in the folder beside the project's own files, less logs and what
+        compiling leaves."""
+        own = {
+            "pyproject.toml",
+            "models",
+            "streams",
+            "recorded",
+            "profiles.yml",
+            "logs",
+            "target",
+        }
         return {path.name for path in self.directory.iterdir()} - own
 
 
@@ -73,11 +87,28 @@ class Done:
 
     def conditions(self) -> list[str]:
         """The conditions of the problems that were printed as JSON."""
-        lines = (json.loads(line) for line in (self.out + self.err).splitlines() if line.startswith("{"))
-        problems = [problem for line in lines for problem in line.get("problems", [line])]
+        lines = (
+            json.loads(line)
+            for line in (self.out + self.err).splitlines()
+            if line.startswith("{")
+        )
+        problems = [
+            problem for line in lines for problem in line.get("problems", [line])
+        ]
         return [problem["condition"] for problem in problems if "condition" in problem]
 
 
 def _record(number: int) -> str:
     value = {"id": number, "state": f"s{number}"}
-    return json.dumps({"partition": 0, "offset": number, "timestamp": number, "key": None, "value": value}) + "\n"
+    return (
+        json.dumps(
+            {
+                "partition": 0,
+                "offset": number,
+                "timestamp": number,
+                "key": None,
+                "value": value,
+            }
+        )
+        + "\n"
+    )

@@ -24,7 +24,9 @@ def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seaweed]:
 
 
 @pytest.fixture(scope="session")
-def rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalogServer]:
+def rest_server(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[RestCatalogServer]:
     with running(RestCatalogServer(tmp_path_factory.mktemp("rest"))) as server:
         yield server
 
@@ -40,20 +42,36 @@ def rest_on_s3(lake: Lake, seaweed: Seaweed) -> Place:
     """A REST catalog with OAuth, tables and checkpoints in S3."""
     login = f"{seaweed.access_key}:{seaweed.secret_key}"
     warehouse = seaweed.make_warehouse("tables")
-    catalog = Catalog("served", "rest", seaweed.catalog_uri, warehouse, {"credential": login, **seaweed.s3_properties})
+    catalog = Catalog(
+        "served",
+        "rest",
+        seaweed.catalog_uri,
+        warehouse,
+        {"credential": login, **seaweed.s3_properties},
+    )
     attach = (
         f"{s3_secret(seaweed)} CREATE SECRET oauth (TYPE iceberg, CLIENT_ID '{seaweed.access_key}', "
         f"CLIENT_SECRET '{seaweed.secret_key}', OAUTH2_SERVER_URI '{seaweed.catalog_uri}/v1/oauth/tokens'); "
         f"ATTACH '{warehouse}' AS served (TYPE iceberg, ENDPOINT '{seaweed.catalog_uri}', SECRET oauth)"
     )
-    return Place(add_catalog(lake, catalog), f"{seaweed.make_bucket('checkpoints')}/rest", attach, by_catalog)
+    return Place(
+        add_catalog(lake, catalog),
+        f"{seaweed.make_bucket('checkpoints')}/rest",
+        attach,
+        by_catalog,
+    )
 
 
 @pytest.fixture(scope="session")
 def rest_without_login(lake: Lake, rest_server: RestCatalogServer) -> Place:
     """A REST catalog that lets everybody in, tables in a folder."""
     attach = f"ATTACH '' AS served (TYPE iceberg, ENDPOINT '{rest_server.uri}', AUTHORIZATION_TYPE 'none')"
-    return Place(add_catalog(lake, Catalog("open", "rest", rest_server.uri)), "checkpoints", attach, by_catalog)
+    return Place(
+        add_catalog(lake, Catalog("open", "rest", rest_server.uri)),
+        "checkpoints",
+        attach,
+        by_catalog,
+    )
 
 
 @pytest.fixture(scope="session")
@@ -61,8 +79,12 @@ def sql_on_postgres(lake: Lake, postgres: Postgres, seaweed: Seaweed) -> Place:
     """A catalog in PostgreSQL, tables in S3."""
     login = {"jdbc.user": postgres.user, "jdbc.password": postgres.password}
     uri, warehouse = postgres.make_database("catalog"), seaweed.make_bucket("warehouse")
-    catalog = Catalog("pg", "sql", uri, f"{warehouse}/pg", {**login, **seaweed.s3_properties})
-    return Place(add_catalog(lake, catalog), "checkpoints", s3_secret(seaweed), by_metadata)
+    catalog = Catalog(
+        "pg", "sql", uri, f"{warehouse}/pg", {**login, **seaweed.s3_properties}
+    )
+    return Place(
+        add_catalog(lake, catalog), "checkpoints", s3_secret(seaweed), by_metadata
+    )
 
 
 @pytest.fixture(scope="session")
@@ -72,7 +94,9 @@ def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMet
 
 
 @pytest.fixture(scope="session")
-def nessie(tmp_path_factory: pytest.TempPathFactory, seaweed: Seaweed) -> Iterator[Nessie]:
+def nessie(
+    tmp_path_factory: pytest.TempPathFactory, seaweed: Seaweed
+) -> Iterator[Nessie]:
     with running(Nessie(tmp_path_factory.mktemp("nessie"), seaweed)) as server:
         yield server
 
@@ -88,10 +112,20 @@ def hive_in_folder(lake: Lake, hive_metastore: HiveMetastore) -> Place:
 def nessie_on_s3(lake: Lake, nessie: Nessie, seaweed: Seaweed) -> Place:
     """Nessie by its REST service, tables in S3."""
     catalog = Catalog("nessie", "rest", nessie.uri, "", seaweed.s3_properties)
-    return Place(add_catalog(lake, catalog), "checkpoints", s3_secret(seaweed), by_metadata)
+    return Place(
+        add_catalog(lake, catalog), "checkpoints", s3_secret(seaweed), by_metadata
+    )
 
 
-@pytest.fixture(params=["rest_on_s3", "rest_without_login", "sql_on_postgres", "hive_in_folder", "nessie_on_s3"])
+@pytest.fixture(
+    params=[
+        "rest_on_s3",
+        "rest_without_login",
+        "sql_on_postgres",
+        "hive_in_folder",
+        "nessie_on_s3",
+    ]
+)
 def place(request: pytest.FixtureRequest) -> Place:
     """Each of the catalogs in turn."""
     found = request.getfixturevalue(request.param)

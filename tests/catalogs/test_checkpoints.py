@@ -15,10 +15,14 @@ from tests.spark.project import Project
 
 @pytest.fixture
 def files(rest_on_s3: Place, request: pytest.FixtureRequest) -> CheckpointFiles:
-    return CheckpointFiles(rest_on_s3.lake.session, f"{rest_on_s3.checkpoints}/{request.function.__name__}")
+    return CheckpointFiles(
+        rest_on_s3.lake.session, f"{rest_on_s3.checkpoints}/{request.function.__name__}"
+    )
 
 
-def test_files_are_written_read_listed_moved_and_removed(files: CheckpointFiles) -> None:
+def test_files_are_written_read_listed_moved_and_removed(
+    files: CheckpointFiles,
+) -> None:
     assert files.read("metadata") is None
     assert files.names("offsets") == []
     files.write("metadata", "first")
@@ -44,14 +48,18 @@ def test_a_file_is_made_by_one_alone(files: CheckpointFiles) -> None:
     assert files.read("1") == str(won.index(True))
 
 
-def test_a_lost_checkpoint_is_rebuilt_from_the_ledger(rest_on_s3: Place, tmp_path: Path) -> None:
+def test_a_lost_checkpoint_is_rebuilt_from_the_ledger(
+    rest_on_s3: Place, tmp_path: Path
+) -> None:
     project = Project(rest_on_s3.lake, tmp_path, "lost")
     project.checkpoints = f"{rest_on_s3.checkpoints}/lost"
     project.stream("orders", {"id": "bigint"})
     project.model("orders", "SELECT id FROM {orders}", mode="append")
     project.record("orders", [{"id": number} for number in range(10)])
     project.run().check()
-    CheckpointFiles(rest_on_s3.lake.session, f"{project.checkpoints}/orders").move_to(f"{project.checkpoints}/gone")
+    CheckpointFiles(rest_on_s3.lake.session, f"{project.checkpoints}/orders").move_to(
+        f"{project.checkpoints}/gone"
+    )
     project.record("orders", [{"id": number} for number in range(10, 15)])
 
     resumed = project.run().check()

@@ -1,4 +1,5 @@
-"""The commits of several tables as one, in each catalog: all of them or none, where the catalog can do that."""
+"""The commits of several tables as one, in each catalog: all of them or none, where the
+catalog can do that."""
 
 from __future__ import annotations
 
@@ -11,8 +12,19 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakesql.catalog.snapshot_list import list_of, read_list
-from lakesql.engine.ledger.commit import Publication, Replacement, begin_commit, replacement_of, stage
-from lakesql.engine.ledger.commit_together import CommitRefusedError, CommitTogether, commit_of, publish_together
+from lakesql.engine.ledger.commit import (
+    Publication,
+    Replacement,
+    begin_commit,
+    replacement_of,
+    stage,
+)
+from lakesql.engine.ledger.commit_together import (
+    CommitRefusedError,
+    CommitTogether,
+    commit_of,
+    publish_together,
+)
 from lakesql.engine.ledger.snapshots import load_table
 from lakesql.errors import ProfileError
 from lakesql.ledger.entry import Entry
@@ -41,14 +53,17 @@ def together(place: Place, session: SparkSession) -> CommitTogether:
 
 
 @pytest.fixture
-def tables(place: Place, session: SparkSession, request: pytest.FixtureRequest) -> Iterator[dict[str, TableName]]:
+def tables(
+    place: Place, session: SparkSession, request: pytest.FixtureRequest
+) -> Iterator[dict[str, TableName]]:
     catalog = place.lake.catalog.profile.name
     namespace = f"together_{request.function.__name__[5:30]}"
     session.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog}.{namespace}")
     found = {name: TableName(catalog, namespace, name) for name in NAMES}
     for table in found.values():
         session.sql(f"CREATE TABLE {table} (id bigint) USING iceberg")
-        session.sql(f"INSERT INTO {table} VALUES (0)")  # Nessie checks no commit to a table without a snapshot
+        # Nessie checks no commit to a table without a snapshot
+        session.sql(f"INSERT INTO {table} VALUES (0)")
     yield found
     for table in found.values():
         session.sql(f"DROP TABLE {table}")
@@ -58,7 +73,11 @@ def staged(session: SparkSession, table: TableName, number: int) -> Publication:
     """An INSERT that nobody sees yet."""
     statement = f"INSERT INTO {table} VALUES ({number})"
     made = stage(session, begin_commit(load_table(session, table)), statement)
-    return Publication(made, Entry(model=table.name, checkpoint="c", batch=number, offsets="{}", query="q"), table)
+    return Publication(
+        made,
+        Entry(model=table.name, checkpoint="c", batch=number, offsets="{}", query="q"),
+        table,
+    )
 
 
 def ids(session: SparkSession, table: TableName) -> list[int]:
@@ -75,7 +94,9 @@ def test_both_tables_are_committed(
     session: SparkSession, together: CommitTogether, tables: dict[str, TableName]
 ) -> None:
     for number in (1, 2):
-        publications = {name: staged(session, table, number) for name, table in tables.items()}
+        publications = {
+            name: staged(session, table, number) for name, table in tables.items()
+        }
         published = publish_together(publications, together)
         assert published.heads.keys() == tables.keys() and not published.moved
         for name, table in tables.items():
@@ -124,10 +145,14 @@ def test_a_rest_catalog_that_commits_one_table_at_a_time_is_refused(
         found = {each: TableName(name, name, each) for each in NAMES}
         for table in found.values():
             session.sql(f"CREATE TABLE {table} (id bigint) USING iceberg")
-        publications = {each: staged(session, table, 1) for each, table in found.items()}
+        publications = {
+            each: staged(session, table, 1) for each, table in found.items()
+        }
         with pytest.raises(ProfileError) as caught:
             publish_together(publications, commit_of(catalog, session))
-        assert [problem.condition for problem in caught.value.problems] == ["catalog-not-atomic"]
+        assert [problem.condition for problem in caught.value.problems] == [
+            "catalog-not-atomic"
+        ]
         assert [ids(session, table) for table in found.values()] == [[], []]
 
 
@@ -136,16 +161,25 @@ def rows_of(said: str) -> list[dict[str, Any]]:
 
 
 def newest_batch(project: Project, table: str) -> int:
-    """The last snapshot that a batch has made: maintenance may have made others since."""
+    """The last snapshot that a batch has made: maintenance may have made others
+    since."""
     snapshots = project.iceberg(table).metadata.snapshots
-    return int([each.snapshot_id for each in snapshots if "lakesql.batch" in each.summary.additional_properties][-1])
+    return int(
+        [
+            each.snapshot_id
+            for each in snapshots
+            if "lakesql.batch" in each.summary.additional_properties
+        ][-1]
+    )
 
 
 def test_a_catalog_without_transactions_gets_a_list_of_what_belongs_together(
     hive_in_folder: Place, broker: Broker, tmp_path: Path
 ) -> None:
     project = Project(hive_in_folder.lake, tmp_path, "listed")
-    project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
+    project.connections = {
+        "broker": {"type": "kafka", "bootstrap_servers": broker.servers}
+    }
     bank = Bank(broker, "listed")
     bank.open_accounts()
     mirror(project, "listed")
@@ -154,11 +188,17 @@ def test_a_catalog_without_transactions_gets_a_list_of_what_belongs_together(
         project.run(asks=True).check()
     opened = hive_in_folder.lake.catalog
     listed = read_list(opened, list_of(opened.profile.name, "listed", "bank"))
-    assert listed == {f"listed.public_{it}": newest_batch(project, f"public_{it}") for it in TABLES}
+    assert listed == {
+        f"listed.public_{it}": newest_batch(project, f"public_{it}") for it in TABLES
+    }
     foreign = project.table("public_savings")
     project.sql(f"DELETE FROM {foreign} WHERE id = 0")
-    shown = lakesql(project, "show", "bank.public_savings", "--at", "consistent", "--output", "json")
+    shown = lakesql(
+        project, "show", "bank.public_savings", "--at", "consistent", "--output", "json"
+    )
     assert shown.returncode == 0, shown.stderr
-    assert {row["id"]: row["balance"] for row in rows_of(shown.stdout)} == bank.balances["savings"]
+    assert {
+        row["id"]: row["balance"] for row in rows_of(shown.stdout)
+    } == bank.balances["savings"]
     now = lakesql(project, "show", "bank.public_savings", "--output", "json")
     assert len(rows_of(now.stdout)) == len(bank.balances["savings"]) - 1

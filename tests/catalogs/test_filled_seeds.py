@@ -1,4 +1,5 @@
-"""A seed on each catalog: filled, filled again with other columns, known to be unchanged, and dropped."""
+"""A seed on each catalog: filled, filled again with other columns, known to be
+unchanged, and dropped."""
 
 from __future__ import annotations
 
@@ -31,16 +32,26 @@ def test_a_seed_is_filled_on_every_catalog(place: Place, tmp_path: Path) -> None
     first = [{"code": "DE", "area": "357022"}, {"code": "FR", "area": "643801"}]
     assert project.rows("countries") == first == project.rows_without_spark("countries")
     project.write("seeds/countries.csv", "area,name,code\n1,Germany,DE\n")
-    project.write("seeds/s.yml", "seeds: [{name: countries, columns: {code: string, area: int, name: string}}]\n")
+    project.write(
+        "seeds/s.yml",
+        "seeds: [{name: countries, columns: {code: string, area: int, name: string}}]\n",
+    )
     done = fill(project)
-    if place.lake.catalog.profile.name in ("hive", "nessie"):  # which take no other columns
+    # which take no other columns
+    if place.lake.catalog.profile.name in ("hive", "nessie"):
         assert [problem.condition for problem in done.problems] == ["seed-not-filled"]
         assert project.rows("countries") == first
         drop_seed_table(place.lake.catalog, project.manifest().seeds["countries"].table)
         done = fill(project)
-    assert (done.done, done.problems) == ("filled", ()) and fill(project).done == "unchanged"
+    assert (done.done, done.problems) == ("filled", ()) and fill(
+        project
+    ).done == "unchanged"
     second = [{"code": "DE", "area": 1, "name": "Germany"}]
-    assert project.rows("countries") == second == place.rows_by_duckdb("seeded", "countries")
+    assert (
+        project.rows("countries")
+        == second
+        == place.rows_by_duckdb("seeded", "countries")
+    )
     drop_seed_table(place.lake.catalog, project.manifest().seeds["countries"].table)
     assert not project.has("countries") and fill(project).rows == 1
     assert project.rows("countries") == second

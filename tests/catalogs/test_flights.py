@@ -1,4 +1,5 @@
-"""Real flights from a real broker, on a REST catalog with OAuth, with tables and checkpoints in S3.
+"""Real flights from a real broker, on a REST catalog with OAuth, with tables and
+checkpoints in S3.
 
 There are 30,000 of them, with `--all-flights` 336,776, in as many batches.
 """
@@ -37,14 +38,28 @@ CHANGES = {
 def test_every_reader_finds_no_missing_and_no_duplicate_flight(
     rest_on_s3: Place, flights: tuple[source.Flight, ...], tmp_path: Path
 ) -> None:
-    """Though the runner is killed with its Java, partitions are added, and the newest batches come again."""
+    """Though the runner is killed with its Java, partitions are added, and the newest
+    batches come again."""
     catalog = rest_on_s3.lake.catalog.profile
-    served = {"name": catalog.name, "type": catalog.type, "uri": catalog.uri, "warehouse": catalog.warehouse}
-    target = {"catalog": {**served, **catalog.properties}, "checkpoints": f"{rest_on_s3.checkpoints}/flights"}
+    served = {
+        "name": catalog.name,
+        "type": catalog.type,
+        "uri": catalog.uri,
+        "warehouse": catalog.warehouse,
+    }
+    target = {
+        "catalog": {**served, **catalog.properties},
+        "checkpoints": f"{rest_on_s3.checkpoints}/flights",
+    }
     project = Project(rest_on_s3.lake, tmp_path / "project", "flights", "flights")
     project.checkpoints = target["checkpoints"]
     with running(Broker(tmp_path / "broker")) as broker:
-        write_project(project.directory, broker, per_batch=len(flights) * 100_000 // source.COUNT, **target)
+        write_project(
+            project.directory,
+            broker,
+            per_batch=len(flights) * 100_000 // source.COUNT,
+            **target,
+        )
         edit(project.directory, CHANGES)
         feed = Feed(broker, flights)
         broker.create_topic(TOPIC, 3)
@@ -69,18 +84,28 @@ def test_every_reader_finds_no_missing_and_no_duplicate_flight(
 
     for model in MODELS:
         assert told[model] == sorted(set(told[model])) and len(told[model]) >= 4
-        assert [event.batch for event in again.of(BatchSkipped, model)] == [told[model][-1]]
+        assert [event.batch for event in again.of(BatchSkipped, model)] == [
+            told[model][-1]
+        ]
         assert again.of(BatchCommitted, model) == []
         assert dead_letters(project.iceberg(f"{model}__dead_letter")) == feed.bad
         (row,) = project.sql(source.checksum_sql("spark", project.table(model)))
         assert (row["rows"], int(row["checksum"])) == source.expected(model, flights)
-        assert source.sum_arrow(project.iceberg(model).scan().to_arrow()) == source.expected(model, flights)
+        assert source.sum_arrow(
+            project.iceberg(model).scan().to_arrow()
+        ) == source.expected(model, flights)
         with rest_on_s3.connect() as connection:
             table = rest_on_s3.duckdb_name(project.namespace, model)
-            assert source.sum_duckdb(connection, table) == source.expected(model, flights)
+            assert source.sum_duckdb(connection, table) == source.expected(
+                model, flights
+            )
     assert len(feed.bad) == source.BAD_COUNT
 
 
 def batches_of(runner: Runner, model: str) -> list[int]:
     """The batches that its runs have committed, as they told it."""
-    return [event["batch"] for events in runner.runs for event in of(events, "batch_committed", model)]
+    return [
+        event["batch"]
+        for events in runner.runs
+        for event in of(events, "batch_committed", model)
+    ]

@@ -1,4 +1,5 @@
-"""Folders in S3 whose names grow: S3 is asked for the names behind the last one that was read, and for no others."""
+"""Folders in S3 whose names grow: S3 is asked for the names behind the last one that
+was read, and for no others."""
 
 from __future__ import annotations
 
@@ -60,8 +61,12 @@ def test_names_behind_the_last_one_are_asked_for(
     project.run().check()
     assert ids() == [*range(OLD + 2)]
     behind = [key for key in listed if "/2026-02/" in key]
-    assert {*behind} == {f"land/in/2026-02/{name}.json" for name in ("a b+%25, LastModified=[1]", "ü")}
-    assert len(listed) - len(behind) <= 1_000, "one page from the start, to see whether there is a file at all"
+    assert {*behind} == {
+        f"land/in/2026-02/{name}.json" for name in ("a b+%25, LastModified=[1]", "ü")
+    }
+    assert len(listed) - len(behind) <= 1_000, (
+        "one page from the start, to see whether there is a file at all"
+    )
 
     bucket.write("land/in/2026-01/00000-late.json", OLD + 2)
     bucket.remove("land/in/2026-01/00001.json")

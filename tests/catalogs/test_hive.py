@@ -16,11 +16,15 @@ MODELS = 6
 ASKED = 60
 
 
-def test_threads_do_not_get_each_others_answers(hive_in_folder: Place, tmp_path: Path) -> None:
+def test_threads_do_not_get_each_others_answers(
+    hive_in_folder: Place, tmp_path: Path
+) -> None:
     project = Project(hive_in_folder.lake, tmp_path, "threads")
     project.stream("s", {"id": "bigint"})
     for number in range(MODELS):
-        project.model(f"m{number}", f"SELECT id, id AS c{number} FROM {{s}}", mode="append")
+        project.model(
+            f"m{number}", f"SELECT id, id AS c{number} FROM {{s}}", mode="append"
+        )
     project.record("s", [{"id": 1}])
     project.run().check()
 
@@ -35,9 +39,16 @@ def test_threads_do_not_get_each_others_answers(hive_in_folder: Place, tmp_path:
     assert found == [["id", f"c{number % MODELS}"] for number in range(ASKED)]
 
 
-def test_status_answers_each_time(hive_metastore: HiveMetastore, tmp_path: Path) -> None:
+def test_status_answers_each_time(
+    hive_metastore: HiveMetastore, tmp_path: Path
+) -> None:
     command = Command(tmp_path)
-    catalog = {"name": "hive", "type": "hive", "uri": hive_metastore.uri, "warehouse": hive_metastore.warehouse}
+    catalog = {
+        "name": "hive",
+        "type": "hive",
+        "uri": hive_metastore.uri,
+        "warehouse": hive_metastore.warehouse,
+    }
     command.write({"catalog": catalog, "namespace": "status"})
     for number in range(5):
         select = "{{ config(mode='append') }}\nSELECT id, state FROM {{ stream('orders') }}\n"

@@ -1,4 +1,5 @@
-"""The ledger where a catalog shows the newest snapshot alone: it is carried on by all commits, whoever makes them."""
+"""The ledger where a catalog shows the newest snapshot alone: it is carried on by all
+commits, whoever makes them."""
 
 from __future__ import annotations
 
@@ -18,14 +19,21 @@ REWRITE = "CALL {catalog}.system.rewrite_data_files(table => '{table}', options 
 
 
 def records(first: int, count: int) -> list[dict[str, object]]:
-    return [{"id": number, "at": f"2026-03-01T10:{number:02d}:00Z"} for number in range(first, first + count)]
+    return [
+        {"id": number, "at": f"2026-03-01T10:{number:02d}:00Z"}
+        for number in range(first, first + count)
+    ]
 
 
 @pytest.fixture
-def project(nessie_on_s3: Place, tmp_path: Path, request: pytest.FixtureRequest) -> Project:
+def project(
+    nessie_on_s3: Place, tmp_path: Path, request: pytest.FixtureRequest
+) -> Project:
     made = Project(nessie_on_s3.lake, tmp_path, request.function.__name__)
     made.stream("s", COLUMNS)
-    made.model("m", "SELECT id, at FROM {s}", mode="upsert", keys=["id"], sequence_by="at")
+    made.model(
+        "m", "SELECT id, at FROM {s}", mode="upsert", keys=["id"], sequence_by="at"
+    )
     made.record("s", [*records(0, 4), "unreadable"])
     return made
 
@@ -67,7 +75,8 @@ def test_a_batch_behind_a_rewrite_is_known(project: Project) -> None:
 
 
 def test_a_carried_entry_is_one_batch(project: Project) -> None:
-    """What reads ledgers without Spark finds the batch behind a rewrite, once, and not as a commit of the rewrite."""
+    """What reads ledgers without Spark finds the batch behind a rewrite, once, and not
+    as a commit of the rewrite."""
     project.run().check()
     table = TableName("nessie", project.namespace, "m")
     before = read_facts(project.lake.catalog, table)
@@ -79,7 +88,9 @@ def test_a_carried_entry_is_one_batch(project: Project) -> None:
     assert state is not None and state.ledger_models == {"m"}
 
 
-def test_a_stream_of_such_a_table_begins_with_its_first_snapshot_or_not_at_all(project: Project) -> None:
+def test_a_stream_of_such_a_table_begins_with_its_first_snapshot_or_not_at_all(
+    project: Project,
+) -> None:
     """Its newest snapshot gives the rows of the last batch alone."""
     project.model("a", "SELECT id, at FROM {s}", mode="append")
     project.run("a").check()

@@ -1,4 +1,5 @@
-"""Files of a bucket that events tell of: each is read once, whatever events come twice, late, or never."""
+"""Files of a bucket that events tell of: each is read once, whatever events come twice,
+late, or never."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ ALWAYS, NEVER = "1 millisecond", "1000 days"
 class Notified:
     """A project with a stream of a bucket, and what tells of it."""
 
-    def __init__(self, place: Place, seaweed: Seaweed, broker: Broker, directory: Path, name: str) -> None:
+    def __init__(
+        self, place: Place, seaweed: Seaweed, broker: Broker, directory: Path, name: str
+    ) -> None:
         self.name, self.broker = name, broker
         self.bucket = Bucket(place.lake.session, seaweed.make_bucket(name))
         self.project = Project(place.lake, directory, name.replace("-", "_"))
@@ -46,21 +49,43 @@ class Notified:
 
     def make(self, every: str = NEVER, **options: Any) -> None:
         told = {"connection": "broker", "topic": self.name}
-        given = {"path": "in/**/*.json", "notifications": told, "list_all_every": every, **options}
+        given = {
+            "path": "in/**/*.json",
+            "notifications": told,
+            "list_all_every": every,
+            **options,
+        }
         self.project.stream("s", {"id": "int"}, connection="lake", **given)
 
     def write(self, name: str, *ids: int) -> None:
         self.bucket.write(f"land/in/{name}", *ids)
 
-    def event(self, key: str, what: str = "ObjectCreated:Put", bucket: str = "") -> bytes:
-        found = {"bucket": {"name": bucket or self.name}, "object": {"key": quote_plus(key), "size": 10}}
-        return json.dumps({"Records": [{"eventSource": "minio:s3", "eventName": f"s3:{what}", "s3": found}]}).encode()
+    def event(
+        self, key: str, what: str = "ObjectCreated:Put", bucket: str = ""
+    ) -> bytes:
+        found = {
+            "bucket": {"name": bucket or self.name},
+            "object": {"key": quote_plus(key), "size": 10},
+        }
+        return json.dumps(
+            {
+                "Records": [
+                    {"eventSource": "minio:s3", "eventName": f"s3:{what}", "s3": found}
+                ]
+            }
+        ).encode()
 
     def tell(self, *names: str) -> None:
         self.send(*(self.event(f"land/in/{name}") for name in names))
 
     def send(self, *events: bytes) -> None:
-        self.broker.produce(self.name, [Message(event, partition=number % 2) for number, event in enumerate(events)])
+        self.broker.produce(
+            self.name,
+            [
+                Message(event, partition=number % 2)
+                for number, event in enumerate(events)
+            ],
+        )
 
     def run(self) -> Ran:
         return self.project.run().check()
@@ -71,9 +96,19 @@ class Notified:
 
 @pytest.fixture
 def notified(
-    rest_on_s3: Place, seaweed: Seaweed, broker: Broker, tmp_path: Path, request: pytest.FixtureRequest
+    rest_on_s3: Place,
+    seaweed: Seaweed,
+    broker: Broker,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> Notified:
-    name = str(request.node.name).replace("_", "-").replace("[", "-").replace("]", "")[:50].rstrip("-")
+    name = (
+        str(request.node.name)
+        .replace("_", "-")
+        .replace("[", "-")
+        .replace("]", "")[:50]
+        .rstrip("-")
+    )
     return Notified(rest_on_s3, seaweed, broker, tmp_path, name)
 
 
@@ -84,7 +119,9 @@ def test_events_name_what_is_read(notified: Notified) -> None:
     notified.write("untold.json", 3)
     notified.write("other.txt", 9)
     notified.bucket.write("land/out/x.json", 9)
-    notified.tell("a b+%25/ü.json", "a b+%25/ü.json", "other.txt", "old.json", "gone.json")
+    notified.tell(
+        "a b+%25/ü.json", "a b+%25/ü.json", "other.txt", "old.json", "gone.json"
+    )
     notified.send(
         notified.event("land/out/x.json"),
         notified.event("land/in/untold.json", "ObjectRemoved:Delete"),
@@ -146,7 +183,9 @@ def test_a_rewind_and_a_rebuild_read_each_file_once(notified: Notified) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_each_file_is_read_once_by_whatever_events(notified: Notified, seed: int) -> None:
+def test_each_file_is_read_once_by_whatever_events(
+    notified: Notified, seed: int
+) -> None:
     random, written, waiting = Random(seed), list[int](), list[str]()
     notified.make(max_per_batch=2)
     with mock.patch.object(EventTopic, "most_places", 3):
@@ -171,7 +210,10 @@ def test_each_file_is_read_once_by_whatever_events(notified: Notified, seed: int
 
 
 def test_a_connection_without_topics_tells_of_nothing(notified: Notified) -> None:
-    for connection, condition in (("lake", "wrong-value"), ("brokre", "unknown-connection")):
+    for connection, condition in (
+        ("lake", "wrong-value"),
+        ("brokre", "unknown-connection"),
+    ):
         notified.make(notifications={"connection": connection, "topic": "t"})
         with pytest.raises(ProjectError) as caught:
             notified.project.run()
@@ -192,7 +234,9 @@ def test_a_folder_of_this_machine_is_listed(notified: Notified) -> None:
     assert notified.ids() == [1, 2]
 
 
-def test_seaweedfs_tells_of_its_files(rest_on_s3: Place, broker: Broker, tmp_path: Path) -> None:
+def test_seaweedfs_tells_of_its_files(
+    rest_on_s3: Place, broker: Broker, tmp_path: Path
+) -> None:
     broker.create_topic("filer")
     with running(Seaweed(tmp_path / "weed", tells=(broker.servers, "filer"))) as weed:
         weed.make_bucket("lake")
@@ -202,4 +246,6 @@ def test_seaweedfs_tells_of_its_files(rest_on_s3: Place, broker: Broker, tmp_pat
         bucket.remove("in/my file+ü.json")
     events = [*broker.read("filer")]
     created = [found for key, value in events for found in read_event(key, value)]
-    assert {(found.bucket, found.key) for found in created if found.bucket == "lake"} == {("lake", "in/my file+ü.json")}
+    assert {
+        (found.bucket, found.key) for found in created if found.bucket == "lake"
+    } == {("lake", "in/my file+ü.json")}

@@ -1,4 +1,5 @@
-"""Files of a bucket that messages of SQS tell of: each is read once, whatever messages come twice, late, or never."""
+"""Files of a bucket that messages of SQS tell of: each is read once, whatever messages
+come twice, late, or never."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moto]:
 class Queued:
     """A project with a stream of a bucket, and the queue that tells of it."""
 
-    def __init__(self, place: Place, bucket: str, moto: Moto, directory: Path, name: str) -> None:
+    def __init__(
+        self, place: Place, bucket: str, moto: Moto, directory: Path, name: str
+    ) -> None:
         self.name, self.moto = name, moto
         self.url = moto.make_queue(name)
         self.client = moto.client("sqs")
@@ -60,7 +63,12 @@ class Queued:
 
     def make(self, every: str = NEVER, **options: Any) -> None:
         told = {"connection": "queues", "queue": self.name}
-        given = {"path": "in/**/*.json", "notifications": told, "list_all_every": every, **options}
+        given = {
+            "path": "in/**/*.json",
+            "notifications": told,
+            "list_all_every": every,
+            **options,
+        }
         self.project.stream("s", {"id": "int"}, connection="lake", **given)
 
     def write(self, name: str, *ids: int) -> None:
@@ -68,7 +76,10 @@ class Queued:
 
     def event(self, name: str, what: str = "ObjectCreated:Put") -> dict[str, Any]:
         key = quote_plus(f"{self.name}/in/{name}")
-        found = {"bucket": {"name": urlsplit(self.bucket.url).netloc}, "object": {"key": key, "size": 10}}
+        found = {
+            "bucket": {"name": urlsplit(self.bucket.url).netloc},
+            "object": {"key": key, "size": 10},
+        }
         return {"Records": [{"eventSource": "aws:s3", "eventName": what, "s3": found}]}
 
     def tell(self, *names: str) -> None:
@@ -85,15 +96,30 @@ class Queued:
         return [row["id"] for row in self.project.rows(model, "id")]
 
     def left(self) -> int:
-        """How many messages the queue has, those included that somebody has received."""
+        """How many messages the queue has, those included that somebody has
+        received."""
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        found = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=names)["Attributes"]
+        found = self.client.get_queue_attributes(
+            QueueUrl=self.url, AttributeNames=names
+        )["Attributes"]
         return sum(int(found[name]) for name in names)
 
 
 @pytest.fixture
-def queued(rest_on_s3: Place, lake_bucket: str, moto: Moto, tmp_path: Path, request: pytest.FixtureRequest) -> Queued:
-    name = str(request.node.name).replace("_", "-").replace("[", "-").replace("]", "")[:50].rstrip("-")
+def queued(
+    rest_on_s3: Place,
+    lake_bucket: str,
+    moto: Moto,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> Queued:
+    name = (
+        str(request.node.name)
+        .replace("_", "-")
+        .replace("[", "-")
+        .replace("]", "")[:50]
+        .rstrip("-")
+    )
     return Queued(rest_on_s3, lake_bucket, moto, tmp_path, name)
 
 
@@ -107,15 +133,22 @@ def hidden_for(seconds: int) -> Iterator[None]:
 def test_messages_name_what_is_read(queued: Queued) -> None:
     queued.write("old.json", 1)
     assert not queued.run().of(FilesLate), "what is there as it begins is listed"
-    for number, name in enumerate(("a b+%25/ü.json", "sns.json", "bridge.json", "untold.json"), 2):
+    for number, name in enumerate(
+        ("a b+%25/ü.json", "sns.json", "bridge.json", "untold.json"), 2
+    ):
         queued.write(name, number)
     queued.tell("a b+%25/ü.json", "a b+%25/ü.json", "old.json", "gone.json")
     wrapped = {"Type": "Notification", "Message": json.dumps(queued.event("sns.json"))}
-    detail = {"bucket": {"name": "queues"}, "object": {"key": f"{queued.name}/in/bridge.json", "size": 9}}
+    detail = {
+        "bucket": {"name": "queues"},
+        "object": {"key": f"{queued.name}/in/bridge.json", "size": 9},
+    }
     queued.send(
         json.dumps(wrapped),
         json.dumps({"detail-type": "Object Created", "detail": detail}),
-        json.dumps({"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": queued.name}),
+        json.dumps(
+            {"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": queued.name}
+        ),
         json.dumps(queued.event("untold.json", "ObjectRemoved:Delete")),
         "hello",
     )
@@ -139,7 +172,10 @@ def test_a_message_is_deleted_once_it_is_in_the_log(queued: Queued, step: str) -
     queued.write("1.json", 1)
     queued.tell("1.json")
     broken = (CheckpointFiles, "create") if step == "log" else (Queue, "delete")
-    with hidden_for(1), mock.patch.object(*broken, side_effect=OSError("the machine is gone")):
+    with (
+        hidden_for(1),
+        mock.patch.object(*broken, side_effect=OSError("the machine is gone")),
+    ):
         assert queued.project.run().conditions("m"), "it dies"
     assert queued.left() == 1 and queued.ids() == []
     time.sleep(1.1)
@@ -175,7 +211,9 @@ def test_a_runner_that_is_killed_has_what_it_took(queued: Queued) -> None:
     assert queued.ids() == [1, 2, 3, 4]
 
 
-def test_models_share_a_queue_and_a_rebuild_takes_nothing_from_them(queued: Queued) -> None:
+def test_models_share_a_queue_and_a_rebuild_takes_nothing_from_them(
+    queued: Queued,
+) -> None:
     queued.project.model("n", "SELECT id FROM {s}", mode="append")
     queued.run()
     for number in (1, 2, 3):
@@ -198,13 +236,18 @@ def test_a_rewind_and_a_lost_log_read_each_file_once(queued: Queued) -> None:
     first = queued.project.snapshot_ids("m")[0]
     table = f"{queued.project.namespace}.m"
     catalog = queued.project.lake.catalog.profile.name
-    queued.project.sql(f"CALL {catalog}.system.rollback_to_snapshot('{table}', {first})")
+    queued.project.sql(
+        f"CALL {catalog}.system.rollback_to_snapshot('{table}', {first})"
+    )
     assert queued.project.run().conditions("m") == ["table-behind"]
     rewind(queued.project, "ledger")
     queued.run()
     assert queued.ids() == [1, 2, 3]
 
-    CheckpointFiles(queued.project.lake.session, queued.project.manifest().target.checkpoints + "/_events").remove_all()
+    CheckpointFiles(
+        queued.project.lake.session,
+        queued.project.manifest().target.checkpoints + "/_events",
+    ).remove_all()
     queued.write("4.json", 4)  # its event is lost with the log
     queued.write("5.json", 5)
     queued.tell("5.json")
@@ -227,9 +270,17 @@ def test_each_file_is_read_once_by_whatever_messages(queued: Queued, seed: int) 
             random.shuffle(waiting)
             for _ in range(random.randint(0, len(waiting))):  # or it comes late
                 queued.tell(waiting.pop())
-            forgets = mock.patch.object(Queue, "delete") if random.random() < 0.3 else nullcontext()
+            forgets = (
+                mock.patch.object(Queue, "delete")
+                if random.random() < 0.3
+                else nullcontext()
+            )
             breaks = breaking_off(random) if random.random() < 0.5 else nullcontext()
-            with forgets, breaks, mock.patch("lakesql.engine.sources.event_queues.TAKEN_MESSAGES", 20):
+            with (
+                forgets,
+                breaks,
+                mock.patch("lakesql.engine.sources.event_queues.TAKEN_MESSAGES", 20),
+            ):
                 queued.project.run()
         queued.tell(*waiting)
         time.sleep(1.1)
@@ -243,10 +294,19 @@ def conditions(error: LakesqlError) -> list[str]:
     return [problem.condition for problem in error.problems]
 
 
-def test_what_a_queue_is_refused_for(queued: Queued, moto: Moto, tmp_path: Path) -> None:
-    known = Sqs(**{key: value for key, value in moto.connection.items() if key != "type"})
+def test_what_a_queue_is_refused_for(
+    queued: Queued, moto: Moto, tmp_path: Path
+) -> None:
+    known = Sqs(
+        **{key: value for key, value in moto.connection.items() if key != "type"}
+    )
     with running(Moto(tmp_path / "strict", admits=False)) as strict:
-        wrong = Sqs(region="us-east-1", endpoint=strict.url, access_key_id="k", secret_access_key="s")
+        wrong = Sqs(
+            region="us-east-1",
+            endpoint=strict.url,
+            access_key_id="k",
+            secret_access_key="s",
+        )
         with pytest.raises(LakesqlError) as caught:
             open_queue(wrong, "q")
         assert conditions(caught.value) == ["wrong-credentials"]
@@ -256,7 +316,10 @@ def test_what_a_queue_is_refused_for(queued: Queued, moto: Moto, tmp_path: Path)
     with pytest.raises(LakesqlError) as caught:
         open_queue(known, "nowhere")
     assert conditions(caught.value) == ["unknown-queue"]
-    with mock.patch.dict(sys.modules, {"boto3": None}), pytest.raises(LakesqlError) as caught:
+    with (
+        mock.patch.dict(sys.modules, {"boto3": None}),
+        pytest.raises(LakesqlError) as caught,
+    ):
         open_queue(known, "q")
     (missing,) = caught.value.problems
     assert missing.condition == "extra-missing"
@@ -274,9 +337,16 @@ def test_debug_says_how_many_messages_wait(queued: Queued) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"connection": "lake", "queue": "q"}, {"connection": "queues", "topic": "t"}, {"connection": "queues"}]
+    "given",
+    [
+        {"connection": "lake", "queue": "q"},
+        {"connection": "queues", "topic": "t"},
+        {"connection": "queues"},
+    ],
 )
-def test_a_connection_without_queues_tells_of_nothing(queued: Queued, given: dict[str, str]) -> None:
+def test_a_connection_without_queues_tells_of_nothing(
+    queued: Queued, given: dict[str, str]
+) -> None:
     queued.make(notifications=given)
     with pytest.raises(ProjectError) as caught:
         queued.project.run()

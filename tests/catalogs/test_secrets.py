@@ -1,4 +1,5 @@
-"""Secrets of a real run stand in nothing that it shows or leaves behind, whether it succeeds or fails."""
+"""Secrets of a real run stand in nothing that it shows or leaves behind, whether it
+succeeds or fails."""
 
 from __future__ import annotations
 
@@ -26,7 +27,11 @@ from tests.servers.seaweed import Seaweed
 
 CREDENTIAL = "LAKESQL_SECRET_CATALOG"
 ACCESS_KEY, SECRET_KEY = "LAKESQL_SECRET_S3_ID", "LAKESQL_SECRET_S3_KEY"
-PASSWORD, HEADER, LOGIN = "LAKESQL_SECRET_PASSWORD", "LAKESQL_SECRET_HEADER", "LAKESQL_SECRET_LOGIN"
+PASSWORD, HEADER, LOGIN = (
+    "LAKESQL_SECRET_PASSWORD",
+    "LAKESQL_SECRET_HEADER",
+    "LAKESQL_SECRET_LOGIN",
+)
 
 
 def env(name: str) -> str:
@@ -34,7 +39,10 @@ def env(name: str) -> str:
 
 
 def s3(seaweed: Seaweed) -> dict[str, str]:
-    keys = {"s3.access-key-id": env(ACCESS_KEY), "s3.secret-access-key": env(SECRET_KEY)}
+    keys = {
+        "s3.access-key-id": env(ACCESS_KEY),
+        "s3.secret-access-key": env(SECRET_KEY),
+    }
     return {**seaweed.s3_properties, **keys}
 
 
@@ -53,14 +61,29 @@ def environ(seaweed: Seaweed, postgres: Postgres) -> dict[str, str]:
 def rest(seaweed: Seaweed, request: pytest.FixtureRequest) -> dict[str, object]:
     """A target whose secrets are in every place that takes some."""
     name = request.node.name.replace("_", "-")
-    warehouse, bucket = seaweed.make_warehouse(f"{name}-tables"), seaweed.make_bucket(name)
-    catalog = {"name": "lake", "type": "rest", "uri": seaweed.catalog_uri, "warehouse": warehouse}
+    warehouse, bucket = (
+        seaweed.make_warehouse(f"{name}-tables"),
+        seaweed.make_bucket(name),
+    )
+    catalog = {
+        "name": "lake",
+        "type": "rest",
+        "uri": seaweed.catalog_uri,
+        "warehouse": warehouse,
+    }
     login = {"credential": env(CREDENTIAL), "header.X-Tenant": env(HEADER)}
-    kafka = {"type": "kafka", "bootstrap_servers": "127.0.0.1:9", "options": {"sasl.jaas.config": jaas(env(PASSWORD))}}
+    kafka = {
+        "type": "kafka",
+        "bootstrap_servers": "127.0.0.1:9",
+        "options": {"sasl.jaas.config": jaas(env(PASSWORD))},
+    }
     return {
         "catalog": {**catalog, **login, **s3(seaweed)},
         "checkpoints": f"{bucket}/c",
-        "connections": {"broker": {"type": "recorded", "path": "recorded"}, "unused": kafka},
+        "connections": {
+            "broker": {"type": "recorded", "path": "recorded"},
+            "unused": kafka,
+        },
         "spark": {"conf": {"spark.hadoop.mine": env(HEADER)}},
     }
 
@@ -85,13 +108,19 @@ class Processes:
         while not self._ended.wait(0.02):
             for folder in Path("/proc").glob("[0-9]*"):
                 try:
-                    self.seen.add((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+                    self.seen.add(
+                        (folder / "cmdline")
+                        .read_bytes()
+                        .replace(b"\0", b" ")
+                        .decode("utf-8", "replace")
+                    )
                 except OSError:
                     continue
 
 
 def leaks(text: str, secret: str) -> list[str]:
-    """The forms of a secret that stand in a text; none of this is lakesql's own code."""
+    """The forms of a secret that stand in a text; none of this is lakesql's own
+    code."""
     forms = {
         "plain": secret,
         "url": quote(secret, safe=""),
@@ -100,23 +129,34 @@ def leaks(text: str, secret: str) -> list[str]:
         "json": json.dumps(secret)[1:-1],
         "json-utf8": json.dumps(secret, ensure_ascii=False)[1:-1],
         "base64": base64.b64encode(secret.encode()).decode().rstrip("=")[:-1],
-        "base64-url": base64.urlsafe_b64encode(secret.encode()).decode().rstrip("=")[:-1],
+        "base64-url": base64.urlsafe_b64encode(secret.encode())
+        .decode()
+        .rstrip("=")[:-1],
         "base64-in-login": base64.b64encode(f"user:{secret}".encode()).decode()[8:-4],
     }
     return [name for name, form in forms.items() if form in text]
 
 
 def check(command: Command, done: Done, processes: Processes) -> None:
-    """Nothing printed, no file of the project, no command line, holds a secret in any form."""
-    texts = {"stdout": done.out, "stderr": done.err, "command lines": "\n".join(processes.seen)}
+    """Nothing printed, no file of the project, no command line, holds a secret in any
+    form."""
+    texts = {
+        "stdout": done.out,
+        "stderr": done.err,
+        "command lines": "\n".join(processes.seen),
+    }
     for file in command.directory.rglob("*"):
         if file.is_file():
-            texts[str(file.relative_to(command.directory))] = file.read_bytes().decode("utf-8", "replace")
+            texts[str(file.relative_to(command.directory))] = file.read_bytes().decode(
+                "utf-8", "replace"
+            )
     assert any(name.startswith("logs/") for name in texts)
     assert find_leaks(texts, command.environ) == {}
 
 
-def find_leaks(texts: Mapping[str, str], environ: Mapping[str, str]) -> dict[tuple[str, str], list[str]]:
+def find_leaks(
+    texts: Mapping[str, str], environ: Mapping[str, str]
+) -> dict[tuple[str, str], list[str]]:
     """In which text which variable's secret stands, and how it is written there."""
     return {
         (place, name): forms
@@ -132,11 +172,18 @@ def test_a_successful_run_shows_and_stores_no_secret(
 ) -> None:
     """From a broker that asks for a password, to a catalog and a storage that do."""
     broker.create_topic("guarded")
-    broker.produce("guarded", [json.dumps({"id": number, "state": "new"}).encode() for number in range(3)])
+    broker.produce(
+        "guarded",
+        [json.dumps({"id": number, "state": "new"}).encode() for number in range(3)],
+    )
     environ = {**environ, LOGIN: BROKERS_PASSWORD}
     options = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
     options["sasl.jaas.config"] = jaas(env(LOGIN))
-    rest["connections"]["broker"] = {"type": "kafka", "bootstrap_servers": broker.sasl_servers, "options": options}
+    rest["connections"]["broker"] = {
+        "type": "kafka",
+        "bootstrap_servers": broker.sasl_servers,
+        "options": options,
+    }
     command = Command(tmp_path, environ)
     command.write(rest)
     stream = tmp_path / "streams" / "orders.yml"
@@ -145,7 +192,11 @@ def test_a_successful_run_shows_and_stores_no_secret(
         done = command.run("run", "--debug", "--log-format", "json")
         shown = command.run("show", "orders", "--output", "json")
     assert done.code == 0, done
-    assert [json.loads(line)["id"] for line in sorted(shown.out.splitlines())] == [0, 1, 2]
+    assert [json.loads(line)["id"] for line in sorted(shown.out.splitlines())] == [
+        0,
+        1,
+        2,
+    ]
     assert any("SparkSubmit" in line for line in processes.seen)
     check(command, done, processes)
     check(command, shown, processes)
@@ -155,7 +206,9 @@ def test_a_successful_run_shows_and_stores_no_secret(
     assert "lakesql.offsets" in kept["table"] and find_leaks(kept, environ) == {}
 
 
-def test_an_error_that_quotes_a_record_masks_the_secret_in_it(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_an_error_that_quotes_a_record_masks_the_secret_in_it(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
     """Spark quotes the value that cannot be cast, in its log and in the error."""
     command = Command(tmp_path, environ)
     catalog = {"type": "sql", "uri": "sqlite:///state/c.db", "warehouse": "state/wh"}
@@ -183,7 +236,9 @@ class Echo(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         sent = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
         said = f"{self.path} {dict(self.headers)} {sent}"
-        answer = json.dumps({"error": {"message": said, "type": "NoException", "code": 403}}).encode()
+        answer = json.dumps(
+            {"error": {"message": said, "type": "NoException", "code": 403}}
+        ).encode()
         self.send_response(403)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(answer)))
@@ -207,11 +262,19 @@ def echo() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", ["debug", "run"])
-@pytest.mark.parametrize("login", [{"credential": env(CREDENTIAL)}, {"token": env(HEADER).replace("HEADER", "TOKEN")}])
+@pytest.mark.parametrize(
+    "login",
+    [
+        {"credential": env(CREDENTIAL)},
+        {"token": env(HEADER).replace("HEADER", "TOKEN")},
+    ],
+)
 def test_a_login_that_the_server_quotes_is_masked(
     tmp_path: Path, environ: dict[str, str], echo: str, login: dict[str, str], name: str
 ) -> None:
-    command = Command(tmp_path, {**environ, "LAKESQL_SECRET_TOKEN": "eyJhbGciOi.J9-token_x"})
+    command = Command(
+        tmp_path, {**environ, "LAKESQL_SECRET_TOKEN": "eyJhbGciOi.J9-token_x"}
+    )
     command.write({"catalog": {"type": "rest", "uri": echo, **login}})
     with Processes() as processes:
         done = command.run(name, "--debug")
@@ -223,8 +286,12 @@ def test_a_login_that_the_server_quotes_is_masked(
     check(command, done, processes)
 
 
-def test_a_login_in_a_catalogs_uri_is_masked(tmp_path: Path, environ: dict[str, str]) -> None:
-    uri = "postgresql://me:{}@127.0.0.1:9/db".format("{{ env_var('LAKESQL_SECRET_PASSWORD') }}")
+def test_a_login_in_a_catalogs_uri_is_masked(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    uri = "postgresql://me:{}@127.0.0.1:9/db".format(
+        "{{ env_var('LAKESQL_SECRET_PASSWORD') }}"
+    )
     command = Command(tmp_path, environ)
     command.write({"catalog": {"type": "sql", "uri": uri, "warehouse": "wh"}})
     with Processes() as processes:
@@ -262,19 +329,32 @@ def test_sparks_listing_of_its_settings_holds_no_secret(
             text=True,
             check=True,
         )
-    assert "spark.sql.catalog.lake.credential" in listed.stdout and "spark.hadoop.mine" in listed.stdout
+    assert (
+        "spark.sql.catalog.lake.credential" in listed.stdout
+        and "spark.hadoop.mine" in listed.stdout
+    )
     check(command, Done(0, listed.stdout, listed.stderr), processes)
 
 
 def test_a_secret_in_vars_is_refused(tmp_path: Path, environ: dict[str, str]) -> None:
     command = Command(tmp_path, environ)
     command.write({})
-    done = command.run("compile", "--vars", json.dumps({"x": environ[SECRET_KEY]}), "--log-format", "json")
+    done = command.run(
+        "compile",
+        "--vars",
+        json.dumps({"x": environ[SECRET_KEY]}),
+        "--log-format",
+        "json",
+    )
     assert (done.code, done.conditions()) == (2, ["secret-in-vars"])
     assert not (tmp_path / "target").exists()
 
 
 def test_the_leak_check_finds_plain_quoted_and_base64_secrets() -> None:
     secret = "s3cret/K+y"
-    for text in (secret, quote(secret, safe=""), base64.b64encode(f"user:{secret}".encode()).decode()):
+    for text in (
+        secret,
+        quote(secret, safe=""),
+        base64.b64encode(f"user:{secret}".encode()).decode(),
+    ):
         assert leaks(text, secret)

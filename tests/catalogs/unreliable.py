@@ -13,10 +13,13 @@ Concern = Callable[[str, str], str]
 """By method and path what a request is about, '' for one that is answered as it is."""
 
 Judge = Callable[[str, int], int]
-"""The status that is answered, by what the request is about and how many were about it before; 0 for the truth."""
+"""The status that is answered, by what the request is about and how many were about it
+before; 0 for the truth."""
 
 _TABLE = re.compile(r"/v1/(?:[^/]+/)?namespaces/[^/]+/tables/([^/?]+)$")
-_ERROR = b'{"error": {"message": "This is a bad day.", "type": "InternalError", "code": %d}}'
+_ERROR = (
+    b'{"error": {"message": "This is a bad day.", "type": "InternalError", "code": %d}}'
+)
 _OF_A_CONNECTION = {"connection", "transfer-encoding", "keep-alive"}
 
 
@@ -38,7 +41,8 @@ def be_honest(subject: str, before: int) -> int:
 class Unreliable:
     """The proxy in front of the service at `uri`; `judge` may be changed at any time.
 
-    Unless it `passes_on` what it answers with a status of its own, the service never hears of it.
+    Unless it `passes_on` what it answers with a status of its own, the service never
+    hears of it.
     """
 
     def __init__(self, uri: str, concern: Concern, passes_on: bool = True) -> None:
@@ -56,11 +60,16 @@ class Unreliable:
                 subject = concern(self.command, self.path)
                 status = outer.decide(subject) if subject else 0
                 if status and not passes_on:
-                    self.answer(status, [("Content-Type", "application/json")], _ERROR % status)
+                    self.answer(
+                        status, [("Content-Type", "application/json")], _ERROR % status
+                    )
                     return
                 connection = http.client.HTTPConnection(behind, timeout=60)
-                # As they are: a signature speaks of the host too. But what is answered here is not compressed.
-                connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+                # As they are: a signature speaks of the host too. But what is answered
+                # here is not compressed.
+                connection.putrequest(
+                    self.command, self.path, skip_host=True, skip_accept_encoding=True
+                )
                 for key, value in self.headers.items():
                     if key.lower() not in {"accept-encoding", "expect"}:
                         connection.putheader(key, value)
@@ -68,18 +77,24 @@ class Unreliable:
                 response = connection.getresponse()
                 said = response.read()
                 if status:
-                    self.answer(status, [("Content-Type", "application/json")], _ERROR % status)
+                    self.answer(
+                        status, [("Content-Type", "application/json")], _ERROR % status
+                    )
                 else:
                     self.answer(response.status, response.getheaders(), said)
                 connection.close()
 
             do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = do_any  # noqa: N815
 
-            def answer(self, status: int, headers: list[tuple[str, str]], said: bytes) -> None:
+            def answer(
+                self, status: int, headers: list[tuple[str, str]], said: bytes
+            ) -> None:
                 self.send_response_only(status)
                 has_body = self.command != "HEAD"
                 for key, value in headers:
-                    if key.lower() not in _OF_A_CONNECTION and not (has_body and key.lower() == "content-length"):
+                    if key.lower() not in _OF_A_CONNECTION and not (
+                        has_body and key.lower() == "content-length"
+                    ):
                         self.send_header(key, value)
                 if has_body:
                     self.send_header("Content-Length", str(len(said)))

@@ -1,5 +1,6 @@
-"""A database whose tables get other rows and other shapes by a seed: what every one of them does alike. Which tables
-and rows it has, and how its SQL says so, is each one's own."""
+"""A database whose tables get other rows and other shapes by a seed: what every one of
+them does alike. Which tables and rows it has, and how its SQL says so, is each one's
+own."""
 
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ RENAMED = {
 
 @dataclass(slots=True)
 class SourceTable:
-    """One table, its columns in their order, and those of its key. `unread` are why rows of it have changed without an
-    event. `required` are columns that may not be NULL."""
+    """One table, its columns in their order, and those of its key. `unread` are why
+    rows of it have changed without an event. `required` are columns that may not be
+    NULL."""
 
     schema: str
     name: str
@@ -41,7 +43,9 @@ class SourceTable:
     @property
     def member(self) -> str:
         """What the group calls it, unless something else has this name."""
-        return RENAMED.get(self.source) or re.sub(r"[^A-Za-z0-9_]", "_", f"{self.schema}_{self.name}")
+        return RENAMED.get(self.source) or re.sub(
+            r"[^A-Za-z0-9_]", "_", f"{self.schema}_{self.name}"
+        )
 
     @property
     def others(self) -> list[str]:
@@ -50,7 +54,8 @@ class SourceTable:
 
     @property
     def is_read_in_chunks(self) -> bool:
-        """Whether an incremental snapshot can bring what no event says, and reads no rows of other tables."""
+        """Whether an incremental snapshot can bring what no event says, and reads no
+        rows of other tables."""
         return True
 
     @property
@@ -63,8 +68,8 @@ T = TypeVar("T", bound=SourceTable)
 
 
 class ChangingDatabase(ABC, Generic[T]):
-    """Makes tables, changes their rows and their shapes, and says what they hold. `statements` is all that was done,
-    for who looks for a reason."""
+    """Makes tables, changes their rows and their shapes, and says what they hold.
+    `statements` is all that was done, for who looks for a reason."""
 
     KINDS: ClassVar[Sequence[Kind]]
     WIDENED: ClassVar[Mapping[str, Sequence[Kind]]]
@@ -139,11 +144,25 @@ class ChangingDatabase(ABC, Generic[T]):
     def alter(self) -> str:
         """Change the shape of a table, or which tables there are; what was done."""
         choices: list[Callable[[T], str | None]] = [
-            *(self._add_column, self._add_column, self._drop_column, self._widen, self._widen),
-            *(self._rename_column, self._rename_table, self._drop_table, self._new_table, self._truncate),
+            *(
+                self._add_column,
+                self._add_column,
+                self._drop_column,
+                self._widen,
+                self._widen,
+            ),
+            *(
+                self._rename_column,
+                self._rename_table,
+                self._drop_table,
+                self._new_table,
+                self._truncate,
+            ),
         ]
         while True:
-            table = self.chance.choice([each for each in self.tables if each.is_altered])
+            table = self.chance.choice(
+                [each for each in self.tables if each.is_altered]
+            )
             done = self.chance.choice(choices)(table)
             if done:
                 return f"{table.source}: {done}"
@@ -153,7 +172,11 @@ class ChangingDatabase(ABC, Generic[T]):
         """The statement by which a column gets another type."""
 
     def _add_column(self, table: T) -> str:
-        name = next(name for name in (f"added {n}" for n in range(99)) if name not in table.columns)
+        name = next(
+            name
+            for name in (f"added {n}" for n in range(99))
+            if name not in table.columns
+        )
         table.columns[name] = self.chance.choice(self.KINDS)
         declared = self.declared(table, name)
         if "DEFAULT" in declared:
@@ -172,7 +195,9 @@ class ChangingDatabase(ABC, Generic[T]):
         return f"drop {name}"
 
     def _widen(self, table: T) -> str | None:
-        found = [name for name in table.others if table.columns[name].sql in self.WIDENED]
+        found = [
+            name for name in table.others if table.columns[name].sql in self.WIDENED
+        ]
         if not found:
             return None
         name = self.chance.choice(found)
@@ -185,16 +210,28 @@ class ChangingDatabase(ABC, Generic[T]):
         if not table.others:
             return None
         name = self.chance.choice(table.others)
-        new = next(new for new in (f"Renamed {n}" for n in range(99)) if new not in (*table.columns, *table.required))
-        self.run(f"ALTER TABLE {self.full(table)} RENAME COLUMN {self.quoted(name)} TO {self.quoted(new)}")
-        table.columns = {new if column == name else column: kind for column, kind in table.columns.items()}
+        new = next(
+            new
+            for new in (f"Renamed {n}" for n in range(99))
+            if new not in (*table.columns, *table.required)
+        )
+        self.run(
+            f"ALTER TABLE {self.full(table)} RENAME COLUMN {self.quoted(name)} TO {self.quoted(new)}"
+        )
+        table.columns = {
+            new if column == name else column: kind
+            for column, kind in table.columns.items()
+        }
         if name in table.required:
             table.required.add(new)
         table.unread.append(f"{name} is {new}")
         return f"rename {name} to {new}"
 
     def _rename_table(self, table: T) -> str:
-        old, new = self.full(table), self.NEW_NAME.format(f"{self.made}_{len(self.statements)}")
+        old, new = (
+            self.full(table),
+            self.NEW_NAME.format(f"{self.made}_{len(self.statements)}"),
+        )
         self.dropped.append(replace(table))
         self.run(self.RENAME_TABLE.format(old, self.quoted(new)))
         table.name = new
@@ -227,8 +264,8 @@ class ChangingDatabase(ABC, Generic[T]):
         self._signal([table.source for table in self.tables if table.is_read_in_chunks])
 
     def read_again(self) -> list[str]:
-        """Have the connector read the tables whose rows have changed without an event, and the marks behind them; which
-        these are."""
+        """Have the connector read the tables whose rows have changed without an event,
+        and the marks behind them; which these are."""
         asked = [table for table in self.tables if table.unread]
         for table in asked:
             table.unread.clear()
@@ -239,9 +276,14 @@ class ChangingDatabase(ABC, Generic[T]):
     def _signal(self, names: list[str]) -> None:
         """Ask for an incremental snapshot of tables, each by a pattern."""
         if names:
-            wanted = {"type": "incremental", "data-collections": [re.escape(name) for name in names]}
+            wanted = {
+                "type": "incremental",
+                "data-collections": [re.escape(name) for name in names],
+            }
             what = self.text(json.dumps(wanted, ensure_ascii=False))
-            self.run(f"INSERT INTO {self.SIGNALS} VALUES ({self.NEW_ID}, 'execute-snapshot', {what})")
+            self.run(
+                f"INSERT INTO {self.SIGNALS} VALUES ({self.NEW_ID}, 'execute-snapshot', {what})"
+            )
 
     # What there is
 
@@ -250,10 +292,14 @@ class ChangingDatabase(ABC, Generic[T]):
         """The texts of what a table holds."""
 
     def rows(self, table: T) -> list[list[Any]]:
-        """What a table holds, as the mirror should have it, in the order of its text."""
+        """What a table holds, as the mirror should have it, in the order of its
+        text."""
         kinds = list(table.columns.values())
         rows = [
-            [None if text is None else plain(kind.read(str(text))) for text, kind in zip(row, kinds, strict=True)]
+            [
+                None if text is None else plain(kind.read(str(text)))
+                for text, kind in zip(row, kinds, strict=True)
+            ]
             for row in self.fetch(table)
         ]
         return sorted(rows, key=repr)

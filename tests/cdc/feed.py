@@ -1,4 +1,5 @@
-"""What every test of a real change feed needs: a database, a broker, Debezium between them, and a model run until."""
+"""What every test of a real change feed needs: a database, a broker, Debezium between
+them, and a model run until."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ Database = TypeVar("Database")
 
 @dataclass
 class Feed(Generic[Database]):
-    """A database whose changes arrive in the broker's topics, `<name>.…`, as long as `connect` runs."""
+    """A database whose changes arrive in the broker's topics, `<name>.…`, as long as
+    `connect` runs."""
 
     name: str
     database: Database
@@ -37,9 +39,15 @@ class Feed(Generic[Database]):
 
 @contextmanager
 def feeding(
-    name: str, database: Database, broker: Broker, directory: Path, plugin: str, connector: Mapping[str, str]
+    name: str,
+    database: Database,
+    broker: Broker,
+    directory: Path,
+    plugin: str,
+    connector: Mapping[str, str],
 ) -> Iterator[Feed[Database]]:
-    """A feed that does not run yet. `plugin` is a server of `SERVERS`, `connector` what its connector is told."""
+    """A feed that does not run yet. `plugin` is a server of `SERVERS`, `connector` what
+    its connector is told."""
     settings = {
         "name": name,
         "topic.prefix": name,
@@ -66,9 +74,18 @@ def feeding(
         connect.stop()
 
 
-def wait_for(feed: Feed[Database], topic: str, text: str, within_s: float = ARRIVES_WITHIN_S) -> list[dict[str, Any]]:
-    """The events up to the first with this text in its value, in a topic that has one partition."""
-    consumer = Consumer({"bootstrap.servers": feed.broker.servers, "group.id": "wait", "enable.auto.commit": False})
+def wait_for(
+    feed: Feed[Database], topic: str, text: str, within_s: float = ARRIVES_WITHIN_S
+) -> list[dict[str, Any]]:
+    """The events up to the first with this text in its value, in a topic that has one
+    partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": feed.broker.servers,
+            "group.id": "wait",
+            "enable.auto.commit": False,
+        }
+    )
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     deadline, events = time.monotonic() + within_s, list[dict[str, Any]]()
     try:
@@ -82,13 +99,20 @@ def wait_for(feed: Feed[Database], topic: str, text: str, within_s: float = ARRI
                     return events
     finally:
         consumer.close()
-    said = [line for line in feed.connect.output.read_text(errors="replace").splitlines() if " ERROR " in line]
+    said = [
+        line
+        for line in feed.connect.output.read_text(errors="replace").splitlines()
+        if " ERROR " in line
+    ]
     raise AssertionError(f"{text} is not in {topic} after {within_s} s; {said[-3:]}")
 
 
-def wait_for_changes(feed: Feed[Database], topic: str, insert: Callable[[int], None]) -> None:
-    """Return when the connector has read all rows that were there, and follows the log: a row that is inserted then
-    arrives as a change. `insert` makes one with a number of its own."""
+def wait_for_changes(
+    feed: Feed[Database], topic: str, insert: Callable[[int], None]
+) -> None:
+    """Return when the connector has read all rows that were there, and follows the log:
+    a row that is inserted then arrives as a change. `insert` makes one with a number of
+    its own."""
     deadline = time.monotonic() + 5 * ARRIVES_WITHIN_S
     for number in count(1_000):
         insert(number)
@@ -99,7 +123,9 @@ def wait_for_changes(feed: Feed[Database], topic: str, insert: Callable[[int], N
             assert time.monotonic() < deadline, "the connector does not follow the log"
 
 
-def run_until(project: Project, model: str, arrived: Callable[[list[Row]], bool]) -> list[Row]:
+def run_until(
+    project: Project, model: str, arrived: Callable[[list[Row]], bool]
+) -> list[Row]:
     """Run the model, as a scheduler would, until its table has what is waited for."""
     deadline = time.monotonic() + ARRIVES_WITHIN_S
     while True:
@@ -107,5 +133,7 @@ def run_until(project: Project, model: str, arrived: Callable[[list[Row]], bool]
         rows = project.rows_without_spark(model) if project.has(model) else []
         if arrived(rows):
             return rows
-        assert time.monotonic() < deadline, f"it has not arrived in {ARRIVES_WITHIN_S} s"
+        assert time.monotonic() < deadline, (
+            f"it has not arrived in {ARRIVES_WITHIN_S} s"
+        )
         time.sleep(1)

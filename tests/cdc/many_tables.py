@@ -1,4 +1,5 @@
-"""A database of many tables of generated shapes, and what happens to them, all of it by a seed."""
+"""A database of many tables of generated shapes, and what happens to them, all of it by
+a seed."""
 
 from __future__ import annotations
 
@@ -8,43 +9,120 @@ from typing import Any
 from psycopg import sql
 
 from tests.cdc.changing import ChangingDatabase, SourceTable
-from tests.cdc.shapes import DAY, KINDS, LARGE, NARROW, STAMP, UNSCALED, WIDENED, ZONED, Kind
+from tests.cdc.shapes import (
+    DAY,
+    KINDS,
+    LARGE,
+    NARROW,
+    STAMP,
+    UNSCALED,
+    WIDENED,
+    ZONED,
+    Kind,
+)
 from tests.servers.postgres import Postgres
 
 SIGNALS = "public.debezium_signal"
 SCHEMAS = ("public", "Sales")
 TABLE_NAMES = (
-    *("orders", "Orders", "line items", 'quo"ted', "select", "größe", "a-b", "a$b", "UPPER", "x" * 50),
+    *(
+        "orders",
+        "Orders",
+        "line items",
+        'quo"ted',
+        "select",
+        "größe",
+        "a-b",
+        "a$b",
+        "UPPER",
+        "x" * 50,
+    ),
     *("order", "users", "1st", "camelCase", "trailing_", "_leading"),
 )
 COLUMN_NAMES = (
-    *("plain", "Capital", "with space", 'quo"te', "select", "größe", "a-b", "a$b", "op", "before", "value"),
-    *("1st", "_x", "semi;colon", "type", "schema", "payload", "key", "timestamp", "x" * 50),
+    *(
+        "plain",
+        "Capital",
+        "with space",
+        'quo"te',
+        "select",
+        "größe",
+        "a-b",
+        "a$b",
+        "op",
+        "before",
+        "value",
+    ),
+    *(
+        "1st",
+        "_x",
+        "semi;colon",
+        "type",
+        "schema",
+        "payload",
+        "key",
+        "timestamp",
+        "x" * 50,
+    ),
 )
 KEYS = {
     "id": Kind("bigint", tuple(map(str, range(1, 16))), int),
     "Id": Kind("int", tuple(map(str, range(1, 16))), int),
-    "code": Kind("text", (*(f"'k{number}'" for number in range(1, 12)), "''", "'é '", "' k1'")),
+    "code": Kind(
+        "text", (*(f"'k{number}'" for number in range(1, 12)), "''", "'é '", "' k1'")
+    ),
     "part": Kind("varchar(10)", ("'a'", "'A'", "'b'")),
-    "uid": Kind("uuid", tuple(f"'a0eebc99-9c0b-4ef8-bb6d-0000000000{number:02}'" for number in range(12))),
+    "uid": Kind(
+        "uuid",
+        tuple(
+            f"'a0eebc99-9c0b-4ef8-bb6d-0000000000{number:02}'" for number in range(12)
+        ),
+    ),
     "day": Kind("date", tuple(f"'2026-01-{day:02}'" for day in range(1, 9)), DAY.read),
     "cents": Kind("numeric(10,2)", ("0.10", "0.20", "1.00", "-5.55"), NARROW.read),
-    "amount": Kind("numeric", ("1.5", "1.50", "0", "0.00", "-12345678901234567890.125", "1e10"), UNSCALED.read),
-    "ratio": Kind("double precision", ("0.1", "1e300", "-2.5", "0", "'Infinity'"), float),
-    "at": Kind("timestamp", ("'2026-01-02 03:04:05.000006'", "'1969-12-31 23:59:59.9'", "'2026-01-02'"), STAMP.read),
-    "seen": Kind("timestamptz", ("'2026-01-02 03:04:05+05:30'", "'1999-01-01 00:00:00.1Z'"), ZONED.read),
-    "raw": Kind("bytea", (r"'\x'", r"'\x00ff10'", r"'\x20'"), lambda text: bytes.fromhex(text[2:])),
+    "amount": Kind(
+        "numeric",
+        ("1.5", "1.50", "0", "0.00", "-12345678901234567890.125", "1e10"),
+        UNSCALED.read,
+    ),
+    "ratio": Kind(
+        "double precision", ("0.1", "1e300", "-2.5", "0", "'Infinity'"), float
+    ),
+    "at": Kind(
+        "timestamp",
+        ("'2026-01-02 03:04:05.000006'", "'1969-12-31 23:59:59.9'", "'2026-01-02'"),
+        STAMP.read,
+    ),
+    "seen": Kind(
+        "timestamptz",
+        ("'2026-01-02 03:04:05+05:30'", "'1999-01-01 00:00:00.1Z'"),
+        ZONED.read,
+    ),
+    "raw": Kind(
+        "bytea",
+        (r"'\x'", r"'\x00ff10'", r"'\x20'"),
+        lambda text: bytes.fromhex(text[2:]),
+    ),
     "flag": Kind("boolean", ("true", "false"), lambda text: text == "t"),
 }
 """Columns of keys: few values each, so that changes meet rows that are there."""
 KEY_CHOICES = (
-    *(("id",), ("id",), ("Id",), ("code",), ("uid",), ("id", "part"), ("code", "day"), ("cents", "id")),
+    *(
+        ("id",),
+        ("id",),
+        ("Id",),
+        ("code",),
+        ("uid",),
+        ("id", "part"),
+        ("code", "day"),
+        ("cents", "id"),
+    ),
     *(("amount",), ("ratio", "id"), ("at",), ("seen", "flag"), ("raw", "id")),
 )
 
 NOT_IN_CHUNKS = {"amount", "ratio", "at", "seen", "raw"}
-"""Columns of keys by which no table is read in chunks: of a time Debezium compares the last one with a text, which ends
-all incremental snapshots that were asked for."""
+"""Columns of keys by which no table is read in chunks: of a time Debezium compares the
+last one with a text, which ends all incremental snapshots that were asked for."""
 
 
 def quoted(*parts: str) -> str:
@@ -67,7 +145,8 @@ class Table(SourceTable):
 
     @property
     def own(self) -> str:
-        """As SQL names it where the rows of tables that inherit from it are not meant."""
+        """As SQL names it where the rows of tables that inherit from it are not
+        meant."""
         return f"ONLY {self.full}" if self.is_parent else self.full
 
     @property
@@ -124,10 +203,16 @@ class Database(ChangingDatabase[Table]):
             self._make_child()
 
     def _make_child(self) -> None:
-        """A table that inherits the columns of another, with rows and a key of its own."""
-        parent = next(table for table in self.tables if not (table.is_partitioned or table.is_parent or table.is_child))
+        """A table that inherits the columns of another, with rows and a key of its
+        own."""
+        parent = next(
+            table
+            for table in self.tables
+            if not (table.is_partitioned or table.is_parent or table.is_child)
+        )
         parent.is_parent = True
-        name = f"parent{len(self.tables)}"  # one that stands as it is in the settings of the connector
+        # one that stands as it is in the settings of the connector
+        name = f"parent{len(self.tables)}"
         self.run(f"ALTER TABLE {parent.full} RENAME TO {name}")
         parent.name = name
         child = replace(
@@ -140,7 +225,9 @@ class Database(ChangingDatabase[Table]):
         )
         child.columns = {**parent.columns, "own": KINDS[0]}
         key = f"PRIMARY KEY ({', '.join(map(quoted, child.key))})"
-        self.run(f"CREATE TABLE {child.full} (own smallint, {key}) INHERITS ({parent.full})")
+        self.run(
+            f"CREATE TABLE {child.full} (own smallint, {key}) INHERITS ({parent.full})"
+        )
         self.tables.append(child)
         self.run(*(self.insert(child) for _ in range(4)))
 
@@ -163,16 +250,26 @@ class Database(ChangingDatabase[Table]):
         table.is_partitioned = chance.random() < 0.15
         declared = [self.declared(table, column) for column in table.columns]
         declared.append(f"PRIMARY KEY ({', '.join(map(quoted, table.key))})")
-        by = f" PARTITION BY HASH ({quoted(table.key[0])})" if table.is_partitioned else ""
+        by = (
+            f" PARTITION BY HASH ({quoted(table.key[0])})"
+            if table.is_partitioned
+            else ""
+        )
         statements = [f"CREATE TABLE {table.full} ({', '.join(declared)}){by}"]
-        leaves = [quoted(table.schema, f"{table.name}__leaf{n}") for n in range(2)] if table.is_partitioned else []
+        leaves = (
+            [quoted(table.schema, f"{table.name}__leaf{n}") for n in range(2)]
+            if table.is_partitioned
+            else []
+        )
         statements += [
             f"CREATE TABLE {leaf} PARTITION OF {table.full} FOR VALUES WITH (MODULUS 2, REMAINDER {n})"
             for n, leaf in enumerate(leaves)
         ]
         for each in leaves or [table.full]:
             if "large" in table.columns:
-                statements.append(f"ALTER TABLE {each} ALTER large SET STORAGE EXTERNAL")
+                statements.append(
+                    f"ALTER TABLE {each} ALTER large SET STORAGE EXTERNAL"
+                )
             if chance.random() < 0.25:
                 statements.append(f"ALTER TABLE {each} REPLICA IDENTITY FULL")
         self.run(*statements)
@@ -193,11 +290,14 @@ class Database(ChangingDatabase[Table]):
     # Rows
 
     def change(self, count: int) -> None:
-        """So many transactions, of one change or of several in several tables; some are taken back."""
+        """So many transactions, of one change or of several in several tables; some are
+        taken back."""
         for _ in range(count):
             chance = self.chance
             size = chance.choice([1, 1, 1, 2, 5, 20])
-            statements = [self._statement(chance.choice(self.tables)) for _ in range(size)]
+            statements = [
+                self._statement(chance.choice(self.tables)) for _ in range(size)
+            ]
             fate = chance.random()
             if fate < 0.1:
                 self.server.execute("; ".join(["BEGIN", *statements, "ROLLBACK"]))
@@ -208,7 +308,16 @@ class Database(ChangingDatabase[Table]):
                 self.run(*statements)
 
     def _statement(self, table: Table) -> str:
-        kinds = [self.insert, self.insert, self.insert, self.update, self.update, self.delete, self.move, self.swap]
+        kinds = [
+            self.insert,
+            self.insert,
+            self.insert,
+            self.update,
+            self.update,
+            self.delete,
+            self.move,
+            self.swap,
+        ]
         if self.chance.random() < 0.02:
             return f"TRUNCATE {table.own}"
         return self.chance.choice(kinds)(table)
@@ -226,7 +335,9 @@ class Database(ChangingDatabase[Table]):
         names = ", ".join(map(quoted, table.columns))
         values = ", ".join(self.literal(table, column) for column in table.columns)
         key = ", ".join(map(quoted, table.key))
-        updates = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in table.others)
+        updates = ", ".join(
+            f"{quoted(name)} = excluded.{quoted(name)}" for name in table.others
+        )
         doing = f"UPDATE SET {updates}" if updates else "NOTHING"
         return f"INSERT INTO {table.full} ({names}) VALUES ({values}) ON CONFLICT ({key}) DO {doing}"
 
@@ -234,8 +345,12 @@ class Database(ChangingDatabase[Table]):
         """Some columns of a row, or of all of some key's first column."""
         if not table.others:
             return self.delete(table)
-        some = self.chance.sample(table.others, self.chance.randrange(1, len(table.others) + 1))
-        values = ", ".join(f"{quoted(name)} = {self.literal(table, name)}" for name in some)
+        some = self.chance.sample(
+            table.others, self.chance.randrange(1, len(table.others) + 1)
+        )
+        values = ", ".join(
+            f"{quoted(name)} = {self.literal(table, name)}" for name in some
+        )
         return f"UPDATE {table.own} SET {values} WHERE {self._where(table)}"
 
     def delete(self, table: Table) -> str:
@@ -247,7 +362,8 @@ class Database(ChangingDatabase[Table]):
         column = self.chance.choice(table.key)
         value = self.chance.choice(table.columns[column].literals)
         same = " AND ".join(
-            f"other.{quoted(name)} = {value if name == column else f'it.{quoted(name)}'}" for name in table.key
+            f"other.{quoted(name)} = {value if name == column else f'it.{quoted(name)}'}"
+            for name in table.key
         )
         return (
             f"UPDATE {table.own} AS it SET {quoted(column)} = {value} "
@@ -256,20 +372,27 @@ class Database(ChangingDatabase[Table]):
         )
 
     def swap(self, table: Table) -> str:
-        """Two rows change keys with each other, or all rows that can have a larger one."""
+        """Two rows change keys with each other, or all rows that can have a larger
+        one."""
         name = quoted(table.key[0])
         if table.key not in (("id",), ("Id",)):
             return self.move(table)
         if self.chance.random() < 0.3:
-            taken = f"SELECT 1 FROM {table.own} AS other WHERE other.{name} = it.{name} + 4"
+            taken = (
+                f"SELECT 1 FROM {table.own} AS other WHERE other.{name} = it.{name} + 4"
+            )
             return f"UPDATE {table.own} AS it SET {name} = {name} + 4 WHERE {name} < 12 AND NOT EXISTS ({taken})"
         one, other = self.chance.sample(table.columns[table.key[0]].literals, 2)
         steps = ((one, "-1"), (other, one), ("-1", other))
-        return "; ".join(f"UPDATE {table.own} SET {name} = {new} WHERE {name} = {old}" for old, new in steps)
+        return "; ".join(
+            f"UPDATE {table.own} SET {name} = {new} WHERE {name} = {old}"
+            for old, new in steps
+        )
 
     def _where(self, table: Table, prefix: str = "", parts: int = 1) -> str:
         return " AND ".join(
-            f"{prefix}{quoted(name)} = {self.chance.choice(table.columns[name].literals)}" for name in table.key[:parts]
+            f"{prefix}{quoted(name)} = {self.chance.choice(table.columns[name].literals)}"
+            for name in table.key[:parts]
         )
 
     # Shapes that change
@@ -285,6 +408,12 @@ class Database(ChangingDatabase[Table]):
             for name, kind in table.columns.items()
         )
         with self.server.connect() as connection:
-            for setting in ("timezone = 'UTC'", "datestyle = 'ISO'", "bytea_output = 'hex'"):
+            for setting in (
+                "timezone = 'UTC'",
+                "datestyle = 'ISO'",
+                "bytea_output = 'hex'",
+            ):
                 connection.execute(f"SET {setting}")
-            return connection.execute(f"SELECT {', '.join(shown)} FROM {table.own}").fetchall()
+            return connection.execute(
+                f"SELECT {', '.join(shown)} FROM {table.own}"
+            ).fetchall()

@@ -1,4 +1,5 @@
-"""A project whose group mirrors a database, run by commands in processes of their own, and what its tables hold."""
+"""A project whose group mirrors a database, run by commands in processes of their own,
+and what its tables hold."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ GROUP = "mirror"
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """A project whose group mirrors a database, its catalog, and what its runs have come to."""
+    """A project whose group mirrors a database, its catalog, and what its runs have
+    come to."""
 
     directory: Path
     catalog: OpenCatalog
@@ -40,12 +42,17 @@ class Mirror:
             timeout=ENDS_WITHIN_S,
             check=False,
         )
-        said = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("{")]
+        said = [
+            line
+            for line in (done.stdout + done.stderr).splitlines()
+            if line.startswith("{")
+        ]
         (self.directory / "last.jsonl").write_text(done.stdout + done.stderr)
         return done.returncode, [json.loads(line) for line in said]
 
     def rows(self, member: str, columns: list[str]) -> list[list[Any]] | None:
-        """What the table of a member holds of these columns; None where it has not all of them."""
+        """What the table of a member holds of these columns; None where it has not all
+        of them."""
         name = ("t", member)
         if not self.catalog.iceberg.table_exists(name):
             return None
@@ -59,21 +66,46 @@ class Mirror:
         """The reasons of dead letters, by the tables that lack them."""
         if not self.catalog.iceberg.namespace_exists("t"):
             return {}
-        names = [name for *_, name in self.catalog.iceberg.list_tables("t") if name.endswith("__dead_letter")]
-        found = {name: self.catalog.iceberg.load_table(("t", name)).scan().to_arrow().to_pylist() for name in names}
-        return {name: [row["reason"] for row in rows] for name, rows in found.items() if rows}
+        names = [
+            name
+            for *_, name in self.catalog.iceberg.list_tables("t")
+            if name.endswith("__dead_letter")
+        ]
+        found = {
+            name: self.catalog.iceberg.load_table(("t", name))
+            .scan()
+            .to_arrow()
+            .to_pylist()
+            for name in names
+        }
+        return {
+            name: [row["reason"] for row in rows]
+            for name, rows in found.items()
+            if rows
+        }
 
 
 def make_mirror(directory: Path, broker: Broker, prefix: str, **tables: Any) -> Mirror:
     """The project of a group over the topics that begin with `prefix`."""
-    catalog = {"type": "sql", "uri": f"sqlite:///{directory}/catalog.db", "warehouse": f"{directory}/warehouse"}
+    catalog = {
+        "type": "sql",
+        "uri": f"sqlite:///{directory}/catalog.db",
+        "warehouse": f"{directory}/warehouse",
+    }
     target = {
         "threads": 2,
         "namespace": "t",
         "catalog": {"name": "lake", **catalog},
-        "connections": {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}},
+        "connections": {
+            "broker": {"type": "kafka", "bootstrap_servers": broker.servers}
+        },
     }
-    stream = {"name": "db", "envelope": "debezium", "connection": "broker", "pattern": rf"{prefix}\..*\..*"}
+    stream = {
+        "name": "db",
+        "envelope": "debezium",
+        "connection": "broker",
+        "pattern": rf"{prefix}\..*\..*",
+    }
     config = f"mode='cdc', trigger='1 second', tables={tables!r}"
     files = {
         "pyproject.toml": '[tool.lakesql]\nname = "p"\nprofile = "p"\n',
@@ -88,13 +120,18 @@ def make_mirror(directory: Path, broker: Broker, prefix: str, **tables: Any) -> 
 
 
 def wait_for_batches(runner: Runner, count: int) -> int:
-    """Wait until the runner has committed so many batches since it was started, or three minutes are over."""
+    """Wait until the runner has committed so many batches since it was started, or
+    three minutes are over."""
     deadline = time.monotonic() + 180
     found: list[Event] = []
 
     def seen(events: list[Event]) -> bool:
         found[:] = of(events, "batch_committed")
-        return len(found) >= count or time.monotonic() > deadline or runner.process.poll() is not None
+        return (
+            len(found) >= count
+            or time.monotonic() > deadline
+            or runner.process.poll() is not None
+        )
 
     runner.wait(seen, ENDS_WITHIN_S)
     return len(found)
@@ -104,7 +141,10 @@ def problems(events: list[Event]) -> list[str]:
     """What was said to be wrong."""
     own = [event for event in events if "condition" in event]
     found = [
-        (event, problem) for event in events for key in ("problems", "warnings") for problem in event.get(key) or ()
+        (event, problem)
+        for event in events
+        for key in ("problems", "warnings")
+        for problem in event.get(key) or ()
     ]
     return [
         f"{event.get('model') or ''} {problem['condition']}: {problem['what']} {problem['fix']}"

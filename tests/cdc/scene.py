@@ -1,5 +1,6 @@
-"""A database that changes, its feed and a group that mirrors it, while the runner, the connector and the broker are
-killed: at its end each table is the database's, in the continuous run and in a run of what is there."""
+"""A database that changes, its feed and a group that mirrors it, while the runner, the
+connector and the broker are killed: at its end each table is the database's, in the
+continuous run and in a run of what is there."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ KILLS = ("runner", "runner", "python", "java", "connect", "connect", "broker")
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A database and its feed, the mirror and its continuous run, the topic of the marks, and a file that says what was
-    done."""
+    """A database and its feed, the mirror and its continuous run, the topic of the
+    marks, and a file that says what was done."""
 
     database: ChangingDatabase[Any]
     feed: Feed[Any]
@@ -32,7 +33,8 @@ class Scene:
     told: Path
 
     def play(self, chance: random.Random, rounds: int, kills: int) -> None:
-        """Change rows and shapes so many times, kill a program in as many of them, and compare all tables."""
+        """Change rows and shapes so many times, kill a program in as many of them, and
+        compare all tables."""
         self.feed.connect.start()
         wait_for_changes(self.feed, self.marks, self.database.mark)
         self._arrive(1)
@@ -46,7 +48,10 @@ class Scene:
                     self._kill(chance)
             self._arrive(2)
             self._read_again(chance)
-            wait_for(self.feed, self.marks, '"snapshot":"incremental"', ARRIVES_WITHIN_S)  # which were read last
+            # which were read last
+            wait_for(
+                self.feed, self.marks, '"snapshot":"incremental"', ARRIVES_WITHIN_S
+            )
             self._arrive(3)
             self._catch_up()
         finally:
@@ -65,7 +70,8 @@ class Scene:
         time.sleep(2)  # the other topics have it too
 
     def _change(self, chance: random.Random) -> None:
-        """Change rows and a shape, wait until some of it is mirrored, and change more."""
+        """Change rows and a shape, wait until some of it is mirrored, and change
+        more."""
         self.database.change(30)
         if chance.random() < 0.8:
             self._say("alter", self.database.alter())
@@ -97,8 +103,9 @@ class Scene:
                 self.feed.broker.start()
 
     def _read_again(self, chance: random.Random) -> None:
-        """Ask for an incremental snapshot of all tables, between whose chunks rows change and the connector is killed,
-        and for one of those whose rows have changed without an event."""
+        """Ask for an incremental snapshot of all tables, between whose chunks rows
+        change and the connector is killed, and for one of those whose rows have changed
+        without an event."""
         self.database.read_all_again()
         self.database.change(10)
         time.sleep(chance.random() * 3)
@@ -109,12 +116,15 @@ class Scene:
         self.database.change(20)
 
     def _catch_up(self) -> None:
-        """The continuous run ends up with each table as it is in the database, and ends well."""
+        """The continuous run ends up with each table as it is in the database, and ends
+        well."""
         deadline = time.monotonic() + ARRIVES_WITHIN_S
         if self.runner.process.poll() is not None:
             self.runner.start()
         while unequal := self._differences():
-            assert self.runner.process.poll() is None, f"the run has ended with {self.runner.process.returncode}"
+            assert self.runner.process.poll() is None, (
+                f"the run has ended with {self.runner.process.returncode}"
+            )
             if time.monotonic() > deadline:
                 self._write_statements()
                 self._say("not caught up", unequal)
@@ -125,23 +135,33 @@ class Scene:
         assert code == 0, self.runner.runs[-1][-3:]
 
     def _check(self) -> None:
-        """A run of what is there ends with each table as it is in the database, and with nothing to say."""
+        """A run of what is there ends with each table as it is in the database, and
+        with nothing to say."""
         code, events = self.mirror.run()
         members = {f"{table.member}__dead_letter" for table in self.database.tables}
-        letters = {name: reasons for name, reasons in self.mirror.dead_letters().items() if name in members}
+        letters = {
+            name: reasons
+            for name, reasons in self.mirror.dead_letters().items()
+            if name in members
+        }
         unequal = self._differences()
         self._say("code", code, "different", unequal, "dead letters", letters)
         self._write_statements()
         assert (code, unequal, letters) == (0, {}, {}), problems(events)
 
     def _write_statements(self) -> None:
-        (self.told.parent / "statements.sql").write_text(";\n".join(self.database.statements))
+        (self.told.parent / "statements.sql").write_text(
+            ";\n".join(self.database.statements)
+        )
 
     def _differences(self) -> dict[str, str]:
         """The tables that are not the database's, and how."""
         found = {}
         for table in self.database.tables:
-            wanted, has = self.database.rows(table), self.mirror.rows(table.member, list(table.columns))
+            wanted, has = (
+                self.database.rows(table),
+                self.mirror.rows(table.member, list(table.columns)),
+            )
             if wanted == has or not (wanted or has):
                 continue
             lacks = [_shown(row) for row in wanted if row not in (has or ())]
@@ -156,4 +176,7 @@ class Scene:
 
 def _shown(row: list[Any]) -> list[str]:
     """A row, without most of its long values."""
-    return [text if len(text := repr(value)) < 80 else f"{text[:70]}… {len(text)}" for value in row]
+    return [
+        text if len(text := repr(value)) < 80 else f"{text[:70]}… {len(text)}"
+        for value in row
+    ]

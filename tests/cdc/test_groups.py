@@ -1,4 +1,5 @@
-"""A group over a real PostgreSQL with many tables: each table is what the database says, whatever happens to them."""
+"""A group over a real PostgreSQL with many tables: each table is what the database
+says, whatever happens to them."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture
 def project(new_project: Callable[[], Project], broker: Broker) -> Project:
     project = new_project()
-    project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
+    project.connections = {
+        "broker": {"type": "kafka", "bootstrap_servers": broker.servers}
+    }
     return project
 
 
@@ -59,10 +62,17 @@ class Source:
         others = [f"c{number}" for number in range(len(kinds))]
         self.keys[name] = ["id", "part"] if self.chance.random() < 0.3 else ["id"]
         self.columns[name] = [*self.keys[name], *others]
-        declared = [f"{each} {'bigint' if each == 'id' else 'text'} NOT NULL" for each in self.keys[name]]
-        declared += [f"{column} {kind}" for column, kind in zip(others, kinds, strict=True)]
+        declared = [
+            f"{each} {'bigint' if each == 'id' else 'text'} NOT NULL"
+            for each in self.keys[name]
+        ]
+        declared += [
+            f"{column} {kind}" for column, kind in zip(others, kinds, strict=True)
+        ]
         key = ", ".join(self.keys[name])
-        self.database.execute(f"CREATE TABLE {name} ({', '.join(declared)}, PRIMARY KEY ({key}))")
+        self.database.execute(
+            f"CREATE TABLE {name} ({', '.join(declared)}, PRIMARY KEY ({key}))"
+        )
         self.kinds[name] = dict(zip(others, kinds, strict=True))
 
     def add_column(self, name: str) -> None:
@@ -75,9 +85,18 @@ class Source:
         """So many inserts, updates and deletes."""
         for _ in range(count):
             id_ = self.chance.randrange(20)
-            where = f"id = {id_}" + (" AND part = 'p'" if "part" in self.keys[name] else "")
-            values = {column: KINDS[kind](self.chance) for column, kind in self.kinds[name].items()}
-            shown = {"id": id_, **({"part": "p"} if "part" in self.keys[name] else {}), **values}
+            where = f"id = {id_}" + (
+                " AND part = 'p'" if "part" in self.keys[name] else ""
+            )
+            values = {
+                column: KINDS[kind](self.chance)
+                for column, kind in self.kinds[name].items()
+            }
+            shown = {
+                "id": id_,
+                **({"part": "p"} if "part" in self.keys[name] else {}),
+                **values,
+            }
             texts = {column: literal(value) for column, value in shown.items()}
             updates = ", ".join(f"{column} = {texts[column]}" for column in values)
             if self.chance.random() < 0.25:
@@ -90,7 +109,9 @@ class Source:
 
     def rows(self, name: str) -> list[tuple[Any, ...]]:
         """What the database has."""
-        found = self.database.rows(f"SELECT {', '.join(self.columns[name])} FROM {name}")
+        found = self.database.rows(
+            f"SELECT {', '.join(self.columns[name])} FROM {name}"
+        )
         return sorted(tuple(map(plain, row)) for row in found)
 
 
@@ -101,7 +122,9 @@ def literal(value: Any) -> str:
     return f"'{text}'"
 
 
-def mirrored(project: Project, table: str, columns: list[str]) -> list[tuple[Any, ...]] | None:
+def mirrored(
+    project: Project, table: str, columns: list[str]
+) -> list[tuple[Any, ...]] | None:
     if not project.has(table):
         return None
     found = project.rows_without_spark(table)
@@ -111,7 +134,10 @@ def mirrored(project: Project, table: str, columns: list[str]) -> list[tuple[Any
 
 
 def test_each_table_is_what_the_database_says(
-    postgres: Postgres, broker: Broker, project: Project, tmp_path_factory: pytest.TempPathFactory
+    postgres: Postgres,
+    broker: Broker,
+    project: Project,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     name = "group_of_tables"
     source = Source(postgres, 7)
@@ -120,13 +146,25 @@ def test_each_table_is_what_the_database_says(
         source.change(table, 8)
     postgres.execute("CREATE TABLE log (line text)", "INSERT INTO log VALUES ('x')")
     schemas = {"value.converter": JSON, "value.converter.schemas.enable": "true"}
-    connector = {**connector_to(postgres, name, schemas), "publication.autocreate.mode": "all_tables"}
+    connector = {
+        **connector_to(postgres, name, schemas),
+        "publication.autocreate.mode": "all_tables",
+    }
     del connector["table.include.list"]
     members = {table: member_of(table) for table in NAMES}
-    project.stream("db", envelope="debezium", connection="broker", pattern=rf"{name}\.public\..*")
+    project.stream(
+        "db", envelope="debezium", connection="broker", pattern=rf"{name}\.public\..*"
+    )
     tables = {"exclude": ["public.log"], "rename": {"public.Users": "old_users"}}
     project.model("mirror", "SELECT * FROM {db}", mode="cdc", tables=tables)
-    with feeding(name, postgres, broker, tmp_path_factory.mktemp("connect"), "debezium-postgres", connector) as feed:
+    with feeding(
+        name,
+        postgres,
+        broker,
+        tmp_path_factory.mktemp("connect"),
+        "debezium-postgres",
+        connector,
+    ) as feed:
         feed.connect.start()
         check(project, source, members, feed)
         for table in NAMES[6:]:
@@ -145,18 +183,29 @@ def test_each_table_is_what_the_database_says(
 
 def member_of(table: str) -> str:
     """What the group calls the table."""
-    return {'"Users"': "old_users"}.get(table, "public_" + re.sub(r"\W", "_", table.strip('"')))
+    return {'"Users"': "old_users"}.get(
+        table, "public_" + re.sub(r"\W", "_", table.strip('"'))
+    )
 
 
-def check(project: Project, source: Source, members: dict[str, str], feed: Feed[Postgres]) -> None:
+def check(
+    project: Project, source: Source, members: dict[str, str], feed: Feed[Postgres]
+) -> None:
     """Run the group, as a scheduler would, until each table is the database's."""
     deadline = time.monotonic() + ARRIVES_WITHIN_S
     while True:
         project.run(asks=True).check()
         wanted = {table: source.rows(table) for table in source.columns}
-        found = {table: mirrored(project, members[table], source.columns[table]) for table in source.columns}
+        found = {
+            table: mirrored(project, members[table], source.columns[table])
+            for table in source.columns
+        }
         if found == wanted:
             return
-        different = {table: (found[table], wanted[table]) for table in wanted if found[table] != wanted[table]}
+        different = {
+            table: (found[table], wanted[table])
+            for table in wanted
+            if found[table] != wanted[table]
+        }
         assert time.monotonic() < deadline, different
         time.sleep(1)

@@ -1,5 +1,6 @@
-"""A real MariaDB with tables of generated shapes, mirrored by a group while rows and shapes change, and while the
-runner, the connector and the broker are killed: each table is what the database says."""
+"""A real MariaDB with tables of generated shapes, mirrored by a group while rows and
+shapes change, and while the runner, the connector and the broker are killed: each table
+is what the database says."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ from tests.servers.mariadb import PASSWORD, USER, MariaDb, has_mariadb
 from tests.servers.process import LOOPBACK, running
 from tests.servers.runner import Runner
 
-pytestmark = pytest.mark.skipif(not has_mariadb(), reason="apt-get install mariadb-server")
+pytestmark = pytest.mark.skipif(
+    not has_mariadb(), reason="apt-get install mariadb-server"
+)
 
 NAME = "maria_tables"
 
@@ -56,11 +59,27 @@ def test_each_table_of_mariadb_is_what_it_says(
     mariadb: MariaDb, own_broker: Broker, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     option = pytestconfig.getoption
-    chance, database = random.Random(option("--database-seed")), MariaDatabase(mariadb, option("--database-seed"))
+    chance, database = (
+        random.Random(option("--database-seed")),
+        MariaDatabase(mariadb, option("--database-seed")),
+    )
     database.make_tables(option("--database-tables"))
-    rename = {table.source: table.member for table in database.tables if table.source in RENAMED}
-    mirror = make_mirror(tmp_path / "project", own_broker, NAME, exclude=[SIGNALS], rename=rename)
-    runner, connector = Runner(mirror.directory, GROUP), connector_of(mariadb, own_broker)
-    with feeding(NAME, mariadb, own_broker, tmp_path / "connect", "debezium-mariadb", connector) as feed:
-        scene = Scene(database, feed, mirror, runner, f"{NAME}.shop.marks", tmp_path / "told.txt")
+    rename = {
+        table.source: table.member
+        for table in database.tables
+        if table.source in RENAMED
+    }
+    mirror = make_mirror(
+        tmp_path / "project", own_broker, NAME, exclude=[SIGNALS], rename=rename
+    )
+    runner, connector = (
+        Runner(mirror.directory, GROUP),
+        connector_of(mariadb, own_broker),
+    )
+    with feeding(
+        NAME, mariadb, own_broker, tmp_path / "connect", "debezium-mariadb", connector
+    ) as feed:
+        scene = Scene(
+            database, feed, mirror, runner, f"{NAME}.shop.marks", tmp_path / "told.txt"
+        )
         scene.play(chance, option("--database-rounds"), option("--database-kills"))

@@ -1,4 +1,5 @@
-"""A real MariaDB, a real Debezium, a real broker: after whatever happens there, the table is what a SELECT says."""
+"""A real MariaDB, a real Debezium, a real broker: after whatever happens there, the
+table is what a SELECT says."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from tests.servers.mariadb import PASSWORD, USER, MariaDb, has_mariadb
 from tests.servers.process import LOOPBACK, running
 from tests.spark.project import Project, Row
 
-pytestmark = pytest.mark.skipif(not has_mariadb(), reason="apt-get install mariadb-server")
+pytestmark = pytest.mark.skipif(
+    not has_mariadb(), reason="apt-get install mariadb-server"
+)
 
 ITEMS = """
 CREATE TABLE items (
@@ -54,7 +57,8 @@ SELECT JSON_ARRAY(
   CAST(doc AS CHAR), flags + 0, ok + 0, yes + 0, HEX(data), score)
 FROM items ORDER BY id, CAST(part AS BINARY)
 """
-"""A day that is none arrives as NULL, and the year 0 as 1900: the connector sends them so."""
+"""A day that is none arrives as NULL, and the year 0 as 1900: the connector sends them
+so."""
 
 
 @pytest.fixture(scope="module")
@@ -83,14 +87,18 @@ def feed(mariadb: MariaDb, broker: Broker, tmp_path: Path) -> Iterator[Feed[Mari
         "value.converter.schemas.enable": "false",
         "value.converter.decimal.format": "NUMERIC",
     }
-    with feeding("maria", mariadb, broker, tmp_path, "debezium-mariadb", connector) as feed:
+    with feeding(
+        "maria", mariadb, broker, tmp_path, "debezium-mariadb", connector
+    ) as feed:
         yield feed
 
 
 @pytest.fixture
 def project(new_project: Callable[[], Project], broker: Broker) -> Project:
     project = new_project()
-    project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
+    project.connections = {
+        "broker": {"type": "kafka", "bootstrap_servers": broker.servers}
+    }
     return project
 
 
@@ -110,28 +118,58 @@ def shown(row: Row) -> list[Any]:
     return [
         *(row["id"], row["part"], text(row["price"]), text(row["big"])),
         *(moment(row[name]) for name in ("at", "ms", "seen")),
-        *(text(row["day"]), row["clock"], row["born"], row["state"], row["tags"], row["doc"]),
+        *(
+            text(row["day"]),
+            row["clock"],
+            row["born"],
+            row["state"],
+            row["tags"],
+            row["doc"],
+        ),
         None if flags is None else int.from_bytes(flags, "little"),
-        *(number(row["ok"]), number(row["yes"]), None if data is None else data.hex().upper(), row["score"]),
+        *(
+            number(row["ok"]),
+            number(row["yes"]),
+            None if data is None else data.hex().upper(),
+            row["score"],
+        ),
     ]
 
 
 def test_the_mirror_is_what_mariadb_says(feed: Feed[MariaDb], project: Project) -> None:
     database = feed.database
-    database.execute(ITEMS, "INSERT INTO items (id, part, price) SELECT seq, 'p', seq FROM seq_1_to_20")
+    database.execute(
+        ITEMS,
+        "INSERT INTO items (id, part, price) SELECT seq, 'p', seq FROM seq_1_to_20",
+    )
     feed.broker.create_topic("maria.shop.items")
     feed.connect.start()
     key = ["id", "part"]
-    project.stream("s", COLUMNS, connection="broker", topic="maria.shop.items", envelope="debezium", key=key)
+    project.stream(
+        "s",
+        COLUMNS,
+        connection="broker",
+        topic="maria.shop.items",
+        envelope="debezium",
+        key=key,
+    )
     select = f"SELECT {', '.join(COLUMNS)}, _change.position AS position FROM {{s}}"
     project.model("m", select, mode="cdc", keys=key, sequence_by="_change.position")
     run_until(project, "m", lambda rows: len(rows) == 20)
 
     def check() -> list[Row]:
         """After a mark that is written last, the table is the SELECT."""
-        (mark,) = database.rows("SELECT JSON_ARRAY(coalesce(max(id), 0) + 1000) FROM items")[0]
+        (mark,) = database.rows(
+            "SELECT JSON_ARRAY(coalesce(max(id), 0) + 1000) FROM items"
+        )[0]
         database.execute(f"INSERT INTO items (id, part) VALUES ({mark}, 'mark')")
-        rows = run_until(project, "m", lambda rows: any((row["id"], row["part"]) == (mark, "mark") for row in rows))
+        rows = run_until(
+            project,
+            "m",
+            lambda rows: any(
+                (row["id"], row["part"]) == (mark, "mark") for row in rows
+            ),
+        )
         found = sorted(map(shown, rows), key=lambda row: (row[0], row[1].encode()))
         assert found == database.rows(SAID)
         assert not project.has("m__dead_letter") or project.rows("m__dead_letter") == []
@@ -163,11 +201,20 @@ def test_the_mirror_is_what_mariadb_says(feed: Feed[MariaDb], project: Project) 
         "COMMIT",
     )
     check()
-    for number in range(10):  # past file 9, whose name is not the smaller one to who compares texts without zeros
-        database.execute(f"UPDATE items SET price = {number} WHERE id IN (1, 2)", "FLUSH BINARY LOGS")
-    database.execute("UPDATE items SET price = 77 WHERE id = 1", "DELETE FROM items WHERE id = 2")
+    # past file 9, whose name is not the smaller one to who compares texts without zeros
+    for number in range(10):
+        database.execute(
+            f"UPDATE items SET price = {number} WHERE id IN (1, 2)", "FLUSH BINARY LOGS"
+        )
+    database.execute(
+        "UPDATE items SET price = 77 WHERE id = 1", "DELETE FROM items WHERE id = 2"
+    )
     rows = check()
-    assert max(row["position"][0] for row in rows) > 9 > min(row["position"][0] for row in rows)
+    assert (
+        max(row["position"][0] for row in rows)
+        > 9
+        > min(row["position"][0] for row in rows)
+    )
 
     database.execute(
         "UPDATE items SET score = 1 WHERE id <= 1100",

@@ -1,4 +1,5 @@
-"""A real PostgreSQL, a real Debezium, a real broker: after whatever happens there, the table is what a SELECT says."""
+"""A real PostgreSQL, a real Debezium, a real broker: after whatever happens there, the
+table is what a SELECT says."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ def postgres() -> Iterator[Postgres]:
         yield postgres
 
 
-def connector_to(postgres: Postgres, name: str, more: Mapping[str, str]) -> dict[str, str]:
+def connector_to(
+    postgres: Postgres, name: str, more: Mapping[str, str]
+) -> dict[str, str]:
     """The settings of a connector, with a slot and a publication of this name."""
     return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -84,23 +87,30 @@ def connector_to(postgres: Postgres, name: str, more: Mapping[str, str]) -> dict
 def feed(
     postgres: Postgres, broker: Broker, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Feed[Postgres]]:
-    """Of the tables `items`, `notes`, `people` and `pgbench_accounts`, to topics `<name of the test>.public.…`.
+    """Of the tables `items`, `notes`, `people` and `pgbench_accounts`, to topics `<name
+    of the test>.public.…`.
 
     A test's parameter, if it has one, are more settings of the connector.
     """
     name = re.sub(r"\W+", "_", request.node.name).rstrip("_")
     connector = connector_to(postgres, name, getattr(request, "param", {}))
-    with feeding(name, postgres, broker, tmp_path, "debezium-postgres", connector) as feed:
+    with feeding(
+        name, postgres, broker, tmp_path, "debezium-postgres", connector
+    ) as feed:
         yield feed
     with postgres.connect() as connection:
-        connection.execute("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active")
+        connection.execute(
+            "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active"
+        )
         connection.execute(f"DROP PUBLICATION IF EXISTS {name}")
 
 
 @pytest.fixture
 def project(new_project: Callable[[], Project], broker: Broker) -> Project:
     project = new_project()
-    project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
+    project.connections = {
+        "broker": {"type": "kafka", "bootstrap_servers": broker.servers}
+    }
     return project
 
 
@@ -117,7 +127,9 @@ def mirrored(rows: list[Row]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.whole
-def test_the_mirror_is_what_the_database_says(feed: Feed[Postgres], project: Project) -> None:
+def test_the_mirror_is_what_the_database_says(
+    feed: Feed[Postgres], project: Project
+) -> None:
     name = "test_the_mirror_is_what_the_database_says"
     topic, passes = f"{name}.public.items", "name IS DISTINCT FROM 'hidden'"
     feed.database.execute(ITEMS, NOTES)
@@ -126,7 +138,12 @@ def test_the_mirror_is_what_the_database_says(feed: Feed[Postgres], project: Pro
     feed.connect.start()
     options = {"connection": "broker", "topic": topic, "envelope": "debezium"}
     project.stream("s", COLUMNS, key=["id", "part"], **options)
-    project.model("m", f"SELECT {SELECT} FROM {{s}} WHERE {passes}", mode="cdc", keys=["id", "part"])
+    project.model(
+        "m",
+        f"SELECT {SELECT} FROM {{s}} WHERE {passes}",
+        mode="cdc",
+        keys=["id", "part"],
+    )
     project.stream(
         "n",
         {"id": "int", "v": "int", "body": "string"},
@@ -154,12 +171,18 @@ def test_the_mirror_is_what_the_database_says(feed: Feed[Postgres], project: Pro
     def check() -> None:
         """After a mark that is written last, the table is the SELECT."""
         mark = feed.database.rows("SELECT coalesce(max(id), 0) + 1000 FROM items")[0][0]
-        feed.database.execute(f"INSERT INTO items (id, part, name) VALUES ({mark}, 'mark', 'mark')")
+        feed.database.execute(
+            f"INSERT INTO items (id, part, name) VALUES ({mark}, 'mark', 'mark')"
+        )
         wait_for(feed, topic, f'"id":{mark},')  # a swap of keys is to be in one batch
-        rows = run_until(project, "m", lambda rows: any(row["id"] == mark for row in rows))
+        rows = run_until(
+            project, "m", lambda rows: any(row["id"] == mark for row in rows)
+        )
         casts = SELECT.replace("doc", "doc::text").replace("code", "code::text")
         hidden = "name IS DISTINCT FROM 'hidden'"
-        said = feed.database.rows(f'SELECT {casts} FROM items WHERE {hidden} ORDER BY id, part COLLATE "C"')
+        said = feed.database.rows(
+            f'SELECT {casts} FROM items WHERE {hidden} ORDER BY id, part COLLATE "C"'
+        )
         assert mirrored(rows) == [tuple(map(plain, row)) for row in said]
         assert not project.has("m__dead_letter") or project.reasons("m") == {}
 
@@ -187,7 +210,9 @@ def test_the_mirror_is_what_the_database_says(feed: Feed[Postgres], project: Pro
         connection.execute("BEGIN")
         connection.execute("INSERT INTO items (id, part) VALUES (400, 'before')")
         connection.execute("TRUNCATE items")
-        connection.execute("INSERT INTO items (id, part, price) VALUES (401, 'after', 99.99)")
+        connection.execute(
+            "INSERT INTO items (id, part, price) VALUES (401, 'after', 99.99)"
+        )
         connection.execute("COMMIT")
     check()
     assert {row["part"] for row in project.rows_without_spark("m")} == {"after", "mark"}
@@ -236,7 +261,8 @@ def test_the_mirror_is_what_the_database_says(feed: Feed[Postgres], project: Pro
 
 
 def check_history(rows: list[Row]) -> None:
-    """Each row of `notes` has the versions that the statements above have made, in their order and without gaps."""
+    """Each row of `notes` has the versions that the statements above have made, in
+    their order and without gaps."""
     expected = {number: [0] for number in range(1, 31)}
     for number in range(1, 20):
         expected[number].append(number)
@@ -249,11 +275,19 @@ def check_history(rows: list[Row]) -> None:
     found: dict[int, list[Row]] = {}
     for row in sorted(rows, key=lambda row: list(row["valid_from"])):
         found.setdefault(row["id"], []).append(row)
-    assert {number: [row["v"] for row in versions] for number, versions in found.items()} == expected
+    assert {
+        number: [row["v"] for row in versions] for number, versions in found.items()
+    } == expected
     for number, versions in found.items():
-        assert [row["is_current"] for row in versions] == [False] * (len(versions) - 1) + [True]
+        assert [row["is_current"] for row in versions] == [False] * (
+            len(versions) - 1
+        ) + [True]
         assert versions[-1]["valid_to"] is None
-        gaps = [older["v"] for older, newer in pairwise(versions) if older["valid_to"] != newer["valid_from"]]
+        gaps = [
+            older["v"]
+            for older, newer in pairwise(versions)
+            if older["valid_to"] != newer["valid_from"]
+        ]
         assert gaps == ([4] if number == 3 else [])
 
 
@@ -268,15 +302,21 @@ RESTARTED_BEFORE = 4
 
 
 @pytest.mark.parametrize("feed", [WITH_SCHEMAS], indirect=True, ids=[""])
-def test_the_mirror_follows_a_schema_that_changes_while_it_runs(feed: Feed[Postgres], project: Project) -> None:
-    """The stream declares no columns; somebody reads the table all the time, and the broker is restarted meanwhile."""
+def test_the_mirror_follows_a_schema_that_changes_while_it_runs(
+    feed: Feed[Postgres], project: Project
+) -> None:
+    """The stream declares no columns; somebody reads the table all the time, and the
+    broker is restarted meanwhile."""
     name = "test_the_mirror_follows_a_schema_that_changes_while_it_runs"
     feed.database.execute(
-        "CREATE TABLE people (id int PRIMARY KEY, name text, n int, r real)", "INSERT INTO people VALUES (0)"
+        "CREATE TABLE people (id int PRIMARY KEY, name text, n int, r real)",
+        "INSERT INTO people VALUES (0)",
     )
     feed.broker.create_topic(f"{name}.public.people")
     feed.connect.start()
-    project.stream("s", connection="broker", topic=f"{name}.public.people", envelope="debezium")
+    project.stream(
+        "s", connection="broker", topic=f"{name}.public.people", envelope="debezium"
+    )
     project.model("m", "SELECT * FROM {s}", mode="cdc", keys="id", trigger="1 second")
     deadline = time.monotonic() + ARRIVES_WITHIN_S
     while not project.has("m"):
@@ -303,7 +343,10 @@ def test_the_mirror_follows_a_schema_that_changes_while_it_runs(feed: Feed[Postg
                     feed.broker.start()
                 feed.database.execute(*statements.split("; "))
                 deadline = time.monotonic() + ARRIVES_WITHIN_S
-                while not (project.has("m") and mark in {row["id"] for row in project.rows_without_spark("m")}):
+                while not (
+                    project.has("m")
+                    and mark in {row["id"] for row in project.rows_without_spark("m")}
+                ):
                     assert time.monotonic() < deadline, f"step {mark} has not arrived"
                     time.sleep(0.2)
         except BaseException as error:
@@ -323,30 +366,62 @@ def test_the_mirror_follows_a_schema_that_changes_while_it_runs(feed: Feed[Postg
     others = {row["id"]: (row["r"], row["note"], row["memo"]) for row in rows}
     assert others[3] == (0.5, "n3", None) and others[4] == (1e300, "n4", None)
     assert others[5] == (0.5, None, "m5") and others[6] == (None, None, "m6")
-    types = {field.name: str(field.field_type) for field in project.iceberg("m").schema().fields}
-    assert types == {**dict.fromkeys(("name", "note", "memo"), "string"), "id": "int", "n": "long", "r": "double"}
-    told = " ".join(problem.what + problem.why for retried in ran.of(Retrying) for problem in retried.problems)
-    for said_so in ("note string is new", "n is bigint and was int", "r is double and was float", "note is not in it"):
+    types = {
+        field.name: str(field.field_type)
+        for field in project.iceberg("m").schema().fields
+    }
+    assert types == {
+        **dict.fromkeys(("name", "note", "memo"), "string"),
+        "id": "int",
+        "n": "long",
+        "r": "double",
+    }
+    told = " ".join(
+        problem.what + problem.why
+        for retried in ran.of(Retrying)
+        for problem in retried.problems
+    )
+    for said_so in (
+        "note string is new",
+        "n is bigint and was int",
+        "r is double and was float",
+        "note is not in it",
+    ):
         assert said_so in told
 
 
-def test_a_load_of_pgbench_is_mirrored_while_it_runs(feed: Feed[Postgres], project: Project) -> None:
+def test_a_load_of_pgbench_is_mirrored_while_it_runs(
+    feed: Feed[Postgres], project: Project
+) -> None:
     name = "test_a_load_of_pgbench_is_mirrored_while_it_runs"
     feed.database.run_pgbench("postgres", "-i", "-q")
     feed.database.execute("ALTER TABLE pgbench_accounts REPLICA IDENTITY FULL")
     topic = f"{name}.public.pgbench_accounts"
     feed.broker.create_topic(topic)
     feed.connect.start()
-    columns = {"aid": {"type": "int", "required": True}, "bid": "int", "abalance": "int", "filler": "string"}
-    project.stream("s", columns, connection="broker", topic=topic, envelope="debezium", key=["aid"])
+    columns = {
+        "aid": {"type": "int", "required": True},
+        "bid": "int",
+        "abalance": "int",
+        "filler": "string",
+    }
+    project.stream(
+        "s", columns, connection="broker", topic=topic, envelope="debezium", key=["aid"]
+    )
     project.model("m", "SELECT aid, bid, abalance FROM {s}", mode="cdc", keys=["aid"])
     for _ in range(3):
         feed.database.run_pgbench("postgres", "-n", "-c", "2", "-t", "200")
         project.run("m").check()
     feed.database.execute("UPDATE pgbench_accounts SET bid = 7 WHERE aid = 1")
-    rows = run_until(project, "m", lambda rows: any(row["aid"] == 1 and row["bid"] == 7 for row in rows))
+    rows = run_until(
+        project,
+        "m",
+        lambda rows: any(row["aid"] == 1 and row["bid"] == 7 for row in rows),
+    )
     found = sorted((row["aid"], row["bid"], row["abalance"]) for row in rows)
-    assert found == feed.database.rows("SELECT aid, bid, abalance FROM pgbench_accounts ORDER BY aid")
+    assert found == feed.database.rows(
+        "SELECT aid, bid, abalance FROM pgbench_accounts ORDER BY aid"
+    )
     assert len(found) == 100_000
 
 
@@ -360,7 +435,11 @@ ACCOUNTS = (
 )
 OF_ACCOUNTS = {"table.include.list": "public.accounts,public.debezium_signal"}
 ALWAYS = {**OF_ACCOUNTS, "snapshot.mode": "always"}
-BY_SIGNAL = {**OF_ACCOUNTS, "snapshot.mode": "no_data", "signal.data.collection": "public.debezium_signal"}
+BY_SIGNAL = {
+    **OF_ACCOUNTS,
+    "snapshot.mode": "no_data",
+    "signal.data.collection": "public.debezium_signal",
+}
 
 
 @pytest.fixture
@@ -370,9 +449,15 @@ def accounts(feed: Feed[Postgres], project: Project) -> str:
     topic = f"{feed.name}.public.accounts"
     feed.broker.create_topic(topic)
     columns = {"id": {"type": "int", "required": True}, "v": "string"}
-    project.stream("s", columns, connection="broker", topic=topic, envelope="debezium", key=["id"])
+    project.stream(
+        "s", columns, connection="broker", topic=topic, envelope="debezium", key=["id"]
+    )
     project.model(
-        "m", "SELECT id, v, _change.position AS at FROM {s}", mode="cdc", keys="id", sequence_by="_change.position"
+        "m",
+        "SELECT id, v, _change.position AS at FROM {s}",
+        mode="cdc",
+        keys="id",
+        sequence_by="_change.position",
     )
     return topic
 
@@ -381,7 +466,9 @@ def check_accounts(feed: Feed[Postgres], project: Project, last: int) -> None:
     """Insert a row, wait for it, and compare."""
     feed.database.execute(f"INSERT INTO accounts VALUES ({last}, 'last')")
     rows = run_until(project, "m", lambda rows: any(row["id"] == last for row in rows))
-    assert {row["id"]: row["v"] for row in rows} == dict(feed.database.rows("SELECT id, v FROM accounts"))
+    assert {row["id"]: row["v"] for row in rows} == dict(
+        feed.database.rows("SELECT id, v FROM accounts")
+    )
     assert not project.has("m__dead_letter") or project.reasons("m") == {}
 
 
@@ -390,7 +477,8 @@ def check_accounts(feed: Feed[Postgres], project: Project, last: int) -> None:
 def test_an_open_transaction_is_newer_than_a_snapshot(
     feed: Feed[Postgres], project: Project, accounts: str, cuts: bool
 ) -> None:
-    """The log has them before the place at which the snapshot was taken, which did not see them."""
+    """The log has them before the place at which the snapshot was taken, which did not
+    see them."""
     feed.connect.start()
     wait_for(feed, accounts, '"id":5')
     feed.connect.stop()
@@ -406,17 +494,25 @@ def test_an_open_transaction_is_newer_than_a_snapshot(
         open_.commit()
     events = wait_for(feed, accounts, '"late"')
     (late,) = [event for event in events if event["op"] == "u"]
-    newest = [event for event in events if event["op"] == "r" and event["after"]["id"] == 1][-1]
-    assert late["source"]["lsn"] < newest["source"]["lsn"], "it is not the situation that is meant"
+    newest = [
+        event for event in events if event["op"] == "r" and event["after"]["id"] == 1
+    ][-1]
+    assert late["source"]["lsn"] < newest["source"]["lsn"], (
+        "it is not the situation that is meant"
+    )
     check_accounts(feed, project, 7)
 
 
 @pytest.mark.parametrize("feed", [BY_SIGNAL], indirect=True, ids=[""])
 @pytest.mark.parametrize("cuts", [False, True], ids=["at once", "in two runs"])
-def test_an_incremental_snapshot_is_older(feed: Feed[Postgres], project: Project, accounts: str, cuts: bool) -> None:
+def test_an_incremental_snapshot_is_older(
+    feed: Feed[Postgres], project: Project, accounts: str, cuts: bool
+) -> None:
     """They have no place in the log."""
     feed.connect.start()
-    slot = f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{feed.name}' AND active"
+    slot = (
+        f"SELECT 1 FROM pg_replication_slots WHERE slot_name = '{feed.name}' AND active"
+    )
     deadline = time.monotonic() + ARRIVES_WITHIN_S
     while not feed.database.rows(slot):
         assert time.monotonic() < deadline, "the connector does not begin"
@@ -424,30 +520,46 @@ def test_an_incremental_snapshot_is_older(feed: Feed[Postgres], project: Project
     feed.database.execute("UPDATE accounts SET v = 'second' WHERE id = 1")
     wait_for(feed, accounts, '"second"')
     what = '{"data-collections": ["public.accounts"], "type": "incremental"}'
-    feed.database.execute(f"INSERT INTO debezium_signal VALUES ('one', 'execute-snapshot', '{what}')")
+    feed.database.execute(
+        f"INSERT INTO debezium_signal VALUES ('one', 'execute-snapshot', '{what}')"
+    )
     events = wait_for(feed, accounts, '"id":5')
-    assert {event["source"]["lsn"] for event in events if event["op"] == "r"} == {None}, "it is not what is meant"
+    assert {event["source"]["lsn"] for event in events if event["op"] == "r"} == {
+        None
+    }, "it is not what is meant"
     if cuts:
         run_until(project, "m", lambda rows: len(rows) == 5)
-    feed.database.execute("UPDATE accounts SET v = 'third' WHERE id = 2", "DELETE FROM accounts WHERE id = 3")
+    feed.database.execute(
+        "UPDATE accounts SET v = 'third' WHERE id = 2",
+        "DELETE FROM accounts WHERE id = 3",
+    )
     check_accounts(feed, project, 6)
 
 
 @pytest.mark.parametrize("feed", [OF_ACCOUNTS], indirect=True, ids=[""])
 def test_a_restored_server_stops_the_mirror(
-    feed: Feed[Postgres], broker: Broker, project: Project, accounts: str, tmp_path: Path
+    feed: Feed[Postgres],
+    broker: Broker,
+    project: Project,
+    accounts: str,
+    tmp_path: Path,
 ) -> None:
     for number in range(30):
-        feed.database.rows(f"SELECT pg_switch_wal(), txid_current(), {number}")  # 16 MB of the log each
+        # 16 MB of the log each
+        feed.database.rows(f"SELECT pg_switch_wal(), txid_current(), {number}")
     feed.connect.start()
     wait_for(feed, accounts, '"id":5')
     check_accounts(feed, project, 6)
     feed.connect.stop()
     with running(Postgres(wal_level="logical")) as restored:
-        restored.execute(*ACCOUNTS, "INSERT INTO accounts VALUES (50, 'of the snapshot')")
+        restored.execute(
+            *ACCOUNTS, "INSERT INTO accounts VALUES (50, 'of the snapshot')"
+        )
         connector = connector_to(restored, feed.name, OF_ACCOUNTS)
         directory = tmp_path / "restored"
-        with feeding(feed.name, restored, broker, directory, "debezium-postgres", connector) as second:
+        with feeding(
+            feed.name, restored, broker, directory, "debezium-postgres", connector
+        ) as second:
             second.connect.start()
             wait_for(second, accounts, '"of the snapshot"')
             restored.execute("UPDATE accounts SET v = 'restored' WHERE id = 1")

@@ -1,4 +1,5 @@
-"""Transfers between two tables of a real PostgreSQL, by a real Debezium that tells of transactions."""
+"""Transfers between two tables of a real PostgreSQL, by a real Debezium that tells of
+transactions."""
 
 from __future__ import annotations
 
@@ -35,12 +36,15 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture
 def project(new_project: Callable[[], Project], broker: Broker) -> Project:
     project = new_project()
-    project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
+    project.connections = {
+        "broker": {"type": "kafka", "bootstrap_servers": broker.servers}
+    }
     return project
 
 
 def move_money(postgres: Postgres, over: threading.Event) -> None:
-    """Transfers, each in a transaction of the database: some within a table, some of many rows, some taken back."""
+    """Transfers, each in a transaction of the database: some within a table, some of
+    many rows, some taken back."""
     chance = random.Random(5)
     while not over.wait(0.05):
         moves = []
@@ -48,23 +52,45 @@ def move_money(postgres: Postgres, over: threading.Event) -> None:
             amount = chance.randrange(1, 50)
             for sign in ("-", "+"):
                 table, account = chance.choice(TABLES), chance.randrange(ACCOUNTS)
-                moves.append(f"UPDATE {table} SET balance = balance {sign} {amount} WHERE id = {account}")
+                moves.append(
+                    f"UPDATE {table} SET balance = balance {sign} {amount} WHERE id = {account}"
+                )
         end = "ROLLBACK" if chance.random() < 0.1 else "COMMIT"
         postgres.execute("; ".join(["BEGIN", *moves, end]))
 
 
 def test_no_reader_sees_another_total(
-    postgres: Postgres, broker: Broker, project: Project, tmp_path_factory: pytest.TempPathFactory
+    postgres: Postgres,
+    broker: Broker,
+    project: Project,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     name = "transfers"
-    told = {"value.converter": JSON, "value.converter.schemas.enable": "true", "provide.transaction.metadata": "true"}
-    connector = {**connector_to(postgres, name, told), "table.include.list": ",".join(f"public.{it}" for it in TABLES)}
+    told = {
+        "value.converter": JSON,
+        "value.converter.schemas.enable": "true",
+        "provide.transaction.metadata": "true",
+    }
+    connector = {
+        **connector_to(postgres, name, told),
+        "table.include.list": ",".join(f"public.{it}" for it in TABLES),
+    }
     mirror(project, name)
     total = len(TABLES) * ACCOUNTS * DEPOSIT
-    with feeding(name, postgres, broker, tmp_path_factory.mktemp("connect"), "debezium-postgres", connector) as feed:
+    with feeding(
+        name,
+        postgres,
+        broker,
+        tmp_path_factory.mktemp("connect"),
+        "debezium-postgres",
+        connector,
+    ) as feed:
         feed.connect.start()
         deadline = time.monotonic() + 120
-        while not all(project.has(f"public_{it}") for it in TABLES) or count(project) < len(TABLES) * ACCOUNTS:
+        while (
+            not all(project.has(f"public_{it}") for it in TABLES)
+            or count(project) < len(TABLES) * ACCOUNTS
+        ):
             assert time.monotonic() < deadline
             project.run(asks=True).check()
         over, reader = threading.Event(), Reader(project, total)
@@ -81,7 +107,9 @@ def test_no_reader_sees_another_total(
             if time.monotonic() > ends and not over.is_set():
                 over.set()
                 writer.join()
-            return over.is_set() and (balances(project) == wanted(postgres) or time.monotonic() > ends + 120)
+            return over.is_set() and (
+                balances(project) == wanted(postgres) or time.monotonic() > ends + 120
+            )
 
         with reader.reading():
             project.run(continuous=True, asks=True, until=until, hangs_after_s=400)
@@ -96,6 +124,9 @@ def count(project: Project) -> int:
 def wanted(postgres: Postgres) -> dict[str, dict[int, int]]:
     """What the database has."""
     return {
-        table: {int(row[0]): int(row[1]) for row in postgres.rows(f"SELECT id, balance FROM {table}")}
+        table: {
+            int(row[0]): int(row[1])
+            for row in postgres.rows(f"SELECT id, balance FROM {table}")
+        }
         for table in TABLES
     }

@@ -1,4 +1,5 @@
-"""A project for assistants: a shop in a git repository, whose profile has secrets, and a client that asks about it."""
+"""A project for assistants: a shop in a git repository, whose profile has secrets, and
+a client that asks about it."""
 
 from __future__ import annotations
 
@@ -51,13 +52,18 @@ shop:
 
 
 def make_shop(folder: Path) -> Path:
-    """A shop, committed, in a folder of `folder`; beside it stands a file that is none of its."""
+    """A shop, committed, in a folder of `folder`; beside it stands a file that is none
+    of its."""
     shop = folder / "shop"
     write_project(shop, "shop")
     (shop / "profiles.yml").write_text(PROFILES)
     (folder / "elsewhere.txt").write_text(ELSEWHERE)
     git = ("git", "-c", "user.name=shop", "-c", "user.email=shop@localhost")
-    for arguments in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "shop"]):
+    for arguments in (
+        ["init", "-q", "-b", "main"],
+        ["add", "."],
+        ["commit", "-q", "-m", "shop"],
+    ):
         subprocess.run([*git, *arguments], cwd=shop, check=True)
     return shop
 
@@ -88,7 +94,9 @@ class Assistant:
         result = await self.client.call_tool(tool, arguments)
         (content,) = result.content
         said: dict[str, Any] = json.loads(content.text)
-        assert result.structured_content == said and result.is_error == ("problems" in said)
+        assert result.structured_content == said and result.is_error == (
+            "problems" in said
+        )
         self.heard.append(content.text)
         return said
 
@@ -112,8 +120,17 @@ async def assistant(
     shop: Path, options: Sequence[str] = (), environ: dict[str, str] | None = None
 ) -> AsyncIterator[Assistant]:
     """A client, by the SDK, of `lakesql mcp` in a shop."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("LAKESQL_")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("LAKESQL_")
+    }
     given = {**kept, **SECRETS, "PYTHONPATH": str(ROOT), **(environ or {})}
-    server = StdioServerParameters(command=sys.executable, args=["-m", "lakesql", "mcp", *options], cwd=shop, env=given)
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "lakesql", "mcp", *options],
+        cwd=shop,
+        env=given,
+    )
     async with Client(server) as client:
         yield Assistant(client, [])

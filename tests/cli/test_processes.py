@@ -28,7 +28,15 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_help_and_version_import_nothing_heavy() -> None:
     for arguments in (["--help"], ["--version"]):
         loaded = modules_of(arguments, Path.cwd())
-        assert not loaded & {"jinja2", "sqlglot", "yaml", "rich", "pyspark", "pyiceberg", "lakesql.graph.manifest"}
+        assert not loaded & {
+            "jinja2",
+            "sqlglot",
+            "yaml",
+            "rich",
+            "pyspark",
+            "pyiceberg",
+            "lakesql.graph.manifest",
+        }
 
 
 def modules_of(arguments: Sequence[str], directory: Path) -> set[str]:
@@ -55,9 +63,17 @@ OF_SOURCES = ("concurrent.futures", "logging", "socket", "lakesql.source.mqtt_ta
 """What records alone are read with, not what is said of a source."""
 
 
-def test_compile_loads_neither_spark_nor_iceberg_and_reads_no_sql_twice(shop: Path) -> None:
+def test_compile_loads_neither_spark_nor_iceberg_and_reads_no_sql_twice(
+    shop: Path,
+) -> None:
     cold = modules_of(["compile"], shop)
-    assert not {name.partition(".")[0] for name in cold} & {"pyspark", "pyiceberg", "py4j", "pyarrow", "sqlalchemy"}
+    assert not {name.partition(".")[0] for name in cold} & {
+        "pyspark",
+        "pyiceberg",
+        "py4j",
+        "pyarrow",
+        "sqlalchemy",
+    }
     assert "sqlglot" in cold
     assert not modules_of(["compile"], shop) & {"sqlglot", *OF_SOURCES}
 
@@ -65,7 +81,13 @@ def test_compile_loads_neither_spark_nor_iceberg_and_reads_no_sql_twice(shop: Pa
 def test_a_preview_loads_nothing_that_starts_a_query() -> None:
     script = "import sys, lakesql.run.test.show_preview; print(*sys.modules)"
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", script], env=environ, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     loaded = {*done.stdout.split()}
     assert "lakesql.engine.batch.sample" in loaded
     assert not loaded & {
@@ -96,7 +118,13 @@ assert pyspark.testing.assertDataFrameEqual is assertDataFrameEqual
 
 def test_pyspark_loads_its_test_tools_for_who_asks_for_them_alone() -> None:
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", TOOLS], env=environ, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", TOOLS],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -127,48 +155,87 @@ assert [(type(each),) for (each,) in python_rows(late)] == [(str,), (type(None),
 
 def test_times_of_rows_need_no_pandas() -> None:
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", TIMES], env=environ, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", TIMES],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
-def test_lint_loads_neither_spark_nor_iceberg_and_reads_no_sql_twice(shop: Path) -> None:
+def test_lint_loads_neither_spark_nor_iceberg_and_reads_no_sql_twice(
+    shop: Path,
+) -> None:
     cold = modules_of(["lint"], shop)
-    assert not {name.partition(".")[0] for name in cold} & {"pyspark", "pyiceberg", "py4j", "pyarrow", "sqlalchemy"}
+    assert not {name.partition(".")[0] for name in cold} & {
+        "pyspark",
+        "pyiceberg",
+        "py4j",
+        "pyarrow",
+        "sqlalchemy",
+    }
     assert "lakesql.lint.linted_model" in cold
     assert "lakesql.lint.linted_model" not in modules_of(["lint"], shop)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_characters_that_the_output_lacks_are_escaped_and_secrets_masked(shop: Path, encoding: str) -> None:
+def test_characters_that_the_output_lacks_are_escaped_and_secrets_masked(
+    shop: Path, encoding: str
+) -> None:
     """What it has not is written as an escape, and a secret is masked all the same."""
     model = shop / "models" / "orders.sql"
-    model.write_text("-- 5 \N{EURO SIGN}, hushhush\n" + model.read_text("utf-8"), "utf-8")
+    model.write_text(
+        "-- 5 \N{EURO SIGN}, hushhush\n" + model.read_text("utf-8"), "utf-8"
+    )
     variables = {"PYTHONIOENCODING": encoding, "LAKESQL_SECRET_X": "hushhush"}
     command = [sys.executable, "-m", "lakesql", "compile", "--select", "orders"]
-    done = subprocess.run(command, cwd=shop, env={**os.environ, **variables}, capture_output=True, check=True)
+    done = subprocess.run(
+        command,
+        cwd=shop,
+        env={**os.environ, **variables},
+        capture_output=True,
+        check=True,
+    )
     printed = done.stdout.decode("latin-1" if encoding == "latin-1" else "utf-8")
     assert ("\\u20ac" if encoding == "latin-1" else "\N{EURO SIGN}") in printed
     assert "hushhush" not in printed and "***" in printed
 
 
 def test_a_closed_stdout_is_no_error(shop: Path) -> None:
-    done = subprocess.run(["/bin/sh", "-c", f"{sys.executable} -m lakesql ls >&-"], cwd=shop, capture_output=True)
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -m lakesql ls >&-"],
+        cwd=shop,
+        capture_output=True,
+    )
     assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("reader", ["head -c 10", "true"])
 @pytest.mark.parametrize("words", ["compile", "ls", "--help", "run --help"])
-def test_a_reader_that_has_seen_enough_is_no_error(shop: Path, words: str, reader: str) -> None:
+def test_a_reader_that_has_seen_enough_is_no_error(
+    shop: Path, words: str, reader: str
+) -> None:
     command = f"sleep 0.1; {sys.executable} -m lakesql {words}; echo $? >&2"
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     pipe = subprocess.run(
-        ["bash", "-c", f"({command}) | {reader} >/dev/null"], cwd=shop, env=environ, capture_output=True, text=True
+        ["bash", "-c", f"({command}) | {reader} >/dev/null"],
+        cwd=shop,
+        env=environ,
+        capture_output=True,
+        text=True,
     )
     assert pipe.stderr == "0\n"
 
 
-@pytest.mark.parametrize(("variables", "painted"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
-def test_errors_are_coloured_on_a_terminal_that_wants_it(shop: Path, variables: dict[str, str], painted: bool) -> None:
+@pytest.mark.parametrize(
+    ("variables", "painted"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+def test_errors_are_coloured_on_a_terminal_that_wants_it(
+    shop: Path, variables: dict[str, str], painted: bool
+) -> None:
     import pty
 
     environ = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}

@@ -1,6 +1,8 @@
-"""The shop on a real cluster, whose executors and worker are killed in the middle: every row stands once.
+"""The shop on a real cluster, whose executors and worker are killed in the middle:
+every row stands once.
 
-The master and the worker are Spark's own, and `lakesql run --continuous` is a process as a user has it.
+The master and the worker are Spark's own, and `lakesql run --continuous` is a process
+as a user has it.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ AWAY_S = 3.0
 class Ran:
     """A run and what happened to it.
 
-    `struck` are the batches in the middle of which the executors `killed` ended; `others` were there when the worker
-    was killed. `counts` are the batches that each model had committed when something happened.
+    `struck` are the batches in the middle of which the executors `killed` ended;
+    `others` were there when the worker was killed. `counts` are the batches that each
+    model had committed when something happened.
     """
 
     shop: Shop
@@ -48,7 +51,9 @@ class Ran:
     ended: int
 
     def table(self, name: str) -> Any:
-        catalog = SqlCatalog("lake", uri=f"sqlite:///{self.shop.directory}/.lakesql/catalog.db")
+        catalog = SqlCatalog(
+            "lake", uri=f"sqlite:///{self.shop.directory}/.lakesql/catalog.db"
+        )
         return catalog.load_table(("shop", name))
 
 
@@ -56,7 +61,10 @@ class Ran:
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     directory = tmp_path_factory.mktemp("cluster")
     with running(Cluster(directory / "cluster")) as cluster:
-        shop, runner = Shop(directory / "shop", cluster), Runner(directory / "shop", *TOPICS)
+        shop, runner = (
+            Shop(directory / "shop", cluster),
+            Runner(directory / "shop", *TOPICS),
+        )
         try:
             yield run(cluster, shop, runner)
         finally:
@@ -64,7 +72,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
 
 
 def run(cluster: Cluster, shop: Shop, runner: Runner) -> Ran:
-    """Run half of the records on executors that are killed, and the other half on a worker that comes back."""
+    """Run half of the records on executors that are killed, and the other half on a
+    worker that comes back."""
     counts = {}
 
     def wait(seen: Callable[[dict[str, int]], bool]) -> dict[str, int]:
@@ -102,16 +111,25 @@ def test_executors_are_killed_in_the_middle_of_a_batch(ran: Ran) -> None:
 
 def test_the_run_goes_on_and_ends_well(ran: Ran) -> None:
     assert ran.ended == 0
-    assert {event["model"]: event["status"] for event in of(ran.events, "model_finished")} == dict.fromkeys(
-        TOPICS, "success"
-    )
-    tried_again = {problem["condition"] for event in of(ran.events, "retrying") for problem in event["problems"]}
+    assert {
+        event["model"]: event["status"] for event in of(ran.events, "model_finished")
+    } == dict.fromkeys(TOPICS, "success")
+    tried_again = {
+        problem["condition"]
+        for event in of(ran.events, "retrying")
+        for problem in event["problems"]
+    }
     assert tried_again <= {"executor-lost"}
 
 
 def test_a_run_without_a_worker_waits(ran: Ran) -> None:
-    """Of a batch that executors are done with, the driver makes a snapshot; of the next one it cannot."""
-    killed, away, end = ran.counts["worker killed"], ran.counts["worker away"], count(ran.events)
+    """Of a batch that executors are done with, the driver makes a snapshot; of the next
+    one it cannot."""
+    killed, away, end = (
+        ran.counts["worker killed"],
+        ran.counts["worker away"],
+        count(ran.events),
+    )
     for model in TOPICS:
         assert killed[model] <= away[model] <= killed[model] + 1
         assert away[model] < end[model]
@@ -125,12 +143,21 @@ def test_every_row_stands_once(ran: Ran, model: str) -> None:
 
 
 @pytest.mark.parametrize("model", TOPICS)
-def test_every_record_that_cannot_be_used_is_a_dead_letter_once(ran: Ran, model: str) -> None:
+def test_every_record_that_cannot_be_used_is_a_dead_letter_once(
+    ran: Ran, model: str
+) -> None:
     read_as = "orders" if model == "orders_of_customers" else model
     expected = oracle.expected_dead_letters(ran.shop.recorded)[read_as]
     found = ran.table(f"{model}__dead_letter").scan().to_arrow().to_pylist()
-    assert sorted((row["topic"], row["partition"], row["offset"], row["reason"]) for row in found) == sorted(
-        (letter.record.topic, letter.record.partition, letter.record.offset, REASONS[letter.reason])
+    assert sorted(
+        (row["topic"], row["partition"], row["offset"], row["reason"]) for row in found
+    ) == sorted(
+        (
+            letter.record.topic,
+            letter.record.partition,
+            letter.record.offset,
+            REASONS[letter.reason],
+        )
         for letter in expected
     )
 
@@ -142,8 +169,11 @@ def test_each_batch_is_in_the_ledger_once(ran: Ran, model: str) -> None:
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     batches, at = [], metadata.current_snapshot_id
     while at in by_id:
-        if by_id[at].summary.operation != Operation.REPLACE:  # of maintenance, which writes no batch
-            batches.append(int(by_id[at].summary.additional_properties["lakesql.batch"]))
+        # of maintenance, which writes no batch
+        if by_id[at].summary.operation != Operation.REPLACE:
+            batches.append(
+                int(by_id[at].summary.additional_properties["lakesql.batch"])
+            )
         at = by_id[at].parent_snapshot_id
     committed = [event["batch"] for event in of(ran.events, "batch_committed", model)]
     empty = [event["batch"] for event in of(ran.events, "batch_empty", model)]
@@ -152,5 +182,14 @@ def test_each_batch_is_in_the_ledger_once(ran: Ran, model: str) -> None:
 
 
 def test_state_is_divided_by_the_cores_of_the_cluster(ran: Ran) -> None:
-    state = ran.shop.directory / ".lakesql" / "checkpoints" / "visits_per_day" / "state" / "0"
-    assert {folder.name for folder in state.iterdir() if folder.name.isdigit()} == set(map(str, range(CORES)))
+    state = (
+        ran.shop.directory
+        / ".lakesql"
+        / "checkpoints"
+        / "visits_per_day"
+        / "state"
+        / "0"
+    )
+    assert {folder.name for folder in state.iterdir() if folder.name.isdigit()} == set(
+        map(str, range(CORES))
+    )

@@ -1,4 +1,5 @@
-"""Protobuf on a real cluster, whose executors have a Python of their own, without lakesql."""
+"""Protobuf on a real cluster, whose executors have a Python of their own, without
+lakesql."""
 
 from __future__ import annotations
 
@@ -20,8 +21,19 @@ from tests.servers.process import LOOPBACK, running
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
-ORDER = 'syntax = "proto3"; package shop; message Order { int64 id = 1; string name = 2; }'
-NEEDED = ("ptars", "google", "pyarrow", "pyarrow.libs", "numpy", "numpy.libs", "pyspark", "py4j")
+ORDER = (
+    'syntax = "proto3"; package shop; message Order { int64 id = 1; string name = 2; }'
+)
+NEEDED = (
+    "ptars",
+    "google",
+    "pyarrow",
+    "pyarrow.libs",
+    "numpy",
+    "numpy.libs",
+    "pyspark",
+    "py4j",
+)
 ENDS_WITHIN_S = 180
 
 
@@ -34,12 +46,26 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture
 def project(tmp_path: Path, cluster: Cluster) -> Path:
     """A model over messages, with the cluster as its master."""
-    values = [framed(7, message_of(ORDER)(id=number, name=f"n{number}")) for number in range(500)]
+    values = [
+        framed(7, message_of(ORDER)(id=number, name=f"n{number}"))
+        for number in range(500)
+    ]
     encoded = [base64.b64encode(each).decode() for each in values]
-    lines = [json.dumps({"partition": 0, "offset": at, "value_base64": each}) for at, each in enumerate(encoded)]
-    spark = {"master": cluster.master, "conf": {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}}
+    lines = [
+        json.dumps({"partition": 0, "offset": at, "value_base64": each})
+        for at, each in enumerate(encoded)
+    ]
+    spark = {
+        "master": cluster.master,
+        "conf": {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK},
+    }
     dev = {
-        "catalog": {"name": "lake", "type": "sql", "uri": "sqlite:///catalog.db", "warehouse": "warehouse"},
+        "catalog": {
+            "name": "lake",
+            "type": "sql",
+            "uri": "sqlite:///catalog.db",
+            "warehouse": "warehouse",
+        },
         "checkpoints": "checkpoints",
         "spark": spark,
         "connections": {
@@ -47,11 +73,21 @@ def project(tmp_path: Path, cluster: Cluster) -> Path:
             "schemas": {"type": "registry", "path": "schemas"},
         },
     }
-    stream = {"name": "orders", "connection": "broker", "topic": "orders", "format": "protobuf", "registry": "schemas"}
+    stream = {
+        "name": "orders",
+        "connection": "broker",
+        "topic": "orders",
+        "format": "protobuf",
+        "registry": "schemas",
+    }
     files = {
         "pyproject.toml": '[tool.lakesql]\nname = "shop"\nprofile = "shop"\n',
-        "profiles.yml": json.dumps({"shop": {"target": "dev", "outputs": {"dev": dev}}}),
-        "streams/orders.yml": json.dumps({"streams": [{**stream, "columns": {"id": "bigint", "name": "string"}}]}),
+        "profiles.yml": json.dumps(
+            {"shop": {"target": "dev", "outputs": {"dev": dev}}}
+        ),
+        "streams/orders.yml": json.dumps(
+            {"streams": [{**stream, "columns": {"id": "bigint", "name": "string"}}]}
+        ),
         "models/landed.sql": "{{ config(mode='append') }}\nSELECT id, name FROM {{ stream('orders') }}\n",
         "schemas/7.proto": ORDER,
         "orders/1.jsonl": "\n".join(lines) + "\n",
@@ -71,7 +107,9 @@ def python_with(folder: Path, needed: tuple[str, ...]) -> Path:
         if (source := Path(sysconfig.get_path("purelib"), name)).exists():
             (packages / name).symlink_to(source)
     program = folder / "python3"
-    program.write_text(f'#!/bin/sh\nPYTHONPATH="{packages}:$PYTHONPATH" exec {sys.executable} -S "$@"\n')
+    program.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{packages}:$PYTHONPATH" exec {sys.executable} -S "$@"\n'
+    )
     program.chmod(0o755)
     return program
 
@@ -80,24 +118,43 @@ def run(project: Path, python: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "lakesql", "run"]
     environ = {**os.environ, "PYSPARK_PYTHON": str(python)}
     return subprocess.run(
-        command, cwd=project, env=environ, capture_output=True, text=True, timeout=ENDS_WITHIN_S, check=False
+        command,
+        cwd=project,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=ENDS_WITHIN_S,
+        check=False,
     )
 
 
-def test_executors_need_what_reads_messages_and_not_lakesql(project: Path, tmp_path: Path) -> None:
+def test_executors_need_what_reads_messages_and_not_lakesql(
+    project: Path, tmp_path: Path
+) -> None:
     python = python_with(tmp_path / "whole", NEEDED)
     asked = [python, "-c", "import lakesql"]
-    own = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=False)
+    own = subprocess.run(
+        asked, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert "No module named 'lakesql'" in own.stderr
     ran = run(project, python)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    table = SqlCatalog("lake", uri=f"sqlite:///{project}/catalog.db").load_table("shop.landed")
+    table = SqlCatalog("lake", uri=f"sqlite:///{project}/catalog.db").load_table(
+        "shop.landed"
+    )
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [*range(500)]
 
 
-def test_what_the_executors_lack_is_named_and_is_installed(project: Path, tmp_path: Path) -> None:
-    without = python_with(tmp_path / "half", tuple(name for name in NEEDED if name != "ptars"))
-    for python, what in ((without, "has no ptars"), (tmp_path / "no" / "python3", "find no Python at")):
+def test_what_the_executors_lack_is_named_and_is_installed(
+    project: Path, tmp_path: Path
+) -> None:
+    without = python_with(
+        tmp_path / "half", tuple(name for name in NEEDED if name != "ptars")
+    )
+    for python, what in (
+        (without, "has no ptars"),
+        (tmp_path / "no" / "python3", "find no Python at"),
+    ):
         ran = run(project, python)
         assert ran.returncode == 1
         assert "executor-python" in ran.stdout + ran.stderr

@@ -1,4 +1,5 @@
-"""Runner processes and what a test does with them; and what must stand in the tables, in plain Python."""
+"""Runner processes and what a test does with them; and what must stand in the tables,
+in plain Python."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ SPARK = {
 
 
 class Runner:
-    """A runner process; it is read by a thread, so that it never waits for its reader."""
+    """A runner process; it is read by a thread, so that it never waits for its
+    reader."""
 
     def __init__(self, project: Path) -> None:
         self.lines: list[dict[str, Any]] = []
@@ -75,8 +77,12 @@ class Runner:
             try:
                 line = self._queue.get(timeout=PATIENCE_S)
             except Empty:
-                raise AssertionError(f"The runner says nothing: {self.lines[-3:]}") from None
-            assert line is not None, f"The runner has ended before {key}: {self.lines[-3:]}\n{self._errors()}"
+                raise AssertionError(
+                    f"The runner says nothing: {self.lines[-3:]}"
+                ) from None
+            assert line is not None, (
+                f"The runner has ended before {key}: {self.lines[-3:]}\n{self._errors()}"
+            )
             self.lines.append(line)
             if key in line:
                 return line
@@ -89,7 +95,8 @@ class Runner:
         return code
 
     def pause(self, catalog: str) -> None:
-        """Stop both of its processes, wherever they are but in the middle of a commit."""
+        """Stop both of its processes, wherever they are but in the middle of a
+        commit."""
         for process in self._processes():
             pause(process, catalog)
 
@@ -105,13 +112,18 @@ class Runner:
     def committed(self, model: str) -> list[int]:
         """The batches of a model that it has committed."""
         return [
-            line["batch"] for line in self.lines if (line.get("event"), line.get("model")) == ("batch_committed", model)
+            line["batch"]
+            for line in self.lines
+            if (line.get("event"), line.get("model")) == ("batch_committed", model)
         ]
 
     def conditions(self) -> dict[str, list[str]]:
         """Why models have ended, by model."""
         ends = [line for line in self.lines if line.get("event") == "model_finished"]
-        return {line["model"]: [problem["condition"] for problem in line["problems"]] for line in ends}
+        return {
+            line["model"]: [problem["condition"] for problem in line["problems"]]
+            for line in ends
+        }
 
     def end(self) -> None:
         """Kill what is left of it."""
@@ -131,7 +143,8 @@ class Runner:
 
 
 class Runners:
-    """Makes runners on the session of a project. While one is used, the next one starts."""
+    """Makes runners on the session of a project. While one is used, the next one
+    starts."""
 
     def __init__(self, base: Project) -> None:
         base._target["spark"] = SPARK
@@ -168,12 +181,15 @@ class Runners:
 
 
 def make_project(project: Project) -> None:
-    """An append and an upsert over one topic of four files, a mirror and a history of a feed; nothing has been read."""
+    """An append and an upsert over one topic of four files, a mirror and a history of a
+    feed; nothing has been read."""
     project._target["spark"] = SPARK
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
     project.model("a", "SELECT * FROM {e}", mode="append")
     project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id")
-    project.stream("f", {"id": "int", "n": "int"}, max_per_batch=1, envelope="debezium", key=["id"])
+    project.stream(
+        "f", {"id": "int", "n": "int"}, max_per_batch=1, envelope="debezium", key=["id"]
+    )
     changed = "SELECT *, _change.position AS at FROM {f} WHERE n >= 0"
     project.model("c", changed, mode="cdc", keys="id", sequence_by="_change.position")
     project.model("h", changed, mode="scd2", keys="id", sequence_by="_change.position")
@@ -182,12 +198,16 @@ def make_project(project: Project) -> None:
 
 
 def record(project: Project, files: range) -> None:
-    """Ten records and a bad one for each file; half of the keys come again in the next file.
+    """Ten records and a bad one for each file; half of the keys come again in the next
+    file.
 
-    In the feed the last of them is deleted at once, and the one before does not pass the filter any more.
+    In the feed the last of them is deleted at once, and the one before does not pass
+    the filter any more.
     """
     for number in files:
-        rows: list[Any] = [{"id": number * 5 + index, "n": number} for index in range(10)]
+        rows: list[Any] = [
+            {"id": number * 5 + index, "n": number} for index in range(10)
+        ]
         project.record("e", [*rows, "broken"])
         changes = [{"op": "u", "after": row} for row in (*rows, {**rows[-2], "n": -1})]
         changes.append({"op": "d", "before": rows[-1]})
@@ -202,10 +222,14 @@ def record(project: Project, files: range) -> None:
 
 
 def find_faults(project: Project, files: int) -> list[str]:
-    """What is lost, doubled or wrong in the tables, after this many files; read without Spark."""
-    rows = [(number * 5 + index, number) for number in range(files) for index in range(10)]
+    """What is lost, doubled or wrong in the tables, after this many files; read without
+    Spark."""
+    rows = [
+        (number * 5 + index, number) for number in range(files) for index in range(10)
+    ]
     newest = dict(rows)
-    gone = {files * 5 + 3, files * 5 + 4}  # of the last file: the next one brings those of the others back
+    # of the last file: the next one brings those of the others back
+    gone = {files * 5 + 3, files * 5 + 4}
     mirrored = {key: number for key, number in newest.items() if key not in gone}
     expected = {
         "a": Counter(rows),
@@ -217,7 +241,10 @@ def find_faults(project: Project, files: int) -> list[str]:
     for model in MODELS:
         read = [row for row in project.rows_without_spark(model) if row["id"] >= 0]
         found = Counter((row["id"], row["n"]) for row in read)
-        if model == "h" and {row["id"]: row["n"] for row in read if row["is_current"]} != mirrored:
+        if (
+            model == "h"
+            and {row["id"]: row["n"] for row in read if row["is_current"]} != mirrored
+        ):
             faults.append("h: other rows are current than the source has")
         lost, doubled = expected[model] - found, found - expected[model]
         if lost:
@@ -243,7 +270,9 @@ def nothing(project: Project, model: str) -> Conditions:
 
 def compaction(project: Project, model: str) -> Conditions:
     name = f"{project.namespace}.{model}"
-    project.sql(f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))")
+    project.sql(
+        f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))"
+    )
     return NO_REFUSAL
 
 
@@ -271,7 +300,8 @@ def lost_checkpoint(project: Project, model: str) -> Conditions:
 def truncated_by_one(project: Project, model: str) -> Conditions:
     """The files of its newest batch are gone.
 
-    If that is not in the table yet, the batch is planned anew, which is no damage unless its dead letters are written.
+    If that is not in the table yet, the batch is planned anew, which is no damage
+    unless its dead letters are written.
     """
     newest = _remove(project, model, ("offsets", "commits"))
     is_written = int(_newest_entry(project, model)["lakesql.batch"]) >= newest
@@ -311,10 +341,15 @@ DISTURBANCES = (
 
 
 def recover(project: Project, model: str, conditions: Conditions) -> None:
-    """Run again; where that is refused, as it must be then, do what the refusal prints."""
+    """Run again; where that is refused, as it must be then, do what the refusal
+    prints."""
     ran = project.run()
     met = "".join(ran.conditions(model))
-    assert met in conditions, render_problem(ran.finished(model).problems[0]) if met else f"not refused: {conditions}"
+    assert met in conditions, (
+        render_problem(ran.finished(model).problems[0])
+        if met
+        else f"not refused: {conditions}"
+    )
     if met:
         rewind(project, commands(ran, model)[0])
         ran = project.run()
@@ -330,7 +365,11 @@ def _remove(project: Project, model: str, parts: tuple[str, ...]) -> int:
 
 
 def _newest_entry(project: Project, model: str) -> dict[str, str]:
-    return next(summary for summary in reversed(project.summaries(model)) if "lakesql.batch" in summary)
+    return next(
+        summary
+        for summary in reversed(project.summaries(model))
+        if "lakesql.batch" in summary
+    )
 
 
 def _numbers(folder: Path) -> list[int]:

@@ -1,7 +1,9 @@
-"""A runner of models that dies or falls asleep where it is told to: `python -m tests.crash.runner PROJECT`.
+"""A runner of models that dies or falls asleep where it is told to: `python -m
+tests.crash.runner PROJECT`.
 
-It opens a session on the catalog of PROJECT, says so, and waits for an order on its standard input: which project to
-run, and what is to happen as which step of a model's batch is reached. So the next one can be started ahead of time.
+It opens a session on the catalog of PROJECT, says so, and waits for an order on its
+standard input: which project to run, and what is to happen as which step of a model's
+batch is reached. So the next one can be started ahead of time.
 """
 
 from __future__ import annotations
@@ -52,11 +54,13 @@ from lakesql.run.streams.bind import bind_selects
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Run the models of a project, rebuild them, replay the dead letters of `model`, or run a `procedure` on its table.
+    """Run the models of a project, rebuild them, replay the dead letters of `model`, or
+    run a `procedure` on its table.
 
-    The `nth` time that `model` reaches `step`, meet a fate: `kill-both`, `kill-python` and `kill-java` end processes,
-    `pause` stops both, and `go-on` only says so. They are met `after_s` seconds later, whatever goes on then. Snapshots
-    are as old as a procedure needs them.
+    The `nth` time that `model` reaches `step`, meet a fate: `kill-both`, `kill-python`
+    and `kill-java` end processes, `pause` stops both, and `go-on` only says so. They
+    are met `after_s` seconds later, whatever goes on then. Snapshots are as old as a
+    procedure needs them.
     """
 
     project: str
@@ -85,19 +89,29 @@ def run_order(session: SparkSession, catalog: OpenCatalog) -> None:
     tell(ready=java)
     order = Order(**json.loads(sys.stdin.readline()))
     manifest = load(order.project)
-    models = [node.removeprefix("model.") for node in manifest.graph.nodes if node.startswith("model.")]
+    models = [
+        node.removeprefix("model.")
+        for node in manifest.graph.nodes
+        if node.startswith("model.")
+    ]
     selects = bind_selects(manifest, build_selects(manifest, models))
     fate = Fate(order, java, manifest.target.catalog.uri)
     context = RunContext(manifest, session, catalog, show, reached=fate.reached)
     if order.replays:
-        replay_letters(context, session, bind_letters(selects[order.model]), dry_run=False)
+        replay_letters(
+            context, session, bind_letters(selects[order.model]), dry_run=False
+        )
         return
     jobs_by = rebuild_jobs(manifest, models, "start", False) if order.rebuilds else None
     if order.procedure:
         tasks = {order.model: frozenset({f"{order.model}.{order.procedure}"})}
         selects = {order.model: selects[order.model]}
         jobs_by = maintenance_jobs(tasks, at_once=True)
-    with aged(order), by_what_has_changed(), nullcontext() if order.has_ledger else without_ledger():
+    with (
+        aged(order),
+        by_what_has_changed(),
+        nullcontext() if order.has_ledger else without_ledger(),
+    ):
         succeeded = run_selects(context, selects, RunOptions(), Interrupt(), jobs_by)
     tell(succeeded=succeeded)
 
@@ -130,7 +144,8 @@ class Fate:
     def meet(self) -> None:
         match self.order.fate:
             case "kill-both":
-                with suppress(ProcessLookupError):  # it has ended where the runner was done just before
+                # it has ended where the runner was done just before
+                with suppress(ProcessLookupError):
                     os.kill(self.java, signal.SIGKILL)
                 os.kill(os.getpid(), signal.SIGKILL)
             case "kill-python":
@@ -143,8 +158,13 @@ class Fate:
 
 
 def pause(process: int, catalog: str) -> None:
-    """Stop a process while it does not hold the lock of the catalog's database, for which everybody would wait."""
-    with closing(sqlite3.connect(catalog.removeprefix("sqlite:///"), timeout=30, isolation_level=None)) as database:
+    """Stop a process while it does not hold the lock of the catalog's database, for
+    which everybody would wait."""
+    with closing(
+        sqlite3.connect(
+            catalog.removeprefix("sqlite:///"), timeout=30, isolation_level=None
+        )
+    ) as database:
         database.execute("BEGIN IMMEDIATE")
         os.kill(process, signal.SIGSTOP)
         time.sleep(0.1)  # all of its threads are to have stopped
@@ -153,11 +173,15 @@ def pause(process: int, catalog: str) -> None:
 
 @contextmanager
 def aged(order: Order) -> Iterator[None]:
-    """An expiry finds snapshots that are old enough. Other procedures have the time that it is."""
+    """An expiry finds snapshots that are old enough. Other procedures have the time
+    that it is."""
     if order.procedure != "expire_snapshots":
         yield
         return
-    with mock.patch("lakesql.run.maintain.Keeper", partial(Keeper, clock=lambda: now_ms() + 10 * DAY_MS)):
+    with mock.patch(
+        "lakesql.run.maintain.Keeper",
+        partial(Keeper, clock=lambda: now_ms() + 10 * DAY_MS),
+    ):
         yield
 
 
@@ -170,7 +194,8 @@ def by_what_has_changed() -> Iterator[None]:
 
 @contextmanager
 def without_ledger() -> Iterator[None]:
-    """Nothing is looked up, and nothing compared: without them the suite must find duplicate rows."""
+    """Nothing is looked up, and nothing compared: without them the suite must find
+    duplicate rows."""
 
     def decide(state: ProgressState) -> Decision:
         return Resume(-1) if state.checkpoint and state.checkpoint.planned else Fresh()

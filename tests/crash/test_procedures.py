@@ -1,4 +1,5 @@
-"""Runners that are killed while a procedure of maintenance works: no row changes, and the next one finishes."""
+"""Runners that are killed while a procedure of maintenance works: no row changes, and
+the next one finishes."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from tests.spark.project import Project
 from tests.spark.test_maintenance import files, in_ten_days, keep, tasks
 
 LATEST_S = 1.0
-"""How long after its begin a procedure is killed at most. In a Java that has just started each of them takes longer."""
+"""How long after its begin a procedure is killed at most. In a Java that has just
+started each of them takes longer."""
 
 LATE = {
     "max_time_ratio": 1.0,
@@ -54,23 +56,38 @@ def test_a_runner_killed_within_a_procedure_changes_no_row(
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
     project.model("u", "SELECT * FROM {e}", mode="upsert", keys="id", maintenance=LATE)
     for number in range(6):
-        project.record("e", [{"id": number * 500 + index, "n": number} for index in range(1000)])
+        project.record(
+            "e", [{"id": number * 500 + index, "n": number} for index in range(1000)]
+        )
     project.run().check()
-    before, folder = read(project), Path(project.iceberg("u").location().removeprefix("file:"))
+    before, folder = (
+        read(project),
+        Path(project.iceberg("u").location().removeprefix("file:")),
+    )
     data = age(folder)
     foreign = data / "left.parquet"
     foreign.write_bytes(b"x")
     age(folder)
 
-    order = Order(str(project.directory), "u", "maintain", procedure=step, after_s=chance.uniform(0.05, LATEST_S))
+    order = Order(
+        str(project.directory),
+        "u",
+        "maintain",
+        procedure=step,
+        after_s=chance.uniform(0.05, LATEST_S),
+    )
     runner = runners.run(order)
     runner.wait_for("reached")
     assert runner.wait() == -signal.SIGKILL
     runner.end()
-    assert "table_maintained" not in [line.get("event") for line in runner.lines], "it was killed too late"
+    assert "table_maintained" not in [line.get("event") for line in runner.lines], (
+        "it was killed too late"
+    )
     assert read(project) == before
 
-    every = maintenance_jobs({"u": frozenset(f"u.{name}" for name in PROCEDURES)}, at_once=True)
+    every = maintenance_jobs(
+        {"u": frozenset(f"u.{name}" for name in PROCEDURES)}, at_once=True
+    )
     project.run(jobs_by=every).check()
     assert read(project) == before
     assert files(project, "u") == (1, 0)
@@ -79,7 +96,10 @@ def test_a_runner_killed_within_a_procedure_changes_no_row(
     assert "u.expire_snapshots" in told or step == "expire_snapshots"
     age(folder)
     project.run(jobs_by=every).check()
-    paths = (row["file_path"] for row in project.sql(f"SELECT file_path FROM {project.table('u')}.all_files"))
+    paths = (
+        row["file_path"]
+        for row in project.sql(f"SELECT file_path FROM {project.table('u')}.all_files")
+    )
     known = {path.removeprefix("file:") for path in paths}
     assert {str(file) for file in data.rglob("*.parquet")} == {*known, str(foreign)}
     assert read(project) == before

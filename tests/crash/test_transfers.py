@@ -1,4 +1,5 @@
-"""Transfers between the accounts of two tables, while runners are killed: no reader ever sees another total."""
+"""Transfers between the accounts of two tables, while runners are killed: no reader
+ever sees another total."""
 
 from __future__ import annotations
 
@@ -38,14 +39,22 @@ def bank(broker: Broker, prefix: str) -> Bank:
 def mirrored(project: Project, broker: Broker, prefix: str, bank: Bank) -> Project:
     """The mirrors of the bank, which have its accounts."""
     project._target["spark"] = SPARK
-    project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
+    project.connections = {
+        "broker": {"type": "kafka", "bootstrap_servers": broker.servers}
+    }
     mirror(project, prefix)
     project.run(asks=True).check()
     return project
 
 
-def test_no_reader_sees_another_total_however_runners_are_killed(mirrored: Project, bank: Bank, seed: int) -> None:
-    chance, runners, reader = choose(seed, "transfers"), Runners(mirrored), Reader(mirrored, bank.total)
+def test_no_reader_sees_another_total_however_runners_are_killed(
+    mirrored: Project, bank: Bank, seed: int
+) -> None:
+    chance, runners, reader = (
+        choose(seed, "transfers"),
+        Runners(mirrored),
+        Reader(mirrored, bank.total),
+    )
     begun = None
     try:
         with reader.reading():
@@ -55,9 +64,14 @@ def test_no_reader_sees_another_total_however_runners_are_killed(mirrored: Proje
                 bank.transfer(count=chance.randrange(1, 5))
                 begun = bank.begin()
                 bank.send(*begun[1][0])
-                model, step = f"bank.public_{chance.choice(TABLES)}", chance.choice(STEPS)
+                model, step = (
+                    f"bank.public_{chance.choice(TABLES)}",
+                    chance.choice(STEPS),
+                )
                 after_s = chance.choice([0, chance.random()])
-                runner = runners.run(Order(str(mirrored.directory), model, step, after_s=after_s))
+                runner = runners.run(
+                    Order(str(mirrored.directory), model, step, after_s=after_s)
+                )
                 assert runner.wait() in (-signal.SIGKILL, 0)
                 runner.end()
     finally:
@@ -69,7 +83,9 @@ def test_no_reader_sees_another_total_however_runners_are_killed(mirrored: Proje
     assert balances(mirrored) == bank.balances
 
 
-def test_without_it_a_reader_sees_another_total(mirrored: Project, bank: Bank, prefix: str, seed: int) -> None:
+def test_without_it_a_reader_sees_another_total(
+    mirrored: Project, bank: Bank, prefix: str, seed: int
+) -> None:
     """Else the test above shows nothing."""
     mirror(mirrored, prefix, consistent=False)
     reader = Reader(mirrored, bank.total)

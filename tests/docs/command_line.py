@@ -33,7 +33,8 @@ p:
 
 
 def read_command(arguments: Sequence[str]) -> str:
-    """The name of the command, all of whose options are known and have values that they take. Nothing is run."""
+    """The name of the command, all of whose options are known and have values that they
+    take. Nothing is run."""
     name, *options = arguments
     context = click.Context(cli, info_name="lakesql", obj=Given())
     command = cli.get_command(context, name)
@@ -43,7 +44,8 @@ def read_command(arguments: Sequence[str]) -> str:
 
 
 def write_project(directory: Path) -> None:
-    """One model, a report, whose table is not there and may be an hour old; on a target `prod`."""
+    """One model, a report, whose table is not there and may be an hour old; on a target
+    `prod`."""
     for name, text in FILES.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_text(text)
@@ -62,8 +64,13 @@ def lakesql(directory: Path, *arguments: str) -> str:
 
 
 def call(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """What a process of its own comes to that runs a command in a folder, with nothing of the tests' own settings."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("LAKESQL_")}
+    """What a process of its own comes to that runs a command in a folder, with nothing
+    of the tests' own settings."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("LAKESQL_")
+    }
     environment.pop("COLUMNS", None)  # a terminal's, as wide as it may be
     if home := os.environ.get("LAKESQL_HOME"):
         environment["LAKESQL_HOME"] = home

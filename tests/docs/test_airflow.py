@@ -47,16 +47,26 @@ def tasks(shop: Any) -> dict[str, Any]:
 def test_every_command_can_be_read(shop: Any) -> None:
     found = {name: read_command(task.arguments) for name, task in tasks(shop).items()}
     assert found == {"tables": "run", "reports": "run", "freshness": "freshness"}
-    assert all("--once" in task.arguments for name, task in tasks(shop).items() if found[name] == "run")
+    assert all(
+        "--once" in task.arguments
+        for name, task in tasks(shop).items()
+        if found[name] == "run"
+    )
 
 
 def test_each_task_waits_for_the_one_before(shop: Any) -> None:
-    assert {name: set(task.upstream_task_ids) for name, task in tasks(shop).items()} == {
+    assert {
+        name: set(task.upstream_task_ids) for name, task in tasks(shop).items()
+    } == {
         "tables": set(),
         "reports": {"tables"},
         "freshness": {"reports"},
     }
-    assert {name: task.retries for name, task in tasks(shop).items()} == {"tables": 2, "reports": 2, "freshness": 0}
+    assert {name: task.retries for name, task in tasks(shop).items()} == {
+        "tables": 2,
+        "reports": 2,
+        "freshness": 0,
+    }
     assert tasks(shop)["freshness"].trigger_rule == "all_done"
 
 
@@ -65,13 +75,26 @@ def operator(shop: Any, directory: Path, script: str) -> Any:
     program = directory / "program"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    return shop.Lakesql(task_id="x", arguments=["run", "--once"], program=str(program), project=str(directory))
+    return shop.Lakesql(
+        task_id="x",
+        arguments=["run", "--once"],
+        program=str(program),
+        project=str(directory),
+    )
 
 
 @pytest.mark.parametrize(
-    ("code", "raised"), [(0, None), (1, "AirflowException"), (2, "AirflowFailException"), (130, "AirflowException")]
+    ("code", "raised"),
+    [
+        (0, None),
+        (1, "AirflowException"),
+        (2, "AirflowFailException"),
+        (130, "AirflowException"),
+    ],
 )
-def test_a_task_ends_as_its_command_does(shop: Any, tmp_path: Path, code: int, raised: str | None) -> None:
+def test_a_task_ends_as_its_command_does(
+    shop: Any, tmp_path: Path, code: int, raised: str | None
+) -> None:
     task = operator(shop, tmp_path, f'echo "$PWD" "$@" >said; exit {code}')
     try:
         task.execute({})
@@ -82,8 +105,14 @@ def test_a_task_ends_as_its_command_does(shop: Any, tmp_path: Path, code: int, r
     assert (tmp_path / "said").read_text() == f"{tmp_path} run --once\n"
 
 
-def test_a_task_that_is_killed_asks_its_command_to_end(shop: Any, tmp_path: Path) -> None:
-    task = operator(shop, tmp_path, "trap 'echo asked >said; exit 0' TERM; echo >begun; sleep 60 & wait")
+def test_a_task_that_is_killed_asks_its_command_to_end(
+    shop: Any, tmp_path: Path
+) -> None:
+    task = operator(
+        shop,
+        tmp_path,
+        "trap 'echo asked >said; exit 0' TERM; echo >begun; sleep 60 & wait",
+    )
     thread = threading.Thread(target=task.execute, args=({},), daemon=True)
     thread.start()
     deadline = time.monotonic() + 30
@@ -96,16 +125,24 @@ def test_a_task_that_is_killed_asks_its_command_to_end(shop: Any, tmp_path: Path
 
 
 def test_the_exit_codes_are_those_of_the_command(shop: Any, tmp_path: Path) -> None:
-    """A limit of freshness that is exceeded is 1, as is a catalog that does not answer; a project that is wrong is what
-    is not tried again."""
+    """A limit of freshness that is exceeded is 1, as is a catalog that does not answer;
+    a project that is wrong is what is not tried again."""
     write_project(tmp_path)
     assert exit_code(tasks(shop)["freshness"].arguments, tmp_path) == 1
     profiles = tmp_path / "profiles.yml"
     written = profiles.read_text()
-    profiles.write_text(re.sub("catalog: .*", "catalog: {name: lake, type: rest, uri: 'http://127.0.0.1:9'}", written))
+    profiles.write_text(
+        re.sub(
+            "catalog: .*",
+            "catalog: {name: lake, type: rest, uri: 'http://127.0.0.1:9'}",
+            written,
+        )
+    )
     assert exit_code(["show", "orders", "--target", "prod"], tmp_path) == 1
     profiles.write_text(written)
-    (tmp_path / "models" / "orders.sql").write_text("SELECT no FROM {{ stream('orders') }}\n")
+    (tmp_path / "models" / "orders.sql").write_text(
+        "SELECT no FROM {{ stream('orders') }}\n"
+    )
     assert exit_code(tasks(shop)["reports"].arguments, tmp_path) == shop.WRONG
 
 
@@ -114,12 +151,22 @@ def test_the_exit_codes_are_those_of_the_command(shop: Any, tmp_path: Path) -> N
 
 def stand_in() -> dict[str, ModuleType]:
     """Its modules, with what the DAG uses of them."""
-    names = ("airflow", "airflow.sdk", "airflow.sdk.exceptions", "airflow.providers", "airflow.providers.standard")
-    hooks = ("airflow.providers.standard.hooks", "airflow.providers.standard.hooks.subprocess")
+    names = (
+        "airflow",
+        "airflow.sdk",
+        "airflow.sdk.exceptions",
+        "airflow.providers",
+        "airflow.providers.standard",
+    )
+    hooks = (
+        "airflow.providers.standard.hooks",
+        "airflow.providers.standard.hooks.subprocess",
+    )
     modules = {name: ModuleType(name) for name in (*names, *hooks)}
     error = type("AirflowException", (Exception,), {})
     modules["airflow.sdk.exceptions"].__dict__.update(
-        AirflowException=error, AirflowFailException=type("AirflowFailException", (error,), {})
+        AirflowException=error,
+        AirflowFailException=type("AirflowFailException", (error,), {}),
     )
     modules["airflow.sdk"].__dict__.update(DAG=Dag, BaseOperator=Operator)
     modules[hooks[-1]].__dict__["SubprocessHook"] = Hook
@@ -141,8 +188,17 @@ class Dag:
 
 
 class Operator:
-    def __init__(self, task_id: str, trigger_rule: str = "all_success", retries: int | None = None) -> None:
-        self.task_id, self.trigger_rule, self.upstream_task_ids = task_id, trigger_rule, set[str]()
+    def __init__(
+        self,
+        task_id: str,
+        trigger_rule: str = "all_success",
+        retries: int | None = None,
+    ) -> None:
+        self.task_id, self.trigger_rule, self.upstream_task_ids = (
+            task_id,
+            trigger_rule,
+            set[str](),
+        )
         if Dag.open:
             Dag.open.tasks.append(self)
             self.retries = Dag.open.defaults["retries"] if retries is None else retries

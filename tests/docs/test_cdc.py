@@ -1,4 +1,5 @@
-"""The files that docs/cdc.md has a newcomer write are a project, for the connector that the page sets up."""
+"""The files that docs/cdc.md has a newcomer write are a project, for the connector that
+the page sets up."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def blocks(kind: str) -> list[str]:
     return [text for found, text in BLOCK.findall(PAGE) if found == kind]
 
 
-def test_the_project_of_the_page_compiles_and_reads_what_its_connector_writes(tmp_path: Path) -> None:
+def test_the_project_of_the_page_compiles_and_reads_what_its_connector_writes(
+    tmp_path: Path,
+) -> None:
     connections, stream, *_ = blocks("yaml")
     model = next(text for text in blocks("sql") if text.startswith("{{ config"))
     files = {
@@ -45,9 +48,16 @@ def test_the_project_of_the_page_compiles_and_reads_what_its_connector_writes(tm
 
     connector = json.loads(blocks("json")[0])
     (declared,) = project.streams.values()
-    topics = tuple(f"{connector['topic.prefix']}.{table}" for table in connector["table.include.list"].split(","))
+    topics = tuple(
+        f"{connector['topic.prefix']}.{table}"
+        for table in connector["table.include.list"].split(",")
+    )
     assert declared.origin == Topics(topics)
     assert isinstance(project.target.connections[declared.connection], Kafka)
     created = next(text for text in blocks("sql") if "CREATE PUBLICATION" in text)
-    for said in (connector["database.user"], connector["publication.name"], *declared.column_names):
+    for said in (
+        connector["database.user"],
+        connector["publication.name"],
+        *declared.column_names,
+    ):
         assert re.search(rf"\b{said}\b", created), said

@@ -33,9 +33,19 @@ def run(directory: Path, source: str, ci: str) -> int:
     shutil.copy(ROOT / "tests" / "conftest.py", directory)
     (directory / "test_it.py").write_text(source)
     (directory / "test_another.py").write_text("def test_another(): pass\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(directory)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        str(directory),
+    ]
     environment = {**os.environ, "CI": ci, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, check=False).returncode
+    return subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, check=False
+    ).returncode
 
 
 @pytest.mark.parametrize("source", SKIPS.values(), ids=SKIPS)
@@ -51,22 +61,38 @@ def test_what_is_expected_to_fail_is_no_skip(tmp_path: Path) -> None:
 def test_a_plain_pytest_leaves_out_what_has_a_tier(tmp_path: Path) -> None:
     """And a tier, a folder or a file runs what it has."""
     quick = {"unit", "golden", "promised"}
-    tiers = {tier: {folder for folder, markers in MARKERS.items() if tier in markers} for tier in TIERS}
+    tiers = {
+        tier: {folder for folder, markers in MARKERS.items() if tier in markers}
+        for tier in TIERS
+    }
     tiers["long"] |= {"marked"}
     tiers["checks"] -= {"test_architecture.py"}
     assert all(tiers.values()) and not quick & set().union(*tiers.values())
 
-    lines = ["[pytest]", "testpaths = tests", "markers = spark", "  promise", *(f"  {tier}" for tier in TIERS)]
+    lines = [
+        "[pytest]",
+        "testpaths = tests",
+        "markers = spark",
+        "  promise",
+        *(f"  {tier}" for tier in TIERS),
+    ]
     (tmp_path / "pytest.ini").write_text("\n".join(lines))
     (tmp_path / "tests").mkdir()
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
     for folder in quick.union(*tiers.values()):
         (tmp_path / "tests" / folder).mkdir()
-        (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(LONG if folder == "marked" else TEST)
+        (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(
+            LONG if folder == "marked" else TEST
+        )
     (tmp_path / "tests" / "promised" / "test_promised.py").write_text(PROMISE)
     assert collect(tmp_path) == quick
-    assert collect(tmp_path, "-m", "long or services") == tiers["long"] | tiers["services"]
-    assert collect(tmp_path, "tests/crash", "tests/kafka/test_kafka.py") == {"crash", "kafka"}
+    assert (
+        collect(tmp_path, "-m", "long or services") == tiers["long"] | tiers["services"]
+    )
+    assert collect(tmp_path, "tests/crash", "tests/kafka/test_kafka.py") == {
+        "crash",
+        "kafka",
+    }
 
 
 def collect(directory: Path, *arguments: str) -> set[str]:
@@ -76,14 +102,27 @@ def collect(directory: Path, *arguments: str) -> set[str]:
 
 def collect_tests(directory: Path, *arguments: str) -> list[str]:
     """The tests that would run."""
-    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--collect-only",
+        "-p",
+        "no:cacheprovider",
+        *arguments,
+    ]
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=directory, env=environ, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=directory, env=environ, capture_output=True, text=True, check=True
+    )
     return re.findall(r"^tests/\S+::\S+", done.stdout, re.MULTILINE)
 
 
 def test_a_share_is_of_a_folder_and_has_all_that_is_whole(tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\nmarkers =\n  spark\n  services\n  whole\n")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\ntestpaths = tests\nmarkers =\n  spark\n  services\n  whole\n"
+    )
     (tmp_path / "tests" / "kafka").mkdir(parents=True)
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
     for number in range(6):
@@ -109,7 +148,9 @@ FAILED = "echo '=== 1 failed, 2 passed in 1.00s ==='; false"
         (FAILED, FAILED, ["Lane 1", "Lane 2"]),
     ],
 )
-def test_a_lane_that_fails_fails_all(first: str, second: str, failed: list[str]) -> None:
+def test_a_lane_that_fails_fails_all(
+    first: str, second: str, failed: list[str]
+) -> None:
     """And the last that is said is what pytest said last."""
     done = run_lanes(first, second)
     assert (done.returncode != 0) == bool(failed), done.stdout + done.stderr
@@ -126,7 +167,9 @@ def run_lanes(first: str, second: str) -> subprocess.CompletedProcess[str]:
     """The end of .ci/run, with other lanes."""
     script = f'set -euo pipefail\nstep() {{ echo "$@"; }}\nfirst_lane() {{ {first}; }}\nsecond_lane() {{ {second}; }}\n'
     script += RUN[RUN.index("# Side by side") :]
-    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.parametrize("name", ["prepare", "run", "nightly"])
@@ -137,7 +180,8 @@ def test_the_scripts_can_be_read_by_bash(name: str) -> None:
 
 
 def test_ci_runs_every_tier_and_nightly_runs_the_rest() -> None:
-    """What is left of a tier's tests after the share that the seed chooses, and what is tried more often."""
+    """What is left of a tier's tests after the share that the seed chooses, and what is
+    tried more often."""
     assert "line=$(.venv/bin/python docs/readme.py 2)" in RUN
     calls = [call.rsplit(" ", 1) for call in sorted(calls_of_pytest(RUN))]
     assert [call for call, _ in calls] == [
@@ -147,7 +191,9 @@ def test_ci_runs_every_tier_and_nightly_runs_the_rest() -> None:
         "-m services --share 1/20",
     ]
     folders = re.findall(r'--basetemp="?(\S+?)"$', RUN, re.MULTILINE)
-    assert len({*folders}) == len(calls) + 1, "no two calls share a folder, the README's line has one too"
+    assert len({*folders}) == len(calls) + 1, (
+        "no two calls share a folder, the README's line has one too"
+    )
     assert {call.split()[1] for call in calls_of_pytest(RUN)} == set(TIERS)
     assert calls_of_pytest(NIGHTLY) == {
         "-m checks",
@@ -182,8 +228,12 @@ def test_ci_runs_the_smoke_of_every_benchmark_in_time() -> None:
     run = {*smoke.PROGRAMS, *smoke.SHARED}
     shares = [smoke.choose("1/3", seed) for seed in range(40)]
     sizes = {(len(shared), shared[0]) for shared, _ in shares}
-    assert sizes == {(6, smoke.SHARED[0])} and {len(programs) for _, programs in shares} <= {3, 4}
+    assert sizes == {(6, smoke.SHARED[0])} and {
+        len(programs) for _, programs in shares
+    } <= {3, 4}
     assert {name for shared, programs in shares for name in (*shared, *programs)} == run
     assert run == {
-        path.stem for path in (ROOT / "bench").glob("*.py") if 'add_argument("--smoke"' in path.read_text("utf-8")
+        path.stem
+        for path in (ROOT / "bench").glob("*.py")
+        if 'add_argument("--smoke"' in path.read_text("utf-8")
     }

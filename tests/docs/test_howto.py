@@ -1,4 +1,5 @@
-"""The command lines in the docs can be read: each command, option and selector word exists."""
+"""The command lines in the docs can be read: each command, option and selector word
+exists."""
 
 from __future__ import annotations
 
@@ -22,17 +23,22 @@ from lakesql.errors import UsageError
 from lakesql.graph.selector import parse_selection
 
 PAGES = [README, *sorted((README.parent / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```(?:sh|bash|console|text)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(
+    r"^```(?:sh|bash|console|text)\n(.*?)^```$", re.DOTALL | re.MULTILINE
+)
 
 
 def command_lines(text: str) -> list[list[str]]:
-    """The arguments of each `lakesql …` in the fenced blocks, without what the shell makes of the line besides."""
+    """The arguments of each `lakesql …` in the fenced blocks, without what the shell
+    makes of the line besides."""
     found = []
     for block in BLOCK.findall(text):
         for part in re.split(r"\n| && ", block):
             if "lakesql" not in part:
                 continue  # what a command says may be no words of a shell
-            words = shlex.split(re.split(r"  +", part.removeprefix("$ "))[0], comments=True)
+            words = shlex.split(
+                re.split(r"  +", part.removeprefix("$ "))[0], comments=True
+            )
             if words[:1] == ["lakesql"]:
                 found.append(words[1:])
     return found
@@ -48,7 +54,11 @@ def test_a_project_that_begins_empty_becomes_that_of_the_quickstart(
     )
     write_empty_project(tmp_path, "shop")
     files = {
-        "profiles.yml": re.sub("      connections: .*\n", connection, (tmp_path / "profiles.yml").read_text()),
+        "profiles.yml": re.sub(
+            "      connections: .*\n",
+            connection,
+            (tmp_path / "profiles.yml").read_text(),
+        ),
         "streams/payments.yml": stream,
         "models/payments.sql": model,
         "streams/recorded/shop.payments/part-00001.jsonl": records,
@@ -64,33 +74,53 @@ def test_a_project_that_begins_empty_becomes_that_of_the_quickstart(
     assert commit is not None
     environ = {
         **os.environ,
-        **{f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+        **{
+            f"GIT_{who}_{what}": "x"
+            for who in ("AUTHOR", "COMMITTER")
+            for what in ("NAME", "EMAIL")
+        },
     }
-    subprocess.run(commit[0], shell=True, check=True, env=environ, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        commit[0], shell=True, check=True, env=environ, stdout=subprocess.DEVNULL
+    )
     (tmp_path / "models/payments.sql").write_text(model + "WHERE order_id > 0\n")
     capsys.readouterr()
     assert run_command(["plan", "--output", "json"]) == 0
     planned = json.loads(capsys.readouterr().out)["models"]
-    assert [(each["name"], each["verdict"]) for each in planned] == [("payments", "next-batch")]
+    assert [(each["name"], each["verdict"]) for each in planned] == [
+        ("payments", "next-batch")
+    ]
     run_command(["debug", "--log-format", "json"])
-    checks = {line["check"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())}
+    checks = {
+        line["check"]: line
+        for line in map(json.loads, capsys.readouterr().out.splitlines())
+    }
     assert checks["models"]["ok"] and checks["connection shop"]["ok"]
-    assert checks["connection shop"]["found"] and not checks["connection shop"]["warnings"]
+    assert (
+        checks["connection shop"]["found"] and not checks["connection shop"]["warnings"]
+    )
 
 
 @pytest.mark.parametrize("given", ["recorded", "kafka"])
-def test_an_empty_project_shows_connections_that_are_ones(tmp_path: Path, given: str) -> None:
+def test_an_empty_project_shows_connections_that_are_ones(
+    tmp_path: Path, given: str
+) -> None:
     write_empty_project(tmp_path, "shop")
     text = (tmp_path / "profiles.yml").read_text()
     (example,) = re.findall(rf"{{type: {given},.*?}}", text)
-    (tmp_path / "profiles.yml").write_text(text.replace("connections: {}", f"connections: {{shop: {example}}}"))
+    (tmp_path / "profiles.yml").write_text(
+        text.replace("connections: {}", f"connections: {{shop: {example}}}")
+    )
     assert load_project(Options(project_dir=tmp_path)).target.connections["shop"]
 
 
 def read(arguments: list[str]) -> click.Context:
-    """The command line as click reads it; nothing is run. Raises for what is not there."""
+    """The command line as click reads it; nothing is run. Raises for what is not
+    there."""
     context = cli.make_context("lakesql", list(arguments))
-    _, command, rest = cli.resolve_command(context, [*context._protected_args, *context.args])
+    _, command, rest = cli.resolve_command(
+        context, [*context._protected_args, *context.args]
+    )
     assert command is not None
     return command.make_context(command.name, rest, parent=context)
 
@@ -112,7 +142,9 @@ def test_what_is_not_there_is_found() -> None:
             read(wrong)
 
 
-def test_the_review_sees_changed_new_and_removed_models_and_nothing_else(tmp_path: Path) -> None:
+def test_the_review_sees_changed_new_and_removed_models_and_nothing_else(
+    tmp_path: Path,
+) -> None:
     text = (README.parent / "docs" / "howto.md").read_text("utf-8")
     (recipe,) = [block for block in BLOCK.findall(text) if "--output-dir" in block]
     script = recipe.replace("lakesql", f"{shlex.quote(sys.executable)} -m lakesql")
@@ -122,11 +154,19 @@ def test_the_review_sees_changed_new_and_removed_models_and_nothing_else(tmp_pat
 
     def is_reviewed() -> bool:
         environ = {**os.environ, "PYTHONPATH": str(README.parent)}
-        done = subprocess.run(script, shell=True, cwd=tmp_path / "shop", env=environ, stdout=subprocess.DEVNULL)
+        done = subprocess.run(
+            script,
+            shell=True,
+            cwd=tmp_path / "shop",
+            env=environ,
+            stdout=subprocess.DEVNULL,
+        )
         return done.returncode == 0
 
     subprocess.run(["git", "init", "-q"], cwd=tmp_path / "shop", check=True)
-    commit = "git -c user.name=a -c user.email=a@example.org commit -q --no-gpg-sign -m x"
+    commit = (
+        "git -c user.name=a -c user.email=a@example.org commit -q --no-gpg-sign -m x"
+    )
     assert not is_reviewed()
     subprocess.run(shlex.split(commit), cwd=tmp_path / "shop", check=True)
     assert is_reviewed()
@@ -147,7 +187,22 @@ def test_the_review_sees_changed_new_and_removed_models_and_nothing_else(tmp_pat
 def test_each_task_has_a_heading_and_its_commands() -> None:
     text = (README.parent / "docs" / "howto.md").read_text("utf-8")
     tasks = {task.split("\n")[0]: task for task in text.split("\n## … ")[1:]}
-    wanted = ("backfill", "drop", "rename", "key", "late", "environments", "scheduler", "container", "review", "dbt")
+    wanted = (
+        "backfill",
+        "drop",
+        "rename",
+        "key",
+        "late",
+        "environments",
+        "scheduler",
+        "container",
+        "review",
+        "dbt",
+    )
     for word in wanted:
-        (task,) = [task for heading, task in tasks.items() if re.search(rf"\b{word}\b", heading)]
+        (task,) = [
+            task
+            for heading, task in tasks.items()
+            if re.search(rf"\b{word}\b", heading)
+        ]
         assert command_lines(task) or "`lakesql " in task, word

@@ -48,13 +48,19 @@ def test_no_level_of_headings_is_left_out(page: Path) -> None:
     """Who hears a page, and does not see it, goes from heading to heading."""
     headings = HEADING.findall(FENCED.sub("", page.read_text("utf-8")))
     levels = [0, *(len(marks) for marks, _ in headings)]
-    skipped = [text for (_, text), above, own in zip(headings, levels, levels[1:], strict=False) if own > above + 1]
+    skipped = [
+        text
+        for (_, text), above, own in zip(headings, levels, levels[1:], strict=False)
+        if own > above + 1
+    ]
     assert skipped == []
 
 
 def test_every_page_is_reached_from_the_readme() -> None:
     text = README.read_text("utf-8")
-    assert {page.name for page in PAGES[2:] if f"(docs/{page.name})" not in text} == set()
+    assert {
+        page.name for page in PAGES[2:] if f"(docs/{page.name})" not in text
+    } == set()
 
 
 def functions(path: Path) -> set[str]:

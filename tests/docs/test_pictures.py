@@ -1,4 +1,5 @@
-"""The pictures of the docs say what lakesql does: their rows come of unit tests, their verdicts of plans."""
+"""The pictures of the docs say what lakesql does: their rows come of unit tests, their
+verdicts of plans."""
 
 from __future__ import annotations
 
@@ -37,11 +38,15 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_is_fresh_and_in_a_page_with_a_text_instead(name: str) -> None:
-    assert (DOCS / name).read_text("utf-8") == PICTURES[name](), "run `python docs/generate.py`"
+    assert (DOCS / name).read_text("utf-8") == PICTURES[name](), (
+        "run `python docs/generate.py`"
+    )
     shown = [
         alt
         for page in (*DOCS.glob("*.md"), DOCS.parent / "README.md")
-        for alt in re.findall(rf"!\[([^\]]+)\]\((?:docs/)?{name}\)", page.read_text("utf-8"))
+        for alt in re.findall(
+            rf"!\[([^\]]+)\]\((?:docs/)?{name}\)", page.read_text("utf-8")
+        )
     ]
     assert shown and all(len(alt) > 30 for alt in shown)
 
@@ -52,16 +57,25 @@ def test_no_word_stands_outside_of_a_picture(name: str) -> None:
     root = ElementTree.fromstring((DOCS / name).read_text("utf-8"))
     width, height = float(root.get("width", "0")), float(root.get("height", "0"))
     for word in root.iter(f"{SVG}text"):
-        length = len(word.text or "") * WIDTHS["code" if "code" in word.get("class", "") else "text"]
-        start = float(word.get("x", "0")) - (length / 2 if word.get("text-anchor") == "middle" else 0)
+        length = (
+            len(word.text or "")
+            * WIDTHS["code" if "code" in word.get("class", "") else "text"]
+        )
+        start = float(word.get("x", "0")) - (
+            length / 2 if word.get("text-anchor") == "middle" else 0
+        )
         assert start >= 0 and start + length <= width, word.text
         assert 0 < float(word.get("y", "0")) < height, word.text
 
 
 @pytest.mark.spark
 def test_the_rows_are_those_that_the_modes_make(project: Path) -> None:
-    tests = json.loads(lakesql(project, "test", "--unit", "--engine", "spark", "--output", "json"))["tests"]
-    assert {test["model"]: test["outcome"] for test in tests} == dict.fromkeys(load_cases(), "passed")
+    tests = json.loads(
+        lakesql(project, "test", "--unit", "--engine", "spark", "--output", "json")
+    )["tests"]
+    assert {test["model"]: test["outcome"] for test in tests} == dict.fromkeys(
+        load_cases(), "passed"
+    )
 
 
 def test_the_picture_of_modes_has_each_row() -> None:
@@ -73,7 +87,14 @@ def test_the_picture_of_modes_has_each_row() -> None:
     assert len(records) == 10
     for model in ("log", "newest", "mirror", "history"):
         rows = cases[model]["expect"]["rows"]
-        cells = [[str(row["record"]), *([row["op"]] if "op" in row else []), str(row["order_id"])] for row in rows]
+        cells = [
+            [
+                str(row["record"]),
+                *([row["op"]] if "op" in row else []),
+                str(row["order_id"]),
+            ]
+            for row in rows
+        ]
         assert all(follow_each_other(words, row) for row in cells)
 
 
@@ -86,16 +107,27 @@ def test_dead_letters_of_the_late_picture_are_those_of_the_unit_test() -> None:
     fates = fates_of(case, load_batches(case))
     dead = sorted(fate for fate in fates.values() if fate in ("late", "ahead-of-time"))
     assert dead == sorted(letter["reason"] for letter in case["expect"]["dead_letters"])
-    assert set(fates.values()) == {"in time", "its window is open", "late", "ahead-of-time", "waits"}
+    assert set(fates.values()) == {
+        "in time",
+        "its window is open",
+        "late",
+        "ahead-of-time",
+        "waits",
+    }
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.verdict)
-def test_an_edit_has_its_verdict(edit: Edit, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_edit_has_its_verdict(
+    edit: Edit, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_command(["parse", "--target-path", "../before"]) == 0
     apply(edit, project)
     capsys.readouterr()
     run_command(["plan", "--state", "../before", "--output", "json"])
-    planned = {model["name"]: model["verdict"] for model in json.loads(capsys.readouterr().out)["models"]}
+    planned = {
+        model["name"]: model["verdict"]
+        for model in json.loads(capsys.readouterr().out)["models"]
+    }
     assert edit.verdict in planned.values()
     assert set(planned.values()) <= {edit.verdict, "none"}
 
@@ -105,14 +137,22 @@ def apply(edit: Edit, project: Path) -> None:
     if edit.verdict in ("removed", "renamed"):
         tests = project / "models/tests.yml"
         tests.unlink()
-        path.unlink() if edit.verdict == "removed" else path.rename(path.with_name("another.sql"))
+        path.unlink() if edit.verdict == "removed" else path.rename(
+            path.with_name("another.sql")
+        )
         return
     text = path.read_text("utf-8") if edit.old else ""
     assert edit.old in text
-    path.write_text(text.replace(edit.old, edit.new, 1) if edit.old else edit.new, "utf-8")
+    path.write_text(
+        text.replace(edit.old, edit.new, 1) if edit.old else edit.new, "utf-8"
+    )
 
 
 def test_every_verdict_and_every_mode_is_in_its_picture() -> None:
     assert [edit.verdict for edit in EDITS] == list(VERDICTS)
-    drawn = {(mode, "streams") for _, mode, _ in STREAMS} | {(mode, "tables") for _, mode, _ in TABLES}
-    assert drawn - {("maintenance", "tables")} == {(mode, reads) for mode, reads in MODES}
+    drawn = {(mode, "streams") for _, mode, _ in STREAMS} | {
+        (mode, "tables") for _, mode, _ in TABLES
+    }
+    assert drawn - {("maintenance", "tables")} == {
+        (mode, reads) for mode, reads in MODES
+    }

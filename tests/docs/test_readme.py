@@ -1,4 +1,5 @@
-"""The README and the docs show what lakesql prints, and the README's commands do what it says."""
+"""The README and the docs show what lakesql prints, and the README's commands do what
+it says."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ PROJECT = ("models", "streams", "macros", "profiles.yml", "pyproject.toml")
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """A copy of the repository's project: a run of the tests leaves nothing in the tree."""
+    """A copy of the repository's project: a run of the tests leaves nothing in the
+    tree."""
     for name in PROJECT:
         source = ROOT / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
@@ -31,7 +33,10 @@ def shop(tmp_path: Path) -> Path:
 
 def commands() -> list[list[str]]:
     """The parts of the two set-up lines, each as its words."""
-    return [[shlex.join(shlex.split(part)) for part in line.strip().split(" && ")] for line in fenced("bash")]
+    return [
+        [shlex.join(shlex.split(part)) for part in line.strip().split(" && ")]
+        for line in fenced("bash")
+    ]
 
 
 def sections(sql: str) -> list[str]:
@@ -55,20 +60,31 @@ def test_the_sql_shown_is_a_choice_of_the_compilers_sections(shop: Path) -> None
 def test_set_up_is_two_lines() -> None:
     assert [len(block.strip().splitlines()) for block in fenced("bash")] == [1, 1]
     first, second = commands()
-    assert first[:2] == ["python3 -m venv .venv", ".venv/bin/pip install -q '.[spark,java]'"]
-    assert second == ["python3 -m venv .venv", ".venv/bin/pip install -q '.[test]'", PYTEST]
+    assert first[:2] == [
+        "python3 -m venv .venv",
+        ".venv/bin/pip install -q '.[spark,java]'",
+    ]
+    assert second == [
+        "python3 -m venv .venv",
+        ".venv/bin/pip install -q '.[test]'",
+        PYTEST,
+    ]
 
 
 def test_the_extras_that_it_installs_exist() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    extras = {name for line in fenced("bash") for name in re.findall(r"\[(\w+)\]", line)}
+    extras = {
+        name for line in fenced("bash") for name in re.findall(r"\[(\w+)\]", line)
+    }
     assert extras
     assert extras <= set(settings["project"]["optional-dependencies"])
 
 
 def test_the_error_in_the_docs_is_the_one_that_compile_prints(shop: Path) -> None:
     shown = re.findall(
-        r"^```text\n(error\[.*?)^```$", (ROOT / "docs" / "errors.md").read_text(), re.DOTALL | re.MULTILINE
+        r"^```text\n(error\[.*?)^```$",
+        (ROOT / "docs" / "errors.md").read_text(),
+        re.DOTALL | re.MULTILINE,
     )
     model = shop / "models" / "orders.sql"
     model.write_text(model.read_text().replace("trigger=", "triger="))
@@ -77,7 +93,9 @@ def test_the_error_in_the_docs_is_the_one_that_compile_prints(shop: Path) -> Non
 
 
 def test_the_changelog_has_this_version() -> None:
-    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    headings = re.findall(
+        r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE
+    )
     assert headings[0] == __version__
 
 
@@ -98,5 +116,7 @@ def test_the_first_line_runs_the_shop_and_again_does_nothing(shop: Path) -> None
 
 
 def results(directory: Path) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = json.loads((directory / "target" / "run_results.json").read_text())["results"]
+    found: list[dict[str, object]] = json.loads(
+        (directory / "target" / "run_results.json").read_text()
+    )["results"]
     return found

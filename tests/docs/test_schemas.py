@@ -1,4 +1,5 @@
-"""The JSON Schemas of a project's files, against what lakesql itself says of the files of all tests and docs."""
+"""The JSON Schemas of a project's files, against what lakesql itself says of the files
+of all tests and docs."""
 
 from __future__ import annotations
 
@@ -40,7 +41,10 @@ def conditions_of(kind: str, text: str) -> list[str]:
     try:
         match kind:
             case "properties":
-                return [each.condition for each in parse_declarations(SourceFile("a.yml", text)).problems]
+                return [
+                    each.condition
+                    for each in parse_declarations(SourceFile("a.yml", text)).problems
+                ]
             case "selectors":
                 parse_selectors(SourceFile("selectors.yml", text))
             case "pyproject":
@@ -70,23 +74,46 @@ def _decode_target(name: str, output: Node) -> None:
     decode(output, Target, what=name, words="target", given=given)
 
 
-_IN_CASE = re.compile(r"^=== (\S+)[^\n]*\n(.*?)(?=^(?:===|#####|>>>>>)|\Z)", re.M | re.S)
+_IN_CASE = re.compile(
+    r"^=== (\S+)[^\n]*\n(.*?)(?=^(?:===|#####|>>>>>)|\Z)", re.M | re.S
+)
 
 
 def all_files() -> Iterator[tuple[str, str, str]]:
-    """The kind, the text and the place of each file of a project that the repository has."""
+    """The kind, the text and the place of each file of a project that the repository
+    has."""
     folders = [ROOT / name for name in ("tests", "docs", "streams", "models")]
-    paths = [path for folder in folders for path in folder.rglob("*") if path.is_file() and "target" not in path.parts]
-    for path in [*sorted(paths), ROOT / "profiles.yml", ROOT / "pyproject.toml", ROOT / "README.md"]:
+    paths = [
+        path
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and "target" not in path.parts
+    ]
+    for path in [
+        *sorted(paths),
+        ROOT / "profiles.yml",
+        ROOT / "pyproject.toml",
+        ROOT / "README.md",
+    ]:
         place = path.relative_to(ROOT).as_posix()
         if path.suffix == ".case":
             for name, text in re.findall(
-                r"^=== (\S+)[^\n]*\n(.*?)(?=^(?:===|#####|>>>>>)|\Z)", path.read_text(), re.M | re.S
+                r"^=== (\S+)[^\n]*\n(.*?)(?=^(?:===|#####|>>>>>)|\Z)",
+                path.read_text(),
+                re.M | re.S,
             ):
                 yield from _kinds(name, text, f"{place}: {name}")
         elif path.suffix == ".md":
-            for language, text in re.findall(r"^```(ya?ml|toml)\n(.*?)^```", path.read_text(), re.M | re.S):
-                name = "pyproject.toml" if language == "toml" else "profiles.yml" if "outputs:" in text else "a.yml"
+            for language, text in re.findall(
+                r"^```(ya?ml|toml)\n(.*?)^```", path.read_text(), re.M | re.S
+            ):
+                name = (
+                    "pyproject.toml"
+                    if language == "toml"
+                    else "profiles.yml"
+                    if "outputs:" in text
+                    else "a.yml"
+                )
                 yield from _kinds(name, text, place)
         elif path.name == "pyproject.toml" or path.suffix in (".yml", ".yaml"):
             yield from _kinds(path.name, path.read_text(), place)
@@ -108,7 +135,11 @@ def _texts_in(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _kinds(name: str, text: str, place: str) -> Iterator[tuple[str, str, str]]:
-    known = {"profiles.yml": "profiles", "selectors.yml": "selectors", "pyproject.toml": "pyproject"}
+    known = {
+        "profiles.yml": "profiles",
+        "selectors.yml": "selectors",
+        "pyproject.toml": "pyproject",
+    }
     kind = known.get(Path(name).name, "properties")
     if kind == "properties" and not re.search(rf"^({'|'.join(SECTIONS)}):", text, re.M):
         return
@@ -138,14 +169,23 @@ def test_no_file_that_lakesql_accepts_is_refused() -> None:
         for error in validator(kind).iter_errors(value):
             refused.append(f"{place}: {error.json_path} {error.message[:200]}")
     assert refused == []
-    counts = {kind: sum(1 for each in accepted_files() if each[0] == kind) for kind in ("properties", "profiles")}
+    counts = {
+        kind: sum(1 for each in accepted_files() if each[0] == kind)
+        for kind in ("properties", "profiles")
+    }
     assert counts["properties"] > 150 and counts["profiles"] > 10, counts
 
 
 def _mappings(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         yield value
-    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for each in (
+        value.values()
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, list)
+        else ()
+    ):
         yield from _mappings(each)
 
 

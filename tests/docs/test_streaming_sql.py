@@ -1,4 +1,5 @@
-"""What streaming-sql.md says of a SELECT is what the compiler says of it, and its unit tests pass on Spark."""
+"""What streaming-sql.md says of a SELECT is what the compiler says of it, and its unit
+tests pass on Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ CONFIG = "{{ config("
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A SELECT of the page: its file, the condition that it is refused with, if any, and lines of its header."""
+    """A SELECT of the page: its file, the condition that it is refused with, if any,
+    and lines of its header."""
 
     name: str
     sql: str
@@ -34,7 +36,10 @@ class Said:
 
 def read_page() -> tuple[list[Said], str, str]:
     """The SELECTs, the streams and the unit tests of the page."""
-    blocks = [(kind, textwrap.dedent(text)) for _, kind, text in BLOCK.findall(PAGE.read_text("utf-8"))]
+    blocks = [
+        (kind, textwrap.dedent(text))
+        for _, kind, text in BLOCK.findall(PAGE.read_text("utf-8"))
+    ]
     streams, tests = (text for kind, text in blocks if kind == "yaml")
     found = []
     for at, (kind, text) in enumerate(blocks):
@@ -44,7 +49,14 @@ def read_page() -> tuple[list[Said], str, str]:
         refused = re.match(r"-- refused: (\S+)\n", text)
         header = blocks[at + 1][1].splitlines() if blocks[at + 1][0] == "text" else []
         name = named[1] if named else f"select_{at}"
-        found.append(Said(name, text[text.index(CONFIG) :], refused[1] if refused else "", tuple(header)))
+        found.append(
+            Said(
+                name,
+                text[text.index(CONFIG) :],
+                refused[1] if refused else "",
+                tuple(header),
+            )
+        )
     return found, streams, tests
 
 
@@ -63,13 +75,22 @@ def write_project(folder: Path, selects: list[Said]) -> None:
 
 @pytest.mark.parametrize("said", SELECTS, ids=lambda said: said.refused or said.name)
 def test_a_select_of_the_page_is_what_the_page_says_of_it(
-    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    said: Said,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    others = [each for each in SELECTS if each.name in re.findall(r"ref\('(\w+)'\)", said.sql)]
+    others = [
+        each for each in SELECTS if each.name in re.findall(r"ref\('(\w+)'\)", said.sql)
+    ]
     write_project(tmp_path, [*others, said])
     monkeypatch.chdir(tmp_path)
     code = run_command(["compile", "--select", said.name, "--log-format", "json"])
-    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines() if line.startswith("{")]
+    lines = [
+        json.loads(line)
+        for line in capsys.readouterr().err.splitlines()
+        if line.startswith("{")
+    ]
     conditions = {line["condition"] for line in lines if line["event"] == "problem"}
     assert (code, conditions) == ((2, {said.refused}) if said.refused else (0, set()))
     if not said.refused:
@@ -86,7 +107,11 @@ def test_the_page_has_what_it_is_about() -> None:
 
 @pytest.mark.spark
 def test_the_unit_tests_of_the_page_pass(tmp_path: Path) -> None:
-    write_project(tmp_path, [said for said in SELECTS if f"model: {said.name}\n" in TESTS])
+    write_project(
+        tmp_path, [said for said in SELECTS if f"model: {said.name}\n" in TESTS]
+    )
     (tmp_path / "models/tests.yml").write_text(TESTS, "utf-8")
-    tests = json.loads(lakesql(tmp_path, "test", "--unit", "--engine", "spark", "--output", "json"))["tests"]
+    tests = json.loads(
+        lakesql(tmp_path, "test", "--unit", "--engine", "spark", "--output", "json")
+    )["tests"]
     assert [test["outcome"] for test in tests] == ["passed"] * TESTS.count("  - name: ")

@@ -1,4 +1,5 @@
-"""The site of lakesql's own documentation: links and anchors, what a page loads, and that it says what GitHub shows."""
+"""The site of lakesql's own documentation: links and anchors, what a page loads, and
+that it says what GitHub shows."""
 
 from __future__ import annotations
 
@@ -15,11 +16,29 @@ from docs import build
 from docs.build import name_of, navigation, pages
 from docs.readme import README
 
-COUNTED = {"li", "table", "tr", "th", "pre", "code", "h1", "h2", "h3", "h4", "p", "ul", "ol", "img", "em", "strong"}
+COUNTED = {
+    "li",
+    "table",
+    "tr",
+    "th",
+    "pre",
+    "code",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "p",
+    "ul",
+    "ol",
+    "img",
+    "em",
+    "strong",
+}
 
 
 class Html(HTMLParser):
-    """Of a page: ids, links and what it loads; of its article, without what Zensical adds, elements and text."""
+    """Of a page: ids, links and what it loads; of its article, without what Zensical
+    adds, elements and text."""
 
     def __init__(self, text: str, whole: bool = False) -> None:
         super().__init__()
@@ -35,8 +54,14 @@ class Html(HTMLParser):
         given = {name: value or "" for name, value in attrs}
         self.reading |= tag == "article"
         self.ids |= {given["id"]} if given.get("id") else set()
-        self.loaded += [given[name] for name in ("src", "srcset", "data") if given.get(name)]
-        self.loaded += [given["href"]] if tag == "link" and given.get("rel") not in ("prev", "next") else []
+        self.loaded += [
+            given[name] for name in ("src", "srcset", "data") if given.get(name)
+        ]
+        self.loaded += (
+            [given["href"]]
+            if tag == "link" and given.get("rel") not in ("prev", "next")
+            else []
+        )
         self.links += [given["href"]] if tag == "a" and "href" in given else []
         if self.reading:
             self.elements["th" if tag == "td" else tag] += 1
@@ -60,7 +85,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def html_pages(site: Path) -> dict[Path, Html]:
-    return {path: Html(path.read_text("utf-8")) for path in sorted(site.rglob("*.html")) if path.name != "404.html"}
+    return {
+        path: Html(path.read_text("utf-8"))
+        for path in sorted(site.rglob("*.html"))
+        if path.name != "404.html"
+    }
 
 
 def test_every_link_and_anchor_leads_somewhere(site: Path) -> None:
@@ -80,25 +109,44 @@ def test_every_link_and_anchor_leads_somewhere(site: Path) -> None:
 
 
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
-    loaded = {(path, address) for path, page in html_pages(site).items() for address in page.loaded}
-    assert [address for path, address in loaded if not (path.parent / unquote(address)).is_file()] == []
+    loaded = {
+        (path, address)
+        for path, page in html_pages(site).items()
+        for address in page.loaded
+    }
+    assert [
+        address
+        for path, address in loaded
+        if not (path.parent / unquote(address)).is_file()
+    ] == []
     styles = "".join(path.read_text("utf-8") for path in site.rglob("*.css"))
     assert re.findall(r"(?:@import|url\()\s*[\"']?(?:https?:)?//[^)\"']+", styles) == []
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_a_page_says_what_github_shows_of_it(site: Path, page: Path) -> None:
-    """Lists, tables, code and each word: Python's Markdown reads some things otherwise, and says nothing of it."""
+    """Lists, tables, code and each word: Python's Markdown reads some things otherwise,
+    and says nothing of it."""
     built = Html((site / name_of(page)).with_suffix(".html").read_text("utf-8"))
-    markdown = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    markdown = MarkdownIt("commonmark", {"html": True}).enable(
+        ["table", "strikethrough"]
+    )
     shown = Html(markdown.render(page.read_text("utf-8")), whole=True)
-    assert {tag: built.elements[tag] for tag in COUNTED} == {tag: shown.elements[tag] for tag in COUNTED}
+    assert {tag: built.elements[tag] for tag in COUNTED} == {
+        tag: shown.elements[tag] for tag in COUNTED
+    }
     assert "".join(built.text.split()) == "".join(shown.text.split())
 
 
 def test_the_shelves_have_every_page_once() -> None:
     shelves = navigation()
-    assert re.findall(r'\{"(.+?)" = ', shelves) == ["Home", "Start", "Write models", "Run", "Understand"]
+    assert re.findall(r'\{"(.+?)" = ', shelves) == [
+        "Home",
+        "Start",
+        "Write models",
+        "Run",
+        "Understand",
+    ]
     listed = re.findall(r'"([\w-]+\.md)"', shelves)
     assert sorted(listed) == sorted(name_of(page) for page in pages())
 
@@ -111,14 +159,19 @@ def test_files_of_the_repository_are_shown(site: Path) -> None:
 
 def test_or_where_the_repository_is(tmp_path: Path) -> None:
     build.write_pages(tmp_path / "pages", "https://example.org/lakesql/blob/main")
-    assert "(https://example.org/lakesql/blob/main/models/orders.sql)" in (tmp_path / "pages/index.md").read_text(
-        "utf-8"
-    )
+    assert "(https://example.org/lakesql/blob/main/models/orders.sql)" in (
+        tmp_path / "pages/index.md"
+    ).read_text("utf-8")
     assert not (tmp_path / "pages/files").exists()
 
 
-def test_a_link_that_leads_nowhere_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, text in (("README.md", "# A\n\n## Read on\n\n- **Start**: [b](docs/b.md).\n"), ("CHANGELOG.md", "# C\n")):
+def test_a_link_that_leads_nowhere_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (
+        ("README.md", "# A\n\n## Read on\n\n- **Start**: [b](docs/b.md).\n"),
+        ("CHANGELOG.md", "# C\n"),
+    ):
         (tmp_path / name).write_text(text)
     (tmp_path / "docs").mkdir()
     text = "# B\n\n[here](#nowhere):\n- a\n- b\n"
@@ -129,5 +182,10 @@ def test_a_link_that_leads_nowhere_fails(tmp_path: Path, monkeypatch: pytest.Mon
     assert build.build(tmp_path / "loose") == 0
     assert build.build(tmp_path / "strict", strict=True) == 1
     assert not (tmp_path / "strict").exists()
-    built, shown = Html((tmp_path / "loose/b.html").read_text("utf-8")), Html(MarkdownIt().render(text), whole=True)
-    assert (built.elements["li"], shown.elements["li"]) == (0, 2), "what a page may not have: Zensical sees no list"
+    built, shown = (
+        Html((tmp_path / "loose/b.html").read_text("utf-8")),
+        Html(MarkdownIt().render(text), whole=True),
+    )
+    assert (built.elements["li"], shown.elements["li"]) == (0, 2), (
+        "what a page may not have: Zensical sees no list"
+    )

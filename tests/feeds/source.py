@@ -1,7 +1,9 @@
-"""The rows of each seed in a table of a database: what random transactions do to them, and what its log says of it.
+"""The rows of each seed in a table of a database: what random transactions do to them,
+and what its log says of it.
 
-A group of seeds shares one table of the database, in which a row's first key column is its seed. So the feeds of many
-seeds are one feed, and only what hits the whole table, the truncates, is common to the seeds of a group.
+A group of seeds shares one table of the database, in which a row's first key column is
+its seed. So the feeds of many seeds are one feed, and only what hits the whole table,
+the truncates, is common to the seeds of a group.
 """
 
 from __future__ import annotations
@@ -22,16 +24,18 @@ SPAN = 10**9
 """The time that the log covers: a place in it is its time."""
 
 APART = 16
-"""How far two transactions lie apart at least: each of their changes has a place of its own."""
+"""How far two transactions lie apart at least: each of their changes has a place of its
+own."""
 
 LARGE = APART * GROUP
-"""How many places a transaction has in which all seeds of a group change keys: the first change of each, the second one
-of each, and so on."""
+"""How many places a transaction has in which all seeds of a group change keys: the
+first change of each, the second one of each, and so on."""
 
 UNAVAILABLE = "__debezium_unavailable_value"
 
 Op = Literal["c", "u", "r", "d", "t", "m"]
-"""What Debezium says of a change: created, updated, read by a snapshot, deleted; truncated; a message."""
+"""What Debezium says of a change: created, updated, read by a snapshot, deleted;
+truncated; a message."""
 
 Key = tuple[int, str]
 KEYS: tuple[Key, ...] = tuple((a, b) for a in (0, 1, -7) for b in ("p", "", "ü'"))
@@ -51,13 +55,15 @@ class Values(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What the log says of one row, or of the whole table: when, and as which event of its transaction.
+    """What the log says of one row, or of the whole table: when, and as which event of
+    its transaction.
 
-    `is_unsent`: the update has not touched the large value. `other`: the row's key is changed, and this is its other
-    one. `transaction` is the time at which that begins.
+    `is_unsent`: the update has not touched the large value. `other`: the row's key is
+    changed, and this is its other one. `transaction` is the time at which that begins.
 
-    A row that a snapshot has read has the place of that in the log, `place`, where it is not its time, or none where it
-    is `unplaced`. A change that a snapshot has seen has arrived at the time `until` at which its row is read.
+    A row that a snapshot has read has the place of that in the log, `place`, where it
+    is not its time, or none where it is `unplaced`. A change that a snapshot has seen
+    has arrived at the time `until` at which its row is read.
     """
 
     time: int
@@ -81,17 +87,25 @@ class Change:
 
     @property
     def is_entering(self) -> bool:
-        """Whether it is the second half of a change of a key, which has the place of the first one."""
+        """Whether it is the second half of a change of a key, which has the place of
+        the first one."""
         return self.op == "c" and self.other is not None
 
 
 class Source:
     """The rows of one seed, and the changes that have led to them.
 
-    At the times `large` all seeds change keys in one transaction; `swaps`: rows may give theirs to each other then.
+    At the times `large` all seeds change keys in one transaction; `swaps`: rows may
+    give theirs to each other then.
     """
 
-    def __init__(self, seed: int, truncates: tuple[int, ...], large: tuple[int, ...] = (), swaps: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        truncates: tuple[int, ...],
+        large: tuple[int, ...] = (),
+        swaps: bool = False,
+    ) -> None:
         self.seed = seed
         self.swaps = swaps and tells_rows(seed)
         self.chance = random.Random(f"changes of {seed}")
@@ -103,7 +117,11 @@ class Source:
         emptied = iter([*truncates, SPAN])
         until = next(emptied)
         times = random_times(self.chance, self.chance.randrange(8, 60))
-        times = [time for time in times if not any(0 <= time - start < LARGE for start in large)]
+        times = [
+            time
+            for time in times
+            if not any(0 <= time - start < LARGE for start in large)
+        ]
         for time in sorted([*times, *large]):
             while time > until:
                 self.rows.clear()
@@ -126,7 +144,8 @@ class Source:
         self.log("d", key, self.rows.pop(key), None)
 
     def rename(self, keys: dict[Key, Key]) -> None:
-        """Give rows other keys, one after the other; each is two changes at one place."""
+        """Give rows other keys, one after the other; each is two changes at one
+        place."""
         renamed = {old: self.rows.pop(old) for old in keys}
         for old in self.chance.sample(list(keys), len(keys)):
             new, values = keys[old], renamed[old]
@@ -145,7 +164,20 @@ class Source:
         other: Key | None = None,
     ) -> None:
         self._order += 1
-        self._add(Change(self._time, self._order, op, self.seed, key, before, after, unsent, other, self.transaction))
+        self._add(
+            Change(
+                self._time,
+                self._order,
+                op,
+                self.seed,
+                key,
+                before,
+                after,
+                unsent,
+                other,
+                self.transaction,
+            )
+        )
 
     def read_all(self, place: int = 0, unplaced: bool = False) -> None:
         """Read all rows, when all that was changed until then has arrived."""
@@ -157,7 +189,15 @@ class Source:
         ]
         for key, values in self.rows.items():
             self._order += 1
-            read = Change(self._time, self._order, "r", self.seed, key, after=values, transaction=self.transaction)
+            read = Change(
+                self._time,
+                self._order,
+                "r",
+                self.seed,
+                key,
+                after=values,
+                transaction=self.transaction,
+            )
             self._add(replace_fields(read, place=place, unplaced=unplaced))
 
     def _add(self, change: Change) -> None:
@@ -171,8 +211,8 @@ class Source:
 
 
 def tells_rows(seed: int) -> bool:
-    """Whether the events of a seed have the whole row before a change, as those of a table must whose rows may swap
-    their keys."""
+    """Whether the events of a seed have the whole row before a change, as those of a
+    table must whose rows may swap their keys."""
     return seed % 3 == 2
 
 
@@ -182,7 +222,9 @@ def random_times(chance: random.Random, count: int) -> list[int]:
     found = set[int]()
     while len(found) < count:
         width = chance.choice([SPAN // 10_000, SPAN // 100, SPAN // 4])
-        time = (chance.choice(bursts) + chance.randrange(-width, width)) // APART * APART
+        time = (
+            (chance.choice(bursts) + chance.randrange(-width, width)) // APART * APART
+        )
         if 0 < time < SPAN - APART:
             found.add(time)
     return sorted(found)
@@ -196,12 +238,18 @@ def put(source: Source) -> None:
 
 
 def update(source: Source) -> None:
-    """Of some columns: the large value is not among them, so that Postgres does not send it, unless it sends all of the
-    row before a change."""
-    passing = [key for key, values in source.rows.items() if values.passes and values.big]
+    """Of some columns: the large value is not among them, so that Postgres does not
+    send it, unless it sends all of the row before a change."""
+    passing = [
+        key for key, values in source.rows.items() if values.passes and values.big
+    ]
     if passing:
         key = source.chance.choice(passing)
-        source.put(key, source.rows[key]._replace(v=source.values().v), is_unsent=not source.swaps)
+        source.put(
+            key,
+            source.rows[key]._replace(v=source.values().v),
+            is_unsent=not source.swaps,
+        )
 
 
 def touch(source: Source) -> None:
@@ -225,18 +273,24 @@ def replace(source: Source) -> None:
 
 
 def move(source: Source) -> None:
-    """The primary key is changed: Debezium deletes the old one, and creates the new one."""
+    """The primary key is changed: Debezium deletes the old one, and creates the new
+    one."""
     free = [key for key in KEYS if key not in source.rows]
     if source.rows and free:
-        source.rename({source.chance.choice(list(source.rows)): source.chance.choice(free)})
+        source.rename(
+            {source.chance.choice(list(source.rows)): source.chance.choice(free)}
+        )
 
 
 def change_keys(source: Source) -> None:
-    """Rows swap their keys, or one gets a free one, between changes that leave the keys alone."""
+    """Rows swap their keys, or one gets a free one, between changes that leave the keys
+    alone."""
     update(source)
     there = list(source.rows)
     if source.swaps and len(there) > 1:
-        among = source.chance.sample(there, source.chance.randrange(2, min(4, len(there)) + 1))
+        among = source.chance.sample(
+            there, source.chance.randrange(2, min(4, len(there)) + 1)
+        )
         source.rename(dict(zip(among, [*among[1:], among[0]], strict=True)))
     else:
         move(source)
@@ -249,8 +303,8 @@ def snapshot(source: Source) -> None:
 
 
 def snapshot_beside_a_transaction(source: Source) -> None:
-    """The rows are read again while a transaction is open: its changes, which are sent after them, are before the
-    snapshot in the log."""
+    """The rows are read again while a transaction is open: its changes, which are sent
+    after them, are before the snapshot in the log."""
     source.read_all(place=source.transaction + APART - 2)
     for key in source.chance.sample(KEYS, 3):
         if key in source.rows and source.chance.random() < 0.3:
@@ -260,8 +314,8 @@ def snapshot_beside_a_transaction(source: Source) -> None:
 
 
 def incremental_snapshot(source: Source) -> None:
-    """The rows are read beside the log, and have no place in it. A truncate is placed by the log: what was read before
-    it may be gone."""
+    """The rows are read beside the log, and have no place in it. A truncate is placed
+    by the log: what was read before it may be gone."""
     if not source.truncates:
         source.read_all(unplaced=True)
 
@@ -290,7 +344,8 @@ OPERATIONS: dict[Callable[[Source], None], int] = {
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """How the log of a database numbers its places, and how many partitions the topic has."""
+    """How the log of a database numbers its places, and how many partitions the topic
+    has."""
 
     database: Literal["postgres", "mysql"]
     has_orders: bool
@@ -302,26 +357,42 @@ class Log:
             return []
         if self.database == "mysql":
             return [*self._file(change), change.order - change.is_entering]
-        return [change.time, change.order] if self.has_orders and not change.is_read else [change.place or change.time]
+        return (
+            [change.time, change.order]
+            if self.has_orders and not change.is_read
+            else [change.place or change.time]
+        )
 
     def partition(self, change: Change) -> int:
-        """Where a change is sent to: all of a key to one partition, and a truncate anywhere."""
+        """Where a change is sent to: all of a key to one partition, and a truncate
+        anywhere."""
         if change.key is None:
             return change.time % self.partitions
         return (change.key[0] + len(change.key[1]) + change.seed) % self.partitions
 
     def event(self, change: Change, sends_all: bool) -> Fields:
         """The record of a change; what it has of the row before depends on the seed."""
-        key = {"seed": change.seed, "a": change.key[0], "b": change.key[1]} if change.key else None
+        key = (
+            {"seed": change.seed, "a": change.key[0], "b": change.key[1]}
+            if change.key
+            else None
+        )
         before, after = (
-            {**key, **values._asdict()} if key and values else None for values in (change.before, change.after)
+            {**key, **values._asdict()} if key and values else None
+            for values in (change.before, change.after)
         )
         if change.is_unsent and after and not sends_all:
             after["big"] = UNAVAILABLE
         if not tells_rows(change.seed):
             is_key_sent = change.seed % 3 == 1 and change.op == "d"
             before = {**key, "v": None, "big": None} if key and is_key_sent else None
-        value = {"op": change.op, "before": before, "after": after, "ts_ms": 1, **self.place(change)}
+        value = {
+            "op": change.op,
+            "before": before,
+            "after": after,
+            "ts_ms": 1,
+            **self.place(change),
+        }
         if change.other is None:
             return Fields(key=key, value=value)
         header = "__debezium.oldkey" if change.is_entering else "__debezium.newkey"
@@ -331,12 +402,23 @@ class Log:
     def place(self, change: Change) -> dict[str, Any]:
         """What an event says of its place."""
         if change.unplaced:
-            source: dict[str, Any] = {"file": "", "pos": 0, "row": 0} if self.database == "mysql" else {"lsn": None}
+            source: dict[str, Any] = (
+                {"file": "", "pos": 0, "row": 0}
+                if self.database == "mysql"
+                else {"lsn": None}
+            )
         elif self.database == "mysql":
             file, place = self._file(change)
-            source = {"file": f"binlog.{file}", "pos": place, "row": change.order - change.is_entering}
+            source = {
+                "file": f"binlog.{file}",
+                "pos": place,
+                "row": change.order - change.is_entering,
+            }
         else:
-            source = {"lsn": change.place or change.time, "txId": str(change.transaction)}
+            source = {
+                "lsn": change.place or change.time,
+                "txId": str(change.transaction),
+            }
         orders = {"id": f"tx{change.transaction}", "total_order": change.order}
         return {
             "source": {**source, "snapshot": self._snapshot(change)},
@@ -358,7 +440,9 @@ class Log:
 def tombstone(change: Change) -> Fields:
     """What follows a delete, for the broker's sake."""
     assert change.key is not None
-    return Fields(key={"seed": change.seed, "a": change.key[0], "b": change.key[1]}, value=None)
+    return Fields(
+        key={"seed": change.seed, "a": change.key[0], "b": change.key[1]}, value=None
+    )
 
 
 BROKEN_CHANGES: dict[str, str] = {
@@ -373,8 +457,20 @@ BROKEN_CHANGES: dict[str, str] = {
 
 
 def broken_event(log: Log, change: Change, fault: str) -> Fields:
-    """The event of an update that never was, with this fault: a model that took it would have a row with v = 999."""
-    fields = log.event(Change(change.time, change.order, "u", change.seed, change.key, None, Values(999, "bad")), True)
+    """The event of an update that never was, with this fault: a model that took it
+    would have a row with v = 999."""
+    fields = log.event(
+        Change(
+            change.time,
+            change.order,
+            "u",
+            change.seed,
+            change.key,
+            None,
+            Values(999, "bad"),
+        ),
+        True,
+    )
     value = fields["value"]
     match fault:
         case "text":
@@ -398,7 +494,8 @@ def broken_event(log: Log, change: Change, fault: str) -> Fields:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A row of a stream that is no change feed: its key, what orders it, and whether it deletes its key."""
+    """A row of a stream that is no change feed: its key, what orders it, and whether it
+    deletes its key."""
 
     time: int
     seed: int
@@ -426,7 +523,15 @@ def entries(seed: int) -> Iterator[Entry]:
     for time in random_times(chance, chance.randrange(5, 50)):
         at += chance.choice([0, 0, 1, 1, 3])
         v = chance.choice([None, *range(4)])
-        yield Entry(time, seed, chance.choice(KEYS[:4]), at, chance.randrange(2), v, chance.random() < 0.3)
+        yield Entry(
+            time,
+            seed,
+            chance.choice(KEYS[:4]),
+            at,
+            chance.randrange(2),
+            v,
+            chance.random() < 0.3,
+        )
 
 
 BROKEN_ENTRIES: dict[str, str] = {

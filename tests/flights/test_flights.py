@@ -1,8 +1,10 @@
-"""336,776 real flights, in 20 batches a model, with unreadable records among them, and every tenth batch replayed.
+"""336,776 real flights, in 20 batches a model, with unreadable records among them, and
+every tenth batch replayed.
 
-Spark runs a batch again when it is the newest and its checkpoint does not say that it is done. So the files come in
-portions of ten, one a batch, and after each portion the newest batch of every model is forgotten. Whoever reads the
-tables finds each flight once: Spark, DuckDB and pyiceberg.
+Spark runs a batch again when it is the newest and its checkpoint does not say that it
+is done. So the files come in portions of ten, one a batch, and after each portion the
+newest batch of every model is forgotten. Whoever reads the tables finds each flight
+once: Spark, DuckDB and pyiceberg.
 """
 
 from __future__ import annotations
@@ -43,8 +45,12 @@ class Flown:
 
 @pytest.fixture(scope="module")
 def flown(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flown]:
-    """Every ten files the newest batch of each model, its tenth, is forgotten, and comes again in the run after it."""
-    directory, data = tmp_path_factory.mktemp("flights"), tmp_path_factory.mktemp("data")
+    """Every ten files the newest batch of each model, its tenth, is forgotten, and
+    comes again in the run after it."""
+    directory, data = (
+        tmp_path_factory.mktemp("flights"),
+        tmp_path_factory.mktemp("data"),
+    )
     shutil.copytree(source.PROJECT, directory, dirs_exist_ok=True)
     topic = source.write_topic(data / "recorded", files=BATCHES)
     csv = source.write_csv(data / "landing", files=BATCHES)
@@ -69,20 +75,30 @@ def flown(lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flow
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_tenth_batch_comes_again_and_is_skipped(flown: Flown, model: str) -> None:
-    committed = [event.batch for ran in flown.runs for event in ran.of(BatchCommitted, model)]
+    committed = [
+        event.batch for ran in flown.runs for event in ran.of(BatchCommitted, model)
+    ]
     assert committed == list(range(BATCHES))
     tenths = list(range(EVERY - 1, BATCHES, EVERY))
     assert flown.forgotten[model] == tenths
-    assert [event.batch for ran in flown.runs for event in ran.of(BatchSkipped, model)] == tenths
+    assert [
+        event.batch for ran in flown.runs for event in ran.of(BatchSkipped, model)
+    ] == tenths
 
 
 def test_exactly_the_unreadable_records_are_dead_letters(flown: Flown) -> None:
-    expected = {(bad.partition, bad.offset): (source.REASONS[bad.kind], bad.value) for bad in flown.topic.bad}
+    expected = {
+        (bad.partition, bad.offset): (source.REASONS[bad.kind], bad.value)
+        for bad in flown.topic.bad
+    }
     assert len(expected) == source.BAD_COUNT == 200
     for model in FROM_TOPIC:
         letters = flown.project.rows(f"{model}__dead_letter")
         assert len(letters) == source.BAD_COUNT
-        found = {(row["partition"], row["offset"]): (row["reason"], row["value"]) for row in letters}
+        found = {
+            (row["partition"], row["offset"]): (row["reason"], row["value"])
+            for row in letters
+        }
         assert found == expected
         told: Counter[str] = Counter()
         for ran in flown.runs:
@@ -94,8 +110,12 @@ def test_exactly_the_unreadable_records_are_dead_letters(flown: Flown) -> None:
 
 @pytest.mark.parametrize("reader", ["spark", "duckdb", "pyiceberg"])
 @pytest.mark.parametrize("model", MODELS)
-def test_every_reader_finds_no_missing_and_no_duplicate_flight(flown: Flown, model: str, reader: str) -> None:
-    assert source.expected(model)[0] == (source.COUNT if model in APPENDED else source.DAILY_COUNT)
+def test_every_reader_finds_no_missing_and_no_duplicate_flight(
+    flown: Flown, model: str, reader: str
+) -> None:
+    assert source.expected(model)[0] == (
+        source.COUNT if model in APPENDED else source.DAILY_COUNT
+    )
     assert READERS[reader](flown.project, model) == source.expected(model)
 
 
@@ -118,4 +138,8 @@ def read_with_pyiceberg(project: Project, model: str) -> tuple[int, int]:
     return source.sum_arrow(project.iceberg(model).scan().to_arrow())
 
 
-READERS = {"spark": read_with_spark, "duckdb": read_with_duckdb, "pyiceberg": read_with_pyiceberg}
+READERS = {
+    "spark": read_with_spark,
+    "duckdb": read_with_duckdb,
+    "pyiceberg": read_with_pyiceberg,
+}

@@ -1,4 +1,5 @@
-"""What tests over a real broker share: a real registry, a project that reads with it, and what is read of topics."""
+"""What tests over a real broker share: a real registry, a project that reads with it,
+and what is read of topics."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apicurio]:
 
 
 @pytest.fixture
-def project(new_project: Callable[[], Project], broker: Broker, registry: Apicurio) -> Project:
+def project(
+    new_project: Callable[[], Project], broker: Broker, registry: Apicurio
+) -> Project:
     """An empty project whose connections are the broker and the registry."""
     project = new_project()
     project.connections = {
@@ -45,7 +48,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     found: Counter[str] = Counter()
     former = topic_places.read_between
 
-    def read(session: Any, connection: Any, start: Any, end: Any, **options: Any) -> Any:
+    def read(
+        session: Any, connection: Any, start: Any, end: Any, **options: Any
+    ) -> Any:
         found[json.dumps([start, end], sort_keys=True)] += 1
         return former(session, connection, start, end, **options)
 

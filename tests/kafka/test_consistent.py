@@ -1,4 +1,5 @@
-"""A group whose tables change together: no reader sees a part of a transaction, whatever comes between."""
+"""A group whose tables change together: no reader sees a part of a transaction,
+whatever comes between."""
 
 from __future__ import annotations
 
@@ -20,13 +21,17 @@ from tests.spark.project import Project, Ran
 
 @pytest.fixture
 def prefix(request: pytest.FixtureRequest) -> str:
-    return str(request.node.name).replace("_", "-").replace("[", "-").replace("]", "")[:60]
+    return (
+        str(request.node.name).replace("_", "-").replace("[", "-").replace("]", "")[:60]
+    )
 
 
 @pytest.fixture
 def project(new_project: Callable[[], Project], broker: Broker, prefix: str) -> Project:
     project = new_project()
-    project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
+    project.connections = {
+        "broker": {"type": "kafka", "bootstrap_servers": broker.servers}
+    }
     mirror(project, prefix)
     return project
 
@@ -58,7 +63,9 @@ def test_a_batch_ends_with_a_transaction(project: Project, bank: Bank) -> None:
     assert not ran.of(BatchCommitted)
     bank.end(name, [table for table, _ in changes])
     ran = project.run(asks=True).check()
-    assert balances(project) == before and "is over, and the feed has 0 of 1" in said(ran)
+    assert balances(project) == before and "is over, and the feed has 0 of 1" in said(
+        ran
+    )
     bank.send(*changes[1])
     bank.transfer(count=2)
     project.run(asks=True).check()
@@ -88,7 +95,9 @@ def test_tables_of_one_topic_are_committed_at_once(
     project: Project, broker: Broker, prefix: str, reads: Counter[str]
 ) -> None:
     bank = Bank(broker, prefix, has_one_topic=True)
-    project.stream("bank", envelope="debezium", connection="broker", topic=f"{prefix}.all")
+    project.stream(
+        "bank", envelope="debezium", connection="broker", topic=f"{prefix}.all"
+    )
     bank.open_accounts()
     bank.transfer(count=2)
     project.run(asks=True).check()
@@ -111,16 +120,21 @@ def test_a_part_of_the_group_is_not_run_nor_built(project: Project, bank: Bank) 
     with pytest.raises(RunError) as caught:
         check_whole(manifest, ["bank.public_savings"])
     (problem,) = caught.value.problems
-    assert problem.condition == "group-part" and "lakesql run --select bank" in problem.fix
+    assert (
+        problem.condition == "group-part" and "lakesql run --select bank" in problem.fix
+    )
     with pytest.raises(RunError) as caught:
         plan_build(manifest, [*manifest.models], (), (), "spark")
     assert [problem.condition for problem in caught.value.problems] == ["group-build"]
-    ran = project.run("bank.public_savings", asks=True)  # whoever runs a part all the same
+    # whoever runs a part all the same
+    ran = project.run("bank.public_savings", asks=True)
     assert ran.conditions("bank.public_savings") == ["group-part"]
     assert not project.has("public_savings")
 
 
-def test_a_model_that_cannot_start_holds_none_of_the_others_for_ever(project: Project, bank: Bank) -> None:
+def test_a_model_that_cannot_start_holds_none_of_the_others_for_ever(
+    project: Project, bank: Bank
+) -> None:
     bank.transfer(count=2)
     project.run(asks=True).check()
     bank.transfer(count=2)
@@ -134,7 +148,9 @@ def test_a_model_that_cannot_start_holds_none_of_the_others_for_ever(project: Pr
     assert balances(project) == bank.balances
 
 
-def test_a_table_that_is_rebuilt_comes_back_to_the_others(project: Project, bank: Bank) -> None:
+def test_a_table_that_is_rebuilt_comes_back_to_the_others(
+    project: Project, bank: Bank
+) -> None:
     bank.transfer(count=3)
     project.run(asks=True).check()
     bank.transfer(count=3)
@@ -143,16 +159,22 @@ def test_a_table_that_is_rebuilt_comes_back_to_the_others(project: Project, bank
     assert balances(project) == bank.balances
 
 
-def test_a_feed_that_tells_of_no_transactions_is_refused(project: Project, broker: Broker, prefix: str) -> None:
+def test_a_feed_that_tells_of_no_transactions_is_refused(
+    project: Project, broker: Broker, prefix: str
+) -> None:
     bank = Bank(broker, prefix)
     bank.open_accounts()
     bank.send("savings", bank.event("savings", "u", 1, 70, None))
     ran = project.run(asks=True)
     assert not ran.succeeded
-    assert {ran.conditions(f"bank.public_{table}")[0] for table in TABLES} == {"group-transactions"}
+    assert {ran.conditions(f"bank.public_{table}")[0] for table in TABLES} == {
+        "group-transactions"
+    }
 
 
-def test_tables_that_were_run_apart_are_brought_to_one_place(project: Project, bank: Bank, prefix: str) -> None:
+def test_tables_that_were_run_apart_are_brought_to_one_place(
+    project: Project, bank: Bank, prefix: str
+) -> None:
     mirror(project, prefix, consistent=False)
     bank.transfer(count=3)
     project.run("bank.public_savings", asks=True).check()
@@ -167,7 +189,9 @@ def test_tables_that_were_run_apart_are_brought_to_one_place(project: Project, b
 
 
 @pytest.mark.parametrize("step", ["view", "stage", "dead-letter", "publish", "finish"])
-def test_a_table_that_fails_holds_all_back_and_none_is_seen(project: Project, bank: Bank, step: str) -> None:
+def test_a_table_that_fails_holds_all_back_and_none_is_seen(
+    project: Project, bank: Bank, step: str
+) -> None:
     bank.transfer(count=2)
     project.run(asks=True).check()
     before = balances(project)
@@ -194,7 +218,9 @@ def test_a_conflict_stages_one_table_again(project: Project, bank: Bank) -> None
         if (model, reached) == ("bank.public_savings", "publish") and not met:
             met.append(model)
             project.sql(f"DELETE FROM {project.table('public_savings')} WHERE id = 999")
-            project.sql(f"INSERT INTO {project.table('public_savings')} (id, balance) VALUES (999, 0)")
+            project.sql(
+                f"INSERT INTO {project.table('public_savings')} (id, balance) VALUES (999, 0)"
+            )
 
     project.run(asks=True, reached=commit_between).check()
     found = balances(project)

@@ -1,8 +1,10 @@
-"""Real flights through a real broker, while the runner and the broker are killed and partitions are added.
+"""Real flights through a real broker, while the runner and the broker are killed and
+partitions are added.
 
-Whatever happens, each flight stands in the table once, the keyed table is what plain Python makes of the same records,
-and each of the 200 records that cannot be read is a dead letter once. There are 30,000 of them, with `--all-flights`
-336,776, in as many batches.
+Whatever happens, each flight stands in the table once, the keyed table is what plain
+Python makes of the same records, and each of the 200 records that cannot be read is a
+dead letter once. There are 30,000 of them, with `--all-flights` 336,776, in as many
+batches.
 """
 
 from __future__ import annotations
@@ -50,10 +52,15 @@ class Flown:
 
 
 @pytest.fixture(scope="module")
-def flown(flights: tuple[source.Flight, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flown]:
+def flown(
+    flights: tuple[source.Flight, ...], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Flown]:
     """All of it, with everything that happens on the way."""
     directory = tmp_path_factory.mktemp("flights")
-    broker, runner = Broker(tmp_path_factory.mktemp("flights-broker")), Runner(directory, *MODELS)
+    broker, runner = (
+        Broker(tmp_path_factory.mktemp("flights-broker")),
+        Runner(directory, *MODELS),
+    )
     write_project(directory, broker, per_batch=len(flights) * 15_000 // source.COUNT)
     try:
         yield fly(broker, runner, flights)
@@ -94,13 +101,19 @@ def fly(broker: Broker, runner: Runner, flights: tuple[source.Flight, ...]) -> F
     feed.send(1, 5)
     runner.wait(lambda events: caught_up(events, feed.ends), STALLS_AFTER_S)
     ended.append(runner.terminate(ENDS_WITHIN_S))
-    catalog = SqlCatalog("lake", uri=f"sqlite:///{runner.directory}/.lakesql/catalog.db")
-    return Flown(flights, feed.bad, runner.runs, catalog, ended, runner.errors.read_text())
+    catalog = SqlCatalog(
+        "lake", uri=f"sqlite:///{runner.directory}/.lakesql/catalog.db"
+    )
+    return Flown(
+        flights, feed.bad, runner.runs, catalog, ended, runner.errors.read_text()
+    )
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_no_flight_is_missing_or_duplicate(flown: Flown, model: str) -> None:
-    assert source.sum_arrow(flown.table(model).scan().to_arrow()) == source.expected(model, flown.flights)
+    assert source.sum_arrow(flown.table(model).scan().to_arrow()) == source.expected(
+        model, flown.flights
+    )
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -110,13 +123,21 @@ def test_each_unreadable_record_is_one_dead_letter(flown: Flown, model: str) -> 
     assert found == flown.bad
 
 
-def test_a_run_whose_java_is_killed_ends_and_one_that_is_asked_to_ends_well(flown: Flown) -> None:
+def test_a_run_whose_java_is_killed_ends_and_one_that_is_asked_to_ends_well(
+    flown: Flown,
+) -> None:
     assert flown.ended == [1, 0]
-    assert [json.loads(line)["condition"] for line in flown.errors.splitlines()] == ["java-ended"]
+    assert [json.loads(line)["condition"] for line in flown.errors.splitlines()] == [
+        "java-ended"
+    ]
 
 
 def test_no_batch_is_committed_twice(flown: Flown) -> None:
     for model in MODELS:
-        told = [event["batch"] for events in flown.runs for event in of(events, "batch_committed", model)]
+        told = [
+            event["batch"]
+            for events in flown.runs
+            for event in of(events, "batch_committed", model)
+        ]
         assert told == sorted(set(told))
         assert len(told) > 20

@@ -23,13 +23,28 @@ from tests.spark.test_open_feed import LONG, TEXT
 
 
 @pytest.fixture
-def project(new_project: Callable[[], Project], broker: Broker, request: pytest.FixtureRequest) -> Project:
+def project(
+    new_project: Callable[[], Project], broker: Broker, request: pytest.FixtureRequest
+) -> Project:
     """A project whose group mirrors the topics of the test's own."""
     project = new_project()
-    project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
+    project.connections = {
+        "broker": {"type": "kafka", "bootstrap_servers": broker.servers}
+    }
     prefix = prefix_of(request)
-    project.stream("shop", envelope="debezium", connection="broker", pattern=rf"{prefix}\.public\..*")
-    project.model("mirror", "SELECT * FROM {shop}", mode="cdc", trigger="1 second", tables={"exclude": ["public.no"]})
+    project.stream(
+        "shop",
+        envelope="debezium",
+        connection="broker",
+        pattern=rf"{prefix}\.public\..*",
+    )
+    project.model(
+        "mirror",
+        "SELECT * FROM {shop}",
+        mode="cdc",
+        trigger="1 second",
+        tables={"exclude": ["public.no"]},
+    )
     return project
 
 
@@ -38,14 +53,22 @@ def send(broker: Broker, request: pytest.FixtureRequest) -> Callable[..., None]:
     """Sends changes of a table, whose topic is made with the first."""
     prefix, made = prefix_of(request), set[str]()
 
-    def send(table: str, op: str, *sent: Row, kinds: dict[str, Any] | None = None) -> None:
+    def send(
+        table: str, op: str, *sent: Row, kinds: dict[str, Any] | None = None
+    ) -> None:
         topic = f"{prefix}.public.{table}"
         if topic not in made:
             broker.create_topic(topic, 1)
             made.add(topic)
         changes = [change(f"public.{table}", op, row, kinds) for row in sent]
         broker.produce(
-            topic, [Message(json.dumps(it["value"]).encode(), json.dumps(it["key"]).encode()) for it in changes]
+            topic,
+            [
+                Message(
+                    json.dumps(it["value"]).encode(), json.dumps(it["key"]).encode()
+                )
+                for it in changes
+            ],
         )
 
     return send
@@ -60,9 +83,13 @@ def prefix_of(request: pytest.FixtureRequest) -> str:
 
 
 def run_through(
-    project: Project, steps: list[tuple[Callable[[], bool], Callable[[], object]]], events: list[Event], *names: str
+    project: Project,
+    steps: list[tuple[Callable[[], bool], Callable[[], object]]],
+    events: list[Event],
+    *names: str,
 ) -> None:
-    """Run continuously: each step is taken once what it waits for is so, and the run ends with the last."""
+    """Run continuously: each step is taken once what it waits for is so, and the run
+    ends with the last."""
     left, deadline = list(steps), time.monotonic() + 150
 
     def take_next() -> bool:
@@ -77,13 +104,23 @@ def run_through(
         except AssertionError:
             return True
 
-    project.run(*names, continuous=True, asks=True, until=until, meet=events.append, hangs_after_s=240)
+    project.run(
+        *names,
+        continuous=True,
+        asks=True,
+        until=until,
+        meet=events.append,
+        hangs_after_s=240,
+    )
     assert not left, f"{len(left)} of {len(steps)} steps were not reached"
 
 
 def has(project: Project, table: str, wanted: list[Row]) -> Callable[[], bool]:
     def look() -> bool:
-        return project.has(table) and sorted_by_id(project.rows_without_spark(table)) == wanted
+        return (
+            project.has(table)
+            and sorted_by_id(project.rows_without_spark(table)) == wanted
+        )
 
     return look
 
@@ -92,25 +129,45 @@ def sorted_by_id(found: list[Row]) -> list[Row]:
     return sorted(found, key=lambda row: row["id"])
 
 
-def test_tables_are_found_made_and_kept_in_one_run(project: Project, send: Callable[..., None]) -> None:
+def test_tables_are_found_made_and_kept_in_one_run(
+    project: Project, send: Callable[..., None]
+) -> None:
     events: list[Event] = []
     send("orders", "c", *rows(1, 2))
     send("no", "c", *rows(1))
     steps = [
-        (has(project, "public_orders", rows(1, 2)), lambda: send("users", "c", *rows(7))),
+        (
+            has(project, "public_orders", rows(1, 2)),
+            lambda: send("users", "c", *rows(7)),
+        ),
         (has(project, "public_users", rows(7)), lambda: send("orders", "d", *rows(1))),
         (has(project, "public_orders", rows(2)), lambda: send("users", "c", *rows(8))),
         (has(project, "public_users", rows(7, 8)), lambda: None),
     ]
     run_through(project, steps, events)
     assert not project.has("public_no")
-    assert not [event for event in events if isinstance(event, Noted) and event.text == NOT_KEPT_FRESH]
-    batches = [(event.model, event.batch) for event in events if isinstance(event, BatchCommitted)]
-    assert sorted(batches) == [(f"mirror.public_{name}", batch) for name in ("orders", "users") for batch in (0, 1)]
+    assert not [
+        event
+        for event in events
+        if isinstance(event, Noted) and event.text == NOT_KEPT_FRESH
+    ]
+    batches = [
+        (event.model, event.batch)
+        for event in events
+        if isinstance(event, BatchCommitted)
+    ]
+    assert sorted(batches) == [
+        (f"mirror.public_{name}", batch)
+        for name in ("orders", "users")
+        for batch in (0, 1)
+    ]
 
 
 def test_a_topic_that_says_nothing_of_its_table_at_first_is_looked_at_again(
-    project: Project, broker: Broker, send: Callable[..., None], request: pytest.FixtureRequest
+    project: Project,
+    broker: Broker,
+    send: Callable[..., None],
+    request: pytest.FixtureRequest,
 ) -> None:
     """A connector makes a topic before it writes to it, and a truncate has no key."""
     events: list[Event] = []
@@ -131,7 +188,10 @@ def test_a_topic_that_says_nothing_of_its_table_at_first_is_looked_at_again(
     def fill() -> None:
         for table in ("empty", "cleared"):
             it = change(f"public.{table}", "c", rows(7)[0])
-            broker.produce(f"{prefix}.public.{table}", [Message(_json(it["value"]), _json(it["key"]))])
+            broker.produce(
+                f"{prefix}.public.{table}",
+                [Message(_json(it["value"]), _json(it["key"]))],
+            )
 
     steps = [
         (has(project, "public_orders", rows(1)), make_topics),
@@ -151,7 +211,9 @@ def test_a_table_keeps_its_name_when_another_comes_that_would_have_it(
     send("Orders", "c", *rows(5))
     send("orders", "c", *rows(2))
     project.run(asks=True).check()
-    assert [warning.condition for warning in project.manifest().warnings] == ["table-unfit"]
+    assert [warning.condition for warning in project.manifest().warnings] == [
+        "table-unfit"
+    ]
     assert project.rows("public_orders", "id") == rows(1, 2)
     tables = {"rename": {"public.Orders": "public_orders_2"}}
     project.model("mirror", "SELECT * FROM {shop}", mode="cdc", tables=tables)
@@ -174,19 +236,29 @@ def test_a_table_that_comes_into_the_topic_of_another_is_pulled(
     produce("gräße", 2)
     produce("größe", 3)
     (problem,) = project.run(asks=True).finished("mirror.public_gr__e").problems
-    assert problem.condition == "mixed-source-tables" and problem.fix.endswith("lakesql schema pull shop")
+    assert problem.condition == "mixed-source-tables" and problem.fix.endswith(
+        "lakesql schema pull shop"
+    )
     pull_schemas(project.manifest(asks=True), ["shop"])
     with pytest.raises(ProjectError) as caught:
         project.manifest()
     assert [each.condition for each in caught.value.problems] == ["duplicate-name"]
-    project.model("mirror", "SELECT * FROM {shop}", mode="cdc", tables={"rename": {"public.gräße": "other"}})
+    project.model(
+        "mirror",
+        "SELECT * FROM {shop}",
+        mode="cdc",
+        tables={"rename": {"public.gräße": "other"}},
+    )
     project.run(asks=True).check()
     assert project.rows("public_gr__e", "id") == rows(1, 3)
     assert project.rows("other", "id") == rows(2)
 
 
 def test_a_table_that_gets_a_key_later_is_mirrored(
-    project: Project, broker: Broker, send: Callable[..., None], request: pytest.FixtureRequest
+    project: Project,
+    broker: Broker,
+    send: Callable[..., None],
+    request: pytest.FixtureRequest,
 ) -> None:
     send("orders", "c", *rows(1))
     topic = f"{prefix_of(request)}.public.keyless"
@@ -194,10 +266,14 @@ def test_a_table_that_gets_a_key_later_is_mirrored(
     it = change("public.keyless", "c", rows(7)[0])
     broker.produce(topic, [Message(_json(it["value"]))])
     project.run(asks=True)
-    assert [warning.condition for warning in project.manifest().warnings] == ["table-unfit"]
+    assert [warning.condition for warning in project.manifest().warnings] == [
+        "table-unfit"
+    ]
     broker.produce(topic, [Message(_json(it["value"]), _json(it["key"]))])
     project.run(asks=True).check()
-    assert project.manifest().warnings == () and project.rows("public_keyless") == rows(7)
+    assert project.manifest().warnings == () and project.rows("public_keyless") == rows(
+        7
+    )
 
 
 def test_a_table_that_comes_is_not_added_to_a_run_of_some_of_the_group(
@@ -279,10 +355,19 @@ def test_a_model_that_rests_is_prepared_once_unless_another_runner_has_had_it(
 
     steps = [
         (has(project, "public_orders", rows(1)), lambda: send("orders", "c", *rows(2))),
-        (has(project, "public_orders", rows(1, 2)), lambda: send("orders", "c", *rows(3))),
-        (has(project, "public_orders", rows(1, 2, 3)), lambda: send("users", "c", *rows(2))),
+        (
+            has(project, "public_orders", rows(1, 2)),
+            lambda: send("orders", "c", *rows(3)),
+        ),
+        (
+            has(project, "public_orders", rows(1, 2, 3)),
+            lambda: send("users", "c", *rows(2)),
+        ),
         (has(project, "public_users", rows(1, 2)), have_the_lease_of_orders),
-        (has(project, "public_orders", rows(2, 3)), lambda: send("orders", "c", *rows(4))),
+        (
+            has(project, "public_orders", rows(2, 3)),
+            lambda: send("orders", "c", *rows(4)),
+        ),
         (has(project, "public_orders", rows(2, 3, 4)), lambda: None),
     ]
     run_through(project, steps, [])
@@ -290,7 +375,10 @@ def test_a_model_that_rests_is_prepared_once_unless_another_runner_has_had_it(
 
 
 def test_a_topic_that_is_made_again_while_its_model_rests_is_told(
-    project: Project, send: Callable[..., None], broker: Broker, request: pytest.FixtureRequest
+    project: Project,
+    send: Callable[..., None],
+    broker: Broker,
+    request: pytest.FixtureRequest,
 ) -> None:
     events: list[Event] = []
     send("orders", "c", *rows(1, 2, 3))
@@ -314,7 +402,11 @@ def test_a_topic_that_is_made_again_while_its_model_rests_is_told(
 
 def said_of(events: list[Event]) -> str:
     """What was said of the orders."""
-    said = [event.text for event in events if isinstance(event, Noted) and event.model == "mirror.public_orders"]
+    said = [
+        event.text
+        for event in events
+        if isinstance(event, Noted) and event.model == "mirror.public_orders"
+    ]
     return "\n".join(said)
 
 
@@ -324,12 +416,17 @@ def test_a_pull_declares_the_tables_and_what_comes_later_is_followed(
     send("orders", "c", *rows(1))
     manifest = project.manifest(asks=True)
     (pulled,) = pull_schemas(manifest, ["shop"])
-    assert pulled.is_changed and "public.orders" in (project.directory / pulled.path).read_text()
+    assert (
+        pulled.is_changed
+        and "public.orders" in (project.directory / pulled.path).read_text()
+    )
     assert sorted(project.manifest().models) == ["mirror.public_orders"]
     project.run().check()
     send("orders", "c", {"id": 2, "note": "x"}, kinds={"id": LONG, "note": TEXT})
     project.run().check()
-    assert [(row["id"], row["note"]) for row in project.rows("public_orders", "id")] == [(1, None), (2, "x")]
+    assert [
+        (row["id"], row["note"]) for row in project.rows("public_orders", "id")
+    ] == [(1, None), (2, "x")]
     assert set(KINDS) < set(project.rows("public_orders")[0])
     (again,) = pull_schemas(project.manifest(asks=True), ["shop"])
     assert again.is_changed and "note" in (project.directory / again.path).read_text()

@@ -1,4 +1,5 @@
-"""`lakesql infer` of topics of a real broker, and of values that name schemas of a real registry."""
+"""`lakesql infer` of topics of a real broker, and of values that name schemas of a real
+registry."""
 
 from __future__ import annotations
 
@@ -26,17 +27,24 @@ def project(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def infer(project: Project, topic: str, name: str) -> str:
-    """Write the stream's file, whose text it gives, and a model that reads all of it."""
+    """Write the stream's file, whose text it gives, and a model that reads all of
+    it."""
     assert run_command(["infer", topic, "--connection", "broker", "--name", name]) == 0
     project.model(name, f"SELECT * FROM {{{name}}}", mode="append")
     return Path(project.directory, "streams", f"{name}.yml").read_text()
 
 
-def test_records_of_json_with_keys_and_tombstones(project: Project, broker: Broker) -> None:
+def test_records_of_json_with_keys_and_tombstones(
+    project: Project, broker: Broker
+) -> None:
     broker.create_topic("infer.json", 2)
-    rows = [{"order": at % 40, "at": f"2026-03-01T10:00:{at % 60:02d}Z", "n": at / 2} for at in range(100)]
+    rows = [
+        {"order": at % 40, "at": f"2026-03-01T10:00:{at % 60:02d}Z", "n": at / 2}
+        for at in range(100)
+    ]
     sent = [
-        Message(json.dumps(row).encode(), str(row["order"]).encode(), partition=at % 2) for at, row in enumerate(rows)
+        Message(json.dumps(row).encode(), str(row["order"]).encode(), partition=at % 2)
+        for at, row in enumerate(rows)
     ]
     broker.produce("infer.json", sent)
     text = infer(project, "infer.json", "orders")
@@ -46,13 +54,23 @@ def test_records_of_json_with_keys_and_tombstones(project: Project, broker: Brok
     assert sorted(found) == sorted((row["order"], row["n"]) for row in rows)
 
 
-def test_values_that_name_schemas_of_a_registry(project: Project, broker: Broker, registry: Apicurio) -> None:
+def test_values_that_name_schemas_of_a_registry(
+    project: Project, broker: Broker, registry: Apicurio
+) -> None:
     broker.create_topic("infer.avro", 1)
-    fields = [{"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"], "default": None}]
+    fields = [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": ["null", "string"], "default": None},
+    ]
     schema: dict[str, Any] = {"type": "record", "name": "Thing", "fields": fields}
-    write = AvroSerializer(SchemaRegistryClient({"url": registry.url}), json.dumps(schema))
+    write = AvroSerializer(
+        SchemaRegistryClient({"url": registry.url}), json.dumps(schema)
+    )
     at = SerializationContext("infer.avro", MessageField.VALUE)
-    rows = [{"id": number, "name": None if number == 3 else f"n{number}"} for number in range(9)]
+    rows = [
+        {"id": number, "name": None if number == 3 else f"n{number}"}
+        for number in range(9)
+    ]
     broker.produce("infer.avro", [Message(write(row, at)) for row in rows])
     text = infer(project, "infer.avro", "things")
     assert "registry: schemas" in text and "id: {type: bigint, required: true}" in text
@@ -60,23 +78,38 @@ def test_values_that_name_schemas_of_a_registry(project: Project, broker: Broker
     assert project.rows("things", "id") == rows
 
 
-def test_a_feed_in_avro_has_the_columns_of_its_row(project: Project, broker: Broker, registry: Apicurio) -> None:
+def test_a_feed_in_avro_has_the_columns_of_its_row(
+    project: Project, broker: Broker, registry: Apicurio
+) -> None:
     broker.create_topic("infer.feed", 1)
     day = {"type": "int", "connect.name": "io.debezium.time.Date"}
     row = {
         "type": "record",
         "name": "Value",
-        "fields": [{"name": "id", "type": "int"}, {"name": "day", "type": ["null", day], "default": None}],
+        "fields": [
+            {"name": "id", "type": "int"},
+            {"name": "day", "type": ["null", day], "default": None},
+        ],
     }
     fields = [
         {"name": "before", "type": ["null", row], "default": None},
         {"name": "after", "type": ["null", "Value"], "default": None},
         {"name": "op", "type": "string"},
     ]
-    schema = {"type": "record", "name": "Envelope", "namespace": "shop.items", "fields": fields}
-    write = AvroSerializer(SchemaRegistryClient({"url": registry.url}), json.dumps(schema))
+    schema = {
+        "type": "record",
+        "name": "Envelope",
+        "namespace": "shop.items",
+        "fields": fields,
+    }
+    write = AvroSerializer(
+        SchemaRegistryClient({"url": registry.url}), json.dumps(schema)
+    )
     at = SerializationContext("infer.feed", MessageField.VALUE)
-    events = [{"before": None, "after": {"id": number, "day": 20_000 + number}, "op": "c"} for number in range(3)]
+    events = [
+        {"before": None, "after": {"id": number, "day": 20_000 + number}, "op": "c"}
+        for number in range(3)
+    ]
     broker.produce("infer.feed", [Message(write(event, at)) for event in events])
     text = infer(project, "infer.feed", "items")
     assert "envelope: debezium" in text

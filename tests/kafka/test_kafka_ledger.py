@@ -1,4 +1,5 @@
-"""The ledger over real topics: lost checkpoints, topics created again, records that retention has taken."""
+"""The ledger over real topics: lost checkpoints, topics created again, records that
+retention has taken."""
 
 from __future__ import annotations
 
@@ -29,14 +30,19 @@ def topic(request: pytest.FixtureRequest) -> str:
 def project(new_project: Callable[[], Project], broker: Broker) -> Project:
     """An empty project whose connection is the broker."""
     project = new_project()
-    project.connections = {"broker": {"type": "kafka", "bootstrap_servers": broker.servers}}
+    project.connections = {
+        "broker": {"type": "kafka", "bootstrap_servers": broker.servers}
+    }
     return project
 
 
 @pytest.fixture
 def begun(project: Project, broker: Broker, topic: str) -> Project:
-    """An append and an upsert over a topic of two partitions, which have read its first twenty records."""
-    project.stream("s", {"id": "bigint"}, connection="broker", topic=topic, max_per_batch=10)
+    """An append and an upsert over a topic of two partitions, which have read its first
+    twenty records."""
+    project.stream(
+        "s", {"id": "bigint"}, connection="broker", topic=topic, max_per_batch=10
+    )
     project.model("a", "SELECT id FROM {s}", mode="append")
     project.model("u", "SELECT id FROM {s}", mode="upsert", keys="id")
     broker.create_topic(topic, 2)
@@ -48,7 +54,16 @@ def begun(project: Project, broker: Broker, topic: str) -> Project:
 def produce(broker: Broker, topic: str, numbers: range, partitions: int = 2) -> None:
     broker.produce(
         topic,
-        [Message(json.dumps({"id": n}).encode(), None, (), n % partitions, 1_772_400_000_000 + n) for n in numbers],
+        [
+            Message(
+                json.dumps({"id": n}).encode(),
+                None,
+                (),
+                n % partitions,
+                1_772_400_000_000 + n,
+            )
+            for n in numbers
+        ],
     )
 
 
@@ -73,13 +88,20 @@ def test_a_lost_checkpoint_is_rebuilt_from_the_ledger_and_new_partitions_are_rea
     for model in MODELS:
         assert ids(begun, model) == list(range(50))
         entry = begun.summaries(model)[-1]
-        assert sorted(json.loads(entry["lakesql.offsets"])["s"][topic]) == ["0", "1", "2"]
+        assert sorted(json.loads(entry["lakesql.offsets"])["s"][topic]) == [
+            "0",
+            "1",
+            "2",
+        ]
         assert list(json.loads(entry["lakesql.topics"])) == [topic]
     assert begun.run().check().of(BatchCommitted) == []
 
 
-def test_a_recreated_topic_is_refused_until_a_rewind(begun: Project, broker: Broker, topic: str) -> None:
-    """Longer than before: the old offsets are offsets of the new one too, and Spark would skip its first records."""
+def test_a_recreated_topic_is_refused_until_a_rewind(
+    begun: Project, broker: Broker, topic: str
+) -> None:
+    """Longer than before: the old offsets are offsets of the new one too, and Spark
+    would skip its first records."""
     broker.delete_topic(topic)
     broker.create_topic(topic, 2)
     produce(broker, topic, range(100, 150))
@@ -99,12 +121,17 @@ def test_a_recreated_topic_is_read_from_its_beginning_after_a_rewind_to_the_chec
     produce(broker, topic, range(100, 150))
     begun.sql(f"DROP TABLE {begun.table('a')}")
     ran = refuse(begun, "table-recreated", ("a",))
-    rewind(begun, next(command for command in commands(ran, "a") if "checkpoint" in command))
+    rewind(
+        begun,
+        next(command for command in commands(ran, "a") if "checkpoint" in command),
+    )
     begun.run("a").check()
     assert ids(begun, "a") == list(range(100, 150))
 
 
-def test_a_renamed_stream_continues_where_its_topic_stands(begun: Project, broker: Broker, topic: str) -> None:
+def test_a_renamed_stream_continues_where_its_topic_stands(
+    begun: Project, broker: Broker, topic: str
+) -> None:
     begun.stream("other", {"id": "bigint"}, connection="broker", topic=topic)
     begun.model("a", "SELECT id FROM {other}", mode="append")
     ran = refuse(begun, "streams-changed", ("a",))
@@ -114,7 +141,9 @@ def test_a_renamed_stream_continues_where_its_topic_stands(begun: Project, broke
     assert ids(begun, "a") == list(range(30))
 
 
-def test_a_topic_read_in_a_batch_without_rows_is_known_by_its_id(project: Project, broker: Broker, topic: str) -> None:
+def test_a_topic_read_in_a_batch_without_rows_is_known_by_its_id(
+    project: Project, broker: Broker, topic: str
+) -> None:
     first, second = f"{topic}.1", f"{topic}.2"
     project.stream("s", {"id": "bigint"}, connection="broker", pattern=rf"{topic}\.\d")
     project.model("a", "SELECT id FROM {s} WHERE id < 1000", mode="append")
@@ -128,7 +157,9 @@ def test_a_topic_read_in_a_batch_without_rows_is_known_by_its_id(project: Projec
     refuse(project, "topic-recreated", ("a",))
 
 
-@pytest.mark.parametrize("is_lost", [False, True], ids=["checkpoint-there", "checkpoint-lost"])
+@pytest.mark.parametrize(
+    "is_lost", [False, True], ids=["checkpoint-there", "checkpoint-lost"]
+)
 def test_records_removed_by_retention_are_refused_until_the_loss_is_accepted(
     begun: Project, broker: Broker, topic: str, is_lost: bool
 ) -> None:
@@ -143,15 +174,24 @@ def test_records_removed_by_retention_are_refused_until_the_loss_is_accepted(
     assert "lakesql run --select a --accept-data-loss" in problem.fix
     begun.run(accept_data_loss=True).check()
     for model in MODELS:
-        assert ids(begun, model) == [*range(20), *(n for n in range(20, 40) if n % 2 or n >= 30)]
-        assert f"{topic}-0: 10 to 14" in begun.summaries(model)[-1]["lakesql.accepted-loss"]
+        assert ids(begun, model) == [
+            *range(20),
+            *(n for n in range(20, 40) if n % 2 or n >= 30),
+        ]
+        assert (
+            f"{topic}-0: 10 to 14"
+            in begun.summaries(model)[-1]["lakesql.accepted-loss"]
+        )
     produce(broker, topic, range(40, 44))
     again = begun.run(accept_data_loss=True)
     assert [again.conditions(model) for model in MODELS] == [["nothing-lost"]] * 2
     begun.run().check()
     for model in MODELS:
         assert ids(begun, model)[-4:] == [40, 41, 42, 43]
-        assert f"{topic}-0: 10 to 14" in begun.summaries(model)[-1]["lakesql.accepted-loss"]
+        assert (
+            f"{topic}-0: 10 to 14"
+            in begun.summaries(model)[-1]["lakesql.accepted-loss"]
+        )
 
 
 @pytest.fixture
@@ -176,7 +216,9 @@ def test_records_removed_before_the_first_commit_are_refused_as_lost(
     assert ids(stuck, "a") == [n for n in range(20) if n % 2 or n >= 8]
 
 
-def test_a_topic_recreated_before_the_first_commit_is_refused(stuck: Project, broker: Broker, topic: str) -> None:
+def test_a_topic_recreated_before_the_first_commit_is_refused(
+    stuck: Project, broker: Broker, topic: str
+) -> None:
     broker.delete_topic(topic)
     broker.create_topic(topic, 2)
     produce(broker, topic, range(100, 150))
@@ -190,7 +232,8 @@ def test_a_topic_recreated_before_the_first_commit_is_refused(stuck: Project, br
 def test_a_topic_recreated_during_a_run_is_refused_and_nothing_of_it_is_written(
     project: Project, broker: Broker, topic: str, count: int
 ) -> None:
-    """Spark alone reads on at the old offset; where the new topic is shorter, it only says that an offset changed."""
+    """Spark alone reads on at the old offset; where the new topic is shorter, it only
+    says that an offset changed."""
     project.connections["broker"]["options"] = {"metadata.max.age.ms": "1000"}
     project.stream("s", {"id": "bigint"}, connection="broker", topic=topic)
     project.model("a", "SELECT id FROM {s}", mode="append", trigger="8 seconds")
@@ -229,14 +272,18 @@ def test_a_topic_of_a_pattern_deleted_during_a_run_is_reported_as_lost(
     ran = project.run(continuous=True, meet=meet)
     assert ran.conditions("a") == ["data-lost"], ran.finished("a").problems
     (problem,) = ran.finished("a").problems
-    assert f": {second}-0: 5 on." in problem.what and "--accept-data-loss" in problem.fix
+    assert (
+        f": {second}-0: 5 on." in problem.what and "--accept-data-loss" in problem.fix
+    )
     produce(broker, first, range(10, 15), 1)
     project.run(accept_data_loss=True).check()
     assert ids(project, "a") == list(range(15))
     assert project.summaries("a")[-1]["lakesql.accepted-loss"] == f"{second}-0: 5 on"
 
 
-def test_a_rewind_to_a_time_reads_the_records_since_then(begun: Project, broker: Broker, topic: str) -> None:
+def test_a_rewind_to_a_time_reads_the_records_since_then(
+    begun: Project, broker: Broker, topic: str
+) -> None:
     from lakesql.compile.build_select import build_selects
     from lakesql.run.state.rewind import rewind_model
     from lakesql.run.streams.bind import bind_selects
@@ -272,7 +319,9 @@ def test_a_topic_that_was_made_again_is_read_from_its_beginning_whatever_the_sta
     assert ids(project, "a") == [*range(20), *range(100, 150)]
 
 
-def test_a_topic_that_appears_in_mid_run_is_known_by_its_id(project: Project, broker: Broker, topic: str) -> None:
+def test_a_topic_that_appears_in_mid_run_is_known_by_its_id(
+    project: Project, broker: Broker, topic: str
+) -> None:
     first, second = f"{topic}.1", f"{topic}.2"
     project.connections["broker"]["options"] = {"metadata.max.age.ms": "1000"}
     project.stream("s", {"id": "bigint"}, connection="broker", pattern=rf"{topic}\.\d")
@@ -300,10 +349,13 @@ def test_a_topic_that_appears_in_mid_run_is_known_by_its_id(project: Project, br
 def test_a_rewind_after_data_loss_covers_both_queries_of_a_stateful_model(
     project: Project, broker: Broker, topic: str
 ) -> None:
-    """What its second query has not read is gone too, and that one cannot be asked for a loss by itself."""
+    """What its second query has not read is gone too, and that one cannot be asked for
+    a loss by itself."""
     broker.create_topic(topic, 1)
     project.stream("s", {"id": "int"}, connection="broker", topic=topic)
-    project.model("u", "SELECT id, count(*) AS n FROM {s} GROUP BY id", mode="upsert", keys="id")
+    project.model(
+        "u", "SELECT id, count(*) AS n FROM {s} GROUP BY id", mode="upsert", keys="id"
+    )
     broker.produce(topic, [Message(b"broken")])
     produce(broker, topic, range(10), partitions=1)
     project.run().check()
@@ -311,7 +363,9 @@ def test_a_rewind_after_data_loss_covers_both_queries_of_a_stateful_model(
     broker.delete_records(topic, 0, 20)
     ran = project.run()
     assert ran.conditions("u") == ["data-lost"]
-    assert "u__dead_letter" not in str([problem.fix for problem in ran.finished("u").problems])
+    assert "u__dead_letter" not in str(
+        [problem.fix for problem in ran.finished("u").problems]
+    )
 
     (command,) = [command for command in commands(ran, "u") if "rewind" in command]
     rewind(project, command)
@@ -321,15 +375,21 @@ def test_a_rewind_after_data_loss_covers_both_queries_of_a_stateful_model(
     assert project.reasons("u") == {"unparsable": 1}
 
 
-def test_topics_that_were_read_to_their_ends_start_no_java(project: Project, broker: Broker, topic: str) -> None:
+def test_topics_that_were_read_to_their_ends_start_no_java(
+    project: Project, broker: Broker, topic: str
+) -> None:
     broker.create_topic(topic, 2)
-    broker.produce(topic, [Message(b'{"id": 1}', partition=0), Message(b"{", partition=1)])
+    broker.produce(
+        topic, [Message(b'{"id": 1}', partition=0), Message(b"{", partition=1)]
+    )
     project.stream("s", {"id": "int"}, connection="broker", topic=topic)
     project.model("m", "SELECT id FROM {s}", mode="upsert", keys="id")
     project.run().check()
 
     found = project.run_without_java()
-    assert found and timeless(found) == timeless(project.run().check().of(ModelFinished))
+    assert found and timeless(found) == timeless(
+        project.run().check().of(ModelFinished)
+    )
 
     broker.produce(topic, [Message(b'{"id": 2}', partition=1)])
     assert project.run_without_java() == []
@@ -339,13 +399,20 @@ def test_topics_that_were_read_to_their_ends_start_no_java(project: Project, bro
     for partition, end in enumerate((1, 2)):
         broker.delete_records(topic, partition, end)
     found = project.run_without_java()
-    assert found[0].warnings and timeless(found) == timeless(project.run().check().of(ModelFinished))
+    assert found[0].warnings and timeless(found) == timeless(
+        project.run().check().of(ModelFinished)
+    )
 
     broker.add_partitions(topic, 3)
-    assert project.run_without_java() == [], "a partition that was not read yet, though it has no record"
+    assert project.run_without_java() == [], (
+        "a partition that was not read yet, though it has no record"
+    )
 
     broker.delete_topic(topic)
     assert project.run_without_java() == [], "it is the run that says what is missing"
     broker.create_topic(topic, 2)
-    broker.produce(topic, [Message(b'{"id": 3}', partition=0), *[Message(b'{"id": 4}', partition=1)] * 2])
+    broker.produce(
+        topic,
+        [Message(b'{"id": 3}', partition=0), *[Message(b'{"id": 4}', partition=1)] * 2],
+    )
     assert project.run_without_java() == [], "the same offsets of another topic"

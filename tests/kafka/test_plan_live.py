@@ -1,4 +1,5 @@
-"""`lakesql plan --live` over the topics of a real broker: by librdkafka alone, with a table that pyiceberg has made."""
+"""`lakesql plan --live` over the topics of a real broker: by librdkafka alone, with a
+table that pyiceberg has made."""
 
 from __future__ import annotations
 
@@ -40,27 +41,49 @@ Reasons = list[tuple[str, str]]
 def stream(topic: str, **more: str) -> Stream:
     origin = {} if "pattern" in more else {"topic": topic}
     return read_stream(
-        node_of({"name": "s", "connection": "k", "format": "bytes", **origin, **more}, Place("streams/s.yml", 1, 1))
+        node_of(
+            {"name": "s", "connection": "k", "format": "bytes", **origin, **more},
+            Place("streams/s.yml", 1, 1),
+        )
     )
 
 
 class Lake:
-    """A project with one model of one topic, whose table and checkpoint are as a run leaves them."""
+    """A project with one model of one topic, whose table and checkpoint are as a run
+    leaves them."""
 
     def __init__(self, directory: Path, run: Run, broker: Broker, topic: str) -> None:
-        self.directory, self.run, self.broker, self.topic = directory, run, broker, topic
+        self.directory, self.run, self.broker, self.topic = (
+            directory,
+            run,
+            broker,
+            topic,
+        )
         self.write("pyproject.toml", '[tool.lakesql]\nname = "p"\n')
         self.connect(broker.servers)
-        contract = {"name": "landed", "connection": "k", "topic": topic, "columns": {"id": "bigint"}}
+        contract = {
+            "name": "landed",
+            "connection": "k",
+            "topic": topic,
+            "columns": {"id": "bigint"},
+        }
         self.write("streams/s.yml", json.dumps({"streams": [contract]}))
-        self.write("models/sizes.sql", "{{ config(mode='append') }}\nSELECT id FROM {{ stream('landed') }}\n")
+        self.write(
+            "models/sizes.sql",
+            "{{ config(mode='append') }}\nSELECT id FROM {{ stream('landed') }}\n",
+        )
         assert run("parse", "--project-dir", str(directory))[0] == 0
         (directory / "target").rename(directory / "before")
-        uri, warehouse = f"sqlite:///{directory}/catalog.db", str(directory / "warehouse")
+        uri, warehouse = (
+            f"sqlite:///{directory}/catalog.db",
+            str(directory / "warehouse"),
+        )
         catalog = SqlCatalog("lake", uri=uri, warehouse=warehouse)
         catalog.create_namespace("shop")
         schema = Schema(NestedField(1, "id", LongType()))
-        self.table = catalog.create_table("shop.sizes", schema, properties=dict(DEFAULT_PROPERTIES))
+        self.table = catalog.create_table(
+            "shop.sizes", schema, properties=dict(DEFAULT_PROPERTIES)
+        )
 
     def write(self, path: str, text: str) -> None:
         file = self.directory / path
@@ -78,9 +101,14 @@ class Lake:
             },
             "namespace": "shop",
             "checkpoints": checkpoints or str(folder / "checkpoints"),
-            "connections": {"k": {"type": "kafka", "bootstrap_servers": servers, "options": options}},
+            "connections": {
+                "k": {"type": "kafka", "bootstrap_servers": servers, "options": options}
+            },
         }
-        self.write("profiles.yml", json.dumps({"p": {"target": "dev", "outputs": {"dev": target}}}))
+        self.write(
+            "profiles.yml",
+            json.dumps({"p": {"target": "dev", "outputs": {"dev": target}}}),
+        )
 
     def stands(self, batch: int, offsets: dict[str, int], id_: str) -> None:
         """The batch is in the table, and done in the checkpoint."""
@@ -95,34 +123,63 @@ class Lake:
             LEDGER_KEYS: "[]",
             LEDGER_STATE: "",
         }
-        self.table.append(pa.table({"id": pa.array([1], pa.int64())}), snapshot_properties=ledger)
-        origin = {"model": "sizes", "table_id": str(self.table.metadata.table_uuid), "streams": ["landed"], "state": ""}
+        self.table.append(
+            pa.table({"id": pa.array([1], pa.int64())}), snapshot_properties=ledger
+        )
+        origin = {
+            "model": "sizes",
+            "table_id": str(self.table.metadata.table_uuid),
+            "streams": ["landed"],
+            "state": "",
+        }
         self.write("checkpoints/sizes/metadata", json.dumps({"id": "c"}))
-        self.write("checkpoints/sizes/lakesql.json", json.dumps({**origin, "follows": None}))
+        self.write(
+            "checkpoints/sizes/lakesql.json", json.dumps({**origin, "follows": None})
+        )
         for number in range(batch + 1):
-            self.write(f"checkpoints/sizes/offsets/{number}", f"v1\n{{}}\n{json.dumps(positions)}")
+            self.write(
+                f"checkpoints/sizes/offsets/{number}",
+                f"v1\n{{}}\n{json.dumps(positions)}",
+            )
             self.write(f"checkpoints/sizes/commits/{number}", "v1\n{}")
 
     def plan(self) -> tuple[Reasons, list[str], str]:
         """The reasons, what they say, and what stands on stderr."""
         state = str(self.directory / "before")
         code, out, err = self.run(
-            "plan", "--live", "--state", state, "--output", "json", "--project-dir", str(self.directory)
+            "plan",
+            "--live",
+            "--state",
+            state,
+            "--output",
+            "json",
+            "--project-dir",
+            str(self.directory),
         )
         assert code == 0, err
         (model,) = json.loads(out)["models"]
         said = model["reasons"]
-        return [(it["verdict"], it["condition"]) for it in said], [it["what"] for it in said], err
+        return (
+            [(it["verdict"], it["condition"]) for it in said],
+            [it["what"] for it in said],
+            err,
+        )
 
 
-def test_topics_are_compared_with_where_the_checkpoint_stands(tmp_path: Path, run: Run, broker: Broker) -> None:
+def test_topics_are_compared_with_where_the_checkpoint_stands(
+    tmp_path: Path, run: Run, broker: Broker
+) -> None:
     topic = "planned"
     broker.create_topic(topic, 1)
     lake = Lake(tmp_path, run, broker, topic)
     assert lake.plan()[0] == []
     broker.produce(topic, [b'{"id": 1}'] * 5)
     held = read_offsets(Kafka(broker.servers), [stream(topic)])["s"]
-    assert (held.beginnings, held.ends, held.problems) == ({topic: {0: 0}}, {topic: {0: 5}}, ())
+    assert (held.beginnings, held.ends, held.problems) == (
+        {topic: {0: 0}},
+        {topic: {0: 5}},
+        (),
+    )
     lake.stands(0, {"0": 5}, held.ids[topic])
     assert lake.plan()[0] == []
 
@@ -136,7 +193,8 @@ def test_topics_are_compared_with_where_the_checkpoint_stands(tmp_path: Path, ru
     broker.delete_records(topic, 0, 7)
     found, said, _ = lake.plan()
     assert (found, said[0][:10]) == ([("breaks", "data-lost")], "2 offsets ")
-    lake.connect(broker.servers, "abfss://lake@store/checkpoints")  # where the table's ledger alone tells
+    # where the table's ledger alone tells
+    lake.connect(broker.servers, "abfss://lake@store/checkpoints")
     assert lake.plan()[0] == [("breaks", "data-lost"), ("none", "checkpoint-unread")]
     lake.connect(broker.servers)
     broker.delete_topic(topic)
@@ -145,19 +203,36 @@ def test_topics_are_compared_with_where_the_checkpoint_stands(tmp_path: Path, ru
     assert lake.plan()[0] == [("breaks", "topic-recreated")]
 
 
-def test_a_checkpoint_ahead_of_its_topic_is_said(tmp_path: Path, run: Run, broker: Broker) -> None:
+def test_a_checkpoint_ahead_of_its_topic_is_said(
+    tmp_path: Path, run: Run, broker: Broker
+) -> None:
     broker.create_topic("shorter")
     broker.produce("shorter", [b"{}"] * 2)
     lake = Lake(tmp_path, run, broker, "shorter")
-    lake.stands(0, {"0": 4}, read_offsets(Kafka(broker.servers), [stream("shorter")])["s"].ids["shorter"])
+    lake.stands(
+        0,
+        {"0": 4},
+        read_offsets(Kafka(broker.servers), [stream("shorter")])["s"].ids["shorter"],
+    )
     assert lake.plan()[0] == [("breaks", "data-lost")]
-    lake.connect(broker.ssl_servers, **{"security.protocol": "SSL", "ssl.truststore.location": str(broker.trust_store)})
+    lake.connect(
+        broker.ssl_servers,
+        **{
+            "security.protocol": "SSL",
+            "ssl.truststore.location": str(broker.trust_store),
+        },
+    )
     found, _, err = lake.plan()
     assert found == []
-    assert "connection 'k'" in err and "ssl.truststore.location (taken: ssl.truststore.type: PEM)" in err
+    assert (
+        "connection 'k'" in err
+        and "ssl.truststore.location (taken: ssl.truststore.type: PEM)" in err
+    )
 
 
-def test_a_broker_that_is_away_ends_the_plan(tmp_path: Path, run: Run, broker: Broker) -> None:
+def test_a_broker_that_is_away_ends_the_plan(
+    tmp_path: Path, run: Run, broker: Broker
+) -> None:
     lake = Lake(tmp_path, run, broker, "away")
     (closed,) = free_ports(1)
     lake.connect(f"127.0.0.1:{closed}")
@@ -175,25 +250,51 @@ def test_topics_are_found_by_pattern(broker: Broker) -> None:
     assert isinstance(stream("", pattern="x").origin, TopicPattern)
 
 
-def test_logins_are_taken_and_refused_by_the_conditions_of_a_run(broker: Broker) -> None:
+def test_logins_are_taken_and_refused_by_the_conditions_of_a_run(
+    broker: Broker,
+) -> None:
     broker.create_topic("secured")
-    plain = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas()}
-    scram = {**plain, "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas(module="scram.Scram")}
+    plain = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": jaas(),
+    }
+    scram = {
+        **plain,
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": jaas(module="scram.Scram"),
+    }
     pem = broker.directory / "broker.pem"
     ssl = {"security.protocol": "SSL", "ssl.truststore.type": "PEM"}
     right = [
         Kafka(broker.sasl_servers, plain),
         Kafka(broker.sasl_servers, scram),
         Kafka(broker.ssl_servers, {**ssl, "ssl.truststore.location": str(pem)}),
-        Kafka(broker.ssl_servers, {**ssl, "ssl.truststore.certificates": pem.read_text()}),
+        Kafka(
+            broker.ssl_servers, {**ssl, "ssl.truststore.certificates": pem.read_text()}
+        ),
     ]
     for connection in right:
-        assert read_offsets(connection, [stream("secured")])["s"].ends == {"secured": {0: 0}}
+        assert read_offsets(connection, [stream("secured")])["s"].ends == {
+            "secured": {0: 0}
+        }
     wrong = {
-        "password": (Kafka(broker.sasl_servers, {**plain, "sasl.jaas.config": jaas("wrong")}), "wrong-credentials"),
-        "certificate": (Kafka(broker.ssl_servers, {"security.protocol": "SSL"}), "certificate-untrusted"),
-        "protocol": (Kafka(broker.servers, {"security.protocol": "SASL_SLL"}), "kafka-option"),
-        "plain text expected": (Kafka(broker.servers, {"security.protocol": "SSL"}), "connection-unreachable"),
+        "password": (
+            Kafka(broker.sasl_servers, {**plain, "sasl.jaas.config": jaas("wrong")}),
+            "wrong-credentials",
+        ),
+        "certificate": (
+            Kafka(broker.ssl_servers, {"security.protocol": "SSL"}),
+            "certificate-untrusted",
+        ),
+        "protocol": (
+            Kafka(broker.servers, {"security.protocol": "SASL_SLL"}),
+            "kafka-option",
+        ),
+        "plain text expected": (
+            Kafka(broker.servers, {"security.protocol": "SSL"}),
+            "connection-unreachable",
+        ),
     }
     found = {}
     for name, (connection, _) in wrong.items():

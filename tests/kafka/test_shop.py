@@ -1,4 +1,5 @@
-"""The shop runs on a broker as it runs on its recorded files: no file of it but the target is another."""
+"""The shop runs on a broker as it runs on its recorded files: no file of it but the
+target is another."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from tests.spark.test_shop import REASONS, TABLES, Shop
 
 
 @pytest.fixture(scope="module")
-def opened(lake: Lake, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> tuple[Shop, Ran]:
+def opened(
+    lake: Lake, broker: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Shop, Ran]:
     shop = Shop(lake, tmp_path_factory.mktemp("shop-kafka"), "shop_kafka")
     for folder in shop.recorded.iterdir():
         produce_recording(broker, folder)
@@ -24,8 +27,13 @@ def opened(lake: Lake, broker: Broker, tmp_path_factory: pytest.TempPathFactory)
 
 
 def produce_recording(broker: Broker, folder: Path) -> None:
-    """Send a recorded topic's records to the topic of its name: each to its partition, where it gets its offset."""
-    lines = [line for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines()]
+    """Send a recorded topic's records to the topic of its name: each to its partition,
+    where it gets its offset."""
+    lines = [
+        line
+        for path in sorted(folder.glob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
     records = [json.loads(line) for line in lines]
     broker.create_topic(folder.name, 1 + max(record["partition"] for record in records))
     broker.produce(folder.name, map(message_of, records))
@@ -45,7 +53,9 @@ def message_of(record: dict[str, Any]) -> Message:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_holds_what_plain_python_says(opened: tuple[Shop, Ran], name: str) -> None:
+def test_a_table_holds_what_plain_python_says(
+    opened: tuple[Shop, Ran], name: str
+) -> None:
     shop, _ = opened
     rows = shop.rows(name)
     assert rows
@@ -55,8 +65,14 @@ def test_a_table_holds_what_plain_python_says(opened: tuple[Shop, Ran], name: st
 def test_the_dead_letters_are_those_of_the_oracle(opened: tuple[Shop, Ran]) -> None:
     shop, _ = opened
     for name, letters in oracle.expected_dead_letters(shop.recorded).items():
-        found = {(row["partition"], row["offset"], row["reason"]) for row in shop.rows(f"{name}__dead_letter")}
-        assert found == {(each.record.partition, each.record.offset, REASONS[each.reason]) for each in letters}
+        found = {
+            (row["partition"], row["offset"], row["reason"])
+            for row in shop.rows(f"{name}__dead_letter")
+        }
+        assert found == {
+            (each.record.partition, each.record.offset, REASONS[each.reason])
+            for each in letters
+        }
 
 
 def test_a_second_run_writes_nothing(opened: tuple[Shop, Ran]) -> None:

@@ -1,4 +1,5 @@
-"""A server that takes lineage by HTTP: it checks each event against the schemas, and answers as it is told."""
+"""A server that takes lineage by HTTP: it checks each event against the schemas, and
+answers as it is told."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from tests.lineage.validate import problems_of
 
 
 class Receiver:
-    """At a free port of the loopback address. It answers 201 to an event that is valid, and 400 to one that is not.
+    """At a free port of the loopback address. It answers 201 to an event that is valid,
+    and 400 to one that is not.
 
     With `status` it answers that, after `delay_s`.
     """
@@ -37,7 +39,10 @@ class Receiver:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
@@ -59,7 +64,9 @@ def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(receiver.answer(self.path, self.headers.get("Authorization"), body))
+            self.send_response(
+                receiver.answer(self.path, self.headers.get("Authorization"), body)
+            )
             self.end_headers()
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002

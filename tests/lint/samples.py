@@ -19,7 +19,9 @@ PROJECT = Path(__file__).parent / "project"
 def lay(directory: Path, *files: Mapping[str, str]) -> Path:
     """The project with other files over it, in a folder."""
     shutil.copytree(PROJECT, directory, dirs_exist_ok=True)
-    for path, text in {key: value for each in files for key, value in each.items()}.items():
+    for path, text in {
+        key: value for each in files for key, value in each.items()
+    }.items():
         (directory / path).parent.mkdir(parents=True, exist_ok=True)
         (directory / path).write_bytes(text.encode())
     return directory

@@ -1,4 +1,5 @@
-"""Each rule: its own example, and the cases of `cases/`, each with what is found in it."""
+"""Each rule: its own example, and the cases of `cases/`, each with what is found in
+it."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ CASES = sorted((Path(__file__).parent / "cases").glob("*.yml"))
 
 @dataclass(frozen=True, slots=True)
 class RuleCase:
-    """Files over the project, the lines at which the rule of the case finds something, and what `--fix` makes of them.
+    """Files over the project, the lines at which the rule of the case finds something,
+    and what `--fix` makes of them.
 
     `fixed` is None where nothing is to be fixed.
     """
@@ -39,12 +41,24 @@ def read_cases() -> list[RuleCase]:
     for path in CASES:
         for name, said in yaml.safe_load(path.read_text("utf-8")).items():
             assert said.keys() <= {"files", "finds", "fixed"}, f"{path.name}: {name}"
-            cases.append(RuleCase(path.stem, name, said["files"], said.get("finds", []), said.get("fixed")))
+            cases.append(
+                RuleCase(
+                    path.stem,
+                    name,
+                    said["files"],
+                    said.get("finds", []),
+                    said.get("fixed"),
+                )
+            )
     return cases
 
 
 def places(found: Sequence[LintFinding], code: str) -> list[str]:
-    return [f"{finding.path}:{finding.span.line}" for finding in found if finding.code == code]
+    return [
+        f"{finding.path}:{finding.span.line}"
+        for finding in found
+        if finding.code == code
+    ]
 
 
 def test_there_are_rules_and_half_of_them_are_about_streams_and_tables() -> None:
@@ -58,17 +72,26 @@ def test_there_are_rules_and_half_of_them_are_about_streams_and_tables() -> None
 def test_a_rule_says_what_docs_need(code: str) -> None:
     rule = load_rule(code)
     assert rule.code == code and re.fullmatch(r"[a-z]+(-[a-z]+)+", rule.name)
-    assert rule.finds.endswith(".") and rule.why.endswith(".") and rule.example and rule.instead
+    assert (
+        rule.finds.endswith(".")
+        and rule.why.endswith(".")
+        and rule.example
+        and rule.instead
+    )
     names = [load_rule(each).name for each in MODULES]
     assert names.count(rule.name) == 1
 
 
 @pytest.mark.parametrize("code", MODULES)
-def test_the_example_of_a_rule_is_found_and_what_stands_instead_is_not(code: str, tmp_path: Path) -> None:
+def test_the_example_of_a_rule_is_found_and_what_stands_instead_is_not(
+    code: str, tmp_path: Path
+) -> None:
     rule = load_rule(code)
     found = find(load(lay(tmp_path / "before", rule.example)))
     assert code in {finding.code for finding in found}
-    assert {finding.path for finding in found if finding.code == code} <= rule.example.keys()
+    assert {
+        finding.path for finding in found if finding.code == code
+    } <= rule.example.keys()
     assert find_code(lay(tmp_path / "after", rule.example, rule.instead), code) == []
 
 
@@ -80,7 +103,9 @@ def test_the_project_itself_is_clean(tmp_path: Path) -> None:
     assert find(load(lay(tmp_path))) == ()
 
 
-@pytest.mark.parametrize("case", read_cases(), ids=lambda case: f"{case.code}: {case.says}")
+@pytest.mark.parametrize(
+    "case", read_cases(), ids=lambda case: f"{case.code}: {case.says}"
+)
 def test_a_case_is_found_where_it_says(case: RuleCase, tmp_path: Path) -> None:
     manifest = load(lay(tmp_path, case.files))
     found = [finding for finding in find(manifest) if finding.code == case.code]
@@ -99,15 +124,28 @@ FIXED = [case for case in read_cases() if case.fixed]
 
 
 @pytest.mark.parametrize("case", FIXED, ids=lambda case: f"{case.code}: {case.says}")
-def test_what_is_fixed_parses_keeps_comments_and_is_fixed_once(case: RuleCase, tmp_path: Path) -> None:
+def test_what_is_fixed_parses_keeps_comments_and_is_fixed_once(
+    case: RuleCase, tmp_path: Path
+) -> None:
     assert case.fixed is not None
     manifest = load(lay(tmp_path, case.files, case.fixed))
     build_selects(manifest, manifest.models)
-    assert not [finding for finding in find(manifest) if finding.code == case.code and finding.edits]
+    assert not [
+        finding
+        for finding in find(manifest)
+        if finding.code == case.code and finding.edits
+    ]
     for path, text in case.fixed.items():
-        noqas = [each for each in COMMENT.findall(case.files[path]) if "noqa" not in each]
+        noqas = [
+            each for each in COMMENT.findall(case.files[path]) if "noqa" not in each
+        ]
         assert all(comment.strip() in text for comment in noqas)
-        assert fix_texts({path: text}, lambda changed: find(with_texts(manifest, changed))).texts == {}
+        assert (
+            fix_texts(
+                {path: text}, lambda changed: find(with_texts(manifest, changed))
+            ).texts
+            == {}
+        )
 
 
 COMMENT = re.compile(r"--.*|#.*")

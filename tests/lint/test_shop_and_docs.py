@@ -1,4 +1,5 @@
-"""What is right is not found: the shop, and what the docs show, which other tools accept too."""
+"""What is right is not found: the shop, and what the docs show, which other tools
+accept too."""
 
 from __future__ import annotations
 
@@ -25,9 +26,15 @@ from tests.lint.samples import find
 
 ROOT = Path(__file__).parents[2]
 OWN_PROJECTS = ("lint.md", "streaming-sql.md")
-"""Pages whose models are of projects of their own, and some of which are shown because they are refused."""
+"""Pages whose models are of projects of their own, and some of which are shown because
+they are refused."""
 
-PAGES = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in OWN_PROJECTS)]
+PAGES = [
+    ROOT / "README.md",
+    *sorted(
+        path for path in (ROOT / "docs").glob("*.md") if path.name not in OWN_PROJECTS
+    ),
+]
 BLOCK = re.compile(r"^ *```(sql|yaml)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 
 
@@ -40,12 +47,23 @@ def shop(tmp_path: Path) -> Path:
 def test_the_shop_is_clean_and_says_why_where_it_is_not(shop: Path) -> None:
     manifest = load_project(Options(project_dir=shop))
     assert find(manifest) == ()
-    noqas = [line for text in manifest.texts.values() for line in text.splitlines() if "noqa" in line]
-    assert noqas and all(re.search(r"-- noqa: LK\d{3} \w+", line) for line in noqas), "each with a reason"
-    without = {path: re.sub(r" -- noqa.*", "", text) for path, text in manifest.texts.items()}
+    noqas = [
+        line
+        for text in manifest.texts.values()
+        for line in text.splitlines()
+        if "noqa" in line
+    ]
+    assert noqas and all(re.search(r"-- noqa: LK\d{3} \w+", line) for line in noqas), (
+        "each with a reason"
+    )
+    without = {
+        path: re.sub(r" -- noqa.*", "", text) for path, text in manifest.texts.items()
+    }
     for path, text in without.items():
         (shop / path).write_text(text)
-    assert {finding.code for finding in find(load_project(Options(project_dir=shop)))} == {"LK005", "LK007"}
+    assert {
+        finding.code for finding in find(load_project(Options(project_dir=shop)))
+    } == {"LK005", "LK007"}
 
 
 STREAMS = """streams:
@@ -72,16 +90,28 @@ FROM {{ stream('order_records') }}
 
 
 def models_of(page: Path) -> list[str]:
-    """The models that a page shows as a whole; CALL statements are none, and no SELECT of a data test."""
-    blocks = [(kind, textwrap.dedent(text)) for kind, text in BLOCK.findall(page.read_text("utf-8"))]
+    """The models that a page shows as a whole; CALL statements are none, and no SELECT
+    of a data test."""
+    blocks = [
+        (kind, textwrap.dedent(text))
+        for kind, text in BLOCK.findall(page.read_text("utf-8"))
+    ]
     models = [text for kind, text in blocks if kind == "sql" and "{{ config(" in text]
-    return [text for text in models if "mode='" in text and "FROM {{" in text and "tables={" not in text]
+    return [
+        text
+        for text in models
+        if "mode='" in text and "FROM {{" in text and "tables={" not in text
+    ]
 
 
 def streams_of(page: Path) -> Iterator[str]:
     """The streams that a page declares, and those of this test."""
     for kind, text in BLOCK.findall(page.read_text("utf-8")):
-        if kind == "yaml" and (found := re.search(r"^streams:\n(?: +.*\n)+", textwrap.dedent(text), re.MULTILINE)):
+        if kind == "yaml" and (
+            found := re.search(
+                r"^streams:\n(?: +.*\n)+", textwrap.dedent(text), re.MULTILINE
+            )
+        ):
             yield found[0]
     yield STREAMS
 
@@ -91,7 +121,8 @@ def connections_of(streams: str) -> set[str]:
 
 
 def lint_sample(text: str, page: Path, folder: Path) -> tuple[LintFinding, ...]:
-    """What is found in a model: beside the shop, or where streams are declared as its page does.
+    """What is found in a model: beside the shop, or where streams are declared as its
+    page does.
 
     Raises `LakesqlError` where it parses nowhere.
     """
@@ -106,10 +137,15 @@ def lint_sample(text: str, page: Path, folder: Path) -> tuple[LintFinding, ...]:
             if streams == STREAMS:
                 (project / "models" / "orders.sql").write_text(ORDERS)
             (project / "pyproject.toml").write_text('[tool.lakesql]\nname = "shop"\n')
-            named = ", ".join(f"{name}: {{type: recorded, path: recorded}}" for name in connections_of(streams))
+            named = ", ".join(
+                f"{name}: {{type: recorded, path: recorded}}"
+                for name in connections_of(streams)
+            )
             profiles = (project / "profiles.yml").read_text()
             (project / "profiles.yml").write_text(
-                re.sub(r"connections:\n +shop: .*", f"connections: {{{named}}}", profiles)
+                re.sub(
+                    r"connections:\n +shop: .*", f"connections: {{{named}}}", profiles
+                )
             )
         (project / "models" / "sample_of_docs.sql").write_text(text)
         try:
@@ -128,7 +164,9 @@ def test_the_docs_show_models() -> None:
     assert len(SAMPLES) >= 12
 
 
-@pytest.mark.parametrize(("page", "text"), SAMPLES, ids=[page.name for page, _ in SAMPLES])
+@pytest.mark.parametrize(
+    ("page", "text"), SAMPLES, ids=[page.name for page, _ in SAMPLES]
+)
 def test_a_model_of_the_docs_is_clean(page: Path, text: str, tmp_path: Path) -> None:
     assert lint_sample(text, page, tmp_path) == ()
 
@@ -139,15 +177,25 @@ def test_a_model_of_the_docs_is_clean(page: Path, text: str, tmp_path: Path) -> 
 def test_sqlfluff_accepts_the_shop(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(shop)
     (shop / ".sqlfluff").write_text(sqlfluff_text())
-    linted = Linter(config=FluffConfig.from_path(str(shop))).lint_paths((str(shop / "models"),))
-    said = [(record["filepath"], each["code"]) for record in linted.as_records() for each in record["violations"]]
+    linted = Linter(config=FluffConfig.from_path(str(shop))).lint_paths(
+        (str(shop / "models"),)
+    )
+    said = [
+        (record["filepath"], each["code"])
+        for record in linted.as_records()
+        for each in record["violations"]
+    ]
     assert said == []
     assert len(linted.as_records()) == len(list((shop / "models").rglob("*.sql")))
     (shop / "models" / "checkouts.sql").write_text(
         "{{ config(mode='append') }}\nselect view_id FROM {{ stream('clicks') }}\n"
     )
-    linted = Linter(config=FluffConfig.from_path(str(shop))).lint_paths((str(shop / "models"),))
-    assert "CP01" in [each["code"] for record in linted.as_records() for each in record["violations"]], "it does look"
+    linted = Linter(config=FluffConfig.from_path(str(shop))).lint_paths(
+        (str(shop / "models"),)
+    )
+    assert "CP01" in [
+        each["code"] for record in linted.as_records() for each in record["violations"]
+    ], "it does look"
 
 
 def sqlfluff_text() -> str:

@@ -1,4 +1,5 @@
-"""An editor for the tests: pygls's own client, which talks to the server in a process of its own."""
+"""An editor for the tests: pygls's own client, which talks to the server in a process
+of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +7,14 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,7 +33,8 @@ CURSOR = "‸"
 
 
 class RunningServer:
-    """A server in a process of its own, which many sessions talk to, one after the other: it has to live on."""
+    """A server in a process of its own, which many sessions talk to, one after the
+    other: it has to live on."""
 
     def __init__(self, folder: Path, encoding: str, environ: Mapping[str, str]) -> None:
         self.client = LanguageClient("tests", "1")
@@ -57,12 +66,27 @@ class RunningServer:
             self.registered += params.registrations
 
     async def start(self) -> None:
-        command = [sys.executable, str(Path(__file__).parent / "guarded_server.py"), str(self.notes)]
-        variables = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(self._folder), "PATH": ""}
-        await self.client.start_io(*command, env={**variables, **self._environ}, cwd=str(self._folder))
-        general = types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind(self.encoding)])
+        command = [
+            sys.executable,
+            str(Path(__file__).parent / "guarded_server.py"),
+            str(self.notes),
+        ]
+        variables = {
+            "PYTHONPATH": str(ROOT),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HOME": str(self._folder),
+            "PATH": "",
+        }
+        await self.client.start_io(
+            *command, env={**variables, **self._environ}, cwd=str(self._folder)
+        )
+        general = types.GeneralClientCapabilities(
+            position_encodings=[types.PositionEncodingKind(self.encoding)]
+        )
         workspace = types.WorkspaceClientCapabilities(
-            did_change_watched_files=types.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True),
+            did_change_watched_files=types.DidChangeWatchedFilesClientCapabilities(
+                dynamic_registration=True
+            ),
             workspace_edit=types.WorkspaceEditClientCapabilities(
                 document_changes=True,
                 resource_operations=[types.ResourceOperationKind.Rename],
@@ -71,15 +95,20 @@ class RunningServer:
         )
         capabilities = types.ClientCapabilities(general=general, workspace=workspace)
         params = types.InitializeParams(capabilities, process_id=os.getpid())
-        started = await asyncio.wait_for(self.client.initialize_async(params), PATIENCE_S)
+        started = await asyncio.wait_for(
+            self.client.initialize_async(params), PATIENCE_S
+        )
         assert started.capabilities.position_encoding in (self.encoding, None)
         self.client.initialized(types.InitializedParams())
 
     async def answers(self) -> None:
-        """Wait for the answer to a request, before which all is heard that was said until then."""
+        """Wait for the answer to a request, before which all is heard that was said
+        until then."""
         params = types.ExecuteCommandParams("lakesql.no_such_command")
         with suppress(JsonRpcException):
-            await asyncio.wait_for(self.client.workspace_execute_command_async(params), PATIENCE_S)
+            await asyncio.wait_for(
+                self.client.workspace_execute_command_async(params), PATIENCE_S
+            )
 
     async def stop(self) -> None:
         await asyncio.wait_for(self.client.shutdown_async(None), PATIENCE_S)
@@ -119,15 +148,25 @@ class Editor:
         return (self.root / path).as_uri()
 
     def positions(self, path: str) -> TextPositions:
-        text = self.texts[path] if path in self.texts else (self.root / path).read_bytes().decode("utf-8-sig")
+        text = (
+            self.texts[path]
+            if path in self.texts
+            else (self.root / path).read_bytes().decode("utf-8-sig")
+        )
         return positions_of(path, text, self.server.encoding)
 
     # What somebody does
 
     def open(self, path: str, text: str | None = None) -> None:
-        text = text if text is not None else (self.root / path).read_bytes().decode("utf-8-sig")
+        text = (
+            text
+            if text is not None
+            else (self.root / path).read_bytes().decode("utf-8-sig")
+        )
         self.texts[path] = text.replace(CURSOR, "")
-        item = types.TextDocumentItem(self.uri(path), "sql", self.version, self.texts[path])
+        item = types.TextDocumentItem(
+            self.uri(path), "sql", self.version, self.texts[path]
+        )
         self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
 
     def type(self, path: str, text: str) -> None:
@@ -135,16 +174,22 @@ class Editor:
         self.texts[path] = text.replace(CURSOR, "")
         document = types.VersionedTextDocumentIdentifier(self.version, self.uri(path))
         change = types.TextDocumentContentChangeWholeDocument(self.texts[path])
-        self.client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
+        self.client.text_document_did_change(
+            types.DidChangeTextDocumentParams(document, [change])
+        )
 
     def save(self, path: str) -> None:
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_bytes(self.texts[path].encode())
-        self.client.text_document_did_save(types.DidSaveTextDocumentParams(self.document(path)))
+        self.client.text_document_did_save(
+            types.DidSaveTextDocumentParams(self.document(path))
+        )
 
     def close(self, path: str) -> None:
         self.texts.pop(path)
-        self.client.text_document_did_close(types.DidCloseTextDocumentParams(self.document(path)))
+        self.client.text_document_did_close(
+            types.DidCloseTextDocumentParams(self.document(path))
+        )
 
     def delete(self, path: str) -> None:
         (self.root / path).unlink()
@@ -152,7 +197,9 @@ class Editor:
 
     def tell(self, path: str, change: types.FileChangeType) -> None:
         events = [types.FileEvent(self.uri(path), change)]
-        self.client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams(events))
+        self.client.workspace_did_change_watched_files(
+            types.DidChangeWatchedFilesParams(events)
+        )
 
     def document(self, path: str) -> types.TextDocumentIdentifier:
         return types.TextDocumentIdentifier(self.uri(path))
@@ -163,24 +210,35 @@ class Editor:
         positions = self.positions(path)
         text = positions.source.text
         assert text.count(before + after) == 1, (words, text)
-        return positions.position(positions.source.place(text.index(before + after) + len(before)))
+        return positions.position(
+            positions.source.place(text.index(before + after) + len(before))
+        )
 
     # What is shown
 
-    async def until(self, path: str, wanted: Callable[[list[types.Diagnostic]], bool]) -> list[types.Diagnostic]:
-        """What is shown of a file, as soon as it is what is wanted, and stays so when all that was said at once is
-        heard."""
+    async def until(
+        self, path: str, wanted: Callable[[list[types.Diagnostic]], bool]
+    ) -> list[types.Diagnostic]:
+        """What is shown of a file, as soon as it is what is wanted, and stays so when
+        all that was said at once is heard."""
         uri = self.uri(path)
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while not (wanted(self.published.get(uri, [])) and await self._stays(uri, wanted)):
+                while not (
+                    wanted(self.published.get(uri, []))
+                    and await self._stays(uri, wanted)
+                ):
                     self.server.news.clear()
                     await self.server.news.wait()
         except TimeoutError:
-            raise AssertionError((path, self.codes(path), self.server.published, self.server.logged)) from None
+            raise AssertionError(
+                (path, self.codes(path), self.server.published, self.server.logged)
+            ) from None
         return self.published.get(uri, [])
 
-    async def _stays(self, uri: str, wanted: Callable[[list[types.Diagnostic]], bool]) -> bool:
+    async def _stays(
+        self, uri: str, wanted: Callable[[list[types.Diagnostic]], bool]
+    ) -> bool:
         await self.server.answers()
         return wanted(self.published.get(uri, []))
 
@@ -189,7 +247,11 @@ class Editor:
         return await self.until(path, lambda _: self.codes(path) == sorted(codes))
 
     def codes(self, path: str) -> list[str]:
-        return sorted(str(each.code) for each in self.published.get(self.uri(path), []) if each.code is not None)
+        return sorted(
+            str(each.code)
+            for each in self.published.get(self.uri(path), [])
+            if each.code is not None
+        )
 
     async def settle(self) -> None:
         """Wait until nothing new has come for longer than the server waits."""
@@ -204,7 +266,9 @@ class Editor:
     def written(self, path: str, of: types.Range) -> str:
         """The text of a range."""
         positions = self.positions(path)
-        return positions.source.text[positions.offset(of.start) : positions.offset(of.end)]
+        return positions.source.text[
+            positions.offset(of.start) : positions.offset(of.end)
+        ]
 
     # What is asked
 
@@ -228,20 +292,37 @@ class Editor:
 
     async def definition(self, path: str, words: str) -> list[tuple[str, int, int]]:
         params = types.DefinitionParams(self.document(path), self.at(path, words))
-        return self.places(await self.ask(self.client.text_document_definition_async(params)))
+        return self.places(
+            await self.ask(self.client.text_document_definition_async(params))
+        )
 
     async def references(self, path: str, words: str) -> list[tuple[str, int, int]]:
         context = types.ReferenceContext(include_declaration=True)
         params = types.ReferenceParams(
-            context=context, text_document=self.document(path), position=self.at(path, words)
+            context=context,
+            text_document=self.document(path),
+            position=self.at(path, words),
         )
-        return self.places(await self.ask(self.client.text_document_references_async(params)))
+        return self.places(
+            await self.ask(self.client.text_document_references_async(params))
+        )
 
     def places(self, found: Any) -> list[tuple[str, int, int]]:
         """Paths, lines and characters, from 1."""
-        every = found if isinstance(found, list | tuple) else [found] if found is not None else []
+        every = (
+            found
+            if isinstance(found, list | tuple)
+            else [found]
+            if found is not None
+            else []
+        )
         return sorted(
-            (self.path(each.uri), each.range.start.line + 1, each.range.start.character + 1) for each in every
+            (
+                self.path(each.uri),
+                each.range.start.line + 1,
+                each.range.start.character + 1,
+            )
+            for each in every
         )
 
     def path(self, uri: str) -> str:
@@ -251,16 +332,29 @@ class Editor:
 
         return unquote(uri.removeprefix(f"{self.root.as_uri()}/"))
 
-    async def rename(self, path: str, words: str, name: str) -> types.WorkspaceEdit | None:
-        params = types.RenameParams(text_document=self.document(path), position=self.at(path, words), new_name=name)
-        edit: types.WorkspaceEdit | None = await self.ask(self.client.text_document_rename_async(params))
+    async def rename(
+        self, path: str, words: str, name: str
+    ) -> types.WorkspaceEdit | None:
+        params = types.RenameParams(
+            text_document=self.document(path),
+            position=self.at(path, words),
+            new_name=name,
+        )
+        edit: types.WorkspaceEdit | None = await self.ask(
+            self.client.text_document_rename_async(params)
+        )
         return edit
 
     async def actions(
-        self, path: str, of: types.Range, only: Sequence[types.CodeActionKind | str] | None = None
+        self,
+        path: str,
+        of: types.Range,
+        only: Sequence[types.CodeActionKind | str] | None = None,
     ) -> list[types.CodeAction]:
         context = types.CodeActionContext(self.published.get(self.uri(path), []), only)
-        params = types.CodeActionParams(text_document=self.document(path), range=of, context=context)
+        params = types.CodeActionParams(
+            text_document=self.document(path), range=of, context=context
+        )
         found = await self.ask(self.client.text_document_code_action_async(params))
         return [each for each in found or [] if isinstance(each, types.CodeAction)]
 
@@ -269,7 +363,14 @@ class Editor:
         positions = self.positions(path)
         text = positions.source.text
         spans = sorted(
-            ((positions.offset(each.range.start), positions.offset(each.range.end), each.new_text) for each in edits),
+            (
+                (
+                    positions.offset(each.range.start),
+                    positions.offset(each.range.end),
+                    each.new_text,
+                )
+                for each in edits
+            ),
             reverse=True,
         )
         for start, end, new in spans:
@@ -286,33 +387,43 @@ async def editing(
     encoding: str = "utf-16",
     environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Editor]:
-    """A session with a project open: the sample of the linter's tests with files over it; with `plain` what is there.
+    """A session with a project open: the sample of the linter's tests with files over
+    it; with `plain` what is there.
 
-    At the end the server has to be alive, to have reported no defect, and to have written nothing, started nothing and
-    asked nobody.
+    At the end the server has to be alive, to have reported no defect, and to have
+    written nothing, started nothing and asked nobody.
     """
     if not plain:
         lay(root, *files)
     key = encoding, tuple((environ or {}).items())
     if key not in _SERVERS:
-        _SERVERS[key] = RunningServer(Path(tempfile.mkdtemp(prefix="lakesql-lsp-")), encoding, environ or {})
+        _SERVERS[key] = RunningServer(
+            Path(tempfile.mkdtemp(prefix="lakesql-lsp-")), encoding, environ or {}
+        )
         await _SERVERS[key].start()
     server = _SERVERS[key]
     server.shown.clear()
     editor = Editor(root, server)
-    opened = [types.WorkspaceFolder(each.as_uri(), each.name) for each in (folders or (root,))]
+    opened = [
+        types.WorkspaceFolder(each.as_uri(), each.name) for each in (folders or (root,))
+    ]
     before = _contents(root)
     _change_folders(server, opened, [])
     yield editor
     for path in [*editor.texts]:
         editor.close(path)
     _change_folders(server, [], opened)
-    await editor.until(".", lambda _: not any(server.published.get(uri) for uri in _inside(server, root)))
+    await editor.until(
+        ".",
+        lambda _: not any(server.published.get(uri) for uri in _inside(server, root)),
+    )
     await server.answers()
     assert server.notes.read_text() == "", "the server has done what it must not"
     assert server.logged == []
     new = {path for path, at in _contents(root).items() if before.get(path) != at}
-    assert not [path for path in new if path.split("/")[0] in ("target", ".lakesql", "logs")]
+    assert not [
+        path for path in new if path.split("/")[0] in ("target", ".lakesql", "logs")
+    ]
 
 
 def _inside(server: RunningServer, root: Path) -> list[str]:
@@ -320,11 +431,19 @@ def _inside(server: RunningServer, root: Path) -> list[str]:
 
 
 def _change_folders(
-    server: RunningServer, added: Sequence[types.WorkspaceFolder], removed: Sequence[types.WorkspaceFolder]
+    server: RunningServer,
+    added: Sequence[types.WorkspaceFolder],
+    removed: Sequence[types.WorkspaceFolder],
 ) -> None:
     event = types.WorkspaceFoldersChangeEvent([*added], [*removed])
-    server.client.workspace_did_change_workspace_folders(types.DidChangeWorkspaceFoldersParams(event))
+    server.client.workspace_did_change_workspace_folders(
+        types.DidChangeWorkspaceFoldersParams(event)
+    )
 
 
 def _contents(root: Path) -> dict[str, int]:
-    return {path.relative_to(root).as_posix(): path.stat().st_mtime_ns for path in root.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(root).as_posix(): path.stat().st_mtime_ns
+        for path in root.rglob("*")
+        if path.is_file()
+    }

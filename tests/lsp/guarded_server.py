@@ -1,4 +1,5 @@
-"""`lakesql lsp` in a process that notes whatever the server must not do: guarded_server.py NOTES [ARGUMENT]..."""
+"""`lakesql lsp` in a process that notes whatever the server must not do:
+guarded_server.py NOTES [ARGUMENT]..."""
 
 from __future__ import annotations
 
@@ -7,9 +8,32 @@ import sys
 
 NOTES = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 FORBIDDEN = (
-    *("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"),
-    *("subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"),
-    *("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.utime"),
+    *(
+        "socket.connect",
+        "socket.bind",
+        "socket.getaddrinfo",
+        "socket.gethostbyname",
+        "socket.sendto",
+    ),
+    *(
+        "subprocess.Popen",
+        "os.exec",
+        "os.fork",
+        "os.forkpty",
+        "os.posix_spawn",
+        "os.spawn",
+        "os.system",
+    ),
+    *(
+        "os.remove",
+        "os.rename",
+        "os.mkdir",
+        "os.rmdir",
+        "os.link",
+        "os.symlink",
+        "os.truncate",
+        "os.utime",
+    ),
     *("shutil.copyfile", "shutil.move", "shutil.rmtree", "os.chmod", "os.chown"),
 )
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND

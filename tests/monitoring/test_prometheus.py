@@ -1,4 +1,5 @@
-"""A real Prometheus loads the alerts of the docs, and scrapes a run of its own process and the status of its tables."""
+"""A real Prometheus loads the alerts of the docs, and scrapes a run of its own process
+and the status of its tables."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ from tests.servers.prometheus import Prometheus, has_prometheus, promtool
 from tests.servers.runner import Event, Runner, of
 from tests.unit.test_dashboards import DASHBOARD, DOCS, RULES, read_expression
 
-pytestmark = pytest.mark.skipif(not has_prometheus(), reason="apt-get install prometheus")
+pytestmark = pytest.mark.skipif(
+    not has_prometheus(), reason="apt-get install prometheus"
+)
 
 ROOT = Path(__file__).parents[2]
 ALERTS = DOCS / "alerts.yml"
@@ -53,7 +56,8 @@ streams:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A run that goes on, the port of its metrics, and the Prometheus that scrapes it."""
+    """A run that goes on, the port of its metrics, and the Prometheus that scrapes
+    it."""
 
     runner: Runner
     port: int
@@ -72,36 +76,57 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     runner = Runner(directory / "project", "orders", "fragile", options=flags)
     runner.start()
     try:
-        runner.wait(lambda events: bool(of(events, "batch_committed", "orders")), STALLS_AFTER_S)
+        runner.wait(
+            lambda events: bool(of(events, "batch_committed", "orders")), STALLS_AFTER_S
+        )
         with serve_status(runner.directory) as status:
             jobs = {"lakesql": f"{LOOPBACK}:{port}", "tables": f"{LOOPBACK}:{status}"}
-            with running(Prometheus(directory / "prometheus", ALERTS, jobs)) as prometheus:
+            with running(
+                Prometheus(directory / "prometheus", ALERTS, jobs)
+            ) as prometheus:
                 yield Watched(runner, port, prometheus)
     finally:
         runner.stop()
 
 
 def write_project(directory: Path) -> None:
-    """Two models: one that has read all of its topic soon, and one that waits for a record that it cannot bear."""
+    """Two models: one that has read all of its topic soon, and one that waits for a
+    record that it cannot bear."""
     directory.mkdir()
     target = {
-        "catalog": {"name": "lake", "type": "sql", "uri": "sqlite:///.lakesql/catalog.db", "warehouse": ".lakesql"},
-        "spark": {"master": "local[2]", "conf": {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}},
+        "catalog": {
+            "name": "lake",
+            "type": "sql",
+            "uri": "sqlite:///.lakesql/catalog.db",
+            "warehouse": ".lakesql",
+        },
+        "spark": {
+            "master": "local[2]",
+            "conf": {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"},
+        },
         "checkpoints": ".lakesql/checkpoints",
     }
     Command(directory).write(target, records=RECORDS)
     (directory / "models" / "fragile.sql").write_text(FRAGILE)
     orders = directory / "models" / "orders.sql"
-    orders.write_text(orders.read_text().replace("mode='append'", "mode='append', trigger='1 second'"))
+    orders.write_text(
+        orders.read_text().replace("mode='append'", "mode='append', trigger='1 second'")
+    )
     (directory / "streams" / "orders.yml").write_text(STREAMS)
     (directory / "recorded" / "faults").mkdir()
-    bad = [{"partition": 0, "offset": RECORDS + number, "timestamp": 0, "value": "{"} for number in range(UNREAD)]
-    (directory / "recorded" / "orders" / "2.jsonl").write_text("".join(json.dumps(line) + "\n" for line in bad))
+    bad = [
+        {"partition": 0, "offset": RECORDS + number, "timestamp": 0, "value": "{"}
+        for number in range(UNREAD)
+    ]
+    (directory / "recorded" / "orders" / "2.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in bad)
+    )
 
 
 @contextmanager
 def serve_status(directory: Path) -> Iterator[int]:
-    """What `lakesql status` writes for Prometheus, at an address, as a node exporter serves it; its port."""
+    """What `lakesql status` writes for Prometheus, at an address, as a node exporter
+    serves it; its port."""
     command = [sys.executable, "-m", "lakesql", "status", "--output", "prometheus"]
 
     class Handler(BaseHTTPRequestHandler):
@@ -114,7 +139,9 @@ def serve_status(directory: Path) -> Iterator[int]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base's name
             pass
 
-    text = subprocess.run(command, cwd=directory, capture_output=True, check=True).stdout
+    text = subprocess.run(
+        command, cwd=directory, capture_output=True, check=True
+    ).stdout
     server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -126,7 +153,9 @@ def serve_status(directory: Path) -> Iterator[int]:
 
 def get(port: int, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://{LOOPBACK}:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(
+            f"http://{LOOPBACK}:{port}{path}", timeout=10
+        ) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -143,7 +172,11 @@ def until(seen: Callable[[], Any]) -> Any:
 
 def firing(prometheus: Prometheus) -> set[tuple[str, str]]:
     alerts = prometheus.ask("alerts")["alerts"]
-    return {(each["labels"]["alertname"], each["labels"]["model"]) for each in alerts if each["state"] == "firing"}
+    return {
+        (each["labels"]["alertname"], each["labels"]["model"])
+        for each in alerts
+        if each["state"] == "firing"
+    }
 
 
 def test_the_rules_are_valid() -> None:
@@ -162,31 +195,59 @@ def test_a_run_serves_its_metrics_and_its_health(watched: Watched) -> None:
     assert code == 200
     labels = '{catalog="lake",model="orders",namespace="p",table="orders"}'
     values = dict(re.findall(rf"^(\w+){re.escape(labels)} (\S+)$", text, re.MULTILINE))
-    counts = ("lakesql_batches_total", "lakesql_rows_total", "lakesql_dead_letters_total", "lakesql_model_running")
+    counts = (
+        "lakesql_batches_total",
+        "lakesql_rows_total",
+        "lakesql_dead_letters_total",
+        "lakesql_model_running",
+    )
     assert [float(values[name]) for name in counts] == [1, RECORDS, UNREAD, 1]
-    assert 0 < time.time() - float(values["lakesql_table_last_commit_timestamp_seconds"]) < WITHIN_S * 10
+    assert (
+        0
+        < time.time() - float(values["lakesql_table_last_commit_timestamp_seconds"])
+        < WITHIN_S * 10
+    )
     assert get(watched.port, "/healthz") == (200, "ok\n")
-    with pytest.raises(ConnectionRefusedError):  # it is not opened at every address of the machine
+    # it is not opened at every address of the machine
+    with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", watched.port), 10)
 
 
-def test_a_port_that_is_taken_ends_a_run_before_it_begins(watched: Watched, tmp_path: Path) -> None:
+def test_a_port_that_is_taken_ends_a_run_before_it_begins(
+    watched: Watched, tmp_path: Path
+) -> None:
     write_project(tmp_path / "project")
-    done = Command(tmp_path / "project").run("--log-format", "json", "run", "--metrics-port", str(watched.port))
+    done = Command(tmp_path / "project").run(
+        "--log-format", "json", "run", "--metrics-port", str(watched.port)
+    )
     assert (done.code, done.conditions(), done.out) == (2, ["metrics-port"], "")
     assert Command(tmp_path / "project").written() == set()
 
 
-def test_prometheus_has_every_series_and_the_dashboard_something_to_draw(watched: Watched) -> None:
+def test_prometheus_has_every_series_and_the_dashboard_something_to_draw(
+    watched: Watched,
+) -> None:
     prometheus = watched.prometheus
     until(lambda: len(prometheus.query("up == 1")) == 2)
-    until(lambda: prometheus.query('count_over_time(lakesql_records_total{model="orders"}[1m]) >= 4'))
-    found = {labels["__name__"] for labels, _ in prometheus.query('{__name__=~"lakesql_.+"}')}
-    known = {metric.name for metric in (*RUN_METRICS, *TABLE_STATES) if metric.kind != "summary"}
+    until(
+        lambda: prometheus.query(
+            'count_over_time(lakesql_records_total{model="orders"}[1m]) >= 4'
+        )
+    )
+    found = {
+        labels["__name__"] for labels, _ in prometheus.query('{__name__=~"lakesql_.+"}')
+    }
+    known = {
+        metric.name
+        for metric in (*RUN_METRICS, *TABLE_STATES)
+        if metric.kind != "summary"
+    }
     assert known - found <= UNKNOWN
     for panel in DASHBOARD["panels"]:
         for target in panel.get("targets", ()):
-            asked = target["expr"].replace("$__rate_interval", "1m").replace("$model", ".*")
+            asked = (
+                target["expr"].replace("$__rate_interval", "1m").replace("$model", ".*")
+            )
             drawn = prometheus.query(asked)
             is_there = read_expression(asked)[0] <= found
             assert bool(drawn) == is_there, f"{panel['title']}: {asked}"
@@ -196,13 +257,19 @@ def test_the_run_and_the_status_of_the_table_say_the_same(watched: Watched) -> N
     """Three dead letters for forty rows are too many."""
     watched.wait(lambda events: bool(of(events, "health_judged", "orders")))
     judged = of(watched.runner.runs[-1], "health_judged", "orders")[-1]
-    assert [(each["figure"], each["word"]) for each in judged["findings"]] == [("dead_letter_ratio", "watch")]
-    done = Command(watched.runner.directory).run("status", "--select", "orders", "--output", "json")
+    assert [(each["figure"], each["word"]) for each in judged["findings"]] == [
+        ("dead_letter_ratio", "watch")
+    ]
+    done = Command(watched.runner.directory).run(
+        "status", "--select", "orders", "--output", "json"
+    )
     status = json.loads(done.out)
     assert [{**each, "text": ""} for each in status["findings"]] == [
         {**each, "text": ""} for each in judged["findings"]
     ]
-    told = watched.prometheus.query('{__name__=~"lakesql_(model|table)_health", model="orders"}')
+    told = watched.prometheus.query(
+        '{__name__=~"lakesql_(model|table)_health", model="orders"}'
+    )
     assert [value for _, value in told] == [1, 1]
 
 
@@ -213,14 +280,26 @@ def test_prometheus_evaluates_every_rule(watched: Watched) -> None:
         return rules if all(rule["health"] != "unknown" for rule in rules) else []
 
     rules = until(evaluated)
-    assert {rule["name"]: rule["health"] for rule in rules} == {rule["alert"]: "ok" for rule in RULES}
+    assert {rule["name"]: rule["health"] for rule in rules} == {
+        rule["alert"]: "ok" for rule in RULES
+    }
 
 
-def test_a_model_that_fails_for_good_makes_the_run_unwell_and_an_alert_fire(watched: Watched) -> None:
+def test_a_model_that_fails_for_good_makes_the_run_unwell_and_an_alert_fire(
+    watched: Watched,
+) -> None:
     """The last test of the run: it ends it."""
     assert not firing(watched.prometheus) & {("LakesqlModelFailed", "fragile")}
-    fault = {"partition": 0, "offset": 0, "timestamp": 0, "key": None, "value": {"id": 1}}
-    (watched.runner.directory / "recorded" / "faults" / "1.jsonl").write_text(json.dumps(fault) + "\n")
+    fault = {
+        "partition": 0,
+        "offset": 0,
+        "timestamp": 0,
+        "key": None,
+        "value": {"id": 1},
+    }
+    (watched.runner.directory / "recorded" / "faults" / "1.jsonl").write_text(
+        json.dumps(fault) + "\n"
+    )
     watched.wait(lambda events: bool(of(events, "model_finished", "fragile")))
     assert get(watched.port, "/healthz") == (503, "fragile has failed\n")
     until(lambda: ("LakesqlModelFailed", "fragile") in firing(watched.prometheus))

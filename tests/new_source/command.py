@@ -1,4 +1,5 @@
-"""Commands with the new source: `plan` and all others by their names, and `crash PROJECT`, a run that is killed."""
+"""Commands with the new source: `plan` and all others by their names, and `crash
+PROJECT`, a run that is killed."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from tests.new_source import kept
 
 def main(arguments: Sequence[str]) -> int:
     kept.register()
-    if arguments[0] in ("crash", "rewind"):  # what reads with Spark, and what does not, as with any source
+    # what reads with Spark, and what does not, as with any source
+    if arguments[0] in ("crash", "rewind"):
         from tests.new_source import spark_kept
 
         spark_kept.register()

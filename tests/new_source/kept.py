@@ -1,6 +1,8 @@
-"""A source of its own, the half without Spark: lists of records, by topic, that a process of a test keeps in memory.
+"""A source of its own, the half without Spark: lists of records, by topic, that a
+process of a test keeps in memory.
 
-Its records have offsets. Whoever reads them asks that process, at the address of the connection.
+Its records have offsets. Whoever reads them asks that process, at the address of the
+connection.
 """
 
 from __future__ import annotations
@@ -15,7 +17,15 @@ from lakesql.decode import option
 from lakesql.source.kinds import CONNECTIONS, SOURCES
 from lakesql.source.origin import Brings
 from lakesql.source.seen_files import StoredFiles
-from lakesql.source.source import AskedStream, BacklogUnit, Looked, Now, Source, lowest_offsets, offsets_of
+from lakesql.source.source import (
+    AskedStream,
+    BacklogUnit,
+    Looked,
+    Now,
+    Source,
+    lowest_offsets,
+    offsets_of,
+)
 from lakesql.source.stream_state import FoundTopics, Position, SourceState
 
 
@@ -47,7 +57,9 @@ class Kept(Source):
     def stream_state(self, stream: AskedStream) -> SourceState:
         """The topics of the stream, as they are there now."""
         there = ask(self.address, "topics")
-        topics = [name for name in stream.origin.find_topics(there.keys) if name in there]
+        topics = [
+            name for name in stream.origin.find_topics(there.keys) if name in there
+        ]
         return SourceState(
             stream.name,
             self.kind,
@@ -57,7 +69,9 @@ class Kept(Source):
         )
 
     def look(self, name: str, streams: Sequence[AskedStream]) -> Looked:
-        return Looked({stream.name: FoundTopics(self.stream_state(stream)) for stream in streams})
+        return Looked(
+            {stream.name: FoundTopics(self.stream_state(stream)) for stream in streams}
+        )
 
     def can_be_seen(self) -> bool:
         return True
@@ -65,7 +79,14 @@ class Kept(Source):
     def state_now(self, stream: AskedStream, now: Now) -> SourceState | None:
         return now.found(stream.name)
 
-    def is_read(self, stream: AskedStream, number: int, position: Position, files: StoredFiles, now: Now) -> bool:
+    def is_read(
+        self,
+        stream: AskedStream,
+        number: int,
+        position: Position,
+        files: StoredFiles,
+        now: Now,
+    ) -> bool:
         state = now.found(stream.name)
         return state is not None and position == state.end
 
@@ -82,8 +103,18 @@ class Kept(Source):
         return offsets_of(position)
 
     @classmethod
-    def find_position(cls, state: SourceState, own: Position, stands: Sequence[Position], is_ordered: bool) -> Position:
-        read = [each for each in (own, *stands) if isinstance(each, dict) and each.keys() & state.topics.keys()]
+    def find_position(
+        cls,
+        state: SourceState,
+        own: Position,
+        stands: Sequence[Position],
+        is_ordered: bool,
+    ) -> Position:
+        read = [
+            each
+            for each in (own, *stands)
+            if isinstance(each, dict) and each.keys() & state.topics.keys()
+        ]
         return lowest_offsets(read) if read else own
 
     @classmethod
@@ -92,7 +123,12 @@ class Kept(Source):
 
     @classmethod
     def supposed_state(cls, stream: str, names: Sequence[str]) -> SourceState:
-        return SourceState(stream, cls.kind, {name: name for name in names}, {name: {0: 0} for name in names})
+        return SourceState(
+            stream,
+            cls.kind,
+            {name: name for name in names},
+            {name: {0: 0} for name in names},
+        )
 
 
 def register() -> None:

@@ -1,4 +1,5 @@
-"""A source of its own, the half with Spark: a data source in Python, as Spark's own are read."""
+"""A source of its own, the half with Spark: a data source in Python, as Spark's own are
+read."""
 
 from __future__ import annotations
 
@@ -31,36 +32,55 @@ class SparkKept(SparkSource):
     def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
         check_origin(binding)
         session.dataSource.register(data_source())
-        # A source in Python does not end a run by itself where it has read what was there as the run began: without
-        # this, a run that finds a batch of the last one unfinished does that one and no other.
+        # A source in Python does not end a run by itself where it has read what was
+        # there as the run began: without this, a run that finds a batch of the last one
+        # unfinished does that one and no other.
         session.conf.set("spark.sql.streaming.triggerAvailableNowWrapper.enabled", True)
         topics = ",".join(_source(binding).stream_state(binding.stream).topics)
-        reader = session.readStream.format(Kept.kind).option("address", _source(binding).address)
+        reader = session.readStream.format(Kept.kind).option(
+            "address", _source(binding).address
+        )
         return reader.option("topics", topics).load()
 
-    def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
+    def read_now(
+        self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None
+    ) -> DataFrame:
         check_origin(binding)
         source = _source(binding)
         state = source.stream_state(binding.stream)
         rows = [
             row
             for topic, ends in state.ends.items()
-            for row in read_rows(source.address, topic, state.beginnings[topic][0], ends[0])
+            for row in read_rows(
+                source.address, topic, state.beginnings[topic][0], ends[0]
+            )
         ]
         return session.createDataFrame(rows, RAW)
 
-    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
+    def state_now(
+        self, session: SparkSession, binding: StreamBinding, brokers: Brokers
+    ) -> SourceState:
         return _source(binding).stream_state(binding.stream)
 
-    def topic_ids(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> Mapping[str, str]:
+    def topic_ids(
+        self, session: SparkSession, binding: StreamBinding, brokers: Brokers
+    ) -> Mapping[str, str]:
         return _source(binding).stream_state(binding.stream).topics
 
     def holdings(
-        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+        self,
+        session: SparkSession,
+        binding: StreamBinding,
+        state: SourceState,
+        seen: Callable[[], Sequence[SeenFile]],
     ) -> tuple[list[str], str]:
-        begins = {topic: partitions[0] for topic, partitions in state.beginnings.items()}
+        begins = {
+            topic: partitions[0] for topic, partitions in state.beginnings.items()
+        }
         held = sum(ends[0] - begins[topic] for topic, ends in state.ends.items())
-        return [f"{topic}: 0 to {first - 1}" for topic, first in begins.items() if first], count(held, "record")
+        return [
+            f"{topic}: 0 to {first - 1}" for topic, first in begins.items() if first
+        ], count(held, "record")
 
 
 def _source(binding: StreamBinding) -> Kept:
@@ -72,13 +92,22 @@ def read_rows(address: str, topic: str, first: int, end: int) -> list[tuple[Any,
     from datetime import UTC, datetime
 
     return [
-        (None, value.encode(), topic, 0, first + number, datetime(2026, 3, 1, tzinfo=UTC), [])
+        (
+            None,
+            value.encode(),
+            topic,
+            0,
+            first + number,
+            datetime(2026, 3, 1, tzinfo=UTC),
+            [],
+        )
         for number, value in enumerate(ask(address, f"records/{topic}/{first}/{end}"))
     ]
 
 
 def data_source() -> type[DataSource]:
-    """Spark's half of the source. Its tasks get the class as it is: they cannot import it."""
+    """Spark's half of the source. Its tasks get the class as it is: they cannot import
+    it."""
     schema = RAW
 
     class Part(InputPartition):
@@ -105,9 +134,15 @@ def data_source() -> type[DataSource]:
             there = self._ask("topics")
             return {topic: {"0": there[topic]["end"]} for topic in self.topics}
 
-        def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        def partitions(
+            self, start: dict[str, Any], end: dict[str, Any]
+        ) -> list[InputPartition]:
             begins = {topic: start.get(topic, {"0": 0})["0"] for topic in end}
-            return [Part(topic, begins[topic], end[topic]["0"]) for topic in end if begins[topic] < end[topic]["0"]]
+            return [
+                Part(topic, begins[topic], end[topic]["0"])
+                for topic in end
+                if begins[topic] < end[topic]["0"]
+            ]
 
         def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
             from datetime import UTC, datetime

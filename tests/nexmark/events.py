@@ -1,4 +1,5 @@
-"""Nexmark's events: persons who sell, auctions, and bids, some seconds out of order (after Beam's generator)."""
+"""Nexmark's events: persons who sell, auctions, and bids, some seconds out of order
+(after Beam's generator)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ STEP = timedelta(milliseconds=100)
 """From one event to the next."""
 
 OUT_OF_ORDER_S = 2.0
-"""So far an event may be behind those that have arrived before it: less than the streams' watermarks wait."""
+"""So far an event may be behind those that have arrived before it: less than the
+streams' watermarks wait."""
 
 WATERMARK = {"column": "dateTime", "delay": "4 seconds"}
 
@@ -80,7 +82,9 @@ def make_events(count: int, seed: int) -> list[Arrivals]:
             arrived.person.append(_person(persons, at, chance))
             persons += 1
         elif kind < 4:
-            arrived.auction.append(_auction(auctions, at, chance.randrange(persons), chance))
+            arrived.auction.append(
+                _auction(auctions, at, chance.randrange(persons), chance)
+            )
             auctions += 1
         else:
             arrived.bid.append(_bid(at, auctions, persons, chance))
@@ -100,7 +104,8 @@ def cut(events: Sequence[Arrivals], parts: int) -> Iterator[Arrivals]:
 
 
 def closing(number: int) -> Arrivals:
-    """An event of each stream, days later: by its time all windows of the others are over. Its ids are negative."""
+    """An event of each stream, days later: by its time all windows of the others are
+    over. Its ids are negative."""
     at, one = START + timedelta(days=number), -number
     chance = random.Random(number)
     person, auction = _person(one, at, chance), _auction(one, at, one, chance)

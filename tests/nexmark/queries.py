@@ -1,4 +1,5 @@
-"""Nexmark's queries, each as one would write it first for a stream, and as DuckDB answers it over all events."""
+"""Nexmark's queries, each as one would write it first for a stream, and as DuckDB
+answers it over all events."""
 
 from __future__ import annotations
 
@@ -11,10 +12,11 @@ APPEND: Mapping[str, Any] = {"mode": "append"}
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A query whose table is to equal DuckDB's answer over all events, but for rows of the closing ones.
+    """A query whose table is to equal DuckDB's answer over all events, but for rows of
+    the closing ones.
 
-    `select` is Spark's, with `{bid}` for a stream; `oracle` is DuckDB's, over tables of these names. A row is one
-    of the closing events' where its column `by` is negative.
+    `select` is Spark's, with `{bid}` for a stream; `oracle` is DuckDB's, over tables of
+    these names. A row is one of the closing events' where its column `by` is negative.
     """
 
     config: Mapping[str, Any]
@@ -34,8 +36,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A query that a view over tables of the events answers: `select` is Spark's, with `{bid!r}` for a table, and
-    `keys` are what tells its rows apart where its GROUP BY does not."""
+    """A query that a view over tables of the events answers: `select` is Spark's, with
+    `{bid!r}` for a table, and `keys` are what tells its rows apart where its GROUP BY
+    does not."""
 
     select: str
     oracle: str
@@ -274,7 +277,11 @@ QUERIES: Mapping[str, Answered | Refused] = {
         "auction",
     ),
     "q18": Answered(
-        {"mode": "upsert", "keys": ["bidder", "auction"], "sequence_by": ["dateTime", "price"]},
+        {
+            "mode": "upsert",
+            "keys": ["bidder", "auction"],
+            "sequence_by": ["dateTime", "price"],
+        },
         "SELECT bidder, auction, price, dateTime FROM {bid}",
         """
         SELECT bidder, auction, price, dateTime FROM bid
@@ -362,8 +369,8 @@ QUERIES: Mapping[str, Answered | Refused] = {
         "id",
     ),
 }
-"""By the name of the query. Not among them: q6 (as q9), q12 (its answer depends on the clock), q13 (a join of a stream
-with a table, which `tests/spark/test_sql.py` has)."""
+"""By the name of the query. Not among them: q6 (as q9), q12 (its answer depends on the
+clock), q13 (a join of a stream with a table, which `tests/spark/test_sql.py` has)."""
 
 _IN_TIME = "a.id = b.auction AND b.dateTime BETWEEN a.dateTime AND a.expires"
 
@@ -380,7 +387,13 @@ count(DISTINCT bidder) AS bidders, count(DISTINCT auction) AS auctions
 
 def _as_it_is(select: str, *keys: str) -> View:
     """A view whose SELECT is DuckDB's, too."""
-    return View(select, select.replace("!r}", "}").format(auction="auction", bid="bid", person="person"), keys)
+    return View(
+        select,
+        select.replace("!r}", "}").format(
+            auction="auction", bid="bid", person="person"
+        ),
+        keys,
+    )
 
 
 VIEWS: Mapping[str, View] = {
@@ -463,4 +476,5 @@ VIEWS: Mapping[str, View] = {
         "place",
     ),
 }
-"""Those that no stream answers, as views over tables of the events; and of those with windows some that one does."""
+"""Those that no stream answers, as views over tables of the events; and of those with
+windows some that one does."""

@@ -1,5 +1,5 @@
-"""Nexmark's queries: each equals a batch answer over all events, however these are cut into runs: as a stream or, where
-no stream answers it, as a view."""
+"""Nexmark's queries: each equals a batch answer over all events, however these are cut
+into runs: as a stream or, where no stream answers it, as a view."""
 
 from __future__ import annotations
 
@@ -26,13 +26,17 @@ HANGS_AFTER_S = 1_200
 
 CLOSING = (closing(1), closing(2), closing(3))
 
-ANSWERED = {name: query for name, query in QUERIES.items() if isinstance(query, Answered)}
+ANSWERED = {
+    name: query for name, query in QUERIES.items() if isinstance(query, Answered)
+}
 REFUSED = {name: query for name, query in QUERIES.items() if isinstance(query, Refused)}
 
 
 def depends_on_batches(query: Answered) -> bool:
     """Whether what a query makes of a record depends on others."""
-    return query.config["mode"] == "upsert" or any(word in query.select for word in ("JOIN", "GROUP BY"))
+    return query.config["mode"] == "upsert" or any(
+        word in query.select for word in ("JOIN", "GROUP BY")
+    )
 
 
 def model_name(query: str) -> str:
@@ -51,7 +55,10 @@ def record(project: Project, arrived: Arrivals) -> None:
 
 
 def written(event: dict[str, Any]) -> dict[str, Any]:
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in event.items()}
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in event.items()
+    }
 
 
 def answer(events: Sequence[Arrivals], oracle: str) -> list[dict[str, Any]]:
@@ -60,25 +67,32 @@ def answer(events: Sequence[Arrivals], oracle: str) -> list[dict[str, Any]]:
         for stream in COLUMNS:
             rows = [
                 {
-                    name: value.replace(tzinfo=None) if isinstance(value, datetime) else value
+                    name: value.replace(tzinfo=None)
+                    if isinstance(value, datetime)
+                    else value
                     for name, value in row.items()
                 }
                 for arrived in events
                 for row in arrived.of(stream)
             ]
             connection.register(stream, pa.Table.from_pylist(rows))
-        found: list[dict[str, Any]] = connection.execute(oracle).to_arrow_table().to_pylist()
+        found: list[dict[str, Any]] = (
+            connection.execute(oracle).to_arrow_table().to_pylist()
+        )
         return found
 
 
-def counted(rows: Sequence[dict[str, Any]], query: Answered) -> Counter[tuple[Any, ...]]:
+def counted(
+    rows: Sequence[dict[str, Any]], query: Answered
+) -> Counter[tuple[Any, ...]]:
     """The rows, each as often as it is there, without those of closing events."""
     kept = [row for row in rows if row[query.by] >= 0]
     return Counter(tuple(plain(row[name]) for name in sorted(row)) for row in kept)
 
 
 def shown(rows: Sequence[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
-    """The rows of a view, each as often as it is there, without the columns that only lakesql needs."""
+    """The rows of a view, each as often as it is there, without the columns that only
+    lakesql needs."""
     found: Counter[tuple[Any, ...]] = Counter()
     for row in rows:
         names = sorted(name for name in row if not name.startswith("_lakesql_"))
@@ -87,10 +101,16 @@ def shown(rows: Sequence[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
 
 
 def plain(value: Any) -> Any:
-    return value.astimezone(UTC).replace(tzinfo=None) if isinstance(value, datetime) and value.tzinfo else value
+    return (
+        value.astimezone(UTC).replace(tzinfo=None)
+        if isinstance(value, datetime) and value.tzinfo
+        else value
+    )
 
 
-@pytest.mark.parametrize("is_one_run", [False, True], ids=["three runs", "sixty batches"])
+@pytest.mark.parametrize(
+    "is_one_run", [False, True], ids=["three runs", "sixty batches"]
+)
 def test_a_query_equals_the_batch_answer_over_all_events(
     lake: Lake, tmp_path: Path, pytestconfig: pytest.Config, is_one_run: bool
 ) -> None:
@@ -98,7 +118,11 @@ def test_a_query_equals_the_batch_answer_over_all_events(
     cuts = [[*cut(events, 60)]] if is_one_run else [[part] for part in cut(events, 3)]
     project = Project(lake, tmp_path, f"nexmark_{len(cuts)}")
     declare(project)
-    queries = {name: query for name, query in ANSWERED.items() if not is_one_run or depends_on_batches(query)}
+    queries = {
+        name: query
+        for name, query in ANSWERED.items()
+        if not is_one_run or depends_on_batches(query)
+    }
     for name, query in queries.items():
         project.model(model_name(name), query.select, **query.config)
     for files in cuts:
@@ -112,18 +136,26 @@ def test_a_query_equals_the_batch_answer_over_all_events(
         expected = counted(answer([*events, *CLOSING], query.oracle), query)
         found = counted(project.rows(model_name(name)), query)
         assert len(expected) > 1, name
-        assert (name, found - expected, expected - found) == (name, Counter(), Counter())
+        assert (name, found - expected, expected - found) == (
+            name,
+            Counter(),
+            Counter(),
+        )
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_query_that_no_stream_can_answer_is_refused_before_it_runs(lake: Lake, tmp_path: Path, name: str) -> None:
+def test_a_query_that_no_stream_can_answer_is_refused_before_it_runs(
+    lake: Lake, tmp_path: Path, name: str
+) -> None:
     project = Project(lake, tmp_path, "nexmark_refused")
     declare(project)
     query = REFUSED[name]
     project.model("refused", query.select, **query.config)
     with pytest.raises(ProjectError) as refused:
         build_selects(project.manifest(), ["refused"])
-    assert [problem.condition for problem in refused.value.problems] == [*query.conditions]
+    assert [problem.condition for problem in refused.value.problems] == [
+        *query.conditions
+    ]
 
 
 @pytest.mark.parametrize("runs", [1, 4])
@@ -144,7 +176,9 @@ def test_a_view_equals_the_batch_answer_over_all_events(
             project.record(f"{stream}s", [written(event) for event in part.of(stream)])
         ran = project.run(hangs_after_s=HANGS_AFTER_S).check()
         for name in VIEWS:
-            hows[name] |= {event.refreshed.split(",")[0] for event in ran.of(BatchCommitted, name)}
+            hows[name] |= {
+                event.refreshed.split(",")[0] for event in ran.of(BatchCommitted, name)
+            }
     for name, view in VIEWS.items():
         kept, right = shown(project.rows(name)), shown(answer(events, view.oracle))
         assert len(right) > 0, name

@@ -31,10 +31,18 @@ def unedited(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]
 
 @pytest.fixture
 def project(
-    unedited: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    unedited: Callable[[Path], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> Path:
-    """The project of the test's case, or the shop, to be edited; the working directory is in it."""
-    case = request.node.callspec.params.get("path") if hasattr(request.node, "callspec") else None
+    """The project of the test's case, or the shop, to be edited; the working directory
+    is in it."""
+    case = (
+        request.node.callspec.params.get("path")
+        if hasattr(request.node, "callspec")
+        else None
+    )
     folder = project_of(case) if isinstance(case, Path) else FOLDER / "project"
     shutil.copytree(unedited(folder), tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)

@@ -1,12 +1,15 @@
 """The corpus: every `.case` file is an edit of a project, and what a plan says of it.
 
-A case opens with a sentence. The project is that of `project/`, a shop, or for a case in a folder of `cases/` that of
-the same name in `projects/`. A section `=== target` names the target, where it is not the project's own. A section
-`=== models/orders.sql` is an edit of a file: lines that begin with `-` stand in it, and those with `+` are put in their
-place; without any `-` they are the whole file, and without any line the file is removed. A section
+A case opens with a sentence. The project is that of `project/`, a shop, or for a case
+in a folder of `cases/` that of the same name in `projects/`. A section `=== target`
+names the target, where it is not the project's own. A section `=== models/orders.sql`
+is an edit of a file: lines that begin with `-` stand in it, and those with `+` are put
+in their place; without any `-` they are the whole file, and without any line the file
+is removed. A section
 `=== plan` has a line for each reason: model, verdict, condition and place.
 
-`pytest tests/review --update-golden` writes what is there now into the cases; read the difference like code.
+`pytest tests/review --update-golden` writes what is there now into the cases; read the
+difference like code.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ HEAD = re.compile(r"^=== (.+)\n", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One file: its sentence, the edits by path, the lines of the plan, and the target, None for the project's own."""
+    """One file: its sentence, the edits by path, the lines of the plan, and the target,
+    None for the project's own."""
 
     says: str
     edits: dict[str, str]
@@ -38,7 +42,11 @@ class Case:
 
 def project_of(path: Path) -> Path:
     """The folder of the project that a case edits."""
-    return FOLDER / "project" if path.parent.name == "cases" else FOLDER / "projects" / path.parent.name
+    return (
+        FOLDER / "project"
+        if path.parent.name == "cases"
+        else FOLDER / "projects" / path.parent.name
+    )
 
 
 def case_name(path: Path) -> str:
@@ -55,8 +63,14 @@ def parse_case(text: str) -> Case:
 
 
 def render_case(case: Case) -> str:
-    sections = {**({"target": case.target} if case.target else {}), **case.edits, "plan": case.plan}
-    return f"{case.says}\n\n" + "\n".join(f"=== {head}\n{body}\n" for head, body in sections.items())
+    sections = {
+        **({"target": case.target} if case.target else {}),
+        **case.edits,
+        "plan": case.plan,
+    }
+    return f"{case.says}\n\n" + "\n".join(
+        f"=== {head}\n{body}\n" for head, body in sections.items()
+    )
 
 
 def apply(edit: str, path: Path) -> None:
@@ -65,14 +79,20 @@ def apply(edit: str, path: Path) -> None:
         return
     text = path.read_text("utf-8") if path.exists() else ""
     for before, after in hunks(edit):
-        assert not before or text.count(before) == 1, f"{path.name} has {text.count(before)} times: {before}"
+        assert not before or text.count(before) == 1, (
+            f"{path.name} has {text.count(before)} times: {before}"
+        )
         text = text.replace(before, after) if before else f"{after}\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
 
 
 def hunks(edit: str) -> Iterator[tuple[str, str]]:
-    """The texts of each group of lines with `-`, and of the lines with `+` that follow it."""
+    """The texts of each group of lines with `-`, and of the lines with `+` that follow
+    it."""
     for found in re.finditer(r"((?:^-.*\n)*)((?:^\+.*\n)*)", f"{edit}\n", re.MULTILINE):
         if found[0]:
-            yield tuple("\n".join(line[1:] for line in lines.splitlines()) for lines in found.groups())
+            yield tuple(
+                "\n".join(line[1:] for line in lines.splitlines())
+                for lines in found.groups()
+            )

@@ -1,4 +1,5 @@
-"""Every case of the corpus has the verdicts, the conditions and the places that it says."""
+"""Every case of the corpus has the verdicts, the conditions and the places that it
+says."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from tests.review.corpus import CASES, Case, apply, case_name, parse_case, rende
 
 
 def review_case(case: Case, directory: Path, selected: Collection[str] = ()) -> Review:
-    """The plan of the project in `directory`, which is edited: of the selected models, or of all."""
+    """The plan of the project in `directory`, which is edited: of the selected models,
+    or of all."""
     options = case.options(directory)
     old = load_new(options, read_project(directory))
     for path, edit in case.edits.items():
@@ -43,9 +45,14 @@ def plan_lines(review: Review) -> str:
 
 
 def check_text(review: Review) -> None:
-    """A person tells where a command ends, and to which model each line of a plan belongs."""
+    """A person tells where a command ends, and to which model each line of a plan
+    belongs."""
     shown = render_text(review)
-    assert all(f"[{reason.condition}]" in shown for model in review.models for reason in model.reasons)
+    assert all(
+        f"[{reason.condition}]" in shown
+        for model in review.models
+        for reason in model.reasons
+    )
     _, *models = shown.rstrip("\n").split("\n\n")
     assert len(models) == sum(bool(model.reasons) for model in review.models)
     for model in models:
@@ -57,7 +64,9 @@ def check_text(review: Review) -> None:
 
 
 @pytest.mark.parametrize("path", CASES, ids=case_name)
-def test_an_edit_has_the_verdicts_of_its_case(path: Path, project: Path, request: pytest.FixtureRequest) -> None:
+def test_an_edit_has_the_verdicts_of_its_case(
+    path: Path, project: Path, request: pytest.FixtureRequest
+) -> None:
     case = parse_case(path.read_text("utf-8"))
     review = review_case(case, project)
     check_text(review)
@@ -71,12 +80,16 @@ def test_an_edit_has_the_verdicts_of_its_case(path: Path, project: Path, request
 @pytest.mark.parametrize(
     "edits",
     [
-        {"models/clicks.sql": "-    mode='append',\n+    mode='append', keys='view_id',"},
+        {
+            "models/clicks.sql": "-    mode='append',\n+    mode='append', keys='view_id',"
+        },
         {
             "models/clicks.sql": "-    mode='append',\n+    mode='append', keys='view_id',",
             "streams/shop.yml": "-    topic: shop.page_views\n+    topic: shop.page_views_2",
         },
-        {"models/reports/views_per_10_minutes.sql": "-viewed_at, '10 minutes'\n+viewed_at, '20 minutes'"},
+        {
+            "models/reports/views_per_10_minutes.sql": "-viewed_at, '10 minutes'\n+viewed_at, '20 minutes'"
+        },
     ],
     ids=["keys", "behind another topic", "state"],
 )
@@ -84,12 +97,19 @@ def test_an_edit_has_the_verdicts_of_its_case(path: Path, project: Path, request
 def test_who_streams_a_rebuilt_table_is_told_whatever_is_selected(
     edits: dict[str, str], selected: tuple[str, ...], project: Path
 ) -> None:
-    read = "views_per_10_minutes" if len(edits) == 1 and "models/clicks.sql" not in edits else "clicks"
+    read = (
+        "views_per_10_minutes"
+        if len(edits) == 1 and "models/clicks.sql" not in edits
+        else "clicks"
+    )
     for name, stream in {"late": read, "later": "late"}.items():
         text = f"{{{{ config(mode='append') }}}}\nSELECT * FROM {{{{ stream('{stream}') }}}}\n"
         (project / f"models/{name}.sql").write_text(text)
     review = review_case(Case("", edits, ""), project, selected)
-    found = {model.name: [reason.condition for reason in model.reasons] for model in review.models}
+    found = {
+        model.name: [reason.condition for reason in model.reasons]
+        for model in review.models
+    }
     assert [found["late"], found["later"]] == [["upstream-rebuilt"]] * 2
     assert not selected or found.keys() == {"late", "later"}
     assert (read in found) is not bool(selected)
@@ -97,7 +117,9 @@ def test_who_streams_a_rebuilt_table_is_told_whatever_is_selected(
 
 def test_every_verdict_has_cases() -> None:
     verdicts = Counter(
-        line.split(" ")[1] for path in CASES for line in parse_case(path.read_text("utf-8")).plan.splitlines()
+        line.split(" ")[1]
+        for path in CASES
+        for line in parse_case(path.read_text("utf-8")).plan.splitlines()
     )
     assert set(VERDICTS) <= set(verdicts)
 

@@ -1,4 +1,5 @@
-"""`lakesql plan` and `state:` as commands, in a repository of its own, and what may be wrong with what is compared."""
+"""`lakesql plan` and `state:` as commands, in a repository of its own, and what may be
+wrong with what is compared."""
 
 from __future__ import annotations
 
@@ -20,14 +21,32 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 def git(directory: Path, *arguments: str) -> None:
-    environ = {"PATH": os.environ["PATH"], "HOME": str(directory), "GIT_CONFIG_NOSYSTEM": "1"}
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.invalid", "-c", "protocol.file.allow=always")
-    subprocess.run(["git", *who, *arguments], cwd=directory, env=environ, check=True, capture_output=True)
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(directory),
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
+    who = (
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@example.invalid",
+        "-c",
+        "protocol.file.allow=always",
+    )
+    subprocess.run(
+        ["git", *who, *arguments],
+        cwd=directory,
+        env=environ,
+        check=True,
+        capture_output=True,
+    )
 
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project in a folder of a repository, committed on the branch `main`, and the working directory in it."""
+    """A project in a folder of a repository, committed on the branch `main`, and the
+    working directory in it."""
     project = tmp_path / "repository" / "shop"
     shutil.copytree(FOLDER / "project", project)
     (project / ".gitignore").write_text("target/\nlogs/\n")
@@ -49,7 +68,11 @@ def edit(path: Path, before: str, after: str) -> None:
 
 
 def conditions(stderr: str) -> list[str]:
-    return [line["condition"] for line in map(json.loads, stderr.splitlines()) if line["event"] == "problem"]
+    return [
+        line["condition"]
+        for line in map(json.loads, stderr.splitlines())
+        if line["event"] == "problem"
+    ]
 
 
 def test_nothing_changes(run: Run, shop: Path) -> None:
@@ -61,7 +84,9 @@ def test_nothing_changes(run: Run, shop: Path) -> None:
 def test_a_file_whose_lines_have_moved_says_the_same(run: Run, shop: Path) -> None:
     described = shop / "models" / "described.yml"
     columns = "    columns:\n      - {name: hits, tests: [accepted_values: {values: [1, 2]}]}\n"
-    (shop / "models" / "described.sql").write_text((shop / "models" / "orders.sql").read_text("utf-8"))
+    (shop / "models" / "described.sql").write_text(
+        (shop / "models" / "orders.sql").read_text("utf-8")
+    )
     tested = f"models:\n  - name: described\n{columns}"
     described.write_text(tested)
     commit(shop)
@@ -71,7 +96,9 @@ def test_a_file_whose_lines_have_moved_says_the_same(run: Run, shop: Path) -> No
     assert "description-changed" in run("plan", "--against", "HEAD")[1]
 
 
-def test_what_is_not_committed_is_compared_with_the_merge_base(run: Run, shop: Path) -> None:
+def test_what_is_not_committed_is_compared_with_the_merge_base(
+    run: Run, shop: Path
+) -> None:
     git(shop, "checkout", "-b", "feature")
     edit(shop / "models/products.sql", "stock > 0", "stock > 1")
     commit(shop)
@@ -81,19 +108,27 @@ def test_what_is_not_committed_is_compared_with_the_merge_base(run: Run, shop: P
     git(shop, "checkout", "feature")
     edit(shop / "models/clicks.sql", "'days(viewed_at)'", "'hours(viewed_at)'")
     plan = json.loads(run("plan", "--output", "json")[1])
-    assert {it["name"]: it["verdict"] for it in plan["models"] if it["verdict"] != "none"} == {
+    assert {
+        it["name"]: it["verdict"] for it in plan["models"] if it["verdict"] != "none"
+    } == {
         "clicks": "alter",
         "products": "rebuild",
     }
     against_main = json.loads(run("plan", "--against", "main", "-o", "json")[1])
-    assert [it["name"] for it in against_main["models"] if it["verdict"] == "next-batch"] == ["orders"]
+    assert [
+        it["name"] for it in against_main["models"] if it["verdict"] == "next-batch"
+    ] == ["orders"]
 
 
-def test_the_exit_code_is_3_where_the_worst_verdict_reaches_the_limit(run: Run, shop: Path) -> None:
+def test_the_exit_code_is_3_where_the_worst_verdict_reaches_the_limit(
+    run: Run, shop: Path
+) -> None:
     edit(shop / "models/clicks.sql", "'days(viewed_at)'", "'hours(viewed_at)'")
     reached = {verdict: run("plan", "--fail-on", verdict)[0] for verdict in VERDICTS}
     hard = VERDICTS.index("alter")
-    assert reached == {verdict: 3 if index <= hard else 0 for index, verdict in enumerate(VERDICTS)}
+    assert reached == {
+        verdict: 3 if index <= hard else 0 for index, verdict in enumerate(VERDICTS)
+    }
     assert run("plan", "--select", "orders", "--fail-on", "docs")[0] == 0
     assert run("plan", "--fail-on", "worse")[0] == 2
 
@@ -103,8 +138,14 @@ def test_the_json_has_the_shape_of_its_schema(run: Run, shop: Path) -> None:
     schema = json.loads((ROOT / "docs/plan.schema.json").read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     edit(shop / "models/softly.sql", "CAST(price AS double)", "CAST(price AS string)")
-    edit(shop / "models/clicks.sql", "visitor, customer_id,", "customer_id, length(url) AS url_length,")
-    edit(shop / "streams/shop.yml", "product_id: {type: int", "product_id: {type: bigint")
+    edit(
+        shop / "models/clicks.sql",
+        "visitor, customer_id,",
+        "customer_id, length(url) AS url_length,",
+    )
+    edit(
+        shop / "streams/shop.yml", "product_id: {type: int", "product_id: {type: bigint"
+    )
     (shop / "models/everything.sql").unlink()
     code, out, _ = run("plan", "--output", "json")
     plan = json.loads(out)
@@ -125,12 +166,28 @@ def test_a_day_is_told_before_and_after_where_it_differs(run: Run, shop: Path) -
     days = {name: it["forecast"] for name, it in plan.items() if it["forecast"]}
     assert set(days) == {"views_per_10_minutes", "visits_per_day"}
     for name, day in days.items():
-        assert day["before"]["freshness_ms"] == 62_000 and day["after"]["freshness_ms"] == 3_602_000
+        assert (
+            day["before"]["freshness_ms"] == 62_000
+            and day["after"]["freshness_ms"] == 3_602_000
+        )
         for side in ("before", "after"):
             end, most = day[side]["unmaintained"], day[side]["maintained"]
-            header = " ".join(plan[name]["statements"][side].split("\n\n")[0].replace("\n--  ", "").split())
-            deletes = [f" and {it['delete_files']:,} delete files" if it["delete_files"] else "" for it in (end, most)]
-            assert f"{end['commits']:,} commits leave {end['data_files']:,} data files{deletes[0]}, " in header
+            header = " ".join(
+                plan[name]["statements"][side]
+                .split("\n\n")[0]
+                .replace("\n--  ", "")
+                .split()
+            )
+            deletes = [
+                f" and {it['delete_files']:,} delete files"
+                if it["delete_files"]
+                else ""
+                for it in (end, most)
+            ]
+            assert (
+                f"{end['commits']:,} commits leave {end['data_files']:,} data files{deletes[0]}, "
+                in header
+            )
             assert f"; maintained, {most['commits']:,} commits leave {most['data_files']:,} data files{deletes[1]}, "\
                 f"{most['snapshots']:,} snapshots and {most['metadata_bytes'] / 1e6:,.1f} MB" in header  # fmt: skip
     text, markdown = run("plan")[1], run("plan", "-o", "markdown")[1]
@@ -141,28 +198,45 @@ def test_a_day_is_told_before_and_after_where_it_differs(run: Run, shop: Path) -
 
 def test_a_batch_that_reads_more_does_not_fall_behind(run: Run, shop: Path) -> None:
     edit(
-        shop / "streams/shop.yml", "delay: 2 hours}\n    max_per_batch: 400", "delay: 2 hours}\n    max_per_batch: 4000"
+        shop / "streams/shop.yml",
+        "delay: 2 hours}\n    max_per_batch: 400",
+        "delay: 2 hours}\n    max_per_batch: 4000",
     )
     plan = {it["name"]: it for it in json.loads(run("plan", "-o", "json")[1])["models"]}
     day = plan["clicks"]["forecast"]
-    assert (day["before"].pop("is_behind"), day["after"].pop("is_behind")) == (True, False)
+    assert (day["before"].pop("is_behind"), day["after"].pop("is_behind")) == (
+        True,
+        False,
+    )
     assert day["before"] == day["after"]
     assert [
-        row for row in run("plan", "--select", "clicks")[1].splitlines() if row.startswith("    a batch reads")
+        row
+        for row in run("plan", "--select", "clicks")[1].splitlines()
+        if row.startswith("    a batch reads")
     ] == ["    a batch reads all that comes                   no -> yes"]
 
 
-def test_a_run_of_what_is_there_takes_as_many_batches_as_it_needs(run: Run, shop: Path) -> None:
+def test_a_run_of_what_is_there_takes_as_many_batches_as_it_needs(
+    run: Run, shop: Path
+) -> None:
     edit(shop / "models/clicks.sql", "trigger='10 seconds'", "trigger='available_now'")
-    day = {it["name"]: it for it in json.loads(run("plan", "-o", "json")[1])["models"]}["clicks"]["forecast"]
+    day = {it["name"]: it for it in json.loads(run("plan", "-o", "json")[1])["models"]}[
+        "clicks"
+    ]["forecast"]
     assert (day["before"]["is_behind"], day["after"]["is_behind"]) == (True, False)
     assert day["after"]["freshness_ms"] == 3_602_000
     commit(shop)
     edit(shop / "models/clicks.sql", "trigger='available_now'", "trigger='1 hour'")
-    clicks = json.loads(run("plan", "--against", "HEAD", "--select", "clicks", "-o", "json")[1])["models"][0]
-    assert [clicks["forecast"][side].pop("is_behind") for side in ("before", "after")] == [False, True]
+    clicks = json.loads(
+        run("plan", "--against", "HEAD", "--select", "clicks", "-o", "json")[1]
+    )["models"][0]
+    assert [
+        clicks["forecast"][side].pop("is_behind") for side in ("before", "after")
+    ] == [False, True]
     by_run, always = clicks["forecast"]["before"], clicks["forecast"]["after"]
-    assert by_run.pop("maintained")["data_files"] < always.pop("maintained")["data_files"], "half a threshold is enough"
+    assert (
+        by_run.pop("maintained")["data_files"] < always.pop("maintained")["data_files"]
+    ), "half a threshold is enough"
     assert by_run == always
 
 
@@ -175,11 +249,21 @@ def test_columns_steps_and_readers_are_told(run: Run, shop: Path) -> None:
     )
     plan = {it["name"]: it for it in json.loads(run("plan", "-o", "json")[1])["models"]}
     found = plan["customers"]
-    assert found["columns"]["added"] == [{"name": "loud", "type": "string"}, {"name": "n", "type": "int"}]
+    assert found["columns"]["added"] == [
+        {"name": "loud", "type": "string"},
+        {"name": "n", "type": "int"},
+    ]
     (step,) = found["steps"]
-    assert step["statements"][0].startswith("ALTER TABLE lake.shop.customers ADD COLUMNS (loud")
-    assert found["downstream"] == [{"name": "joined", "columns": ["loud", "n"], "through": "customers"}]
-    assert "upper(name) AS loud" in found["statements"]["after"] and "loud" not in found["statements"]["before"]
+    assert step["statements"][0].startswith(
+        "ALTER TABLE lake.shop.customers ADD COLUMNS (loud"
+    )
+    assert found["downstream"] == [
+        {"name": "joined", "columns": ["loud", "n"], "through": "customers"}
+    ]
+    assert (
+        "upper(name) AS loud" in found["statements"]["after"]
+        and "loud" not in found["statements"]["before"]
+    )
 
 
 def test_readers_of_a_column_are_named_through_others(run: Run, shop: Path) -> None:
@@ -206,8 +290,13 @@ def test_markdown_has_a_table_first_and_folds_the_rest(run: Run, shop: Path) -> 
     assert lines[0] == "<!-- lakesql plan -->"
     rows = [line for line in lines if line.startswith("| `")]
     assert len(rows) == 1 and rows[0].startswith("| `products` | 🟠 rebuild | WHERE")
-    assert lines.index(rows[0]) < lines.index(next(it for it in lines if it.startswith("<details>")))
-    assert out.count("````") == 2 and out.count("<details>") == out.count("</details>") == 1
+    assert lines.index(rows[0]) < lines.index(
+        next(it for it in lines if it.startswith("<details>"))
+    )
+    assert (
+        out.count("````") == 2
+        and out.count("<details>") == out.count("</details>") == 1
+    )
 
 
 def test_markdown_of_many_models_is_what_a_comment_takes(run: Run, shop: Path) -> None:
@@ -227,22 +316,35 @@ def test_text_quotes_the_places(run: Run, shop: Path) -> None:
     out = run("plan")[1]
     assert "next-batch  order_states" in out
     assert "pyproject.toml:6:1 [expression-changed]" in out
-    assert "-    o.amount >= 500 AS is_big," in out and "+    o.amount >= 400 AS is_big," in out
+    assert (
+        "-    o.amount >= 500 AS is_big," in out
+        and "+    o.amount >= 400 AS is_big," in out
+    )
 
 
-def test_secrets_that_are_not_set_are_not_needed(run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SPARK_MASTER", "CATALOG_URI", "LAKESQL_SECRET_CATALOG", "CHECKPOINTS", "KAFKA_BOOTSTRAP"):
+def test_secrets_that_are_not_set_are_not_needed(
+    run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (
+        "SPARK_MASTER",
+        "CATALOG_URI",
+        "LAKESQL_SECRET_CATALOG",
+        "CHECKPOINTS",
+        "KAFKA_BOOTSTRAP",
+    ):
         monkeypatch.delenv(name, raising=False)
     assert run("parse", "--target", "prod")[0] == 2
     edit(shop / "streams/shop.yml", "topic: shop.orders", "topic: shop.orders.v2")
     code, out, err = run("plan", "--target", "prod", "-o", "json")
     assert (code, err) == (0, "")
-    assert {it["name"] for it in json.loads(out)["models"] if it["verdict"] == "breaks"} == {
-        *("joined", "order_states", "orders", "pairs", "totals")
-    }
+    assert {
+        it["name"] for it in json.loads(out)["models"] if it["verdict"] == "breaks"
+    } == {*("joined", "order_states", "orders", "pairs", "totals")}
 
 
-def test_a_project_that_was_not_there_is_all_added(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_project_that_was_not_there_is_all_added(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "README.md").write_text("nothing yet\n")
     git(tmp_path, "init", "--initial-branch", "main")
     git(tmp_path, "add", "--all")
@@ -277,7 +379,9 @@ def test_a_commit_without_the_project_is_said_to_have_none(
 
 
 @pytest.mark.parametrize("folder", ["models", "models/reports", "streams"])
-def test_a_part_that_is_a_repository_of_its_own_is_refused(run: Run, shop: Path, folder: str) -> None:
+def test_a_part_that_is_a_repository_of_its_own_is_refused(
+    run: Run, shop: Path, folder: str
+) -> None:
     git(shop / folder, "init")
     code, out, err = run("plan", "--log-format", "json")
     assert (code, out, conditions(err)) == (2, "", ["git-nested"])
@@ -285,7 +389,9 @@ def test_a_part_that_is_a_repository_of_its_own_is_refused(run: Run, shop: Path,
     assert run("plan", "--state", "target")[0] == 0
 
 
-def test_an_old_model_that_cannot_be_read_is_said_and_not_guessed(run: Run, shop: Path) -> None:
+def test_an_old_model_that_cannot_be_read_is_said_and_not_guessed(
+    run: Run, shop: Path
+) -> None:
     good = (shop / "models/clicks.sql").read_text("utf-8")
     edit(shop / "models/clicks.sql", "mode='append'", "mode='appnd'")
     edit(shop / "models/orders.sql", "SELECT order_id", "SELECT no_such_column")
@@ -327,7 +433,9 @@ def test_no_main_branch_and_nothing_in_common(run: Run, shop: Path) -> None:
     assert conditions(run("plan", "--log-format", "json")[2]) == ["git-ref"]
 
 
-def test_no_repository(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_repository(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(FOLDER / "project", tmp_path / "shop")
     monkeypatch.chdir(tmp_path / "shop")
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
@@ -336,7 +444,9 @@ def test_no_repository(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert conditions(run("plan", "--log-format", "json")[2]) == ["git-missing"]
 
 
-def test_a_shallow_clone(run: Run, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shallow_clone(
+    run: Run, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     edit(shop / "models/orders.sql", "30 seconds", "1 minute")
     commit(shop)
     git(shop, "checkout", "-b", "feature", "HEAD~1")
@@ -344,13 +454,27 @@ def test_a_shallow_clone(run: Run, shop: Path, tmp_path: Path, monkeypatch: pyte
     commit(shop)
     git(shop, "checkout", "main")
     origin = f"file://{shop.parent}"
-    git(tmp_path, "clone", "--depth", "1", "--no-single-branch", "--branch", "feature", origin, "shallow")
+    git(
+        tmp_path,
+        "clone",
+        "--depth",
+        "1",
+        "--no-single-branch",
+        "--branch",
+        "feature",
+        origin,
+        "shallow",
+    )
     monkeypatch.chdir(tmp_path / "shallow" / "shop")
     assert conditions(run("plan", "--log-format", "json")[2]) == ["shallow-clone"]
-    assert conditions(run("plan", "--against", "HEAD~1", "--log-format", "json")[2]) == ["shallow-clone"]
+    assert conditions(
+        run("plan", "--against", "HEAD~1", "--log-format", "json")[2]
+    ) == ["shallow-clone"]
     git(tmp_path / "shallow", "fetch", "--unshallow")
     plan = json.loads(run("plan", "-o", "json")[1])
-    assert [it["name"] for it in plan["models"] if it["verdict"] != "none"] == ["products"]
+    assert [it["name"] for it in plan["models"] if it["verdict"] != "none"] == [
+        "products"
+    ]
 
 
 def test_a_state_is_compared_as_a_commit_is(run: Run, shop: Path) -> None:
@@ -359,13 +483,17 @@ def test_a_state_is_compared_as_a_commit_is(run: Run, shop: Path) -> None:
     edit(shop / "models/products.sql", "stock > 0", "stock > 1")
     edit(shop / "pyproject.toml", 'trigger = "1 minute"', 'trigger = "5 minutes"')
     of_state, of_commit = (
-        json.loads(run("plan", *words, "-o", "json")[1]) for words in (("--state", "before"), ("--against", "HEAD"))
+        json.loads(run("plan", *words, "-o", "json")[1])
+        for words in (("--state", "before"), ("--against", "HEAD"))
     )
     assert of_state["models"] == of_commit["models"]
     assert of_state["verdict"] == "rebuild"
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"metadata": {"dbt_version": "1.9"}, "nodes": {}}', None, "older"])
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"metadata": {"dbt_version": "1.9"}, "nodes": {}}', None, "older"],
+)
 def test_a_state_that_is_none(run: Run, shop: Path, text: str | None) -> None:
     Path("before").mkdir()
     if text == "older":
@@ -376,7 +504,11 @@ def test_a_state_that_is_none(run: Run, shop: Path, text: str | None) -> None:
     if text is not None:
         Path("before/manifest.json").write_text(text)
     code, out, err = run("plan", "--state", "before", "--log-format", "json")
-    assert (code, out, conditions(err)) == (2, "", ["state-missing" if text is None else "state-outdated"])
+    assert (code, out, conditions(err)) == (
+        2,
+        "",
+        ["state-missing" if text is None else "state-outdated"],
+    )
 
 
 def test_a_state_writes_no_file_outside_of_its_folder(run: Run, shop: Path) -> None:
@@ -385,10 +517,14 @@ def test_a_state_writes_no_file_outside_of_its_folder(run: Run, shop: Path) -> N
     manifest["files"]["../../escaped.sql"] = "SELECT 1"
     Path("before").mkdir()
     Path("before/manifest.json").write_text(json.dumps(manifest))
-    assert conditions(run("plan", "--state", "before", "--log-format", "json")[2]) == ["state-outdated"]
+    assert conditions(run("plan", "--state", "before", "--log-format", "json")[2]) == [
+        "state-outdated"
+    ]
 
 
-def test_a_manifest_holds_nothing_of_the_profile_but_names(run: Run, shop: Path) -> None:
+def test_a_manifest_holds_nothing_of_the_profile_but_names(
+    run: Run, shop: Path
+) -> None:
     edit(
         shop / "profiles.yml",
         "shop: {type: recorded, path: streams/recorded}",
@@ -400,7 +536,13 @@ def test_a_manifest_holds_nothing_of_the_profile_but_names(run: Run, shop: Path)
 
 STATES = {
     "new": ["shop.fresh"],
-    "modified": ["shop.clicks", "shop.everything", "shop.order_states", "shop.orders", "stream:shop.page_views"],
+    "modified": [
+        "shop.clicks",
+        "shop.everything",
+        "shop.order_states",
+        "shop.orders",
+        "stream:shop.page_views",
+    ],
     "modified.body": ["shop.order_states"],
     "modified.macros": ["shop.clicks"],
     "modified.configs": ["shop.orders"],
@@ -409,9 +551,17 @@ STATES = {
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_models_are_selected_by_what_has_changed(run: Run, shop: Path, state: str) -> None:
-    (shop / "models/fresh.sql").write_text("{{ config(mode='append') }}\nSELECT order_id FROM {{ stream('orders') }}\n")
-    edit(shop / "models/shop.yml", "description: Customers as they are now.", "description: Customers.")
+def test_models_are_selected_by_what_has_changed(
+    run: Run, shop: Path, state: str
+) -> None:
+    (shop / "models/fresh.sql").write_text(
+        "{{ config(mode='append') }}\nSELECT order_id FROM {{ stream('orders') }}\n"
+    )
+    edit(
+        shop / "models/shop.yml",
+        "description: Customers as they are now.",
+        "description: Customers.",
+    )
     edit(shop / "models/orders.sql", "30 seconds", "1 minute")
     edit(shop / "models/order_states.sql", "o.status,", "upper(o.status) AS status,")
     edit(
@@ -420,17 +570,31 @@ def test_models_are_selected_by_what_has_changed(run: Run, shop: Path, state: st
         "regexp_extract(url, '^https?://[^/]+(/[^?#]*)', 1)",
     )
     edit(shop / "macros/text.sql", "(/[^?#]*)", "(/[^?#;]*)")
-    edit(shop / "streams/shop.yml", "      view_id: {type: string, required: true}", "      view_id: {type: string}")
-    listed = run("ls", "--select", f"state:{state}", "--against", "main")[1].splitlines()
-    readers = {"shop.views_per_10_minutes", "shop.reports.views_per_10_minutes", "shop.reports.visits_per_day"}
+    edit(
+        shop / "streams/shop.yml",
+        "      view_id: {type: string, required: true}",
+        "      view_id: {type: string}",
+    )
+    listed = run("ls", "--select", f"state:{state}", "--against", "main")[
+        1
+    ].splitlines()
+    readers = {
+        "shop.views_per_10_minutes",
+        "shop.reports.views_per_10_minutes",
+        "shop.reports.visits_per_day",
+    }
     assert sorted(set(listed) - readers) == STATES[state]
 
 
 def test_a_state_needs_something_to_compare_with(run: Run, shop: Path) -> None:
-    assert conditions(run("ls", "--select", "state:new", "--log-format", "json")[2]) == ["bad-selector"]
-    assert conditions(run("ls", "--select", "state:nwe", "--against", "main", "--log-format", "json")[2]) == [
-        "bad-selector"
-    ]
+    assert conditions(
+        run("ls", "--select", "state:new", "--log-format", "json")[2]
+    ) == ["bad-selector"]
+    assert conditions(
+        run("ls", "--select", "state:nwe", "--against", "main", "--log-format", "json")[
+            2
+        ]
+    ) == ["bad-selector"]
     assert run("ls", "--select", "state:modified+", "--against", "main")[:2] == (0, "")
 
 
@@ -473,11 +637,26 @@ def test_what_a_changed_seed_means(run: Run, with_seed: Path, with_state: bool) 
     edit(with_seed / "seeds/countries.csv", "0.19", "0.20")
     (found,) = plan_of(run, *against).values()
     (reason,) = found["reasons"]
-    assert (found["name"], found["verdict"], reason["condition"]) == ("seed.countries", "next-batch", "seed-changed")
+    assert (found["name"], found["verdict"], reason["condition"]) == (
+        "seed.countries",
+        "next-batch",
+        "seed-changed",
+    )
     assert reason["do"] == "lakesql seed --select countries"
-    assert run("ls", "-s", "state:modified", *(against or ("--against", "main")))[1] == "shop.countries\n"
-    edit(with_seed / "seeds/countries.csv", SEED.replace("0.19", "0.20"), "code,name,area\nDE,Germany,1\n")
-    edit(with_seed / "seeds/seeds.yml", "name: string, vat: 'decimal(4,2)'", "name: int, area: bigint")
+    assert (
+        run("ls", "-s", "state:modified", *(against or ("--against", "main")))[1]
+        == "shop.countries\n"
+    )
+    edit(
+        with_seed / "seeds/countries.csv",
+        SEED.replace("0.19", "0.20"),
+        "code,name,area\nDE,Germany,1\n",
+    )
+    edit(
+        with_seed / "seeds/seeds.yml",
+        "name: string, vat: 'decimal(4,2)'",
+        "name: int, area: bigint",
+    )
     found = plan_of(run, *against)["seed.countries"]
     assert found["verdict"] == "alter"
     assert found["columns"] == {
@@ -485,24 +664,41 @@ def test_what_a_changed_seed_means(run: Run, with_seed: Path, with_state: bool) 
         "dropped": [{"name": "vat", "type": "decimal(4,2)"}],
         "retyped": [{"name": "name", "before": "string", "after": "int"}],
     }
-    assert found["downstream"] == [{"name": "named", "columns": ["name"], "through": "seed.countries"}]
-    assert "seed.countries" in run("plan", *against)[1] and plan_of(run, *against, "-s", "products") == {}
+    assert found["downstream"] == [
+        {"name": "named", "columns": ["name"], "through": "seed.countries"}
+    ]
+    assert (
+        "seed.countries" in run("plan", *against)[1]
+        and plan_of(run, *against, "-s", "products") == {}
+    )
 
 
 def test_seeds_that_come_and_go_are_said(run: Run, with_seed: Path) -> None:
     (with_seed / "seeds/countries.csv").rename(with_seed / "seeds/regions.csv")
     edit(with_seed / "seeds/seeds.yml", "countries", "regions")
     edit(with_seed / "models/named.sql", "countries", "regions")
-    verdicts = {name: it["verdict"] for name, it in plan_of(run).items() if name.startswith("seed.")}
+    verdicts = {
+        name: it["verdict"]
+        for name, it in plan_of(run).items()
+        if name.startswith("seed.")
+    }
     assert verdicts == {"seed.countries": "removed", "seed.regions": "added"}
-    edit(with_seed / "seeds/seeds.yml", "{name: regions, columns", "{name: regions, description: new, columns")
+    edit(
+        with_seed / "seeds/seeds.yml",
+        "{name: regions, columns",
+        "{name: regions, description: new, columns",
+    )
     commit(with_seed)
     edit(with_seed / "seeds/seeds.yml", "description: new", "description: newer")
     found = plan_of(run)
-    assert {name: it["verdict"] for name, it in found.items()} == {"seed.regions": "docs"}
+    assert {name: it["verdict"] for name, it in found.items()} == {
+        "seed.regions": "docs"
+    }
 
 
-def test_csv_files_that_are_no_seeds_are_not_read_of_a_commit(run: Run, shop: Path) -> None:
+def test_csv_files_that_are_no_seeds_are_not_read_of_a_commit(
+    run: Run, shop: Path
+) -> None:
     (shop / "landing").mkdir()
     (shop / "landing/rows.csv").write_bytes(b"\xff\xfe")
     commit(shop)

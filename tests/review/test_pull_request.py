@@ -1,4 +1,5 @@
-"""The jobs that comment on a pull request: their very steps, against a server that keeps comments as the hosts do."""
+"""The jobs that comment on a pull request: their very steps, against a server that
+keeps comments as the hosts do."""
 
 from __future__ import annotations
 
@@ -26,11 +27,15 @@ pytestmark = pytest.mark.services
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "a-token"
-FIRST_PAGE = [{"id": number, "body": f"Comment {number}, which speaks of {MARKER}"} for number in range(100)]
+FIRST_PAGE = [
+    {"id": number, "body": f"Comment {number}, which speaks of {MARKER}"}
+    for number in range(100)
+]
 
 
 class Host:
-    """The comments of pull request 7 and merge request 7, in pages. Where `is_fork`, nobody may write."""
+    """The comments of pull request 7 and merge request 7, in pages. Where `is_fork`,
+    nobody may write."""
 
     def __init__(self) -> None:
         self.comments: list[dict[str, Any]] = [dict(comment) for comment in FIRST_PAGE]
@@ -39,9 +44,18 @@ class Host:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                query = {name: int(values[0]) for name, values in parse_qs(urlsplit(self.path).query).items()}
+                query = {
+                    name: int(values[0])
+                    for name, values in parse_qs(urlsplit(self.path).query).items()
+                }
                 first = query["per_page"] * (query["page"] - 1)
-                self.answer(200, [self.shown(it) for it in host.comments[first : first + query["per_page"]]])
+                self.answer(
+                    200,
+                    [
+                        self.shown(it)
+                        for it in host.comments[first : first + query["per_page"]]
+                    ],
+                )
 
             def do_POST(self) -> None:
                 if body := self.body():
@@ -61,10 +75,16 @@ class Host:
                 sent = self.rfile.read(int(self.headers["Content-Length"])).decode()
                 logins = (self.headers["Authorization"], self.headers["PRIVATE-TOKEN"])
                 if host.is_fork or not {f"Bearer {TOKEN}", TOKEN} & set(logins):
-                    self.answer(403, {"message": "Resource not accessible by integration"})
+                    self.answer(
+                        403, {"message": "Resource not accessible by integration"}
+                    )
                     return ""
                 is_json = not self.path.startswith("/api/v4/")
-                return str(json.loads(sent)["body"]) if is_json else parse_qs(sent, strict_parsing=True)["body"][0]
+                return (
+                    str(json.loads(sent)["body"])
+                    if is_json
+                    else parse_qs(sent, strict_parsing=True)["body"][0]
+                )
 
             def shown(self, comment: dict[str, Any]) -> dict[str, Any]:
                 path = "/repos/us/shop/issues/comments"
@@ -97,7 +117,8 @@ def host() -> Iterator[Host]:
 
 
 class Job:
-    """The commands of a job, in the folder of the shop, on a branch that has left main."""
+    """The commands of a job, in the folder of the shop, on a branch that has left
+    main."""
 
     def __init__(self, directory: Path, environment: dict[str, str]) -> None:
         git(directory, "remote", "add", "origin", ".")
@@ -138,10 +159,14 @@ class GitHub(Job):
             "github.run_id": "12",
             "github.token": TOKEN,
         }
-        workflow = yaml.safe_load(re.sub(r"\$\{\{ (\S+) }}", lambda found: expressions[found[1]], text))
+        workflow = yaml.safe_load(
+            re.sub(r"\$\{\{ (\S+) }}", lambda found: expressions[found[1]], text)
+        )
         self.job = workflow["jobs"]["plan"]
         self.summary = directory.parent / "summary.md"
-        super().__init__(directory, self.job["env"] | {"GITHUB_STEP_SUMMARY": str(self.summary)})
+        super().__init__(
+            directory, self.job["env"] | {"GITHUB_STEP_SUMMARY": str(self.summary)}
+        )
 
     def review(self) -> tuple[int, str]:
         """The exit code of the plan, and what the job prints."""
@@ -161,7 +186,9 @@ class GitLab(Job):
         (found,) = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
         self.job = yaml.safe_load(found)["lakesql plan"]
         super().__init__(directory, self.job["variables"] | {"COMMENT_TOKEN": TOKEN})
-        base = subprocess.check_output(["git", "rev-parse", "main"], cwd=directory, text=True)
+        base = subprocess.check_output(
+            ["git", "rev-parse", "main"], cwd=directory, text=True
+        )
         self.environment |= {
             "GIT_DEPTH": "0",
             "CI_MERGE_REQUEST_DIFF_BASE_SHA": base.strip(),
@@ -211,14 +238,21 @@ def test_a_plan_that_compares_nothing_leaves_no_former_plan_as_the_comment(
     code, _ = job.review()
     assert code == 2
     (plan,) = host.plans
-    assert plan.startswith(f"{MARKER}\nThe plan has failed.") and ".example.invalid/" in plan
+    assert (
+        plan.startswith(f"{MARKER}\nThe plan has failed.")
+        and ".example.invalid/" in plan
+    )
 
 
-def test_a_pull_request_from_a_fork_has_the_plan_in_the_summary(shop: Path, host: Host) -> None:
+def test_a_pull_request_from_a_fork_has_the_plan_in_the_summary(
+    shop: Path, host: Host
+) -> None:
     job, host.is_fork = GitHub(shop, host), True
     job.push("trigger='30 seconds'", "trigger='1 minute'")
     code, out = job.review()
     assert code == 0
     assert "::warning::" in out
     assert not host.plans
-    assert job.summary.read_text("utf-8").startswith(f"{MARKER}\n## lakesql plan: 🟢 next-batch\n")
+    assert job.summary.read_text("utf-8").startswith(
+        f"{MARKER}\n## lakesql plan: 🟢 next-batch\n"
+    )

@@ -1,4 +1,5 @@
-"""What a run says and asks of a change before it applies anything. No JVM: the run itself is not started."""
+"""What a run says and asks of a change before it applies anything. No JVM: the run
+itself is not started."""
 
 from __future__ import annotations
 
@@ -43,9 +44,13 @@ def parsed(project: Path) -> Path:
 
 
 def make_table(project: Path) -> None:
-    catalog = open_catalog(load_project(Options(project_dir=project)).target.catalog).iceberg
+    catalog = open_catalog(
+        load_project(Options(project_dir=project)).target.catalog
+    ).iceberg
     catalog.create_namespace_if_not_exists("shop")
-    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "note", StringType()))
+    schema = Schema(
+        NestedField(1, "id", LongType()), NestedField(2, "note", StringType())
+    )
     catalog.create_table("shop.sizes", schema, properties=dict(DEFAULT_PROPERTIES))
 
 
@@ -57,36 +62,68 @@ def begin(project: Path, target: str | None = None) -> RunReview | None:
 def said(project: Path, review: RunReview | None) -> list[tuple[str | None, str]]:
     events: list[Event] = []
     assert review is not None
-    review.say(open_catalog(load_project(Options(project_dir=project)).target.catalog), events.append)
+    review.say(
+        open_catalog(load_project(Options(project_dir=project)).target.catalog),
+        events.append,
+    )
     return [(event.model, event.text) for event in events if isinstance(event, Noted)]
 
 
-def test_a_run_says_the_reasons_of_the_plan(parsed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_says_the_reasons_of_the_plan(
+    parsed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     make_table(parsed)
-    apply("-SELECT id, size\n+SELECT id, size, size + 1 AS next", parsed / "models/sizes.sql")
+    apply(
+        "-SELECT id, size\n+SELECT id, size, size + 1 AS next",
+        parsed / "models/sizes.sql",
+    )
     apply('-trigger = "1 minute"\n+trigger = "2 minutes"', parsed / "pyproject.toml")
     found = said(parsed, begin(parsed))
     capsys.readouterr()
-    assert run_command(["plan", "--state", "target", "--live", "--select", "sizes", "-o", "json"]) == 0
+    assert (
+        run_command(
+            ["plan", "--state", "target", "--live", "--select", "sizes", "-o", "json"]
+        )
+        == 0
+    )
     (model,) = json.loads(capsys.readouterr().out)["models"]
-    expected = [f"plan: {it['verdict']}: {it['what']}{' ' + it['do'] if it['do'] else ''}" for it in model["reasons"]]
+    expected = [
+        f"plan: {it['verdict']}: {it['what']}{' ' + it['do'] if it['do'] else ''}"
+        for it in model["reasons"]
+    ]
     assert found == [("sizes", text) for text in expected]
-    assert any(text.startswith("plan: alter: Column 'next' is added to the table") for text in expected)
-    assert any(text.startswith("plan: alter: The table is not as the former version leaves it") for text in expected)
+    assert any(
+        text.startswith("plan: alter: Column 'next' is added to the table")
+        for text in expected
+    )
+    assert any(
+        text.startswith("plan: alter: The table is not as the former version leaves it")
+        for text in expected
+    )
 
 
 def test_nothing_is_said_of_a_model_without_a_table(parsed: Path) -> None:
-    apply("-SELECT id, size\n+SELECT id, size, size + 1 AS next", parsed / "models/sizes.sql")
+    apply(
+        "-SELECT id, size\n+SELECT id, size, size + 1 AS next",
+        parsed / "models/sizes.sql",
+    )
     assert said(parsed, begin(parsed)) == []
 
 
-def test_nothing_is_said_of_what_a_run_that_refuses_the_model_does_not_do(parsed: Path) -> None:
+def test_nothing_is_said_of_what_a_run_that_refuses_the_model_does_not_do(
+    parsed: Path,
+) -> None:
     make_table(parsed)
-    catalog = open_catalog(load_project(Options(project_dir=parsed)).target.catalog).iceberg
+    catalog = open_catalog(
+        load_project(Options(project_dir=parsed)).target.catalog
+    ).iceberg
     catalog.load_table("shop.sizes").append(pa.table({"id": [1], "note": ["a"]}))
     keyed = "{{ config(mode='upsert', keys=['id'], order_by=['size']) }}"
     apply(f"-{{{{ config(mode='append') }}}}\n+{keyed}", parsed / "models/sizes.sql")
-    apply("-SELECT id, size\n+SELECT id, size, size + 1 AS next", parsed / "models/sizes.sql")
+    apply(
+        "-SELECT id, size\n+SELECT id, size, size + 1 AS next",
+        parsed / "models/sizes.sql",
+    )
     assert said(parsed, begin(parsed)) == []
 
 
@@ -103,7 +140,9 @@ def test_nothing_is_worked_out_where_nothing_has_changed(parsed: Path) -> None:
 
 def test_a_manifest_of_another_target_is_not_compared_with(parsed: Path) -> None:
     text = (parsed / "target/manifest.json").read_text()
-    (parsed / "target/manifest.json").write_text(text.replace('"name": "dev"', '"name": "test"'))
+    (parsed / "target/manifest.json").write_text(
+        text.replace('"name": "dev"', '"name": "test"')
+    )
     assert begin(parsed) is None
 
 
@@ -115,10 +154,15 @@ def test_a_former_version_that_cannot_be_read_fails_no_run(parsed: Path) -> None
     assert said(parsed, begin(parsed)) == []
 
 
-def test_a_run_does_not_wait_for_what_takes_long(parsed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_does_not_wait_for_what_takes_long(
+    parsed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("lakesql.cli.run_review.WAITS_S", 0.01)
     assert said(parsed, RunReview(Future())) == [
-        (None, "the project has changed; what that does is not worked out yet: lakesql plan")
+        (
+            None,
+            "the project has changed; what that does is not worked out yet: lakesql plan",
+        )
     ]
 
 
@@ -136,19 +180,28 @@ def test_without_a_terminal_nobody_is_asked(
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_who_says_no_has_run_nothing(
-    parsed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_known: bool
+    parsed: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_known: bool,
 ) -> None:
     make_table(parsed)
     manifest = parsed / "target/manifest.json"
     if not is_known:
         manifest.unlink()
     before = manifest.read_text() if is_known else None
-    apply("-SELECT id, size\n+SELECT id, size, size + 1 AS next", parsed / "models/sizes.sql")
+    apply(
+        "-SELECT id, size\n+SELECT id, size, size + 1 AS next",
+        parsed / "models/sizes.sql",
+    )
     monkeypatch.setattr("sys.stdin", Terminal("n\n"))
     capsys.readouterr()
     assert run_command(["run", "--plan-first", "--select", "sizes"]) == 1
     out = capsys.readouterr().out
     assert "Run? [y/N]" in out
-    assert ("Column 'next' is added to the table" in out, "is not known" in out) == (is_known, not is_known)
+    assert ("Column 'next' is added to the table" in out, "is not known" in out) == (
+        is_known,
+        not is_known,
+    )
     assert (manifest.read_text() if manifest.exists() else None) == before
     assert not (parsed / ".lakesql/checkpoints").exists()

@@ -1,9 +1,11 @@
 """SELECTs that Spark accepts, SELECTs that it does not, and the tables that both read.
 
-`accepted.sql` holds one SELECT after another, each ended by a semicolon at the end of a line. `accepted_examples.sql`
-holds those of Spark's own documentation of its functions, as DESCRIBE FUNCTION EXTENDED prints them. `answered.sql` and
-`answered.txt` hold SELECTs and expressions that DuckDB is held to answer as Spark does. In `wrong.sql` each stands
-under comments that say what is found in it: a condition, and the line and the column in the SELECT.
+`accepted.sql` holds one SELECT after another, each ended by a semicolon at the end of a
+line. `accepted_examples.sql` holds those of Spark's own documentation of its functions,
+as DESCRIBE FUNCTION EXTENDED prints them. `answered.sql` and `answered.txt` hold
+SELECTs and expressions that DuckDB is held to answer as Spark does. In `wrong.sql` each
+stands under comments that say what is found in it: a condition, and the line and the
+column in the SELECT.
 """
 
 from __future__ import annotations
@@ -34,8 +36,21 @@ TABLES = {
         "since": "date",
         "score": "double",
     },
-    "employees": {"name": "string", "dept": "string", "salary": "int", "hired": "date", "boss": "string"},
-    "numbers": {"a": "int", "b": "int", "c": "int", "d": "double", "s": "string", "flag": "boolean"},
+    "employees": {
+        "name": "string",
+        "dept": "string",
+        "salary": "int",
+        "hired": "date",
+        "boss": "string",
+    },
+    "numbers": {
+        "a": "int",
+        "b": "int",
+        "c": "int",
+        "d": "double",
+        "s": "string",
+        "flag": "boolean",
+    },
     "clicks": {"id": "string", "url": "string", "at": "timestamp", "payload": "string"},
 }
 """The tables of `lake.shop`, with their columns."""
@@ -52,12 +67,21 @@ def accepted_own() -> list[str]:
 
 
 def wrong() -> list[tuple[str, list[tuple[str, int, int]]]]:
-    """The SELECTs of `wrong.sql`, each with what is found in it: condition, line and column."""
+    """The SELECTs of `wrong.sql`, each with what is found in it: condition, line and
+    column."""
     cases = []
     for text in statements("wrong.sql"):
         found = re.findall(r"^-- (\S+) (\d+):(\d+)\n", text, re.MULTILINE)
         select = re.sub(r"^(-- .*\n)+", "", text)
-        cases.append((select, [(condition, int(line), int(column)) for condition, line, column in found]))
+        cases.append(
+            (
+                select,
+                [
+                    (condition, int(line), int(column))
+                    for condition, line, column in found
+                ],
+            )
+        )
     return cases
 
 

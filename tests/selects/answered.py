@@ -1,4 +1,5 @@
-"""Expressions and SELECTs that DuckDB is held to answer as Spark does, and rows over which both are asked."""
+"""Expressions and SELECTs that DuckDB is held to answer as Spark does, and rows over
+which both are asked."""
 
 from __future__ import annotations
 
@@ -42,8 +43,35 @@ TYPES = {
 }
 """The columns of the relation `r`."""
 
-TEXTS = (None, "", " ", " Ada ", "Ada", "ADA", "a%b_c", "a,b", "true", "FALSE", "12", "-7", "+5", " 12 ", "1e3", "1.50")
-TEXTS += ("2026-03-29", "2026-02-30", "2024-02-29 23:59:59", "NaN", "99999999999", "aaa", "\t", "a\nb", "null")
+TEXTS = (
+    None,
+    "",
+    " ",
+    " Ada ",
+    "Ada",
+    "ADA",
+    "a%b_c",
+    "a,b",
+    "true",
+    "FALSE",
+    "12",
+    "-7",
+    "+5",
+    " 12 ",
+    "1e3",
+    "1.50",
+)
+TEXTS += (
+    "2026-03-29",
+    "2026-02-30",
+    "2024-02-29 23:59:59",
+    "NaN",
+    "99999999999",
+    "aaa",
+    "\t",
+    "a\nb",
+    "null",
+)
 UNICODE = ("ß", "İ", "Ä", "e\u0301", "😀", "ﬀ", "ǅ", "\u00a0")
 EDGES: dict[str, Sequence[Any]] = {
     "int": (None, 0, 1, -1, 2, 7, -7, 10, 2**31 - 1, -(2**31)),
@@ -54,10 +82,20 @@ EDGES: dict[str, Sequence[Any]] = {
     ),
     "decimal(12,2)": tuple(
         None if text is None else Decimal(text)
-        for text in (None, "0.00", "12.50", "-0.01", "2.45", "-2.55", "9999999999.99", "-9999999999.99")
+        for text in (
+            None,
+            "0.00",
+            "12.50",
+            "-0.01",
+            "2.45",
+            "-2.55",
+            "9999999999.99",
+            "-9999999999.99",
+        )
     ),
     "decimal(38,4)": tuple(
-        None if text is None else Decimal(text) for text in (None, "0.0000", "1.0500", "-7.1250", "9" * 34 + ".9999")
+        None if text is None else Decimal(text)
+        for text in (None, "0.0000", "1.0500", "-7.1250", "9" * 34 + ".9999")
     ),
     "string": (*TEXTS, *UNICODE),
     "timestamp": (
@@ -72,21 +110,61 @@ EDGES: dict[str, Sequence[Any]] = {
         datetime(9999, 12, 31, 23, 59, 59, 999_999),
     ),
     "date": (
-        *(None, date(2026, 3, 29), date(2024, 2, 29), date(2023, 12, 31), date(2024, 12, 30), date(2026, 1, 31)),
+        *(
+            None,
+            date(2026, 3, 29),
+            date(2024, 2, 29),
+            date(2023, 12, 31),
+            date(2024, 12, 30),
+            date(2026, 1, 31),
+        ),
         *(date(1969, 12, 31), date(1582, 10, 10), date(1, 1, 1), date(9999, 12, 31)),
     ),
     "boolean": (None, True, False),
-    "struct<city:string,zip:int>": (None, {"city": "Delft", "zip": 2611}, {"city": None, "zip": None}),
-    "array<string>": (None, [], ["a"], ["b", "a", "b"], ["a", None], [None], ["", "Ada"], ["Ä"]),
-    "array<int>": (None, [], [1], [3, 1, 2], [1, None], [None], [2**31 - 1, 1], [-1, 0, 7]),
-    "array<struct<sku:string,n:int>>": (None, [], [{"sku": "x", "n": 2}, {"sku": None, "n": None}], [None]),
-    "map<string,string>": (None, [], [("a", "1"), ("b", None)], [("", "x"), ("Ada", "Ada")]),
+    "struct<city:string,zip:int>": (
+        None,
+        {"city": "Delft", "zip": 2611},
+        {"city": None, "zip": None},
+    ),
+    "array<string>": (
+        None,
+        [],
+        ["a"],
+        ["b", "a", "b"],
+        ["a", None],
+        [None],
+        ["", "Ada"],
+        ["Ä"],
+    ),
+    "array<int>": (
+        None,
+        [],
+        [1],
+        [3, 1, 2],
+        [1, None],
+        [None],
+        [2**31 - 1, 1],
+        [-1, 0, 7],
+    ),
+    "array<struct<sku:string,n:int>>": (
+        None,
+        [],
+        [{"sku": "x", "n": 2}, {"sku": None, "n": None}],
+        [None],
+    ),
+    "map<string,string>": (
+        None,
+        [],
+        [("a", "1"), ("b", None)],
+        [("", "x"), ("Ada", "Ada")],
+    ),
     "map<string,int>": (None, [], [("a", 1)], [("b", None), ("a", -1)]),
 }
 """Values of each type that both engines might treat otherwise, NULL among them."""
 
 EXPRESSIONS = tuple((FOLDER / "answered.txt").read_text("utf-8").splitlines())
-"""Expressions over the columns of `r`, each of which DuckDB answers for some rows at least."""
+"""Expressions over the columns of `r`, each of which DuckDB answers for some rows at
+least."""
 
 QUERIES = tuple(statements("answered.sql"))
 """SELECTs over `r`, which has an `id` beside its columns."""
@@ -122,7 +200,10 @@ _ARROW = {
 
 
 def arrow_table(rows: Iterable[Row], types: Mapping[str, str]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), pa.schema([(name, arrow_type(kind)) for name, kind in types.items()]))
+    return pa.Table.from_pylist(
+        list(rows),
+        pa.schema([(name, arrow_type(kind)) for name, kind in types.items()]),
+    )
 
 
 def edge_rows(seed: int, number: int) -> list[Row]:
@@ -130,7 +211,9 @@ def edge_rows(seed: int, number: int) -> list[Row]:
     chance = random.Random(seed)
     rows: list[Row] = [{"id": at} for at in range(number)]
     for name, kind in TYPES.items():
-        values = [*EDGES[kind], *(chance.choice(EDGES[kind]) for _ in range(number))][:number]
+        values = [*EDGES[kind], *(chance.choice(EDGES[kind]) for _ in range(number))][
+            :number
+        ]
         chance.shuffle(values)
         for row, value in zip(rows, values, strict=True):
             row[name] = value
@@ -138,7 +221,8 @@ def edge_rows(seed: int, number: int) -> list[Row]:
 
 
 def shop_rows(seed: int, is_plain: bool) -> dict[str, list[Row]]:
-    """Rows of the tables of the corpus. Plain ones meet each other in joins, and few guards."""
+    """Rows of the tables of the corpus. Plain ones meet each other in joins, and few
+    guards."""
     chance = random.Random(seed)
     plain: dict[str, Sequence[Any]] = {
         "int": (None, 0, 1, 2, 3, 7),
@@ -158,7 +242,10 @@ def shop_rows(seed: int, is_plain: bool) -> dict[str, list[Row]]:
             case "struct":
                 return {field.name: value(field.type.text) for field in parsed.fields}
             case "array":
-                return [value(parsed.fields[0].type.text) for _ in range(chance.randrange(1 if is_plain else 0, 4))]
+                return [
+                    value(parsed.fields[0].type.text)
+                    for _ in range(chance.randrange(1 if is_plain else 0, 4))
+                ]
             case "map":
                 keys = chance.sample(["a", "b", "size"], chance.randrange(3))
                 return [(key, value(parsed.fields[1].type.text)) for key in keys]
@@ -167,6 +254,8 @@ def shop_rows(seed: int, is_plain: bool) -> dict[str, list[Row]]:
                 return chance.choice(known or EDGES.get(kind) or plain[kind])
 
     return {
-        name: [{column: value(kind) for column, kind in columns.items()} for _ in range(12)]
+        name: [
+            {column: value(kind) for column, kind in columns.items()} for _ in range(12)
+        ]
         for name, columns in TABLES.items()
     }

@@ -1,6 +1,8 @@
-"""SELECTs with one thing changed in each: a name, the number of arguments of a call, or the order of the list.
+"""SELECTs with one thing changed in each: a name, the number of arguments of a call, or
+the order of the list.
 
-What is changed follows from the SELECT alone, so that Spark's analyzer and lakesql are asked about the same texts.
+What is changed follows from the SELECT alone, so that Spark's analyzer and lakesql are
+asked about the same texts.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from lakesql.select.sqltext import Findings, Text, projections, read_text
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A SELECT in which one thing differs from one that Spark accepts, and the offset of that."""
+    """A SELECT in which one thing differs from one that Spark accepts, and the offset
+    of that."""
 
     select: str
     offset: int
@@ -36,7 +39,8 @@ def changed(select: str) -> Iterator[Changed]:
 
 
 def _renamed(select: str, tree: exp.Expr) -> Iterator[Changed]:
-    """Each name with a letter behind it, and each name replaced by the one that stands before it."""
+    """Each name with a letter behind it, and each name replaced by the one that stands
+    before it."""
     places = {
         name.meta["start"]: name.meta["end"] + 1
         for name in tree.find_all(exp.Identifier)
@@ -74,14 +78,23 @@ def _recounted(select: str, tokens: list[Token]) -> Iterator[Changed]:
             case TokenType.R_PAREN | TokenType.R_BRACKET if opened:
                 start, commas = opened.pop()
                 called = tokens[start - 1] if start else token
-                is_word = called.text.replace("_", "").isalnum() and called.token_type is not TokenType.STRING
+                is_word = (
+                    called.text.replace("_", "").isalnum()
+                    and called.token_type is not TokenType.STRING
+                )
                 if tokens[start].token_type is not TokenType.L_PAREN or not is_word:
                     continue
                 if index > start + 1:
-                    yield Changed(select[: token.start] + ", NULL" + select[token.start :], called.start, "count")
+                    yield Changed(
+                        select[: token.start] + ", NULL" + select[token.start :],
+                        called.start,
+                        "count",
+                    )
                 if commas:
                     cut = tokens[commas[-1]].start
-                    yield Changed(select[:cut] + select[token.start :], called.start, "count")
+                    yield Changed(
+                        select[:cut] + select[token.start :], called.start, "count"
+                    )
 
 
 def _reordered(select: str, tree: exp.Expr, text: Text) -> Iterator[Changed]:

@@ -1,4 +1,5 @@
-"""Apicurio: a schema registry that answers as Confluent's does. What it knows is in its memory."""
+"""Apicurio: a schema registry that answers as Confluent's does. What it knows is in its
+memory."""
 
 from __future__ import annotations
 
@@ -10,13 +11,21 @@ from pathlib import Path
 
 from lakesql.engine.spark.java import find_java
 from tests.servers.jars import fetch_server
-from tests.servers.process import JAVA_FLAGS, LOOPBACK, free_ports, spawn, stop, wait_until
+from tests.servers.process import (
+    JAVA_FLAGS,
+    LOOPBACK,
+    free_ports,
+    spawn,
+    stop,
+    wait_until,
+)
 
 STARTS_WITHIN_S = 120
 
 
 class Apicurio:
-    """Started and stopped, paused and continued: a paused one answers nobody, and forgets nothing."""
+    """Started and stopped, paused and continued: a paused one answers nobody, and
+    forgets nothing."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -28,10 +37,20 @@ class Apicurio:
 
     def start(self) -> None:
         """Return when it answers: in 3 s."""
-        runner = next(jar for jar in fetch_server("apicurio") if jar.name.endswith("-runner.jar"))
-        environ = {**os.environ, "QUARKUS_HTTP_HOST": LOOPBACK, "QUARKUS_HTTP_PORT": str(self._port)}
+        runner = next(
+            jar for jar in fetch_server("apicurio") if jar.name.endswith("-runner.jar")
+        )
+        environ = {
+            **os.environ,
+            "QUARKUS_HTTP_HOST": LOOPBACK,
+            "QUARKUS_HTTP_PORT": str(self._port),
+        }
         flags = ("-Xmx384m", *JAVA_FLAGS, f"-Duser.dir={runner.parent}")
-        self._process = spawn([find_java(os.environ).binary, *flags, "-jar", runner], self._output, environ)
+        self._process = spawn(
+            [find_java(os.environ).binary, *flags, "-jar", runner],
+            self._output,
+            environ,
+        )
         wait_until(self._answers, self._process, self._output, STARTS_WITHIN_S)
 
     def stop(self) -> None:

@@ -1,4 +1,5 @@
-"""A real Kafka broker, one node that is its own controller, with its own folder and ports."""
+"""A real Kafka broker, one node that is its own controller, with its own folder and
+ports."""
 
 from __future__ import annotations
 
@@ -16,7 +17,15 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from lakesql.engine.spark.java import find_java
 from tests.servers.jars import class_path
-from tests.servers.process import JAVA_FLAGS, LOOPBACK, free_ports, kill, spawn, stop, wait_until
+from tests.servers.process import (
+    JAVA_FLAGS,
+    LOOPBACK,
+    free_ports,
+    kill,
+    spawn,
+    stop,
+    wait_until,
+)
 
 USER, PASSWORD = "reader", "LeMotDePasse"
 """Whom the listener `SASL` knows."""
@@ -26,7 +35,8 @@ STARTS_WITHIN_S = 180
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A record to be sent. `timestamp_ms` None is now, `partition` None is the partition of the key."""
+    """A record to be sent. `timestamp_ms` None is now, `partition` None is the
+    partition of the key."""
 
     value: bytes | None
     key: bytes | None = None
@@ -35,7 +45,9 @@ class Message:
     timestamp_ms: int | None = None
 
 
-def jaas(password: str = PASSWORD, user: str = USER, module: str = "plain.Plain") -> str:
+def jaas(
+    password: str = PASSWORD, user: str = USER, module: str = "plain.Plain"
+) -> str:
     """A client's login, as `sasl.jaas.config` takes it."""
     return f'org.apache.kafka.common.security.{module}LoginModule required username="{user}" password="{password}";'
 
@@ -43,8 +55,8 @@ def jaas(password: str = PASSWORD, user: str = USER, module: str = "plain.Plain"
 class Broker:
     """Started, stopped, killed and started again on the same ports and the same files.
 
-    It has three listeners: `servers` in plain text, `sasl_servers` for `USER`, and `ssl_servers` with a certificate
-    that only `trust_store` trusts.
+    It has three listeners: `servers` in plain text, `sasl_servers` for `USER`, and
+    `ssl_servers` with a certificate that only `trust_store` trusts.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -77,7 +89,15 @@ class Broker:
     def start(self) -> None:
         """Return when it answers: in 2 s, and after a crash in 4 s."""
         memory = "-Xmx256m"
-        command = [self._java, memory, *JAVA_FLAGS, "-cp", self._class_path, "kafka.Kafka", self._properties]
+        command = [
+            self._java,
+            memory,
+            *JAVA_FLAGS,
+            "-cp",
+            self._class_path,
+            "kafka.Kafka",
+            self._properties,
+        ]
         self._process = spawn(command, self._output)
         wait_until(self._answers, self._process, self._output, STARTS_WITHIN_S)
 
@@ -96,7 +116,11 @@ class Broker:
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
         """A topic; `config` with `_` for `.`."""
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        self._ask(lambda admin: admin.create_topics([NewTopic(name, partitions, 1, config=settings)]))
+        self._ask(
+            lambda admin: admin.create_topics(
+                [NewTopic(name, partitions, 1, config=settings)]
+            )
+        )
         while name not in self._admin().list_topics(timeout=10).topics:
             pass
 
@@ -107,18 +131,30 @@ class Broker:
 
     def add_partitions(self, name: str, total: int) -> None:
         self._ask(lambda admin: admin.create_partitions([NewPartitions(name, total)]))
-        while len(self._admin().list_topics(name, timeout=10).topics[name].partitions) < total:
+        while (
+            len(self._admin().list_topics(name, timeout=10).topics[name].partitions)
+            < total
+        ):
             pass
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         """What retention does: the records before an offset are gone."""
-        self._ask(lambda admin: admin.delete_records([TopicPartition(topic, partition, before)]))
+        self._ask(
+            lambda admin: admin.delete_records(
+                [TopicPartition(topic, partition, before)]
+            )
+        )
 
-    def produce(self, topic: str, messages: Iterable[Message | bytes], **config: str) -> None:
-        """Send messages, in order within a partition, and wait until the broker has them all."""
+    def produce(
+        self, topic: str, messages: Iterable[Message | bytes], **config: str
+    ) -> None:
+        """Send messages, in order within a partition, and wait until the broker has
+        them all."""
         _send(self._producer(config), topic, messages)
 
-    def begin_transaction(self, topic: str, messages: Iterable[Message | bytes]) -> Producer:
+    def begin_transaction(
+        self, topic: str, messages: Iterable[Message | bytes]
+    ) -> Producer:
         """Send messages in a transaction, which the caller commits or aborts."""
         producer = self._producer({"transactional.id": str(uuid.uuid4())})
         producer.init_transactions(30)
@@ -129,7 +165,9 @@ class Broker:
     def read(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
         """The keys and values of all records of a topic's first partition."""
         place = TopicPartition(topic, 0, 0)
-        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": str(uuid.uuid4())})
+        consumer = Consumer(
+            {"bootstrap.servers": self.servers, "group.id": str(uuid.uuid4())}
+        )
         _, end = consumer.get_watermark_offsets(place, timeout=10)
         consumer.assign([place])
         found: list[tuple[bytes | None, bytes | None]] = []
@@ -141,8 +179,15 @@ class Broker:
         return found
 
     def _producer(self, config: dict[str, str]) -> Producer:
-        settings = {"bootstrap.servers": self.servers, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
-        return Producer({**settings, "queue.buffering.max.messages": 1_000_000, **config})
+        settings = {
+            "bootstrap.servers": self.servers,
+            "enable.idempotence": True,
+            "linger.ms": 20,
+            "log_level": 0,
+        }
+        return Producer(
+            {**settings, "queue.buffering.max.messages": 1_000_000, **config}
+        )
 
     # Its files
 
@@ -158,23 +203,96 @@ class Broker:
             future.result(30)
 
     def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.servers, "log_level": 0, "error_cb": lambda error: None})
+        return AdminClient(
+            {
+                "bootstrap.servers": self.servers,
+                "log_level": 0,
+                "error_cb": lambda error: None,
+            }
+        )
 
     def _format(self) -> None:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = [self._java, "-Xmx128m", *JAVA_FLAGS, "-cp", self._class_path, "kafka.tools.StorageTool", "format"]
+        command = [
+            self._java,
+            "-Xmx128m",
+            *JAVA_FLAGS,
+            "-cp",
+            self._class_path,
+            "kafka.tools.StorageTool",
+            "format",
+        ]
         scram = f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]"
         # The id may begin with a -, which must not look like an option.
-        _run([*command, f"--cluster-id={cluster}", "-c", self._properties, "--add-scram", scram])
+        _run(
+            [
+                *command,
+                f"--cluster-id={cluster}",
+                "-c",
+                self._properties,
+                "--add-scram",
+                scram,
+            ]
+        )
 
     def _make_certificate(self) -> None:
-        key_store, certificate = self.directory / "key.p12", self.directory / "broker.pem"
-        common = ("-storetype", "PKCS12", "-storepass", STORE_PASSWORD, "-noprompt", "-alias", "broker")
+        key_store, certificate = (
+            self.directory / "key.p12",
+            self.directory / "broker.pem",
+        )
+        common = (
+            "-storetype",
+            "PKCS12",
+            "-storepass",
+            STORE_PASSWORD,
+            "-noprompt",
+            "-alias",
+            "broker",
+        )
         keytool = find_java(os.environ).home / "bin" / "keytool"
-        name = ("-dname", "CN=localhost", "-ext", f"SAN=IP:{LOOPBACK},DNS:localhost", "-validity", "3650")
-        _run([keytool, "-genkeypair", "-keyalg", "EC", *name, "-keystore", key_store, *common])
-        _run([keytool, "-exportcert", "-rfc", "-file", certificate, "-keystore", key_store, *common])
-        _run([keytool, "-importcert", "-file", certificate, "-keystore", self.trust_store, *common])
+        name = (
+            "-dname",
+            "CN=localhost",
+            "-ext",
+            f"SAN=IP:{LOOPBACK},DNS:localhost",
+            "-validity",
+            "3650",
+        )
+        _run(
+            [
+                keytool,
+                "-genkeypair",
+                "-keyalg",
+                "EC",
+                *name,
+                "-keystore",
+                key_store,
+                *common,
+            ]
+        )
+        _run(
+            [
+                keytool,
+                "-exportcert",
+                "-rfc",
+                "-file",
+                certificate,
+                "-keystore",
+                key_store,
+                *common,
+            ]
+        )
+        _run(
+            [
+                keytool,
+                "-importcert",
+                "-file",
+                certificate,
+                "-keystore",
+                self.trust_store,
+                *common,
+            ]
+        )
 
 
 _PROPERTIES = """\
@@ -208,17 +326,24 @@ group.initial.rebalance.delay.ms=0
 broker.session.timeout.ms=1500
 broker.heartbeat.interval.ms=300
 """
-# After SIGKILL the broker is let in again only when its old session has lapsed: hence the short one.
+# After SIGKILL the broker is let in again only when its old session has lapsed: hence
+# the short one.
 
 
 def _send(producer: Producer, topic: str, messages: Iterable[Message | bytes]) -> None:
     failed: list[Any] = []
     for message in messages:
         sent = message if isinstance(message, Message) else Message(message)
-        optional: dict[str, Any] = {"headers": list(sent.headers)} if sent.headers else {}
+        optional: dict[str, Any] = (
+            {"headers": list(sent.headers)} if sent.headers else {}
+        )
         optional |= {"partition": sent.partition} if sent.partition is not None else {}
-        optional |= {"timestamp": sent.timestamp_ms} if sent.timestamp_ms is not None else {}
-        optional |= {"on_delivery": lambda error, _: failed.append(error) if error else None}
+        optional |= (
+            {"timestamp": sent.timestamp_ms} if sent.timestamp_ms is not None else {}
+        )
+        optional |= {
+            "on_delivery": lambda error, _: failed.append(error) if error else None
+        }
         while True:
             try:
                 producer.produce(topic, value=sent.value, key=sent.key, **optional)
@@ -231,5 +356,7 @@ def _send(producer: Producer, topic: str, messages: Iterable[Message | bytes]) -
 
 
 def _run(command: list[Any]) -> None:
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"{command[0]}:\n{done.stdout}{done.stderr}"

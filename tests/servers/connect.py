@@ -1,4 +1,5 @@
-"""Kafka Connect, one process for one connector, with the connector's jars as a plugin of its own."""
+"""Kafka Connect, one process for one connector, with the connector's jars as a plugin
+of its own."""
 
 from __future__ import annotations
 
@@ -9,15 +10,25 @@ from pathlib import Path
 
 from lakesql.engine.spark.java import find_java
 from tests.servers.jars import class_path
-from tests.servers.process import LOOPBACK, accepts, free_ports, kill, spawn, stop, wait_until
+from tests.servers.process import (
+    LOOPBACK,
+    accepts,
+    free_ports,
+    kill,
+    spawn,
+    stop,
+    wait_until,
+)
 
 STARTS_WITHIN_S = 180
 KAFKAS_OWN = ("connect-", "kafka-clients-")
-"""How jars begin that the worker has: an older one beside a plugin would be taken for it."""
+"""How jars begin that the worker has: an older one beside a plugin would be taken for
+it."""
 
 
 class Connect:
-    """A standalone worker. `connector` is what its connector is told; `plugin` are the connector's jars.
+    """A standalone worker. `connector` is what its connector is told; `plugin` are the
+    connector's jars.
 
     Started again after it was killed, it goes on from the offsets that it has stored.
     """
@@ -45,24 +56,36 @@ class Connect:
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
             "value.converter.schemas.enable": "false",
             "offset.storage.file.filename": str(directory / "offsets"),
-            "offset.flush.interval.ms": "1000",  # a sink without new records is not asked for more until then
+            # a sink without new records is not asked for more until then
+            "offset.flush.interval.ms": "1000",
             "plugin.path": str(directory / "plugins"),
             **{key.replace("_", "."): value for key, value in settings.items()},
         }
-        self._files = [directory / "worker.properties", directory / "connector.properties"]
+        self._files = [
+            directory / "worker.properties",
+            directory / "connector.properties",
+        ]
         for file, properties in zip(self._files, (worker, connector), strict=True):
-            file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+            file.write_text(
+                "".join(f"{key}={value}\n" for key, value in properties.items())
+            )
         self.output = directory / "connect.log"
         self._class_path = class_path("connect")
         self._flags = (f"-Xmx{memory}", *flags)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Return when it answers. Java has no options but for a heap that is large enough, and `flags`."""
+        """Return when it answers. Java has no options but for a heap that is large
+        enough, and `flags`."""
         program = "org.apache.kafka.connect.cli.ConnectStandalone"
         java = find_java(os.environ).binary
-        self._process = spawn([java, *self._flags, "-cp", self._class_path, program, *self._files], self.output)
-        wait_until(lambda: accepts(self._port), self._process, self.output, STARTS_WITHIN_S)
+        self._process = spawn(
+            [java, *self._flags, "-cp", self._class_path, program, *self._files],
+            self.output,
+        )
+        wait_until(
+            lambda: accepts(self._port), self._process, self.output, STARTS_WITHIN_S
+        )
 
     @property
     def process(self) -> int:

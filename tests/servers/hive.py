@@ -1,4 +1,5 @@
-"""A Hive metastore out of pyspark's own jars. What it knows is in Derby, and its tables are in a folder."""
+"""A Hive metastore out of pyspark's own jars. What it knows is in Derby, and its tables
+are in a folder."""
 
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from lakesql.engine.spark.jars import spark_jars
 from lakesql.engine.spark.java import find_java
-from tests.servers.process import JAVA_FLAGS, LOOPBACK, accepts, free_ports, spawn, stop, wait_until
+from tests.servers.process import (
+    JAVA_FLAGS,
+    LOOPBACK,
+    accepts,
+    free_ports,
+    spawn,
+    stop,
+    wait_until,
+)
 
 STARTS_WITHIN_S = 180
 
@@ -39,10 +48,12 @@ class HiveMetastore:
             "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={directory}/metastore;create=true",
             "javax.jdo.option.ConnectionDriverName": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
             "datanucleus.schema.autoCreateAll": "true",
-            "datanucleus.connectionPoolingType": "HikariCP",  # its default is not among the jars
+            # its default is not among the jars
+            "datanucleus.connectionPoolingType": "HikariCP",
             "hive.metastore.schema.verification": "false",
             "hive.metastore.warehouse.dir": self.warehouse,
-            "hive.async.log.enabled": "false",  # it needs a library that is not there either
+            # it needs a library that is not there either
+            "hive.async.log.enabled": "false",
         }
         (directory / "hive-site.xml").write_text(_render(settings))
         (directory / "log4j2.properties").write_text(_LOGS)
@@ -52,7 +63,10 @@ class HiveMetastore:
         if not (self._directory / "metastore").exists():
             self._make_tables_of_locks()
         program = "org.apache.hadoop.hive.metastore.HiveMetaStore"
-        opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.net", "java.lang")]
+        opens = [
+            f"--add-opens=java.base/{package}=ALL-UNNAMED"
+            for package in ("java.net", "java.lang")
+        ]
         command: list[str | Path] = [
             find_java(os.environ).binary,
             "-Xmx384m",
@@ -64,7 +78,9 @@ class HiveMetastore:
             *("-cp", self._classes, program, "-p", str(self._port)),
         ]
         self._process = spawn(command, self._output)
-        wait_until(lambda: accepts(self._port), self._process, self._output, STARTS_WITHIN_S)
+        wait_until(
+            lambda: accepts(self._port), self._process, self._output, STARTS_WITHIN_S
+        )
 
     def stop(self) -> None:
         """End it; nothing where it does not run."""
@@ -72,18 +88,24 @@ class HiveMetastore:
             stop(self._process)
 
     def _make_tables_of_locks(self) -> None:
-        """Without them, a CREATE TABLE waits for minutes: the metastore makes all of its other tables by itself."""
+        """Without them, a CREATE TABLE waits for minutes: the metastore makes all of
+        its other tables by itself."""
         (py4j,) = spark_jars().glob("py4j-*.jar")
         port, token, process = launch_gateway(
             classpath=self._classes,
             jarpath=str(py4j),
-            javaopts=["-Xmx256m", f"-Dderby.stream.error.file={self._directory}/derby.log"],
+            javaopts=[
+                "-Xmx256m",
+                f"-Dderby.stream.error.file={self._directory}/derby.log",
+            ],
             java_path=str(find_java(os.environ).binary),
             die_on_exit=True,
             enable_auth=True,
             return_proc=True,
         )
-        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+        gateway = JavaGateway(
+            gateway_parameters=GatewayParameters(port=port, auth_token=token)
+        )
         try:
             conf = gateway.jvm.org.apache.hadoop.hive.conf.HiveConf()
             gateway.jvm.org.apache.hadoop.hive.metastore.txn.TxnDbUtil.prepDb(conf)

@@ -1,4 +1,5 @@
-"""kinesis-mock: Kinesis as a program of Node's registry; shards split and merge in it as in AWS's."""
+"""kinesis-mock: Kinesis as a program of Node's registry; shards split and merge in it
+as in AWS's."""
 
 from __future__ import annotations
 
@@ -41,9 +42,14 @@ class KinesisServer:
             "AWS_ACCOUNT_ID": "123456789012",
             "AWS_REGION": "us-east-1",
         }
-        start = 'cd "$0" && exec node main.js'  # it looks for its certificate in its own folder
-        self._process = spawn(["sh", "-c", start, folder], self._output, {**os.environ, **given})
-        wait_until(lambda: accepts(self._port), self._process, self._output, STARTS_WITHIN_S)
+        # it looks for its certificate in its own folder
+        start = 'cd "$0" && exec node main.js'
+        self._process = spawn(
+            ["sh", "-c", start, folder], self._output, {**os.environ, **given}
+        )
+        wait_until(
+            lambda: accepts(self._port), self._process, self._output, STARTS_WITHIN_S
+        )
 
     def stop(self) -> None:
         """End it; nothing where it does not run."""
@@ -54,5 +60,9 @@ class KinesisServer:
         """boto3's client of it."""
         import boto3
 
-        keys = {"aws_access_key_id": "k", "aws_secret_access_key": "s", "region_name": "us-east-1"}
+        keys = {
+            "aws_access_key_id": "k",
+            "aws_secret_access_key": "s",
+            "region_name": "us-east-1",
+        }
         return boto3.client("kinesis", endpoint_url=self.url, **keys)

@@ -25,13 +25,18 @@ def has_mariadb() -> bool:
 
 
 class MariaDb:
-    """Started and stopped on the same port and the same files. It has the database `shop`."""
+    """Started and stopped on the same port and the same files. It has the database
+    `shop`."""
 
     def __init__(self) -> None:
         # Not where pytest keeps its folders: no other user may enter those.
         self._directory = tempfile.TemporaryDirectory(prefix="lakesql-mariadb-")
         directory = Path(self._directory.name)
-        self._data, self._output, self._socket = directory / "data", directory / "mariadb.log", directory / "socket"
+        self._data, self._output, self._socket = (
+            directory / "data",
+            directory / "mariadb.log",
+            directory / "socket",
+        )
         self._process: subprocess.Popen[bytes] | None = None
         self._as_user: tuple[str, ...] = ()
         if os.getuid() == 0:
@@ -65,7 +70,10 @@ class MariaDb:
             "default-time-zone": "+00:00",
         }
         flags = [f"--{name}={value}" for name, value in options.items()]
-        self._process = spawn([_program("mariadbd"), "--no-defaults", *flags, *self._as_user], self._output)
+        self._process = spawn(
+            [_program("mariadbd"), "--no-defaults", *flags, *self._as_user],
+            self._output,
+        )
         wait_until(self._answers, self._process, self._output, STARTS_WITHIN_S)
         if is_new:
             self.execute(
@@ -81,7 +89,8 @@ class MariaDb:
             stop(self._process)
 
     def execute(self, *statements: str, database: str = "shop") -> None:
-        """Statements in one session, each a transaction of its own unless they say otherwise."""
+        """Statements in one session, each a transaction of its own unless they say
+        otherwise."""
         self._query(";\n".join(statements), database)
 
     def rows(self, query: str) -> list[list[Any]]:
@@ -89,8 +98,20 @@ class MariaDb:
         return [json.loads(line) for line in self._query(query, "shop").splitlines()]
 
     def _query(self, text: str, database: str) -> str:
-        login = ["--no-defaults", f"--socket={self._socket}", "--user=root", "--default-character-set=utf8mb4"]
-        command = [_program("mariadb"), *login, "--batch", "--raw", "--skip-column-names", database]
+        login = [
+            "--no-defaults",
+            f"--socket={self._socket}",
+            "--user=root",
+            "--default-character-set=utf8mb4",
+        ]
+        command = [
+            _program("mariadb"),
+            *login,
+            "--batch",
+            "--raw",
+            "--skip-column-names",
+            database,
+        ]
         return _run(command, text)
 
     def _answers(self) -> bool:
@@ -109,10 +130,15 @@ def _program(name: str) -> str:
 
 def _find(name: str) -> str | None:
     """Debian keeps servers where not everybody looks for programs."""
-    return shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin"]))
+    return shutil.which(
+        name,
+        path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin"]),
+    )
 
 
 def _run(command: Sequence[str], text: str = "") -> str:
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout

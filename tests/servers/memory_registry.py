@@ -23,11 +23,13 @@ Schema = Mapping[str, Any]
 
 @dataclass
 class MemoryRegistry:
-    """Schemas by their ids, and the ids of subjects' versions. `status` is what it answers to whatever it is asked, if
-    not 200, and `login` the header `Authorization` that it wants, if any.
+    """Schemas by their ids, and the ids of subjects' versions. `status` is what it
+    answers to whatever it is asked, if not 200, and `login` the header `Authorization`
+    that it wants, if any.
 
-    It gives tokens of OAuth too, at `/token`, to the client whose id and secret `clients` has, each good for
-    `token_s` seconds; with `wants_token` it takes no other login. `revoke` ends those that it has given.
+    It gives tokens of OAuth too, at `/token`, to the client whose id and secret
+    `clients` has, each good for `token_s` seconds; with `wants_token` it takes no other
+    login. `revoke` ends those that it has given.
     """
 
     url: str = ""
@@ -42,23 +44,42 @@ class MemoryRegistry:
     tokens: dict[str, float] = field(default_factory=dict)
     given: int = 0
 
-    def register(self, subject: str, schema: Schema, references: Sequence[tuple[str, str, int]] = ()) -> int:
-        """Add a version of a subject: its id. References are names, with the subject and version of each."""
+    def register(
+        self,
+        subject: str,
+        schema: Schema,
+        references: Sequence[tuple[str, str, int]] = (),
+    ) -> int:
+        """Add a version of a subject: its id. References are names, with the subject
+        and version of each."""
         number = self.first_id + len(self.schemas)
-        named = [{"name": name, "subject": of, "version": version} for name, of, version in references]
+        named = [
+            {"name": name, "subject": of, "version": version}
+            for name, of, version in references
+        ]
         self.schemas[number] = {"schema": json.dumps(schema), "references": named}
         self.subjects.setdefault(subject, []).append(number)
         return number
 
     def give_token(self, authorization: str) -> tuple[int, Any]:
-        """A token for a client that proves itself by HTTP's basic login (RFC 6749, section 2.3.1)."""
-        client, _, secret = b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
+        """A token for a client that proves itself by HTTP's basic login (RFC 6749,
+        section 2.3.1)."""
+        client, _, secret = (
+            b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
+        )
         if not client or self.clients.get(client) != secret:
-            return 401, {"error": "invalid_client", "error_description": "Invalid client credentials"}
+            return 401, {
+                "error": "invalid_client",
+                "error_description": "Invalid client credentials",
+            }
         self.given += 1
         token = f"token-{self.given}"
         self.tokens[token] = time.time() + self.token_s
-        return 200, {"access_token": token, "token_type": "Bearer", "expires_in": self.token_s}
+        return 200, {
+            "access_token": token,
+            "token_type": "Bearer",
+            "expires_in": self.token_s,
+        }
 
     def revoke(self) -> None:
         """End the tokens that were given."""
@@ -67,7 +88,9 @@ class MemoryRegistry:
     def is_welcome(self, authorization: str) -> bool:
         """Whether the login is the one that is wanted."""
         if self.wants_token:
-            return self.tokens.get(authorization.removeprefix("Bearer "), 0) > time.time()
+            return (
+                self.tokens.get(authorization.removeprefix("Bearer "), 0) > time.time()
+            )
         return not self.login or authorization == self.login
 
     def answer(self, path: str) -> tuple[int, Any]:
@@ -77,8 +100,14 @@ class MemoryRegistry:
             return 200, [*self.subjects]
         if found := re.fullmatch(r"/schemas/ids/(\d+)", path):
             schema = self.schemas.get(int(found[1]))
-            return (200, schema) if schema else (404, {"error_code": 40403, "message": "Schema not found"})
-        if found := re.fullmatch(r"/subjects/([^/]+)/versions(?:/(\d+|latest|-1))?", path):
+            return (
+                (200, schema)
+                if schema
+                else (404, {"error_code": 40403, "message": "Schema not found"})
+            )
+        if found := re.fullmatch(
+            r"/subjects/([^/]+)/versions(?:/(\d+|latest|-1))?", path
+        ):
             subject, version = unquote(found[1]), found[2]
             ids = self.subjects.get(subject)
             if ids is None:
@@ -89,7 +118,12 @@ class MemoryRegistry:
             if at > len(ids):
                 return 404, {"error_code": 40402, "message": "Version not found"}
             number = ids[at - 1]
-            return 200, {"subject": subject, "version": at, "id": number, **self.schemas[number]}
+            return 200, {
+                "subject": subject,
+                "version": at,
+                "id": number,
+                **self.schemas[number],
+            }
         return 404, {"error_code": 404, "message": path}
 
 
@@ -109,7 +143,13 @@ def open_memory_registry(tls: ssl.SSLContext | None = None) -> Iterator[MemoryRe
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             is_known = self.path == "/token"
-            self.say(*(registry.give_token(self.headers.get("Authorization", "")) if is_known else (404, {})))
+            self.say(
+                *(
+                    registry.give_token(self.headers.get("Authorization", ""))
+                    if is_known
+                    else (404, {})
+                )
+            )
 
         def say(self, status: int, body: Any) -> None:
             text = json.dumps(body).encode()
@@ -135,7 +175,8 @@ def open_memory_registry(tls: ssl.SSLContext | None = None) -> Iterator[MemoryRe
 
 
 class _Server(ThreadingHTTPServer):
-    """Each connection in a thread of its own, its handshake too: a client that fails it hears why, before this ends."""
+    """Each connection in a thread of its own, its handshake too: a client that fails it
+    hears why, before this ends."""
 
     tls: ssl.SSLContext | None = None
 
@@ -151,9 +192,18 @@ class _Server(ThreadingHTTPServer):
         super().process_request_thread(wrapped, client_address)
 
 
-def wire(number: int, schema: Schema, row: Mapping[str, Any], id_bytes: int = 4, named: Any = None) -> bytes:
-    """A record as Confluent's serializer writes it; with 8 bytes of id as Apicurio's."""
+def wire(
+    number: int,
+    schema: Schema,
+    row: Mapping[str, Any],
+    id_bytes: int = 4,
+    named: Any = None,
+) -> bytes:
+    """A record as Confluent's serializer writes it; with 8 bytes of id as
+    Apicurio's."""
     out = BytesIO()
-    parsed = fastavro.parse_schema(dict(schema), named_schemas=named if named is not None else {})
+    parsed = fastavro.parse_schema(
+        dict(schema), named_schemas=named if named is not None else {}
+    )
     fastavro.schemaless_writer(out, parsed, dict(row))
     return b"\0" + number.to_bytes(id_bytes, "big") + out.getvalue()

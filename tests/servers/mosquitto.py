@@ -1,4 +1,5 @@
-"""Mosquitto, of Debian: an MQTT broker that keeps all that a session has not acknowledged."""
+"""Mosquitto, of Debian: an MQTT broker that keeps all that a session has not
+acknowledged."""
 
 from __future__ import annotations
 
@@ -39,19 +40,27 @@ class Mosquitto:
             "max_inflight_messages 0",
             "max_queued_messages 0",
         ]
-        conf, output = self._directory / "mosquitto.conf", self._directory / "mosquitto.log"
+        conf, output = (
+            self._directory / "mosquitto.conf",
+            self._directory / "mosquitto.log",
+        )
         conf.write_text("\n".join([*lines, ""]))
         path = f"{os.environ.get('PATH', '')}:/usr/sbin"
-        self._process = spawn(["mosquitto", "-c", conf], output, {**os.environ, "PATH": path})
+        self._process = spawn(
+            ["mosquitto", "-c", conf], output, {**os.environ, "PATH": path}
+        )
         wait_until(lambda: accepts(self.port), self._process, output, STARTS_WITHIN_S)
 
     def send(self, messages: Iterable[tuple[str, str]], retain: bool = False) -> None:
-        """Publish values to topics; each is acknowledged before the next one is sent."""
+        """Publish values to topics; each is acknowledged before the next one is
+        sent."""
         client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
         client.connect(LOOPBACK, self.port)
         client.loop_start()
         for topic, value in messages:
-            client.publish(topic, value, qos=1, retain=retain).wait_for_publish(ACKNOWLEDGED_WITHIN_S)
+            client.publish(topic, value, qos=1, retain=retain).wait_for_publish(
+                ACKNOWLEDGED_WITHIN_S
+            )
         client.disconnect()
         client.loop_stop()
 

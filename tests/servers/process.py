@@ -1,4 +1,5 @@
-"""What every test server needs: free ports, a process whose output is kept, and a bounded wait until it answers."""
+"""What every test server needs: free ports, a process whose output is kept, and a
+bounded wait until it answers."""
 
 from __future__ import annotations
 
@@ -16,7 +17,11 @@ from typing import Protocol, TypeVar
 from lakesql.progress.holder import Process
 
 LOOPBACK = "127.0.0.1"
-JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+JAVA_FLAGS = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
 """A Java that starts fast and stays small."""
 
 
@@ -54,24 +59,40 @@ def free_ports(count: int) -> list[int]:
 
 
 def spawn(
-    command: Sequence[str | Path], output: Path, environ: Mapping[str, str] | None = None
+    command: Sequence[str | Path],
+    output: Path,
+    environ: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a server whose output goes to the end of `output`. Ctrl-C in the tests does not reach it."""
+    """Start a server whose output goes to the end of `output`. Ctrl-C in the tests does
+    not reach it."""
     with output.open("ab") as file:
         return subprocess.Popen(
-            list(command), stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environ, process_group=0
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env=environ,
+            process_group=0,
         )
 
 
-def wait_until(answers: Callable[[], bool], process: subprocess.Popen[bytes], output: Path, within_s: float) -> None:
-    """Return when the server answers; fail with the end of its output when it ends, or does not in time."""
+def wait_until(
+    answers: Callable[[], bool],
+    process: subprocess.Popen[bytes],
+    output: Path,
+    within_s: float,
+) -> None:
+    """Return when the server answers; fail with the end of its output when it ends, or
+    does not in time."""
     deadline = time.monotonic() + within_s
     while not answers():
         ended = process.poll() is not None
         if ended or time.monotonic() > deadline:
             stop(process)
             said = output.read_text(errors="replace")[-4000:]
-            raise AssertionError(f"The server {'ended' if ended else f'did not answer in {within_s} s'}:\n{said}")
+            raise AssertionError(
+                f"The server {'ended' if ended else f'did not answer in {within_s} s'}:\n{said}"
+            )
         time.sleep(0.05)
 
 
@@ -104,7 +125,9 @@ def kill_all(processes: Sequence[Process], within_s: float = 30) -> None:
                 os.kill(process.id, signal.SIGKILL)
     deadline = time.monotonic() + within_s
     while any(process.is_there for process in processes):
-        assert time.monotonic() < deadline, f"{processes} are still there after {within_s} s"
+        assert time.monotonic() < deadline, (
+            f"{processes} are still there after {within_s} s"
+        )
         time.sleep(0.05)
 
 
@@ -115,5 +138,6 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def hear_interrupts() -> None:
-    """What a shell starts in the background ignores the signal of Ctrl-C, and hands that on to what it starts."""
+    """What a shell starts in the background ignores the signal of Ctrl-C, and hands
+    that on to what it starts."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,4 +1,5 @@
-"""A Prometheus with its own files, which loads rules and scrapes addresses of this machine."""
+"""A Prometheus with its own files, which loads rules and scrapes addresses of this
+machine."""
 
 from __future__ import annotations
 
@@ -27,20 +28,34 @@ def has_prometheus() -> bool:
 
 def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """What its tool says."""
-    return subprocess.run([TOOL, *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [TOOL, *arguments], capture_output=True, text=True, check=False
+    )
 
 
 class Prometheus:
-    """Scrapes each of `jobs`, addresses by name, and evaluates the rules of a file: both twice a second."""
+    """Scrapes each of `jobs`, addresses by name, and evaluates the rules of a file:
+    both twice a second."""
 
     def __init__(self, directory: Path, rules: Path, jobs: Mapping[str, str]) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory, self._output = directory, directory / "prometheus.log"
         self._process: subprocess.Popen[bytes] | None = None
         (self._port,) = free_ports(1)
-        scrapes = [{"job_name": name, "static_configs": [{"targets": [address]}]} for name, address in jobs.items()]
-        every = {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"}
-        config = {"global": every, "rule_files": [str(rules)], "scrape_configs": scrapes}
+        scrapes = [
+            {"job_name": name, "static_configs": [{"targets": [address]}]}
+            for name, address in jobs.items()
+        ]
+        every = {
+            "scrape_interval": "500ms",
+            "scrape_timeout": "500ms",
+            "evaluation_interval": "500ms",
+        }
+        config = {
+            "global": every,
+            "rule_files": [str(rules)],
+            "scrape_configs": scrapes,
+        }
         (directory / "prometheus.yml").write_text(yaml.safe_dump(config))
 
     def start(self) -> None:
@@ -67,14 +82,18 @@ class Prometheus:
     def ask(self, path: str, **parameters: str) -> Any:
         """What its HTTP API says."""
         asked = urllib.parse.urlencode(parameters)
-        with urllib.request.urlopen(f"http://{LOOPBACK}:{self._port}/api/v1/{path}?{asked}", timeout=10) as answer:
+        with urllib.request.urlopen(
+            f"http://{LOOPBACK}:{self._port}/api/v1/{path}?{asked}", timeout=10
+        ) as answer:
             said = json.load(answer)
         assert said["status"] == "success", said
         return said["data"]
 
     def _answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://{LOOPBACK}:{self._port}/-/ready", timeout=2) as answer:
+            with urllib.request.urlopen(
+                f"http://{LOOPBACK}:{self._port}/-/ready", timeout=2
+            ) as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, TimeoutError):
             return False

@@ -31,7 +31,9 @@ class PulsarServer:
         """Return when its namespace `public/default` is there."""
         (home,) = fetch_folder("pulsar").glob("apache-pulsar-*")
         conf, data = self._directory / "standalone.conf", self._directory / "data"
-        conf.write_text(self._configure((home / "conf" / "standalone.conf").read_text()))
+        conf.write_text(
+            self._configure((home / "conf" / "standalone.conf").read_text())
+        )
         given = {
             "PULSAR_MEM": "-Xms64m -Xmx512m -XX:MaxDirectMemorySize=256m",
             "PULSAR_GC": "-XX:+UseSerialGC",
@@ -40,9 +42,22 @@ class PulsarServer:
             "PULSAR_EXTRA_OPTS": "-XX:TieredStopAtLevel=1",
         }
         command = [home / "bin" / "pulsar", "standalone", "-nfw", "-nss", "-c", conf]
-        command += ["--bookkeeper-dir", data / "bk", "--metadata-dir", data / "metadata"]
+        command += [
+            "--bookkeeper-dir",
+            data / "bk",
+            "--metadata-dir",
+            data / "metadata",
+        ]
         output = self._directory / "pulsar.log"
-        line = ["sh", "-c", 'cd "$0" && exec "$@"', home, *command, "--bookkeeper-port", str(self._bookie)]
+        line = [
+            "sh",
+            "-c",
+            'cd "$0" && exec "$@"',
+            home,
+            *command,
+            "--bookkeeper-port",
+            str(self._bookie),
+        ]
         self._process = spawn(line, output, {**os.environ, **given})
         wait_until(self._answers, self._process, output, STARTS_WITHIN_S)
 
@@ -56,7 +71,10 @@ class PulsarServer:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(
-            f"http://{LOOPBACK}:{self._web}/admin/v2/{path}", data=data, method=method, headers=headers
+            f"http://{LOOPBACK}:{self._web}/admin/v2/{path}",
+            data=data,
+            method=method,
+            headers=headers,
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
             text = answer.read()

@@ -23,7 +23,17 @@ class Redis:
     def start(self) -> None:
         """Return when it listens."""
         output = self._directory / "redis.log"
-        command = ["redis-server", "--port", str(self.port), "--bind", LOOPBACK, "--save", "", "--appendonly", "no"]
+        command = [
+            "redis-server",
+            "--port",
+            str(self.port),
+            "--bind",
+            LOOPBACK,
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]
         self._process = spawn([*command, "--dir", self._directory], output)
         wait_until(lambda: accepts(self.port), self._process, output, STARTS_WITHIN_S)
 

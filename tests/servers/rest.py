@@ -8,7 +8,15 @@ from pathlib import Path
 
 from lakesql.engine.spark.java import find_java
 from tests.servers.jars import class_path, hadoop_jars
-from tests.servers.process import JAVA_FLAGS, LOOPBACK, accepts, free_ports, spawn, stop, wait_until
+from tests.servers.process import (
+    JAVA_FLAGS,
+    LOOPBACK,
+    accepts,
+    free_ports,
+    spawn,
+    stop,
+    wait_until,
+)
 
 STARTS_WITHIN_S = 60
 
@@ -36,10 +44,15 @@ class RestCatalogServer:
             "CATALOG_JDBC_SCHEMA__VERSION": "V1",
             "CATALOG_WAREHOUSE": str(self._directory / "warehouse"),
         }
-        java, program = find_java(os.environ).binary, "org.apache.iceberg.rest.RESTCatalogServer"
+        java, program = (
+            find_java(os.environ).binary,
+            "org.apache.iceberg.rest.RESTCatalogServer",
+        )
         command = [java, "-Xmx256m", *JAVA_FLAGS, "-cp", classes, program]
         self._process = spawn(command, self._output, {**os.environ, **settings})
-        wait_until(lambda: accepts(self._port), self._process, self._output, STARTS_WITHIN_S)
+        wait_until(
+            lambda: accepts(self._port), self._process, self._output, STARTS_WITHIN_S
+        )
 
     def stop(self) -> None:
         """End it; nothing where it does not run."""

@@ -1,4 +1,5 @@
-"""A real `lakesql run --continuous` in a process of its own, which is killed one way or another and started again."""
+"""A real `lakesql run --continuous` in a process of its own, which is killed one way or
+another and started again."""
 
 from __future__ import annotations
 
@@ -18,9 +19,12 @@ Event = dict[str, Any]
 
 
 class Runner:
-    """Runs models of the project in `directory`, with more `options`; `runs` has the events of each start."""
+    """Runs models of the project in `directory`, with more `options`; `runs` has the
+    events of each start."""
 
-    def __init__(self, directory: Path, *models: str, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self, directory: Path, *models: str, options: Sequence[str] = ()
+    ) -> None:
         self.directory = directory
         self.models = models
         self.options = options
@@ -30,7 +34,15 @@ class Runner:
         self._orphans: list[Process] = []
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "lakesql", "--log-format", "json", "run", "--continuous"]
+        command = [
+            sys.executable,
+            "-m",
+            "lakesql",
+            "--log-format",
+            "json",
+            "run",
+            "--continuous",
+        ]
         with self._output.open("wb") as out, self.errors.open("ab") as err:
             self._process = subprocess.Popen(
                 [*command, *self.options, "--select", *self.models],
@@ -44,13 +56,17 @@ class Runner:
         self.runs.append([])
 
     def wait(self, seen: Callable[[list[Event]], bool], stalls_after_s: float) -> float:
-        """Return when the events of this start are as `seen` wants them, and how many seconds after the start that is.
+        """Return when the events of this start are as `seen` wants them, and how many
+        seconds after the start that is.
 
-        It may take as long as a slow machine needs, if only something happens from time to time.
+        It may take as long as a slow machine needs, if only something happens from time
+        to time.
         """
         happened, last = 0, time.monotonic()
         while not seen(events := self._read()):
-            if (count := sum(event["event"] != "progress" for event in events)) > happened:
+            if (
+                count := sum(event["event"] != "progress" for event in events)
+            ) > happened:
                 happened, last = count, time.monotonic()
             if self.process.poll() is not None:
                 self._fail(f"The run ended with status {self.process.returncode}")
@@ -103,8 +119,13 @@ class Runner:
         return self._process
 
     def javas(self) -> list[Process]:
-        """The processes of Java that the runner has started, or the shell in between."""
-        return [Process.now(pid) for pid in _descendants(self.process.pid) if _name(pid) == "java"]
+        """The processes of Java that the runner has started, or the shell in
+        between."""
+        return [
+            Process.now(pid)
+            for pid in _descendants(self.process.pid)
+            if _name(pid) == "java"
+        ]
 
     @property
     def errors(self) -> Path:
@@ -116,7 +137,8 @@ class Runner:
         return self.directory / "events.jsonl"
 
     def _read(self) -> list[Event]:
-        """All events of this start until now; a line that is half written is left for later."""
+        """All events of this start until now; a line that is half written is left for
+        later."""
         lines = self._output.read_bytes().split(b"\n")[:-1]
         events = self.runs[-1]
         events += [json.loads(line) for line in lines[len(events) :]]
@@ -125,14 +147,20 @@ class Runner:
     def _fail(self, what: str) -> None:
         last = [event for event in self.runs[-1] if event["event"] != "progress"][-5:]
         errors = self.errors.read_text(errors="replace")[-3000:]
-        log = (self.directory / "logs" / "spark.log").read_text(errors="replace")[-2000:]
+        log = (self.directory / "logs" / "spark.log").read_text(errors="replace")[
+            -2000:
+        ]
         self.stop()
         raise AssertionError(f"{what}.\n{json.dumps(last, indent=1)}\n{errors}\n{log}")
 
 
 def of(events: list[Event], kind: str, model: str | None = None) -> list[Event]:
     """The events of a kind, as `--log-format json` names it."""
-    return [event for event in events if event["event"] == kind and model in (None, event.get("model"))]
+    return [
+        event
+        for event in events
+        if event["event"] == kind and model in (None, event.get("model"))
+    ]
 
 
 def _descendants(pid: int) -> Iterator[int]:
@@ -143,13 +171,17 @@ def _descendants(pid: int) -> Iterator[int]:
 
 def _children(pid: int) -> list[int]:
     try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [
+            int(child)
+            for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ]
     except (OSError, ValueError):
         return []
 
 
 def _name(pid: int) -> str:
-    """The name of a process; '' of one that has ended, also where nobody has asked for its status yet."""
+    """The name of a process; '' of one that has ended, also where nobody has asked for
+    its status yet."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,4 +1,5 @@
-"""S3, and an Iceberg REST catalog with OAuth in front of it: one `weed` process serves both."""
+"""S3, and an Iceberg REST catalog with OAuth in front of it: one `weed` process serves
+both."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ STARTS_WITHIN_S = 60
 
 
 class Seaweed:
-    """Started and stopped; it keeps its files in `directory`. It tells a topic of Kafka what becomes of them, if
-    `tells` names a broker and one."""
+    """Started and stopped; it keeps its files in `directory`. It tells a topic of Kafka
+    what becomes of them, if `tells` names a broker and one."""
 
     def __init__(
         self,
@@ -37,17 +38,30 @@ class Seaweed:
         self.s3_endpoint = f"http://{LOOPBACK}:{self._ports['s3.port']}"
         self.catalog_uri = f"http://{LOOPBACK}:{self._ports['s3.port.iceberg']}"
         login = {"accessKey": access_key, "secretKey": secret_key}
-        user = {"name": "tests", "credentials": [login], "actions": ["Admin", "Read", "Write", "List", "Tagging"]}
+        user = {
+            "name": "tests",
+            "credentials": [login],
+            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+        }
         if tells is not None:
             told = directory / ".seaweedfs" / "notification.toml"
             told.parent.mkdir()
-            told.write_text('[notification.kafka]\nenabled = true\nhosts = ["{}"]\ntopic = "{}"\n'.format(*tells))
+            told.write_text(
+                '[notification.kafka]\nenabled = true\nhosts = ["{}"]\ntopic = "{}"\n'.format(
+                    *tells
+                )
+            )
         (directory / "s3.json").write_text(json.dumps({"identities": [user]}))
 
     def start(self) -> None:
         """Return when S3 and the catalog answer: in 3 s."""
         flags = [f"-{name}={port}" for name, port in self._ports.items()]
-        flags += [f"-dir={self._directory}", f"-s3.config={self._directory}/s3.json", "-filer", "-s3"]
+        flags += [
+            f"-dir={self._directory}",
+            f"-s3.config={self._directory}/s3.json",
+            "-filer",
+            "-s3",
+        ]
         flags += [f"-ip={LOOPBACK}", f"-ip.bind={LOOPBACK}", "-s3.port.lance=0"]
         flags += ["-volume.max=1000", "-master.volumeSizeLimitMB=64"]
         environ = {**os.environ, "HOME": str(self._directory)}
@@ -81,15 +95,23 @@ class Seaweed:
         }
 
     def _shell(self, command: str) -> None:
-        master = f"{LOOPBACK}:{self._ports['master.port']}.{self._ports['master.port.grpc']}"
+        master = (
+            f"{LOOPBACK}:{self._ports['master.port']}.{self._ports['master.port.grpc']}"
+        )
         done = subprocess.run(
-            [self._weed, "shell", "-master", master], input=f"{command}\n", capture_output=True, text=True, check=False
+            [self._weed, "shell", "-master", master],
+            input=f"{command}\n",
+            capture_output=True,
+            text=True,
+            check=False,
         )
         said = done.stdout + done.stderr
         assert done.returncode == 0 and "error" not in said, said
 
     def _answers(self) -> bool:
-        return all(_status(url) for url in (self.s3_endpoint, f"{self.catalog_uri}/v1/config"))
+        return all(
+            _status(url) for url in (self.s3_endpoint, f"{self.catalog_uri}/v1/config")
+        )
 
 
 _PORTS = (

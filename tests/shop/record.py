@@ -1,16 +1,20 @@
-"""Records the shop's topics: `python -m tests.shop.record` writes `streams/recorded/<topic>/*.jsonl`, byte for byte.
+"""Records the shop's topics: `python -m tests.shop.record` writes
+`streams/recorded/<topic>/*.jsonl`, byte for byte.
 
 What the data holds on purpose:
 
-- orders: changes that arrive hours after newer ones, resent records, two changes in the same second, `created_at` moved
-  to another day by a later change, orders of customers that no record tells of, purged orders;
-- records that cannot be read, lack a required column, or have no key or no sequence (`BAD_ORDERS` and its siblings);
-- products as Debezium tells of them: a snapshot, then updates, deletes with their tombstones, and once the last events
-  again, as a connector sends them that was killed;
-- a record whose value is a text that holds JSON, columns that no contract names, headers, several partitions.
+- orders: changes that arrive hours after newer ones, resent records, two changes in the
+  same second, `created_at` moved to another day by a later change, orders of customers
+  that no record tells of, purged orders;
+- records that cannot be read, lack a required column, or have no key or no sequence
+  (`BAD_ORDERS` and its siblings);
+- products as Debezium tells of them: a snapshot, then updates, deletes with their
+  tombstones, and once the last events again, as a connector sends them that was killed;
+- a record whose value is a text that holds JSON, columns that no contract names,
+  headers, several partitions.
 
-Nothing arrives for an order after its `purged`, and no page view arrives more than two minutes late: so the tables do
-not depend on where one batch ends and the next begins.
+Nothing arrives for an order after its `purged`, and no page view arrives more than two
+minutes late: so the tables do not depend on where one batch ends and the next begins.
 """
 
 from __future__ import annotations
@@ -35,27 +39,96 @@ BAD_ORDERS: tuple[Value, ...] = (
     '{"order_id": 1101 "status": "paid"}',
     "ping",
     {"order_id": 1066, "customer_id": 12, "amount": "a lot", "status": "placed"},
-    {"customer_id": 31, "amount": 75.5, "status": "placed", "updated_at": "2026-03-03T10:00:00Z"},
-    {"order_id": None, "customer_id": 8, "amount": 20, "status": "paid", "updated_at": "2026-03-04T11:30:00Z"},
-    {"order_id": 1009, "customer_id": 9, "amount": 64.2, "status": "shipped", "updated_at": None},
+    {
+        "customer_id": 31,
+        "amount": 75.5,
+        "status": "placed",
+        "updated_at": "2026-03-03T10:00:00Z",
+    },
+    {
+        "order_id": None,
+        "customer_id": 8,
+        "amount": 20,
+        "status": "paid",
+        "updated_at": "2026-03-04T11:30:00Z",
+    },
+    {
+        "order_id": 1009,
+        "customer_id": 9,
+        "amount": 64.2,
+        "status": "shipped",
+        "updated_at": None,
+    },
     {"order_id": 1150, "customer_id": 22, "amount": 12.75, "status": "paid"},
 )
 BAD_CUSTOMERS: tuple[Value, ...] = (
-    {"customer_id": None, "name": "Nobody", "email": "nobody@example.com", "changed_at": "2026-03-02T06:00:00Z"},
+    {
+        "customer_id": None,
+        "name": "Nobody",
+        "email": "nobody@example.com",
+        "changed_at": "2026-03-02T06:00:00Z",
+    },
     '{"customer_id": 40, "name": "Ida',
     {"customer_id": 41, "name": "Undated"},
 )
 BAD_PAGE_VIEWS: tuple[Value, ...] = (
     '{"view_id": "v-',
-    {"visitor": "u1", "url": "https://shop.example/", "viewed_at": "2026-03-02T12:00:00Z"},
+    {
+        "visitor": "u1",
+        "url": "https://shop.example/",
+        "viewed_at": "2026-03-02T12:00:00Z",
+    },
     {"view_id": "v-no-time", "visitor": "u2", "url": "https://shop.example/cart"},
-    {"view_id": "v-bad-time", "visitor": "u3", "url": "https://shop.example/", "viewed_at": "yesterday"},
+    {
+        "view_id": "v-bad-time",
+        "visitor": "u3",
+        "url": "https://shop.example/",
+        "viewed_at": "yesterday",
+    },
 )
 
-FIRST_NAMES = ("Ada", "Björn", "Chloé", "Dmitri", "Elif", "Fatima", "Goran", "Hana", "Inès", "João")
-LAST_NAMES = ("Almeida", "Berg", "Costa", "Dvořák", "Eriksen", "Fischer", "García", "Horváth", "Ivanova", "Jansen")
-CITIES = (("Lisbon", "PT"), ("Oslo", "NO"), ("Prague", "CZ"), ("Kraków", "PL"), ("Ghent", "BE"), ("Graz", "AT"))
-PAGES = ("/", "/", "/search?q=lamp", "/p/lamp-12", "/p/chair-7#reviews", "/p/desk-3?ref=mail", "/cart", "/checkout")
+FIRST_NAMES = (
+    "Ada",
+    "Björn",
+    "Chloé",
+    "Dmitri",
+    "Elif",
+    "Fatima",
+    "Goran",
+    "Hana",
+    "Inès",
+    "João",
+)
+LAST_NAMES = (
+    "Almeida",
+    "Berg",
+    "Costa",
+    "Dvořák",
+    "Eriksen",
+    "Fischer",
+    "García",
+    "Horváth",
+    "Ivanova",
+    "Jansen",
+)
+CITIES = (
+    ("Lisbon", "PT"),
+    ("Oslo", "NO"),
+    ("Prague", "CZ"),
+    ("Kraków", "PL"),
+    ("Ghent", "BE"),
+    ("Graz", "AT"),
+)
+PAGES = (
+    "/",
+    "/",
+    "/search?q=lamp",
+    "/p/lamp-12",
+    "/p/chair-7#reviews",
+    "/p/desk-3?ref=mail",
+    "/cart",
+    "/checkout",
+)
 REFERRERS = (None, None, "search", "search", "newsletter", "social")
 MATERIALS = ("Oak", "Steel", "Linen", "Cork", "Glass")
 PRODUCTS = ("lamp", "chair", "desk", "shelf", "vase")
@@ -84,7 +157,8 @@ def record() -> dict[str, str]:
 
 
 class Dice:
-    """Seeded chance. Only `random()` of the standard library promises the same numbers in every Python."""
+    """Seeded chance. Only `random()` of the standard library promises the same numbers
+    in every Python."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -118,40 +192,62 @@ def _customers(dice: Dice) -> list[Sent]:
         name = f"{dice.one_of(FIRST_NAMES)} {dice.one_of(LAST_NAMES)}"
         city, country = dice.one_of(CITIES)
         email = f"{name.split()[0]}.{customer_id}@Example.com"
-        changed = OPENING - timedelta(days=dice.between(1, 300), seconds=dice.below(86_400))
+        changed = OPENING - timedelta(
+            days=dice.between(1, 300), seconds=dice.below(86_400)
+        )
         for version in range(3 if dice.chance(10) else 2 if dice.chance(40) else 1):
             if version:
-                changed = OPENING + timedelta(days=version - 1, seconds=dice.below(86_400))
+                changed = OPENING + timedelta(
+                    days=version - 1, seconds=dice.below(86_400)
+                )
                 city, country = dice.one_of(CITIES)
                 email = f" {email.strip()} " if dice.chance(30) else email
             value: Value = {
                 "customer_id": customer_id,
                 "name": name,
                 "email": email,
-                "address": None if dice.chance(3) else {"city": city, "country": country},
+                "address": None
+                if dice.chance(3)
+                else {"city": city, "country": country},
                 "changed_at": _iso(changed),
             }
-            late = timedelta(days=1) if version == 1 and dice.chance(15) else timedelta(seconds=dice.between(1, 9))
+            late = (
+                timedelta(days=1)
+                if version == 1 and dice.chance(15)
+                else timedelta(seconds=dice.between(1, 9))
+            )
             sent.append(Sent(max(changed, OPENING) + late, str(customer_id), value))
     return _by_arrival(sent)
 
 
 def _orders(dice: Dice) -> list[Sent]:
-    sent = [change for order_id in range(1001, 1391) for change in _order(dice, order_id)]
+    sent = [
+        change for order_id in range(1001, 1391) for change in _order(dice, order_id)
+    ]
     closing = OPENING + timedelta(days=DAYS)
     return _by_arrival([change for change in sent if change.arrived < closing])
 
 
 def _order(dice: Dice, order_id: int) -> list[Sent]:
-    created = OPENING + timedelta(days=dice.below(DAYS), hours=7, seconds=dice.below(14 * 3600))
+    created = OPENING + timedelta(
+        days=dice.below(DAYS), hours=7, seconds=dice.below(14 * 3600)
+    )
     customer_id = dice.between(121, 125) if dice.chance(2) else dice.between(1, 120)
     amount = round(5 + dice.below(20_000) / 100 * dice.one_of((1, 1, 1, 4)), 2)
-    headers = (("channel", dice.one_of(CHANNELS)), ("trace", f"{order_id:08x}")) if dice.chance(25) else ()
+    headers = (
+        (("channel", dice.one_of(CHANNELS)), ("trace", f"{order_id:08x}"))
+        if dice.chance(25)
+        else ()
+    )
     is_purged = order_id % 29 == 0
     is_moved = order_id % 101 == 0
     sent = []
     for status, after in _states(dice, is_purged):
-        told = created - timedelta(days=1) if is_moved and status in ("delivered", "cancelled") else created
+        told = (
+            created - timedelta(days=1)
+            if is_moved and status in ("delivered", "cancelled")
+            else created
+        )
         updated = created + after
         value: dict[str, object] = {
             "order_id": order_id,
@@ -164,10 +260,26 @@ def _order(dice: Dice, order_id: int) -> list[Sent]:
         if dice.chance(3):
             value["note"] = "gift"
         is_late = not is_purged and dice.chance(5)
-        arrived = updated + timedelta(seconds=dice.between(600, 100_000) if is_late else dice.between(1, 4))
-        sent.append(Sent(arrived, str(order_id), json.dumps(value) if dice.chance(1) else value, headers))
+        arrived = updated + timedelta(
+            seconds=dice.between(600, 100_000) if is_late else dice.between(1, 4)
+        )
+        sent.append(
+            Sent(
+                arrived,
+                str(order_id),
+                json.dumps(value) if dice.chance(1) else value,
+                headers,
+            )
+        )
         if not is_purged and dice.chance(3):
-            sent.append(Sent(arrived + timedelta(seconds=dice.between(5, 4000)), str(order_id), value, headers))
+            sent.append(
+                Sent(
+                    arrived + timedelta(seconds=dice.between(5, 4000)),
+                    str(order_id),
+                    value,
+                    headers,
+                )
+            )
     return sent
 
 
@@ -175,18 +287,31 @@ def _states(dice: Dice, is_purged: bool) -> list[tuple[str, timedelta]]:
     """The states an order goes through, each with the time since it was created."""
     paid = timedelta(seconds=dice.between(20, 1800))
     if is_purged:
-        return [("placed", timedelta()), ("cancelled", paid), ("purged", timedelta(days=1))]
+        return [
+            ("placed", timedelta()),
+            ("cancelled", paid),
+            ("purged", timedelta(days=1)),
+        ]
     if dice.chance(8):
         return [("placed", timedelta()), ("cancelled", paid)]
-    shipped = paid if dice.chance(3) else paid + timedelta(seconds=dice.between(3600, 72_000))
+    shipped = (
+        paid if dice.chance(3) else paid + timedelta(seconds=dice.between(3600, 72_000))
+    )
     delivered = shipped + timedelta(seconds=dice.between(40_000, 170_000))
-    return [("placed", timedelta()), ("paid", paid), ("shipped", shipped), ("delivered", delivered)]
+    return [
+        ("placed", timedelta()),
+        ("paid", paid),
+        ("shipped", shipped),
+        ("delivered", delivered),
+    ]
 
 
 def _page_views(dice: Dice) -> list[Sent]:
     sent = []
     for number in range(1000):
-        viewed = OPENING + timedelta(seconds=number * 3 * 86_400 // 1000 + dice.below(120))
+        viewed = OPENING + timedelta(
+            seconds=number * 3 * 86_400 // 1000 + dice.below(120)
+        )
         visitor = dice.below(400)
         value: Value = {
             "view_id": f"v-{number:05d}",
@@ -198,7 +323,9 @@ def _page_views(dice: Dice) -> list[Sent]:
         }
         headers = (("agent", "app/4.1"),) if dice.chance(10) else ()
         key = None if dice.chance(5) else f"u{visitor}"
-        arrived = viewed + timedelta(seconds=dice.between(1, 100 if dice.chance(10) else 5))
+        arrived = viewed + timedelta(
+            seconds=dice.between(1, 100 if dice.chance(10) else 5)
+        )
         sent.append(Sent(arrived, key, value, headers))
         if dice.chance(1):
             sent.append(Sent(arrived + timedelta(seconds=3), key, value, headers))
@@ -214,9 +341,20 @@ def _products(dice: Dice) -> list[Sent]:
         nonlocal lsn
         lsn += dice.between(40, 900)
         row = known.pop(product_id) if op == "d" else known[product_id]
-        source = {"connector": "postgresql", "table": "products", "snapshot": "first" if op == "r" else "false"}
+        source = {
+            "connector": "postgresql",
+            "table": "products",
+            "snapshot": "first" if op == "r" else "false",
+        }
         value: Value = {
-            "before": {"product_id": product_id, "name": None, "price": None, "stock": None} if op == "d" else None,
+            "before": {
+                "product_id": product_id,
+                "name": None,
+                "price": None,
+                "stock": None,
+            }
+            if op == "d"
+            else None,
             "after": None if op == "d" else dict(row),
             "source": {**source, "ts_ms": int(at.timestamp() * 1000), "lsn": lsn},
             "op": op,
@@ -230,7 +368,12 @@ def _products(dice: Dice) -> list[Sent]:
     for product_id in range(1, 31):
         name = f"{dice.one_of(MATERIALS)} {dice.one_of(PRODUCTS)}"
         price = f"{dice.between(5, 900)}.{dice.one_of(('00', '50', '90'))}"
-        known[product_id] = {"product_id": product_id, "name": name, "price": price, "stock": dice.between(0, 60)}
+        known[product_id] = {
+            "product_id": product_id,
+            "name": name,
+            "price": price,
+            "stock": dice.between(0, 60),
+        }
         send("r", product_id)
     for number in range(260):
         at += timedelta(seconds=dice.between(60, 2400))
@@ -238,7 +381,12 @@ def _products(dice: Dice) -> list[Sent]:
         if number % 40 == 39:
             send("d", product_id)
             product_id = 31 + number // 40
-            known[product_id] = {"product_id": product_id, "name": "New lamp", "price": "49.90", "stock": 20}
+            known[product_id] = {
+                "product_id": product_id,
+                "name": "New lamp",
+                "price": "49.90",
+                "stock": 20,
+            }
             send("c", product_id)
             continue
         row = known[product_id]
@@ -252,12 +400,15 @@ def _products(dice: Dice) -> list[Sent]:
 
 
 def _with_bad(sent: list[Sent], bad: Sequence[Value]) -> list[Sent]:
-    """The records with the bad ones evenly among them, each arriving with the record before it."""
+    """The records with the bad ones evenly among them, each arriving with the record
+    before it."""
     mixed = list(sent)
     step = len(sent) // (len(bad) + 1)
     for number in range(len(bad), 0, -1):
         before = sent[number * step - 1]
-        mixed.insert(number * step, Sent(before.arrived, f"bad-{number}", bad[number - 1]))
+        mixed.insert(
+            number * step, Sent(before.arrived, f"bad-{number}", bad[number - 1])
+        )
     return mixed
 
 
@@ -265,7 +416,9 @@ def _by_arrival(sent: list[Sent]) -> list[Sent]:
     return sorted(sent, key=lambda record: record.arrived)
 
 
-def _files(topic: str, sent: list[Sent], *, partitions: int, files: int) -> dict[str, str]:
+def _files(
+    topic: str, sent: list[Sent], *, partitions: int, files: int
+) -> dict[str, str]:
     offsets = [0] * partitions
     lines = []
     for record in sent:
@@ -280,10 +433,14 @@ def _files(topic: str, sent: list[Sent], *, partitions: int, files: int) -> dict
         if record.headers:
             fields["headers"] = record.headers
         offsets[partition] += 1
-        lines.append(json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n")
+        lines.append(
+            json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n"
+        )
     size = -(-len(lines) // files)
     return {
-        f"{topic}/part-{number + 1:05d}.jsonl": "".join(lines[number * size : (number + 1) * size])
+        f"{topic}/part-{number + 1:05d}.jsonl": "".join(
+            lines[number * size : (number + 1) * size]
+        )
         for number in range(files)
     }
 

@@ -20,7 +20,8 @@ SELECT order_id, status AS {LONG_COLUMN}, status AS `{ODD_COLUMN}` FROM {{{{ str
 
 
 def write_hostile(folder: Path) -> Path:
-    """The shop with a model whose columns and descriptions are hostile, and one whose name is very long."""
+    """The shop with a model whose columns and descriptions are hostile, and one whose
+    name is very long."""
     write_project(folder, "shop")
     text = SCRIPT.replace("'", "''")
     (folder / "models/hostile.sql").write_text(MODEL)
@@ -34,7 +35,8 @@ def write_hostile(folder: Path) -> Path:
 
 
 def write_broken(folder: Path) -> Path:
-    """The shop with errors: a SELECT of a column that is not there, an option that does not exist, a stream's type."""
+    """The shop with errors: a SELECT of a column that is not there, an option that does
+    not exist, a stream's type."""
     write_project(folder, "shop")
     (folder / "models/misspelt.sql").write_text(
         "{{ config(mode='append') }}\nSELECT order_idd FROM {{ stream('orders') }}\n"
@@ -42,6 +44,10 @@ def write_broken(folder: Path) -> Path:
     (folder / "models/option.sql").write_text(
         "{{ config(mode='append', triger='1 minute') }}\nSELECT 1 AS one FROM {{ stream('orders') }}\n"
     )
-    (folder / "models/of_option.sql").write_text("{{ config(mode='view') }}\nSELECT one FROM {{ ref('option') }}\n")
-    (folder / "streams/odd.yml").write_text("streams:\n  - name: odd\n    columns: {a: nmber}\n")
+    (folder / "models/of_option.sql").write_text(
+        "{{ config(mode='view') }}\nSELECT one FROM {{ ref('option') }}\n"
+    )
+    (folder / "streams/odd.yml").write_text(
+        "streams:\n  - name: odd\n    columns: {a: nmber}\n"
+    )
     return folder

@@ -1,4 +1,5 @@
-"""The site in a real browser: no error in its console, by keyboard, readable for everybody, and soon there."""
+"""The site in a real browser: no error in its console, by keyboard, readable for
+everybody, and soon there."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The sites of the shop, of a hostile project, of one with errors, and of one of 1,000 models."""
+    """The sites of the shop, of a hostile project, of one with errors, and of one of
+    1,000 models."""
     folder = tmp_path_factory.mktemp("sites")
     write_project(folder / "shop", "shop")
     write_hostile(folder / "hostile")
@@ -84,10 +86,17 @@ def show(browser: Browser) -> Iterator[Open]:
     opened: list[Any] = []
 
     def show_page(site: Path, path: str, **options: Any) -> Page:
-        context = browser.new_context(**{"viewport": {"width": 1360, "height": 860}, **options})
+        context = browser.new_context(
+            **{"viewport": {"width": 1360, "height": 860}, **options}
+        )
         opened.append(context)
         page = context.new_page()
-        page.on("console", lambda it: said.append(it.text) if it.type in ("error", "warning") else None)
+        page.on(
+            "console",
+            lambda it: (
+                said.append(it.text) if it.type in ("error", "warning") else None
+            ),
+        )
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("requestfailed", lambda request: said.append(request.url))
         page.goto(f"{site.as_uri()}/{path}")
@@ -101,7 +110,9 @@ def show(browser: Browser) -> Iterator[Open]:
 
 def drawn(page: Page) -> None:
     """Waits for the picture of the graph."""
-    page.wait_for_function("window.lakesqlGraph?.nodes().some((node) => node.position('x') !== 0)")
+    page.wait_for_function(
+        "window.lakesqlGraph?.nodes().some((node) => node.position('x') !== 0)"
+    )
 
 
 @pytest.mark.parametrize("path", KINDS)
@@ -116,8 +127,14 @@ def test_each_kind_of_page_is_readable_for_everybody(
 
 
 @pytest.mark.parametrize("project", ["hostile", "broken", "empty"])
-def test_pages_of_other_projects_are_too(show: Open, sites: dict[str, Path], project: str) -> None:
-    for path in ("index.html", "graph.html", *(["models/hostile.html"] if project == "hostile" else [])):
+def test_pages_of_other_projects_are_too(
+    show: Open, sites: dict[str, Path], project: str
+) -> None:
+    for path in (
+        "index.html",
+        "graph.html",
+        *(["models/hostile.html"] if project == "hostile" else []),
+    ):
         page = show(sites[project], path)
         assert violations(page) == []
         assert page.evaluate("window.hurt") is None
@@ -129,11 +146,15 @@ def violations(page: Page) -> list[tuple[str, str]]:
 
 
 def contrast_violations(page: Page) -> list[tuple[str, str]]:
-    """What axe-core says of the contrast of one text of each kind: its element, its classes, and those that it is in.
+    """What axe-core says of the contrast of one text of each kind: its element, its
+    classes, and those that it is in.
 
-    Another text of the kind has the same colours, and to look at each takes most of the time of a long page.
+    Another text of the kind has the same colours, and to look at each takes most of the
+    time of a long page.
     """
-    return violations_in(page, KINDS_OF_TEXT, {"runOnly": {"type": "rule", "values": ["color-contrast"]}})
+    return violations_in(
+        page, KINDS_OF_TEXT, {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
+    )
 
 
 KINDS_OF_TEXT = """
@@ -151,8 +172,11 @@ KINDS_OF_TEXT = """
 """
 
 
-def violations_in(page: Page, context: str, options: dict[str, Any]) -> list[tuple[str, str]]:
-    """What axe-core says of a part of the page, which is an expression of the page's."""
+def violations_in(
+    page: Page, context: str, options: dict[str, Any]
+) -> list[tuple[str, str]]:
+    """What axe-core says of a part of the page, which is an expression of the
+    page's."""
     page.wait_for_timeout(300)
     page.evaluate((fetch_npm(AXE) / "axe.min.js").read_text())
     # It would fetch the styles, and files may not be.
@@ -204,7 +228,9 @@ def test_a_column_is_traced_by_keyboard(show: Open, sites: dict[str, Path]) -> N
     button.focus()
     page.keyboard.press("Enter")
     page.wait_for_function("window.lakesqlGraph.nodes('.column').length > 2")
-    columns = page.evaluate("window.lakesqlGraph.nodes('.column').map((node) => node.data('label'))")
+    columns = page.evaluate(
+        "window.lakesqlGraph.nodes('.column').map((node) => node.data('label'))"
+    )
     assert sorted(columns) == ["amount", "amount", "revenue", "rows", "spent"]
     assert page.evaluate("location.hash") == "#model.orders/amount"
 
@@ -222,8 +248,14 @@ def test_the_search_is_used_by_keyboard(show: Open, sites: dict[str, Path]) -> N
         assert page.evaluate("document.activeElement.id") == "search"
         page.keyboard.type(typed)
         page.wait_for_selector("#found [aria-selected=true]")
-        found = page.evaluate("[...document.querySelectorAll('#found li')].map((item) => item.dataset.href)")
-        at = next(at for at, each in enumerate(found[:4]) if each.endswith(address.removeprefix("/")))
+        found = page.evaluate(
+            "[...document.querySelectorAll('#found li')].map((item) => item.dataset.href)"
+        )
+        at = next(
+            at
+            for at, each in enumerate(found[:4])
+            if each.endswith(address.removeprefix("/"))
+        )
         for _ in range(at):
             page.keyboard.press("ArrowDown")
         with page.expect_navigation(wait_until="load"):
@@ -231,23 +263,59 @@ def test_the_search_is_used_by_keyboard(show: Open, sites: dict[str, Path]) -> N
         assert page.url.endswith(address)
     page.keyboard.press("/")
     page.keyboard.type("zzzzqqq")
-    page.wait_for_function("document.getElementById('found').textContent.includes('Nothing')")
+    page.wait_for_function(
+        "document.getElementById('found').textContent.includes('Nothing')"
+    )
     page.keyboard.press("Escape")
     assert page.locator("#found").is_hidden()
 
 
 def test_a_selector_shows_what_ls_lists(
-    show: Open, sites: dict[str, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    show: Open,
+    sites: dict[str, Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     dice = random.Random("selectors")
-    names = ["orders", "clicks", "revenue_per_day", "reports.*", "re*", "shop.orders", "*_per_*", "[co]*", "nobody"]
-    bodies = [*names, "path:models/reports", "models/reports", "path:models/**", "file:orders.sql", "orders.sql"]
-    bodies += ["tag:report", "tag:*", "config.mode:upsert", "config.keys:order_id", "stream:o*", "resource_type:stream"]
-    bodies += ["config.trigger:30", "path:streams/shop.yml", "fqn:shop.reports", "config.mode:view"]
+    names = [
+        "orders",
+        "clicks",
+        "revenue_per_day",
+        "reports.*",
+        "re*",
+        "shop.orders",
+        "*_per_*",
+        "[co]*",
+        "nobody",
+    ]
+    bodies = [
+        *names,
+        "path:models/reports",
+        "models/reports",
+        "path:models/**",
+        "file:orders.sql",
+        "orders.sql",
+    ]
+    bodies += [
+        "tag:report",
+        "tag:*",
+        "config.mode:upsert",
+        "config.keys:order_id",
+        "stream:o*",
+        "resource_type:stream",
+    ]
+    bodies += [
+        "config.trigger:30",
+        "path:streams/shop.yml",
+        "fqn:shop.reports",
+        "config.mode:view",
+    ]
     words = [*bodies]
     for _ in range(60):
         parts = [
-            dice.choice(("", "", "+", "1+", "2+")) + dice.choice(bodies) + dice.choice(("", "", "+", "+1", "+2"))
+            dice.choice(("", "", "+", "1+", "2+"))
+            + dice.choice(bodies)
+            + dice.choice(("", "", "+", "+1", "+2"))
             for _ in range(dice.choice((1, 1, 2)))
         ]
         words.append(dice.choice((",", " ")).join(parts))
@@ -258,8 +326,15 @@ def test_a_selector_shows_what_ls_lists(
     for word in words:
         capsys.readouterr()
         assert run_command(["ls", "--output", "json", "--select", *word.split()]) == 0
-        listed = {json.loads(line)["unique_id"] for line in capsys.readouterr().out.splitlines()}
-        listed = {id_ for id_ in listed if id_.partition(".")[0] in ("model", "stream", "seed")}
+        listed = {
+            json.loads(line)["unique_id"]
+            for line in capsys.readouterr().out.splitlines()
+        }
+        listed = {
+            id_
+            for id_ in listed
+            if id_.partition(".")[0] in ("model", "stream", "seed")
+        }
         shown = page.evaluate(SELECTED, word)
         wrong += [] if set(shown) == listed else [(word, set(shown) ^ listed)]
     assert wrong == []
@@ -283,15 +358,24 @@ def test_a_wrong_selector_is_said(show: Open, sites: dict[str, Path]) -> None:
     assert page.locator("#selector-said").inner_text() == "3 nodes"
 
 
-def test_a_project_of_1000_models_is_soon_there(show: Open, sites: dict[str, Path]) -> None:
-    for path, is_there in (("index.html", "true"), ("graph.html", "window.lakesqlGraph.nodes().length > 1000")):
+def test_a_project_of_1000_models_is_soon_there(
+    show: Open, sites: dict[str, Path]
+) -> None:
+    for path, is_there in (
+        ("index.html", "true"),
+        ("graph.html", "window.lakesqlGraph.nodes().length > 1000"),
+    ):
         begun = time.monotonic()
         page = show(sites["big"], path)
         page.wait_for_function(is_there)
         paint = page.evaluate(
             "() => new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))"
         )
-        assert paint < FIRST_PICTURE_S * 1000 * SLACK, (path, paint, time.monotonic() - begun)
+        assert paint < FIRST_PICTURE_S * 1000 * SLACK, (
+            path,
+            paint,
+            time.monotonic() - begun,
+        )
     page.wait_for_selector("#canvas[data-layout=done]")
     page.wait_for_timeout(500)
     longest = page.evaluate(FRAMES)
@@ -324,13 +408,17 @@ def without_javascript(browser: Browser, site: Path, path: str) -> Iterator[Page
     context.close()
 
 
-def test_text_and_sql_are_readable_without_javascript(browser: Browser, sites: dict[str, Path]) -> None:
+def test_text_and_sql_are_readable_without_javascript(
+    browser: Browser, sites: dict[str, Path]
+) -> None:
     with without_javascript(browser, sites["shop"], "models/orders.html") as page:
         assert page.get_by_text("MERGE INTO lake.shop.orders").is_visible()
         assert page.locator(".find").is_hidden()
         page.get_by_role("link", name="Graph", exact=True).click()
         page.get_by_text("The graph in words").click()
-        assert page.locator(".in-words a", has_text="revenue_per_day").first.is_visible()
+        assert page.locator(
+            ".in-words a", has_text="revenue_per_day"
+        ).first.is_visible()
 
 
 def test_the_colours_are_chosen_and_kept(show: Open, sites: dict[str, Path]) -> None:
@@ -340,6 +428,9 @@ def test_the_colours_are_chosen_and_kept(show: Open, sites: dict[str, Path]) -> 
     button = page.locator("button.theme")
     button.click()
     button.click()
-    assert (page.evaluate(ground) != light, button.get_attribute("aria-label")) == (True, "Colours: dark")
+    assert (page.evaluate(ground) != light, button.get_attribute("aria-label")) == (
+        True,
+        "Colours: dark",
+    )
     page.goto(f"{sites['shop'].as_uri()}/models/orders.html")
     assert page.evaluate(ground) != light

@@ -21,7 +21,13 @@ from lakesql.cli.init import write_project
 from lakesql.conditions import CONDITIONS
 from lakesql.run.tell import project_site
 from tests.servers.process import hear_interrupts
-from tests.site.hostile import LONG_COLUMN, ODD_COLUMN, SCRIPT, write_broken, write_hostile
+from tests.site.hostile import (
+    LONG_COLUMN,
+    ODD_COLUMN,
+    SCRIPT,
+    write_broken,
+    write_hostile,
+)
 
 pytestmark = pytest.mark.checks
 
@@ -36,7 +42,8 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Page(HTMLParser):
-    """The elements, the links and the text of a page; of links, and of what it loads, the addresses."""
+    """The elements, the links and the text of a page; of links, and of what it loads,
+    the addresses."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -65,10 +72,15 @@ class Page(HTMLParser):
 
 
 def pages_of(site: Path) -> dict[str, Page]:
-    return {path.relative_to(site).as_posix(): Page(path.read_text("utf-8")) for path in site.rglob("*.html")}
+    return {
+        path.relative_to(site).as_posix(): Page(path.read_text("utf-8"))
+        for path in site.rglob("*.html")
+    }
 
 
-def make(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[int, Path]:
+def make(
+    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch, *options: str
+) -> tuple[int, Path]:
     monkeypatch.chdir(project)
     code, _, err = run("docs", *options)
     assert "Traceback" not in err
@@ -77,22 +89,37 @@ def make(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch, *options: str
 
 def data_of(site: Path) -> dict[str, object]:
     text = (site / "data.js").read_text("utf-8")
-    found: dict[str, object] = json.loads(text.removeprefix("window.lakesqlSite = ").rstrip(";\n"))
+    found: dict[str, object] = json.loads(
+        text.removeprefix("window.lakesqlSite = ").rstrip(";\n")
+    )
     return found
 
 
-def test_each_model_stream_and_condition_has_a_page(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_model_stream_and_condition_has_a_page(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_project(tmp_path / "shop", "shop")
     code, site = make(run, tmp_path / "shop", monkeypatch)
     pages = pages_of(site)
-    models = {f"models/{path.stem}.html" for path in (tmp_path / "shop/models").rglob("*.sql")}
+    models = {
+        f"models/{path.stem}.html" for path in (tmp_path / "shop/models").rglob("*.sql")
+    }
     assert code == 0
     assert models | {f"conditions/{name}.html" for name in CONDITIONS} <= pages.keys()
     assert "streams/orders.html" in pages
     orders = pages["models/orders.html"].text
-    for said in ("Orders as they are now", "lake.shop.orders", "delete_when", "MERGE INTO", "decimal(12,2)", "config("):
+    for said in (
+        "Orders as they are now",
+        "lake.shop.orders",
+        "delete_when",
+        "MERGE INTO",
+        "decimal(12,2)",
+        "config(",
+    ):
         assert said in orders
-    assert '"order_id"' in pages["streams/orders.html"].text, "a record of its recording"
+    assert '"order_id"' in pages["streams/orders.html"].text, (
+        "a record of its recording"
+    )
 
 
 def test_every_link_leads_somewhere_and_nothing_is_loaded_from_elsewhere(
@@ -107,23 +134,36 @@ def test_every_link_leads_somewhere_and_nothing_is_loaded_from_elsewhere(
             target = (site / path).parent / unquote(file) if file else site / path
             relative = os.path.relpath(target, site)
             is_there = target.is_file() and not re.match(r"[a-z]+:|//", address)
-            if is_there and anchor and relative in pages and not relative.endswith("graph.html"):
+            if (
+                is_there
+                and anchor
+                and relative in pages
+                and not relative.endswith("graph.html")
+            ):
                 is_there = unquote(anchor) in pages[relative].ids
             wrong += [] if is_there else [(path, address)]
     assert wrong == []
 
 
-def test_nothing_that_a_project_says_is_markup(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_that_a_project_says_is_markup(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code, site = make(run, write_hostile(tmp_path / "shop"), monkeypatch)
     pages = pages_of(site)
     page = pages["models/hostile.html"]
     ours = pages["models/orders.html"]
     assert code == 0
     assert (
-        SCRIPT.replace("`", "") in page.text.replace("`", "") and LONG_COLUMN in page.text and ODD_COLUMN in page.text
+        SCRIPT.replace("`", "") in page.text.replace("`", "")
+        and LONG_COLUMN in page.text
+        and ODD_COLUMN in page.text
     )
-    assert {tag for each in pages.values() for tag in each.tags if tag in ("b", "i", "img")} <= {"b", "img"}
-    assert page.tags.count("img") == ours.tags.count("img") and page.tags.count("script") == ours.tags.count("script")
+    assert {
+        tag for each in pages.values() for tag in each.tags if tag in ("b", "i", "img")
+    } <= {"b", "img"}
+    assert page.tags.count("img") == ours.tags.count("img") and page.tags.count(
+        "script"
+    ) == ours.tags.count("script")
     assert [path for path, each in pages.items() if each.handlers] == []
     assert "</script" not in (site / "data.js").read_text("utf-8")
     names = [column for node in data_of(site)["nodes"] for column, _ in node["columns"]]  # type: ignore[attr-defined]
@@ -141,13 +181,17 @@ def test_a_project_with_errors_gets_its_site_with_the_errors_on_it(
         assert condition in overview
     assert "models/option.sql" in overview and "streams/odd.yml" in overview
     assert "There is no column 'order_idd'" in pages["models/misspelt.html"].text
-    assert "order_idd FROM" in pages["models/misspelt.html"].text, "its SQL is readable all the same"
+    assert "order_idd FROM" in pages["models/misspelt.html"].text, (
+        "its SQL is readable all the same"
+    )
     assert "Orders as they are now" in pages["models/orders.html"].text
     assert "models/option.html" not in pages and "unknown-ref" not in overview
     assert "In this project" in pages["conditions/unknown-column.html"].text
 
 
-@pytest.mark.parametrize("text", ["[tool.lakesql\n", "[tool.lakesql]\nname = 'a'\nprofile = 'nowhere'\n"])
+@pytest.mark.parametrize(
+    "text", ["[tool.lakesql\n", "[tool.lakesql]\nname = 'a'\nprofile = 'nowhere'\n"]
+)
 def test_a_project_of_which_nothing_can_be_read_gets_a_page_that_says_so(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
@@ -158,7 +202,9 @@ def test_a_project_of_which_nothing_can_be_read_gets_a_page_that_says_so(
     assert "Errors" in pages_of(site)["index.html"].text
 
 
-def test_a_folder_that_is_no_site_is_left_alone(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_no_site_is_left_alone(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_project(tmp_path / "shop", "shop")
     monkeypatch.chdir(tmp_path / "shop")
     code, _, err = run("docs", "--output", "models", "--log-format", "json")
@@ -176,16 +222,24 @@ def test_pages_of_models_that_are_gone_are_removed_and_no_other_file(
     (tmp_path / "shop/models/tables.yml").unlink(missing_ok=True)
     make(run, tmp_path / "shop", monkeypatch)
     assert not (site / "models/top_customers.html").exists()
-    assert (site / "CNAME").read_text() == "mine" and (site / "models/orders.html").exists()
+    assert (site / "CNAME").read_text() == "mine" and (
+        site / "models/orders.html"
+    ).exists()
 
 
 def test_the_libraries_of_the_site_have_their_licences() -> None:
     vendor = Path(__file__).parents[2] / "lakesql/site/assets/vendor"
     libraries = {path.name.split(".")[0] for path in vendor.glob("*.js")}
-    assert libraries == {path.name.split(".")[0] for path in vendor.glob("*.LICENSE")} != set()
+    assert (
+        libraries
+        == {path.name.split(".")[0] for path in vendor.glob("*.LICENSE")}
+        != set()
+    )
 
 
-def test_live_pages_say_what_status_says(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_live_pages_say_what_status_says(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_project(tmp_path / "shop", "shop")
     code, site = make(run, tmp_path / "shop", monkeypatch, "--live")
     assert (code, "missing" in pages_of(site)["models/orders.html"].text) == (0, True)
@@ -196,7 +250,11 @@ def test_live_pages_say_what_status_says(run: Run, tmp_path: Path, monkeypatch: 
 def test_the_site_is_served_until_it_is_interrupted(tmp_path: Path) -> None:
     write_project(tmp_path / "shop", "shop")
     command = [sys.executable, "-m", "lakesql", "docs", "--serve", "--port", "0"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONUNBUFFERED": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PYTHONUNBUFFERED": "1",
+    }
     served = subprocess.Popen(
         command,
         cwd=tmp_path / "shop",
@@ -220,7 +278,9 @@ def test_the_site_is_served_until_it_is_interrupted(tmp_path: Path) -> None:
         served.wait()
 
 
-def test_checks_have_their_last_results(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_have_their_last_results(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_project(tmp_path / "shop", "shop")
     (tmp_path / "shop/models/late.sql").write_text(
         "{{ config(mode='append') }}\nSELECT order_id, amount FROM {{ stream('orders') }}\n"
@@ -235,15 +295,29 @@ def test_checks_have_their_last_results(run: Run, tmp_path: Path, monkeypatch: p
     metadata = {"lakesql_version": "0.1.0", "generated_at": "2026-01-02T03:04:05Z"}
     ran = {"name": "late", "status": "success", "message": "12 rows", "batches": 2}
     ran["violations"] = {"not_null amount": 3}
-    tested = {"unique_id": "test.unique_late_order_id", "name": "unique_late_order_id", "status": "fail"}
+    tested = {
+        "unique_id": "test.unique_late_order_id",
+        "name": "unique_late_order_id",
+        "status": "fail",
+    }
     tested["message"] = "2 keys stand twice"
-    (target / "run_results.json").write_text(json.dumps({"metadata": metadata, "results": [ran]}))
-    (target / "test_results.json").write_text(json.dumps({"metadata": metadata, "results": [tested]}))
+    (target / "run_results.json").write_text(
+        json.dumps({"metadata": metadata, "results": [ran]})
+    )
+    (target / "test_results.json").write_text(
+        json.dumps({"metadata": metadata, "results": [tested]})
+    )
     code, site = make(run, tmp_path / "shop", monkeypatch)
     text = " ".join(pages_of(site)["models/late.html"].text.split())
     assert code == 0
-    assert "3 rows failed it in the last run" in text and "2 keys stand twice" in text and "12 rows" in text
-    shown = re.findall(r'class="health \w+">(\w+)<', (site / "models/late.html").read_text("utf-8"))
+    assert (
+        "3 rows failed it in the last run" in text
+        and "2 keys stand twice" in text
+        and "12 rows" in text
+    )
+    shown = re.findall(
+        r'class="health \w+">(\w+)<', (site / "models/late.html").read_text("utf-8")
+    )
     assert sorted(shown) == ["fail", "pass", "success", "warn"]
 
 
@@ -252,9 +326,18 @@ def test_a_stream_of_many_topics_shows_what_is_recorded_of_the_first(
 ) -> None:
     write_project(tmp_path / "shop", "shop")
     recorded = tmp_path / "shop" / "streams" / "recorded"
-    for name, value in (("plant.b", "second"), ("plant.a%2F1", "first"), ("plants", "none")):
+    for name, value in (
+        ("plant.b", "second"),
+        ("plant.a%2F1", "first"),
+        ("plants", "none"),
+    ):
         (recorded / name).mkdir()
-        line = {"topic": name, "partition": 0, "offset": 0, "timestamp": "2026-03-01T00:00:00Z"}
+        line = {
+            "topic": name,
+            "partition": 0,
+            "offset": 0,
+            "timestamp": "2026-03-01T00:00:00Z",
+        }
         line |= {"value": {"which": value}}
         (recorded / name / "part-00001.jsonl").write_text(json.dumps(line) + "\n")
     stream = "streams: [{name: plants, connection: shop, pattern: 'plant\\..*', columns: {which: string}}]\n"
@@ -265,10 +348,14 @@ def test_a_stream_of_many_topics_shows_what_is_recorded_of_the_first(
     assert '"first"' in text and '"second"' not in text and '"none"' not in text
 
 
-def test_a_site_that_was_broken_off_is_made_again(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_site_that_was_broken_off_is_made_again(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_project(tmp_path / "shop", "shop")
     with monkeypatch.context() as patch:
-        patch.setattr(project_site, "site_assets", lambda: iter([(f"assets/{'n' * 300}", b"")]))
+        patch.setattr(
+            project_site, "site_assets", lambda: iter([(f"assets/{'n' * 300}", b"")])
+        )
         assert make(run, tmp_path / "shop", monkeypatch)[0] != 0
     assert (tmp_path / "shop/target/site/index.html").exists()
     assert make(run, tmp_path / "shop", monkeypatch)[0] == 0

@@ -1,4 +1,5 @@
-"""lakesql's own documentation in a real browser: every page without an error, read by everybody, found by search."""
+"""lakesql's own documentation in a real browser: every page without an error, read by
+everybody, found by search."""
 
 from __future__ import annotations
 
@@ -33,17 +34,28 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Tab:
-    """A page in the browser, with all that its console said and all that it asked the network for."""
+    """A page in the browser, with all that its console said and all that it asked the
+    network for."""
 
     def __init__(self, browser: Browser, site: Path, scheme: str) -> None:
-        self.context = browser.new_context(viewport={"width": 1360, "height": 860}, color_scheme=scheme)  # type: ignore[arg-type]
+        self.context = browser.new_context(
+            viewport={"width": 1360, "height": 860}, color_scheme=scheme
+        )  # type: ignore[arg-type]
         self.site, self.scheme = site, scheme
         self.said: list[str] = []
         self.page = self.context.new_page()
-        self.page.on("console", lambda it: self.said.append(it.text) if it.type in ("error", "warning") else None)
+        self.page.on(
+            "console",
+            lambda it: (
+                self.said.append(it.text) if it.type in ("error", "warning") else None
+            ),
+        )
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("requestfailed", lambda request: self.said.append(request.url))
-        self.page.on("request", lambda request: self.said.extend(addresses_elsewhere(request.url)))
+        self.page.on(
+            "request",
+            lambda request: self.said.extend(addresses_elsewhere(request.url)),
+        )
 
     def open(self, path: str) -> Page:
         self.page.goto(f"{self.site.as_uri()}/{path}")
@@ -70,10 +82,14 @@ def test_every_page_is_readable_for_everybody(tab: Tab) -> None:
     assert {path: wrong for path, wrong in found.items() if wrong} == {}
 
 
-def test_a_dark_text_of_too_little_contrast_is_found(browser: Browser, site: Path) -> None:
+def test_a_dark_text_of_too_little_contrast_is_found(
+    browser: Browser, site: Path
+) -> None:
     tab = Tab(browser, site, "dark")
     page = tab.open("index.html")
-    page.add_style_tag(content="article table td { color: #555 !important; background: #444 !important; }")
+    page.add_style_tag(
+        content="article table td { color: #555 !important; background: #444 !important; }"
+    )
     assert [rule for rule, _ in contrast_violations(page)] == ["color-contrast"]
     tab.context.close()
 

@@ -1,4 +1,5 @@
-"""Runs of a model `m` over a queue: what it has, runners that are killed as tests/crash kills them, and two at once."""
+"""Runs of a model `m` over a queue: what it has, runners that are killed as tests/crash
+kills them, and two at once."""
 
 from __future__ import annotations
 
@@ -40,8 +41,11 @@ def lose_checkpoint(project: Project) -> None:
     (project.directory / "checkpoints" / "m").rename(project.directory / "gone")
 
 
-def check_kills(project: Project, topic: Sender, after: Callable[[str], None] = lambda step: None) -> None:
-    """Each record is there once, whatever step a runner is killed at, and without the checkpoint that it wrote."""
+def check_kills(
+    project: Project, topic: Sender, after: Callable[[str], None] = lambda step: None
+) -> None:
+    """Each record is there once, whatever step a runner is killed at, and without the
+    checkpoint that it wrote."""
     topic.send(20)
     project.run().check()
     for step in STEPS:
@@ -58,8 +62,14 @@ def check_kills(project: Project, topic: Sender, after: Callable[[str], None] = 
 
 
 def kill_at(project: Project, step: str, model: str = "m") -> None:
-    """Run a model until it reaches a step of its next batch, and kill Python and Java there."""
-    order = {"project": str(project.directory), "model": model, "step": step, "fate": "kill-both"}
+    """Run a model until it reaches a step of its next batch, and kill Python and Java
+    there."""
+    order = {
+        "project": str(project.directory),
+        "model": model,
+        "step": step,
+        "fate": "kill-both",
+    }
     ended = subprocess.run(
         [sys.executable, "-m", "tests.crash.runner", str(project.directory)],
         cwd=REPOSITORY,
@@ -72,12 +82,19 @@ def kill_at(project: Project, step: str, model: str = "m") -> None:
 
 
 def run_two(project: Project) -> None:
-    """Run a project by two processes at once: one of them may find that the other has a model's lease."""
+    """Run a project by two processes at once: one of them may find that the other has a
+    model's lease."""
     project.manifest()
     order = json.dumps({"project": str(project.directory)})
     line = [sys.executable, "-m", "tests.crash.runner", str(project.directory)]
     both = [
-        subprocess.Popen(line, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            line,
+            cwd=REPOSITORY,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         for _ in range(2)
     ]
     for each in both:
@@ -88,9 +105,11 @@ def run_two(project: Project) -> None:
     assert all(each.wait(300) == 0 for each in both), said
 
 
-def check_samples(project: Project, topic: str, ids: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """`record` gives a target without the broker some of the last 30 numbers, which were sent at once, and `infer`
-    finds their column."""
+def check_samples(
+    project: Project, topic: str, ids: Sequence[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`record` gives a target without the broker some of the last 30 numbers, which
+    were sent at once, and `infer` finds their column."""
     project.manifest()
     profiles = json.loads((project.directory / "profiles.yml").read_text())
     outputs = profiles[project.profile]["outputs"]
@@ -101,15 +120,28 @@ def check_samples(project: Project, topic: str, ids: Sequence[int], monkeypatch:
     monkeypatch.chdir(project.directory)
 
     assert run_command(["record", "s", "--target", "prod", "--rows", "10"]) == 0
-    assert run_command(["record", "s", "--target", "prod", "--rows", "10"]) == 2, "there is a recording"
-    asked = ["infer", topic, "--connection", "bus", "--target", "prod", "--name", "found"]
+    assert run_command(["record", "s", "--target", "prod", "--rows", "10"]) == 2, (
+        "there is a recording"
+    )
+    asked = [
+        "infer",
+        topic,
+        "--connection",
+        "bus",
+        "--target",
+        "prod",
+        "--name",
+        "found",
+    ]
     assert run_command([*asked, "--output", "found.yml"]) == 0
 
     assert "id: " in (project.directory / "found.yml").read_text()
     (file,) = (project.directory / "recorded" / recorded_folder(topic)).glob("*.jsonl")
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     newest = sorted(line["value"]["id"] for line in lines)
-    assert len({*newest}) == 10 and {*newest} <= {*ids[-30:]}, "of one millisecond any may be the newest"
+    assert len({*newest}) == 10 and {*newest} <= {*ids[-30:]}, (
+        "of one millisecond any may be the newest"
+    )
     places = [(line["partition"], line["offset"]) for line in lines]
     assert len({*places}) == len(places), "each record has a place of its own"
     project.connections["bus"] = recorded["bus"]
@@ -132,10 +164,18 @@ sys.exit(run_command(["run"]))
 
 
 def run_alone(project: Project) -> int:
-    """How `lakesql run` ends in a process of its own, which is ended as it starts another one: Java's."""
+    """How `lakesql run` ends in a process of its own, which is ended as it starts
+    another one: Java's."""
     project.manifest()
     environ = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     command = [sys.executable, "-c", _RUN_ALONE]
-    ended = subprocess.run(command, cwd=project.directory, env=environ, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(
+        command,
+        cwd=project.directory,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert ended.returncode in (0, STARTS_A_PROCESS), f"{ended.stdout}{ended.stderr}"
     return ended.returncode

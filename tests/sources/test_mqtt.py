@@ -1,4 +1,5 @@
-"""MQTT: wildcards, runners and brokers that are killed, and a log from which each message is in the table once."""
+"""MQTT: wildcards, runners and brokers that are killed, and a log from which each
+message is in the table once."""
 
 from __future__ import annotations
 
@@ -44,7 +45,10 @@ class Sensors:
 
     def send(self, count: int) -> None:
         more = range(len(self.sent), len(self.sent) + count)
-        self.broker.send((f"plant/{number % 3}/temperature", json.dumps({"id": number})) for number in more)
+        self.broker.send(
+            (f"plant/{number % 3}/temperature", json.dumps({"id": number}))
+            for number in more
+        )
         self.sent += more
 
 
@@ -53,7 +57,11 @@ def sensors(project: Project, broker: Mosquitto) -> Iterator[Sensors]:
     """A broker whose session is there, and a model that takes what comes."""
     project.connections["bus"] = {"type": "mqtt", "url": broker.url, "log": "mqtt"}
     project.stream("s", {"id": "int"}, connection="bus", topic="plant/+/temperature")
-    project.model("m", "SELECT id, _record.topic AS topic, _record.offset AS number FROM {s}", mode="append")
+    project.model(
+        "m",
+        "SELECT id, _record.topic AS topic, _record.offset AS number FROM {s}",
+        mode="append",
+    )
     project.run().check()
     yield Sensors(broker)
     stop_takers()
@@ -66,11 +74,15 @@ def stop_takers() -> None:
     mqtt_taker._TAKERS.clear()
 
 
-def test_each_message_is_there_once_with_its_topic(project: Project, sensors: Sensors) -> None:
+def test_each_message_is_there_once_with_its_topic(
+    project: Project, sensors: Sensors
+) -> None:
     sensors.send(30)
     project.run().check()
     assert numbers(project) == sensors.sent
-    assert {row["topic"] for row in project.rows("m", "id")} == {f"plant/{each}/temperature" for each in range(3)}
+    assert {row["topic"] for row in project.rows("m", "id")} == {
+        f"plant/{each}/temperature" for each in range(3)
+    }
     assert sorted(row["number"] for row in project.rows("m", "id")) == [*range(30)]
     stop_takers()
     sensors.send(30)  # nobody reads: the broker keeps them for the session
@@ -80,7 +92,9 @@ def test_each_message_is_there_once_with_its_topic(project: Project, sensors: Se
     assert numbers(project) == sensors.sent, "the log has them"
 
 
-def test_a_runner_that_is_killed_and_a_lost_checkpoint(project: Project, sensors: Sensors) -> None:
+def test_a_runner_that_is_killed_and_a_lost_checkpoint(
+    project: Project, sensors: Sensors
+) -> None:
     stop_takers()
     for step in STEPS:
         sensors.send(10)
@@ -94,7 +108,9 @@ def test_a_runner_that_is_killed_and_a_lost_checkpoint(project: Project, sensors
     assert numbers(project) == sensors.sent
 
 
-def test_a_broker_that_is_killed_loses_nothing(project: Project, sensors: Sensors, broker: Mosquitto) -> None:
+def test_a_broker_that_is_killed_loses_nothing(
+    project: Project, sensors: Sensors, broker: Mosquitto
+) -> None:
     sensors.send(20)
     time.sleep(2.5)  # it writes what it keeps every second
     broker.kill()
@@ -102,7 +118,9 @@ def test_a_broker_that_is_killed_loses_nothing(project: Project, sensors: Sensor
     sensors.send(20)
     project.run().check()
     assert sorted({*numbers(project)}) == sensors.sent
-    assert len(numbers(project)) - len(sensors.sent) <= 20, "what was not acknowledged may have come twice"
+    assert len(numbers(project)) - len(sensors.sent) <= 20, (
+        "what was not acknowledged may have come twice"
+    )
 
 
 def test_what_dies_between_the_log_and_the_acknowledgement_comes_again_and_says_so(
@@ -114,15 +132,23 @@ def test_what_dies_between_the_log_and_the_acknowledgement_comes_again_and_says_
     project.run().check()
     stop_takers()
     monkeypatch.undo()
-    project.model("m", "SELECT id, element_at(_record.headers, 1).key AS mark FROM {s}", mode="append")
+    project.model(
+        "m",
+        "SELECT id, element_at(_record.headers, 1).key AS mark FROM {s}",
+        mode="append",
+    )
     project.run().check()
     assert numbers(project) == sorted([*sensors.sent, *sensors.sent])
     project.model("k", "SELECT id FROM {s}", mode="append", keys=["id"])
     project.run().check()
-    assert [row["id"] for row in project.rows("k", "id")] == sensors.sent, "by a key each is there once"
+    assert [row["id"] for row in project.rows("k", "id")] == sensors.sent, (
+        "by a key each is there once"
+    )
 
 
-def test_a_broker_that_is_away_is_told_of(project: Project, sensors: Sensors, broker: Mosquitto) -> None:
+def test_a_broker_that_is_away_is_told_of(
+    project: Project, sensors: Sensors, broker: Mosquitto
+) -> None:
     stop_takers()
     broker.stop()
     project._target["retries"] = {"attempts": 0}
@@ -134,32 +160,46 @@ def test_a_log_that_was_cleaned_keeps_its_numbers(tmp_path: Path) -> None:
     files.append_file(tmp_path, lines)
     files.append_file(tmp_path, lines)
     log = source.MqttLog(tmp_path)
-    assert [record.offset for page in log.read("0", 3, 8, 100) for record in page.records] == [3, 4, 5, 6, 7]
-    assert [record.offset for page in log.read("0", 3, None, 4) for record in page.records] == [3, 4, 5, 6]
+    assert [
+        record.offset for page in log.read("0", 3, 8, 100) for record in page.records
+    ] == [3, 4, 5, 6, 7]
+    assert [
+        record.offset for page in log.read("0", 3, None, 4) for record in page.records
+    ] == [3, 4, 5, 6]
     files.remove_old(tmp_path, 2**60)
     assert files.log_end(tmp_path) == 10
     files.append_file(tmp_path, lines)
     with pytest.raises(source.LogExpiredError):
         [*log.read("0", 9, None, 100)]
-    assert [record.offset for page in log.read("0", 10, None, 100) for record in page.records] == [*range(10, 15)]
+    assert [
+        record.offset
+        for page in log.read("0", 10, None, 100)
+        for record in page.records
+    ] == [*range(10, 15)]
 
 
 def test_the_sensors_of_the_docs(project: Project, broker: Mosquitto) -> None:
-    """The stream and the models of docs/queues.md: a reading that is sent twice is there once."""
+    """The stream and the models of docs/queues.md: a reading that is sent twice is
+    there once."""
     page = (REPOSITORY / "docs" / "queues.md").read_text("utf-8")
     files = r"```(?:yaml|sql)\n(?:#|--) ((?:streams|models)/\w+\.\w+)[^\n]*\n(.+?)```"
     for path, text in re.findall(files, page, re.DOTALL):
         project.write(path, text)
     project.connections["sensors"] = {"type": "mqtt", "url": broker.url, "log": "mqtt"}
     project.run().check()
-    readings = [{"at": f"2026-03-01T08:{minute:02}:00Z", "value": minute} for minute in (0, 0, 1, 1, 1, 30)]
+    readings = [
+        {"at": f"2026-03-01T08:{minute:02}:00Z", "value": minute}
+        for minute in (0, 0, 1, 1, 1, 30)
+    ]
     broker.send(("plant/d1/temperature", json.dumps(reading)) for reading in readings)
     project.run().check()
     rows = project.rows("readings", "at")
     assert [(row["device"], row["metric"], row["value"]) for row in rows] == [
         ("d1", "temperature", value) for value in (0.0, 1.0, 30.0)
     ]
-    assert [row["readings"] for row in project.rows("readings_by_minute", "minute")] == [2, 3]
+    assert [
+        row["readings"] for row in project.rows("readings_by_minute", "minute")
+    ] == [2, 3]
     stop_takers()
 
 
@@ -169,10 +209,14 @@ def test_a_sample_is_recorded_with_the_topics_of_its_messages(
     sensors.send(30)
     project.run().check()
     check_samples(project, "plant/+/temperature", sensors.sent, monkeypatch)
-    assert {row["topic"] for row in project.rows("again", "id")} == {f"plant/{each}/temperature" for each in range(3)}
+    assert {row["topic"] for row in project.rows("again", "id")} == {
+        f"plant/{each}/temperature" for each in range(3)
+    }
 
 
-def test_a_run_with_nothing_new_starts_no_java(project: Project, sensors: Sensors, broker: Mosquitto) -> None:
+def test_a_run_with_nothing_new_starts_no_java(
+    project: Project, sensors: Sensors, broker: Mosquitto
+) -> None:
     """The log and the broker are asked in Python."""
     sensors.send(10)
     project.run().check()
@@ -186,4 +230,6 @@ def test_a_run_with_nothing_new_starts_no_java(project: Project, sensors: Sensor
     assert project.run_without_java() != []
     stop_takers()
     broker.stop()
-    assert project.run_without_java() == [], "nobody knows what a broker has that is away"
+    assert project.run_without_java() == [], (
+        "nobody knows what a broker has that is away"
+    )

@@ -1,4 +1,5 @@
-"""The log of MQTT's messages beside a real broker, without Spark: what the client appends, and what it says."""
+"""The log of MQTT's messages beside a real broker, without Spark: what the client
+appends, and what it says."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mosquitto]:
 
 
 @pytest.fixture
-def connection(broker: Mosquitto, tmp_path: Path, request: pytest.FixtureRequest) -> Mqtt:
+def connection(
+    broker: Mosquitto, tmp_path: Path, request: pytest.FixtureRequest
+) -> Mqtt:
     """A connection whose session no other test has."""
     return Mqtt(broker.url, str(tmp_path / "log"), client_id=request.node.name)
 
@@ -85,8 +88,11 @@ def test_a_retained_message_is_taken_once_over_many_runs(
     send(broker, "", retain=True)
 
 
-def test_a_second_client_of_the_same_id_is_told_of(broker: Mosquitto, connection: Mqtt, takers: list[Taker]) -> None:
-    """The broker gives a message to one of them, so the other one would miss it without a word."""
+def test_a_second_client_of_the_same_id_is_told_of(
+    broker: Mosquitto, connection: Mqtt, takers: list[Taker]
+) -> None:
+    """The broker gives a message to one of them, so the other one would miss it without
+    a word."""
     take(connection, takers)
     other = Taker(replace(connection, log=f"{connection.log}-of-another"), TOPIC)
     takers.append(other)
@@ -103,7 +109,10 @@ def test_a_second_client_of_the_same_id_is_told_of(broker: Mosquitto, connection
 
 
 def test_a_log_that_cannot_be_written_is_told_of_and_loses_nothing(
-    broker: Mosquitto, connection: Mqtt, takers: list[Taker], monkeypatch: pytest.MonkeyPatch
+    broker: Mosquitto,
+    connection: Mqtt,
+    takers: list[Taker],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     taker = take(connection, takers)
 
@@ -120,9 +129,13 @@ def test_a_log_that_cannot_be_written_is_told_of_and_loses_nothing(
     assert values(connection) == ["one", "two"]
 
 
-def test_a_certificate_that_is_not_there_is_told_of(broker: Mosquitto, tmp_path: Path, takers: list[Taker]) -> None:
+def test_a_certificate_that_is_not_there_is_told_of(
+    broker: Mosquitto, tmp_path: Path, takers: list[Taker]
+) -> None:
     url = broker.url.replace("mqtt://", "mqtts://")
-    taker = Taker(Mqtt(url, str(tmp_path / "log"), trusted_certificates="/nowhere.pem"), TOPIC)
+    taker = Taker(
+        Mqtt(url, str(tmp_path / "log"), trusted_certificates="/nowhere.pem"), TOPIC
+    )
     takers.append(taker)
     taker.start()
     with pytest.raises(ProfileError) as raised:
@@ -131,11 +144,14 @@ def test_a_certificate_that_is_not_there_is_told_of(broker: Mosquitto, tmp_path:
 
 
 def lines(*numbers: int) -> list[log_of_files.KeptMessage]:
-    return [log_of_files.KeptMessage("t", "", number * 1_000_000, []) for number in numbers]
+    return [
+        log_of_files.KeptMessage("t", "", number * 1_000_000, []) for number in numbers
+    ]
 
 
 def test_only_the_oldest_files_are_removed_whatever_their_times(tmp_path: Path) -> None:
-    """A file in the middle may look old, as it was copied, or a clock was set: without it the log would have a hole."""
+    """A file in the middle may look old, as it was copied, or a clock was set: without
+    it the log would have a hole."""
     for begin in (0, 5, 10):
         log_of_files.append_file(tmp_path, lines(*range(begin, begin + 5)))
     (first, second, third) = log_of_files.log_files(tmp_path)
@@ -159,7 +175,9 @@ def test_a_file_that_is_missing_in_the_middle_is_said(tmp_path: Path) -> None:
     assert [page.place for page in log.read("0", 10, None, 100)] == [15]
 
 
-def test_a_file_that_is_removed_while_it_is_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_removed_while_it_is_read_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for begin in (0, 5):
         log_of_files.append_file(tmp_path, lines(*range(begin, begin + 5)))
     files = log_of_files.log_files(tmp_path)

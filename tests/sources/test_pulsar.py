@@ -1,4 +1,5 @@
-"""Pulsar: partitions that are added, runners that are killed, and what a broker has deleted before it was read."""
+"""Pulsar: partitions that are added, runners that are killed, and what a broker has
+deleted before it was read."""
 
 from __future__ import annotations
 
@@ -36,12 +37,20 @@ class Topic:
     def send(self, count: int) -> None:
         """So many messages more, with the next numbers, some of them in one batch."""
         producer = self.client.create_producer(
-            self.name, batching_enabled=True, batching_max_publish_delay_ms=5, block_if_queue_full=True
+            self.name,
+            batching_enabled=True,
+            batching_max_publish_delay_ms=5,
+            block_if_queue_full=True,
         )
         first = len(self.sent)
         for number in range(first, first + count):
             value = json.dumps({"id": number}).encode()
-            producer.send_async(value, lambda *_: None, partition_key=f"k{number % 17}", properties={"h": "x"})
+            producer.send_async(
+                value,
+                lambda *_: None,
+                partition_key=f"k{number % 17}",
+                properties={"h": "x"},
+            )
         producer.flush()
         producer.close()
         self.sent += range(first, first + count)
@@ -63,7 +72,9 @@ def topic(project: Project, server: PulsarServer) -> Iterator[Topic]:
     topic.client.close()
 
 
-def test_each_message_is_there_once_and_partitions_are_added(project: Project, topic: Topic) -> None:
+def test_each_message_is_there_once_and_partitions_are_added(
+    project: Project, topic: Topic
+) -> None:
     topic.send(500)
     project.run().check()
     assert numbers(project) == topic.sent
@@ -78,37 +89,55 @@ def test_each_message_is_there_once_and_partitions_are_added(project: Project, t
     assert numbers(project) == topic.sent
     held = topic.subscriptions()
     project.rebuild("m").check()
-    assert numbers(project) == [*range(len(topic.sent) - len(numbers(project)), len(topic.sent))], "what is there"
+    assert numbers(project) == [
+        *range(len(topic.sent) - len(numbers(project)), len(topic.sent))
+    ], "what is there"
     assert topic.subscriptions() == held, "a rebuild holds nothing, and lets nothing go"
     topic.send(10)
     project.run().check()
     assert numbers(project)[-10:] == topic.sent[-10:]
 
 
-def test_a_runner_that_is_killed_and_a_lost_checkpoint(project: Project, topic: Topic) -> None:
+def test_a_runner_that_is_killed_and_a_lost_checkpoint(
+    project: Project, topic: Topic
+) -> None:
     check_kills(project, topic)
 
 
-def test_limits_cut_within_batches_of_the_producer(project: Project, topic: Topic) -> None:
-    project.stream("s", {"id": "int"}, connection="bus", topic=topic.name, max_per_batch=31)
+def test_limits_cut_within_batches_of_the_producer(
+    project: Project, topic: Topic
+) -> None:
+    project.stream(
+        "s", {"id": "int"}, connection="bus", topic=topic.name, max_per_batch=31
+    )
     topic.send(200)
     project.run().check()
     assert numbers(project) == topic.sent
     assert len(project.snapshot_ids("m")) >= 6
 
 
-def test_what_was_not_read_is_held_and_what_was_read_is_let_go(project: Project, topic: Topic) -> None:
+def test_what_was_not_read_is_held_and_what_was_read_is_let_go(
+    project: Project, topic: Topic
+) -> None:
     for _ in range(4):
         topic.send(60)
     project.run().check()
-    assert list(topic.subscriptions().values()) == [3], "the last entry of each partition"
+    assert list(topic.subscriptions().values()) == [3], (
+        "the last entry of each partition"
+    )
     (name,) = topic.subscriptions()
     for partition in range(3):
-        topic.server.ask(f"{topic.path}-partition-{partition}/subscription/{name}/skip_all", method="POST")
+        topic.server.ask(
+            f"{topic.path}-partition-{partition}/subscription/{name}/skip_all",
+            method="POST",
+        )
         topic.server.ask(f"{topic.path}-partition-{partition}/unload", method="PUT")
     topic.send(300)
     for partition in range(3):  # what nobody holds is deleted as the ledger ends
-        topic.server.ask(f"{topic.path}-partition-{partition}/subscription/{name}/skip_all", method="POST")
+        topic.server.ask(
+            f"{topic.path}-partition-{partition}/subscription/{name}/skip_all",
+            method="POST",
+        )
         topic.server.ask(f"{topic.path}-partition-{partition}/unload", method="PUT")
     topic.send(30)
     assert project.run().conditions("m") == ["data-lost"]
@@ -118,7 +147,9 @@ def test_what_was_not_read_is_held_and_what_was_read_is_let_go(project: Project,
 
 
 def test_start_at_the_end(project: Project, topic: Topic) -> None:
-    project.stream("s", {"id": "int"}, connection="bus", topic=topic.name, start="latest")
+    project.stream(
+        "s", {"id": "int"}, connection="bus", topic=topic.name, start="latest"
+    )
     topic.send(30)
     project.run().check()
     topic.send(30)

@@ -1,6 +1,8 @@
-"""Asks Spark for its functions: `python -m tests.spark.functions` writes `lakesql/select/registry.py`, in minutes.
+"""Asks Spark for its functions: `python -m tests.spark.functions` writes
+`lakesql/select/registry.py`, in minutes.
 
-A count of arguments is wrong where the analyzer says so (WRONG_NUM_ARGS); whatever else it says, the count was right.
+A count of arguments is wrong where the analyzer says so (WRONG_NUM_ARGS); whatever else
+it says, the count was right.
 """
 
 from __future__ import annotations
@@ -38,13 +40,19 @@ COUNTS = {{
 
 def read_names(session: SparkSession) -> set[str]:
     """The names of the functions that are called by name, those of FROM among them."""
-    return {name for (name,) in session.sql("SHOW FUNCTIONS").collect() if re.fullmatch(r"\w+", name)} - {"case"}
+    return {
+        name
+        for (name,) in session.sql("SHOW FUNCTIONS").collect()
+        if re.fullmatch(r"\w+", name)
+    } - {"case"}
 
 
 def takes(session: SparkSession, name: str, count: int) -> bool:
     """Whether a function takes so many arguments, in a SELECT or in FROM."""
     call = f"`{name}`({', '.join(['NULL'] * count)})"
-    said = [_refusal(session, text) for text in (f"SELECT {call}", f"SELECT * FROM {call}")]
+    said = [
+        _refusal(session, text) for text in (f"SELECT {call}", f"SELECT * FROM {call}")
+    ]
     return any(_WRONG.search(text) is None for text in said)
 
 
@@ -95,7 +103,10 @@ def main() -> None:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
-    REGISTRY.write_text(render(read_names(session), lambda name, count: takes(session, name, count)), "utf-8")
+    REGISTRY.write_text(
+        render(read_names(session), lambda name, count: takes(session, name, count)),
+        "utf-8",
+    )
 
 
 if __name__ == "__main__":

@@ -61,14 +61,22 @@ class Ran:
 
     def check(self) -> Ran:
         """The same, if no model failed."""
-        problems = [render_problem(problem) for event in self.of(ModelFinished) for problem in event.problems]
+        problems = [
+            render_problem(problem)
+            for event in self.of(ModelFinished)
+            for problem in event.problems
+        ]
         assert self.succeeded and not problems, "\n".join(problems)
         return self
 
     def of(self, kind: type[E], model: str | None = None) -> list[E]:
         """The events of a kind."""
         found = [event for event in self.events if isinstance(event, kind)]
-        return [event for event in found if model is None or getattr(event, "model", None) == model]
+        return [
+            event
+            for event in found
+            if model is None or getattr(event, "model", None) == model
+        ]
 
     def finished(self, model: str) -> ModelFinished:
         (found,) = self.of(ModelFinished, model)
@@ -80,9 +88,12 @@ class Ran:
 
 
 class Project:
-    """Writes files, runs models, reads tables. A directory that holds a project's files already keeps them."""
+    """Writes files, runs models, reads tables. A directory that holds a project's files
+    already keeps them."""
 
-    def __init__(self, lake: Lake, directory: Path, namespace: str, profile: str = "p") -> None:
+    def __init__(
+        self, lake: Lake, directory: Path, namespace: str, profile: str = "p"
+    ) -> None:
         self.lake = lake
         self.directory = directory
         self.namespace = namespace
@@ -91,7 +102,9 @@ class Project:
         catalog = lake.catalog.profile
         self.checkpoints = "checkpoints"
         self.lineage: Mapping[str, Any] | None = None
-        self.connections: dict[str, Mapping[str, Any]] = {"broker": {"type": "recorded", "path": "recorded"}}
+        self.connections: dict[str, Mapping[str, Any]] = {
+            "broker": {"type": "recorded", "path": "recorded"}
+        }
         self._target = {
             "run": "once",
             "threads": 2,
@@ -105,7 +118,10 @@ class Project:
             },
         }
         if not (directory / "pyproject.toml").exists():
-            self.write("pyproject.toml", f'[tool.lakesql]\nname = "{profile}"\nprofile = "{profile}"\n')
+            self.write(
+                "pyproject.toml",
+                f'[tool.lakesql]\nname = "{profile}"\nprofile = "{profile}"\n',
+            )
 
     # Writing
 
@@ -116,21 +132,41 @@ class Project:
         return file
 
     def model(self, name: str, select: str, **config: Any) -> None:
-        """A model of this SELECT, in which `{x}` stands for `{{ stream('x') }}` and `{x!r}` for `{{ ref('x') }}`."""
+        """A model of this SELECT, in which `{x}` stands for `{{ stream('x') }}` and
+        `{x!r}` for `{{ ref('x') }}`."""
         arguments = ", ".join(f"{key}={value!r}" for key, value in config.items())
-        self.write(f"models/{name}.sql", f"{{{{ config({arguments}) }}}}\n{select.format_map(_References())}\n")
+        self.write(
+            f"models/{name}.sql",
+            f"{{{{ config({arguments}) }}}}\n{select.format_map(_References())}\n",
+        )
 
-    def stream(self, name: str, columns: Mapping[str, Any] | None = None, **options: Any) -> None:
-        """A declared stream; of the recorded topic of its name, unless `options` say something else."""
-        entry: dict[str, Any] = {"name": name, **({"columns": columns} if columns else {}), **options}
+    def stream(
+        self, name: str, columns: Mapping[str, Any] | None = None, **options: Any
+    ) -> None:
+        """A declared stream; of the recorded topic of its name, unless `options` say
+        something else."""
+        entry: dict[str, Any] = {
+            "name": name,
+            **({"columns": columns} if columns else {}),
+            **options,
+        }
         if not {"connection", "path"} & set(options):
             entry["connection"] = "broker"
-        if entry.get("connection") == "broker" and not {"topics", "pattern", "topic"} & set(options):
+        if entry.get("connection") == "broker" and not {
+            "topics",
+            "pattern",
+            "topic",
+        } & set(options):
             entry["topic"] = name
-        self.write(f"streams/{name}.yml", json.dumps({"streams": [entry]}, ensure_ascii=False))
+        self.write(
+            f"streams/{name}.yml", json.dumps({"streams": [entry]}, ensure_ascii=False)
+        )
 
-    def record(self, topic: str, values: Iterable[Any], *, partition: int | None = 0) -> Path:
-        """One more file of a topic: a record for each value, each with the next offset of its partition.
+    def record(
+        self, topic: str, values: Iterable[Any], *, partition: int | None = 0
+    ) -> Path:
+        """One more file of a topic: a record for each value, each with the next offset
+        of its partition.
 
         A value that is a `dict` with `value` in it gives the record's other fields too.
         """
@@ -144,8 +180,12 @@ class Project:
             self._offsets[topic, place] = fields["offset"] + 1
             fields.setdefault("timestamp", T0_MS + number * 1000 + len(lines))
             lines.append(json.dumps(fields, default=str, ensure_ascii=False))
-        file = self.write(f"recorded/{topic}/part-{number:05d}.jsonl", "".join(f"{line}\n" for line in lines))
-        # Spark takes files in the order of their times, which this machine's clock may not tell apart.
+        file = self.write(
+            f"recorded/{topic}/part-{number:05d}.jsonl",
+            "".join(f"{line}\n" for line in lines),
+        )
+        # Spark takes files in the order of their times, which this machine's clock may
+        # not tell apart.
         os.utime(file, (time.time() - 10_000 + number, time.time() - 10_000 + number))
         return file
 
@@ -153,10 +193,18 @@ class Project:
 
     def manifest(self, asks: bool = False) -> Manifest:
         """The project; with `asks` the broker is asked for the tables of feeds."""
-        self._target |= {"connections": self.connections, "checkpoints": self.checkpoints}
+        self._target |= {
+            "connections": self.connections,
+            "checkpoints": self.checkpoints,
+        }
         if self.lineage is not None:
             self._target["lineage"] = self.lineage
-        self.write("profiles.yml", json.dumps({self.profile: {"target": "dev", "outputs": {"dev": self._target}}}))
+        self.write(
+            "profiles.yml",
+            json.dumps(
+                {self.profile: {"target": "dev", "outputs": {"dev": self._target}}}
+            ),
+        )
         files = read_project(self.directory)
         target = load_target(self.profile, None, [self.directory], os.environ)
         load = partial(load_manifest, files, target, {}, None, None)
@@ -176,9 +224,11 @@ class Project:
         order: Order | None = None,
         asks: bool = False,
     ) -> Ran:
-        """Run models, all of them if none is named. The run is ended as soon as `until` says so.
+        """Run models, all of them if none is named. The run is ended as soon as `until`
+        says so.
 
-        `meet` is called with each event, in the thread that it happened in: what it raises hits the batch there.
+        `meet` is called with each event, in the thread that it happened in: what it
+        raises hits the batch there.
         """
         manifest = self.manifest(asks)
         return run_manifest(
@@ -205,12 +255,14 @@ class Project:
         meet: Callable[[Event], None] = lambda event: None,
         reached: Callable[[str, str], None] = lambda model, step: None,
     ) -> Ran:
-        """Rebuild models, as `run` runs them. `reached` is called before each step, and may raise there."""
+        """Rebuild models, as `run` runs them. `reached` is called before each step, and
+        may raise there."""
         jobs_by = rebuild_jobs(self.manifest(), names, start, accept_data_loss)
         return self.run(*names, meet=meet, jobs_by=jobs_by, reached=reached)
 
     def run_without_java(self, *names: str) -> list[ModelFinished]:
-        """How models have ended of which it is known before Java starts that nothing is new; none where it is not."""
+        """How models have ended of which it is known before Java starts that nothing is
+        new; none where it is not."""
         said: list[Event] = []
 
         @contextmanager
@@ -218,23 +270,30 @@ class Project:
             yield said.append
 
         manifest = self.manifest()
-        assert report_nothing_new(manifest, build_selects(manifest, names or manifest.models), open_events) == bool(
-            said
-        )
+        assert report_nothing_new(
+            manifest, build_selects(manifest, names or manifest.models), open_events
+        ) == bool(said)
         return [event for event in said if isinstance(event, ModelFinished)]
 
     # StreamBinding
 
     def checkpoint_folders(self) -> set[str]:
         """The names of the folders among the target's checkpoints."""
-        return {path.name for path in (self.directory / "checkpoints").iterdir() if path.is_dir()}
+        return {
+            path.name
+            for path in (self.directory / "checkpoints").iterdir()
+            if path.is_dir()
+        }
 
     def table(self, name: str) -> str:
         return f"{self.lake.catalog.profile.name}.{self.namespace}.{name}"
 
     def rows(self, name: str, order: str | None = None) -> list[Row]:
-        """A table's rows as Spark reads them, sorted by the column `order`, else by all of them."""
-        return sorted_rows(self.lake.session.table(self.table(name)).toArrow().to_pylist(), order)
+        """A table's rows as Spark reads them, sorted by the column `order`, else by all
+        of them."""
+        return sorted_rows(
+            self.lake.session.table(self.table(name)).toArrow().to_pylist(), order
+        )
 
     def iceberg(self, name: str) -> Any:
         """A table as pyiceberg has it."""
@@ -248,10 +307,13 @@ class Project:
 
     def table_names(self) -> set[str]:
         """The names of all tables of the project."""
-        return {name for *_, name in self.lake.catalog.iceberg.list_tables(self.namespace)}
+        return {
+            name for *_, name in self.lake.catalog.iceberg.list_tables(self.namespace)
+        }
 
     def summaries(self, name: str) -> list[dict[str, str]]:
-        """The summaries of a table's history, oldest first; neither staged snapshots nor those of maintenance."""
+        """The summaries of a table's history, oldest first; neither staged snapshots
+        nor those of maintenance."""
         metadata = self.iceberg(name).metadata
         by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
         found, at = [], metadata.current_snapshot_id
@@ -262,14 +324,23 @@ class Project:
         return found[::-1]
 
     def snapshot_ids(self, name: str) -> list[int]:
-        """All snapshots, those that are staged and not published too, but for those of maintenance."""
+        """All snapshots, those that are staged and not published too, but for those of
+        maintenance."""
         snapshots = self.iceberg(name).metadata.snapshots
-        return [each.snapshot_id for each in snapshots if each.summary.operation != Operation.REPLACE]
+        return [
+            each.snapshot_id
+            for each in snapshots
+            if each.summary.operation != Operation.REPLACE
+        ]
 
     def reasons(self, name: str) -> Counter[str]:
         """How many dead letters of each reason stand beside a table."""
         dead_letters = f"{name}__dead_letter"
-        return Counter(row["reason"] for row in self.rows(dead_letters)) if self.has(dead_letters) else Counter()
+        return (
+            Counter(row["reason"] for row in self.rows(dead_letters))
+            if self.has(dead_letters)
+            else Counter()
+        )
 
     def sql(self, statement: str) -> list[Row]:
         return self.lake.session.sql(statement).toArrow().to_pylist()
@@ -277,34 +348,57 @@ class Project:
     # Spark's checkpoint
 
     def forget(self, model: str, batch: int | None = None) -> int:
-        """Leave the checkpoint as a crash right after the table's commit of a batch, the newest by default, leaves it.
+        """Leave the checkpoint as a crash right after the table's commit of a batch,
+        the newest by default, leaves it.
 
         Its `commits/N` goes, and all that came after it; which batch it is.
         """
         checkpoint = self.directory / "checkpoints" / model
-        commits = {int(file.name): file for file in (checkpoint / "commits").iterdir() if file.name.isdigit()}
-        offsets = {int(file.name): file for file in (checkpoint / "offsets").iterdir() if file.name.isdigit()}
+        commits = {
+            int(file.name): file
+            for file in (checkpoint / "commits").iterdir()
+            if file.name.isdigit()
+        }
+        offsets = {
+            int(file.name): file
+            for file in (checkpoint / "offsets").iterdir()
+            if file.name.isdigit()
+        }
         first = max(commits) if batch is None else batch
         gone = [file for number, file in commits.items() if number >= first]
-        for file in (*gone, *(file for number, file in offsets.items() if number > first)):
+        for file in (
+            *gone,
+            *(file for number, file in offsets.items() if number > first),
+        ):
             file.unlink()
         return first
 
 
 class Fields(dict[str, Any]):
-    """The fields of a recorded line, where `Project.record` is to write others than those it makes up."""
+    """The fields of a recorded line, where `Project.record` is to write others than
+    those it makes up."""
 
 
 def in_bytes(value: bytes | None, key: bytes | None = None, **more: Any) -> Fields:
-    """A recorded line whose value and key are bytes; a tombstone where it has no value."""
+    """A recorded line whose value and key are bytes; a tombstone where it has no
+    value."""
     written = {"value": value, "key": key}
-    encoded = {f"{name}_base64": b64encode(each).decode() for name, each in written.items() if each is not None}
-    return Fields({"value": None, **encoded, **more} if value is None else {**encoded, **more})
+    encoded = {
+        f"{name}_base64": b64encode(each).decode()
+        for name, each in written.items()
+        if each is not None
+    }
+    return Fields(
+        {"value": None, **encoded, **more} if value is None else {**encoded, **more}
+    )
 
 
 def use_schema_folder(project: Project) -> None:
     """Give the project a registry, `schemas`, which is its folder of that name."""
-    project.connections = {**project.connections, "schemas": {"type": "registry", "path": "schemas"}}
+    project.connections = {
+        **project.connections,
+        "schemas": {"type": "registry", "path": "schemas"},
+    }
     (project.directory / "schemas").mkdir()
 
 
@@ -324,7 +418,9 @@ def run_manifest(
     reload: Callable[[], Manifest] | None = None,
 ) -> Ran:
     """Run models of a manifest on the shared session: see `Project.run`."""
-    ids = manifest.graph.order(node for node in manifest.graph.nodes if node.startswith("model."))
+    ids = manifest.graph.order(
+        node for node in manifest.graph.nodes if node.startswith("model.")
+    )
     sorted_names = [node.removeprefix("model.") for node in ids]
     events: list[Event] = []
     interrupt = Interrupt()
@@ -339,17 +435,24 @@ def run_manifest(
         if time.monotonic() - started > hangs_after_s:
             raise TimeoutError("The run hangs.")
 
-    selects = build_selects(manifest, [name for name in sorted_names if not names or name in names])
-    context = RunContext(manifest, lake.session, lake.catalog, emit, accept_data_loss, reached=reached)
+    selects = build_selects(
+        manifest, [name for name in sorted_names if not names or name in names]
+    )
+    context = RunContext(
+        manifest, lake.session, lake.catalog, emit, accept_data_loss, reached=reached
+    )
     bound = bind_selects(manifest, selects)
     options = RunOptions(continuous=continuous, fail_if_empty=fail_if_empty)
     with _ending(interrupt, is_over):
-        succeeded = run_selects(context, bound, options, interrupt, jobs_by, order, reload)
+        succeeded = run_selects(
+            context, bound, options, interrupt, jobs_by, order, reload
+        )
     return Ran(succeeded, tuple(events))
 
 
 def _one_at_a_time(until: Callable[[], bool]) -> Callable[[], bool]:
-    """What `until` says, which several threads ask; False while another one is at it, as it may take steps."""
+    """What `until` says, which several threads ask; False while another one is at it,
+    as it may take steps."""
     asking = threading.Lock()
 
     def ask() -> bool:
@@ -365,7 +468,8 @@ def _one_at_a_time(until: Callable[[], bool]) -> Callable[[], bool]:
 
 @contextmanager
 def _ending(interrupt: Interrupt, until: Callable[[], bool]) -> Iterator[None]:
-    """A run that is ended as soon as `until` says so, also while nothing happens in it."""
+    """A run that is ended as soon as `until` says so, also while nothing happens in
+    it."""
     over = threading.Event()
 
     def watch() -> None:
@@ -384,10 +488,17 @@ def _ending(interrupt: Interrupt, until: Callable[[], bool]) -> Iterator[None]:
 
 
 def sorted_rows(rows: Iterable[Row], order: str | None = None) -> list[Row]:
-    """Rows in an order that depends on their values alone: of one column, NULL first, or of all."""
+    """Rows in an order that depends on their values alone: of one column, NULL first,
+    or of all."""
     if order is None:
         return sorted(rows, key=lambda row: repr(sorted(row.items())))
-    return sorted(rows, key=lambda row: (row[order] is not None, 0 if row[order] is None else row[order]))
+    return sorted(
+        rows,
+        key=lambda row: (
+            row[order] is not None,
+            0 if row[order] is None else row[order],
+        ),
+    )
 
 
 class _References(dict[str, Any]):

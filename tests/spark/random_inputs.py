@@ -1,5 +1,6 @@
-"""The tables of `tests/views/keeper` as Iceberg tables that many writers change: models of lakesql, as its modes keep
-rows, and other engines, by statements, rewrites, expiries and rollbacks."""
+"""The tables of `tests/views/keeper` as Iceberg tables that many writers change: models
+of lakesql, as its modes keep rows, and other engines, by statements, rewrites, expiries
+and rollbacks."""
 
 from __future__ import annotations
 
@@ -25,14 +26,16 @@ KEEPS_LITTLE: Mapping[str, Any] = {
     "remove_orphan_files": False,
     "expire_snapshots": {"retain_last": 1},
 }
-"""Maintenance that does nothing by itself, and in ten days expires whatever nobody needs."""
+"""Maintenance that does nothing by itself, and in ten days expires whatever nobody
+needs."""
 
 REWRITES = ("rewrite_data_files", "rewrite_position_delete_files", "rewrite_manifests")
 
 
 @dataclass
 class RandomInput:
-    """A table, who writes it, and what stands in the source of a mirror. Its first column is its key."""
+    """A table, who writes it, and what stands in the source of a mirror. Its first
+    column is its key."""
 
     project: Project
     dice: Random
@@ -79,7 +82,10 @@ class RandomInput:
         feed = {"envelope": "debezium", "key": [key]} if self.writer == "cdc" else {}
         gone = {"gone": "boolean"} if self.writer == "upsert" else {}
         self.project.stream(stream, {**self.types, **gone}, max_per_batch=1, **feed)
-        config: dict[str, Any] = {"properties": self._properties(), "maintenance": dict(KEEPS_LITTLE)}
+        config: dict[str, Any] = {
+            "properties": self._properties(),
+            "maintenance": dict(KEEPS_LITTLE),
+        }
         if partitions := self._partitions():
             config["partition_by"] = [partitions]
         if self.writer != "append":
@@ -87,24 +93,38 @@ class RandomInput:
         if gone:
             config["delete_when"] = "gone"
         listed = ", ".join([*self.columns, *gone])
-        self.project.model(self.name, f"SELECT {listed} FROM {{{stream}}}", mode=self.writer, **config)
+        self.project.model(
+            self.name, f"SELECT {listed} FROM {{{stream}}}", mode=self.writer, **config
+        )
         self.write()
 
     def _create(self) -> None:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.types.items())
-        by = f"PARTITIONED BY ({partitions})" if (partitions := self._partitions()) else ""
-        said = ", ".join(f"'{name}' = '{value}'" for name, value in self._properties().items())
-        self.sql(f"CREATE TABLE {self.table} ({columns}) USING iceberg {by} TBLPROPERTIES ({said})")
+        by = (
+            f"PARTITIONED BY ({partitions})"
+            if (partitions := self._partitions())
+            else ""
+        )
+        said = ", ".join(
+            f"'{name}' = '{value}'" for name, value in self._properties().items()
+        )
+        self.sql(
+            f"CREATE TABLE {self.table} ({columns}) USING iceberg {by} TBLPROPERTIES ({said})"
+        )
 
     def _properties(self) -> dict[str, str]:
         return {"format-version": self.dice.choice("23"), **self._write_modes()}
 
     def _write_modes(self) -> dict[str, str]:
         mode = self.dice.choice(("merge-on-read", "copy-on-write"))
-        return {f"write.{change}.mode": mode for change in ("delete", "update", "merge")}
+        return {
+            f"write.{change}.mode": mode for change in ("delete", "update", "merge")
+        }
 
     def _partitions(self) -> str:
-        return self.dice.choice(("", "", f"bucket(2, {self.columns[0]})", self.columns[1]))
+        return self.dice.choice(
+            ("", "", f"bucket(2, {self.columns[0]})", self.columns[1])
+        )
 
     # Changes of rows
 
@@ -115,7 +135,9 @@ class RandomInput:
             self.write()
             return
         if self.dice.random() < 0.3:
-            said = ", ".join(f"'{name}' = '{value}'" for name, value in self._write_modes().items())
+            said = ", ".join(
+                f"'{name}' = '{value}'" for name, value in self._write_modes().items()
+            )
             self.sql(f"ALTER TABLE {self.table} SET TBLPROPERTIES ({said})")
         if self.dice.random() < 0.05:
             self.sql(f"TRUNCATE TABLE {self.table}")
@@ -147,7 +169,11 @@ class RandomInput:
         told = None if before is None else self._spelled(before)
         if is_gone:
             return {"op": "d", "before": told, "after": None}
-        return {"op": "c" if told is None else "u", "before": told, "after": self._spelled(row)}
+        return {
+            "op": "c" if told is None else "u",
+            "before": told,
+            "after": self._spelled(row),
+        }
 
     def _row(self) -> Values:
         """A row; of a table with keys, one that has a key."""
@@ -156,26 +182,38 @@ class RandomInput:
 
     def _spelled(self, row: Values) -> dict[str, Any]:
         values = dict(zip(self.columns, row, strict=True))
-        return {name: str(value) if isinstance(value, float) else value for name, value in values.items()}
+        return {
+            name: str(value) if isinstance(value, float) else value
+            for name, value in values.items()
+        }
 
     def sql(self, statement: str) -> None:
         self.project.lake.session.sql(statement)
 
     def insert(self) -> None:
         """Rows of somebody else's: a key may be NULL, or there already."""
-        rows = some_rows(self.one, self.dice) or [tuple(some_value(kind, self.dice) for kind in self.one.types)]
-        self.sql(f"INSERT INTO {self.table} ({', '.join(self.columns)}) {self._values(rows)}")
+        rows = some_rows(self.one, self.dice) or [
+            tuple(some_value(kind, self.dice) for kind in self.one.types)
+        ]
+        self.sql(
+            f"INSERT INTO {self.table} ({', '.join(self.columns)}) {self._values(rows)}"
+        )
 
     def delete(self) -> None:
         self.sql(f"DELETE FROM {self.table} WHERE {self._condition()}")
 
     def update(self) -> None:
         name, kind = self.dice.choice([*self.types.items()])
-        self.sql(f"UPDATE {self.table} SET {name} = {self._literal(kind)} WHERE {self._condition()}")
+        self.sql(
+            f"UPDATE {self.table} SET {name} = {self._literal(kind)} WHERE {self._condition()}"
+        )
 
     def merge(self) -> None:
         keys = self.dice.sample(range(5), self.dice.randint(1, 4))
-        rows = [(key, *(some_value(kind, self.dice) for kind in self.one.types[1:])) for key in keys]
+        rows = [
+            (key, *(some_value(kind, self.dice) for kind in self.one.types[1:]))
+            for key in keys
+        ]
         key, *others = self.columns
         listed = ", ".join(self.columns)
         self.sql(
@@ -190,11 +228,18 @@ class RandomInput:
         return f"{name} <=> {self._literal(kind)}"
 
     def _literal(self, kind: str) -> str:
-        return f"CAST({some_value(kind, self.dice)!r} AS {kind})".replace("None", "NULL")
+        return f"CAST({some_value(kind, self.dice)!r} AS {kind})".replace(
+            "None", "NULL"
+        )
 
     def _values(self, rows: Sequence[Values]) -> str:
-        kinds = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in self.types.items())
-        listed = ", ".join(f"({', '.join('NULL' if it is None else repr(it) for it in row)})" for row in rows)
+        kinds = ", ".join(
+            f"CAST({name} AS {kind}) AS {name}" for name, kind in self.types.items()
+        )
+        listed = ", ".join(
+            f"({', '.join('NULL' if it is None else repr(it) for it in row)})"
+            for row in rows
+        )
         return f"SELECT {kinds} FROM VALUES {listed} AS v({', '.join(self.columns)})"
 
     # Changes of files and of the table
@@ -203,7 +248,8 @@ class RandomInput:
         call(self.project, self.name, procedure, more)
 
     def earlier(self) -> int | None:
-        """A former snapshot that the newest comes from; None where there is none left."""
+        """A former snapshot that the newest comes from; None where there is none
+        left."""
         metadata = self.project.iceberg(self.name).metadata
         by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
         found = []
@@ -232,11 +278,17 @@ class RandomInput:
         self.insert()
 
 
-def make_inputs(project: Project, dice: Random, writers: Sequence[Writer] = ()) -> dict[str, RandomInput]:
-    """The tables of `INPUTS`, each with rows, by their names; of any writers, if none are given."""
+def make_inputs(
+    project: Project, dice: Random, writers: Sequence[Writer] = ()
+) -> dict[str, RandomInput]:
+    """The tables of `INPUTS`, each with rows, by their names; of any writers, if none
+    are given."""
     project.lake.catalog.iceberg.create_namespace_if_not_exists(project.namespace)
     chosen = writers or [dice.choice(WRITERS) for _ in INPUTS]
-    made = [RandomInput(project, dice, one, writer) for one, writer in zip(INPUTS, chosen, strict=True)]
+    made = [
+        RandomInput(project, dice, one, writer)
+        for one, writer in zip(INPUTS, chosen, strict=True)
+    ]
     for each in made:
         each.make()
     return {each.name: each for each in made}
@@ -247,7 +299,9 @@ def make_inputs(project: Project, dice: Random, writers: Sequence[Writer] = ()) 
 
 def call(project: Project, name: str, procedure: str, more: str = "") -> None:
     """A procedure of Iceberg's on a table."""
-    project.sql(f"CALL lake.system.{procedure}(table => '{project.namespace}.{name}'{more})")
+    project.sql(
+        f"CALL lake.system.{procedure}(table => '{project.namespace}.{name}'{more})"
+    )
 
 
 def rewrite(project: Project, name: str, dice: Random) -> None:
@@ -266,10 +320,16 @@ def rewrite_all(project: Project, name: str) -> None:
 
 
 def expire_by_lakesql(project: Project, name: str) -> bool:
-    """lakesql's own expiry of a model's table, ten days later; whether it has expired anything."""
+    """lakesql's own expiry of a model's table, ten days later; whether it has expired
+    anything."""
     return f"{name}.expire_snapshots" in tasks(keep(project, name, in_ten_days))
 
 
 def expire_by_hand(project: Project, name: str) -> None:
     """All snapshots go but the newest and those of tags, whoever needs them."""
-    call(project, name, "expire_snapshots", ", older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1")
+    call(
+        project,
+        name,
+        "expire_snapshots",
+        ", older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1",
+    )

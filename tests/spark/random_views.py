@@ -1,5 +1,6 @@
-"""Random models over the tables of `random_inputs`, and what each must hold: DuckDB's answer to its SELECT, over the
-rows that pyiceberg reads of the snapshots which the ledger names."""
+"""Random models over the tables of `random_inputs`, and what each must hold: DuckDB's
+answer to its SELECT, over the rows that pyiceberg reads of the snapshots which the
+ledger names."""
 
 from __future__ import annotations
 
@@ -31,12 +32,14 @@ _NAME = re.compile(r"lake\.shop\.(\w+)")
 
 
 LONGEST = 300
-"""A SELECT of so many characters: what keeps a longer one takes Spark half a minute to plan."""
+"""A SELECT of so many characters: what keeps a longer one takes Spark half a minute to
+plan."""
 
 
 @dataclass
 class ViewModel:
-    """A model over tables. Its `text` names each of them `lake.shop.<name>`; `more` is what its configuration has."""
+    """A model over tables. Its `text` names each of them `lake.shop.<name>`; `more` is
+    what its configuration has."""
 
     name: str
     mode: Mode
@@ -60,7 +63,9 @@ class ViewModel:
 class RandomViews:
     """The models of a project, and the oracle."""
 
-    def __init__(self, project: Project, inputs: Mapping[str, RandomInput], dice: Random) -> None:
+    def __init__(
+        self, project: Project, inputs: Mapping[str, RandomInput], dice: Random
+    ) -> None:
         self.project, self.inputs, self.dice = project, inputs, dice
         self.models: dict[str, ViewModel] = {}
         self.histories: dict[str, History] = {}
@@ -72,12 +77,19 @@ class RandomViews:
         self.models[model.name] = model
         config = {"mode": model.mode, **model.more}
         if model.is_stored:
-            config["maintenance"] = {**KEEPS_LITTLE, "remove_orphan_files": {"older_than": "14 days"}}
+            config["maintenance"] = {
+                **KEEPS_LITTLE,
+                "remove_orphan_files": {"older_than": "14 days"},
+            }
         if model.mode == "scd2":
             self.histories[model.name] = History(model.more["keys"])
         elif model.view.keys:
             config["keys"] = list(model.view.keys)
-        self.project.model(model.name, _NAME.sub(lambda found: self._reference(found[1]), model.text), **config)
+        self.project.model(
+            model.name,
+            _NAME.sub(lambda found: self._reference(found[1]), model.text),
+            **config,
+        )
         return model
 
     def _reference(self, name: str) -> str:
@@ -91,12 +103,17 @@ class RandomViews:
                 continue
             if kind == "any":
                 view = replace(view, keys=())  # mode `table` has none
-            elif view.keys and self.dice.random() < 0.8:  # most keys that chance gives do not tell rows apart
-                view = replace(view, text=f"SELECT DISTINCT * FROM ({view.text}) AS d", keys=())
+            # most keys that chance gives do not tell rows apart
+            elif view.keys and self.dice.random() < 0.8:
+                view = replace(
+                    view, text=f"SELECT DISTINCT * FROM ({view.text}) AS d", keys=()
+                )
             plan = plan_view(view.text, INPUTS, view.keys)
             if kind != "any" and (plan.way != kind or plan.in_full or plan.problems):
                 continue
-            if (not reads or reads in _NAME.findall(view.text)) and self._is_spark(view.text):
+            if (not reads or reads in _NAME.findall(view.text)) and self._is_spark(
+                view.text
+            ):
                 return view
 
     def _is_spark(self, text: str) -> bool:
@@ -129,7 +146,9 @@ class RandomViews:
         found = {}
         for each in self.tables_of(name):
             table = self.project.iceberg(each)
-            found[each] = InputSnapshot(str(table.metadata.table_uuid), table.metadata.current_snapshot_id)
+            found[each] = InputSnapshot(
+                str(table.metadata.table_uuid), table.metadata.current_snapshot_id
+            )
         return found
 
     def tables_of(self, name: str) -> set[str]:
@@ -141,22 +160,34 @@ class RandomViews:
         found: set[str] = set()
         for name in names:
             model = self.models.get(name)
-            found |= {name} if model is None or model.is_stored else self._stored(model.reads)
+            found |= (
+                {name}
+                if model is None or model.is_stored
+                else self._stored(model.reads)
+            )
         return found
 
-    def answer(self, name: str, at: Mapping[str, InputSnapshot]) -> tuple[list[str], Rows]:
+    def answer(
+        self, name: str, at: Mapping[str, InputSnapshot]
+    ) -> tuple[list[str], Rows]:
         """The columns and the rows of a model's SELECT over these snapshots."""
         with duckdb.connect() as connection:
             connection.execute("SET threads = 1")
             for each, snapshot in at.items():
                 connection.register(f"o_{each}", self.rows_at(each, snapshot.snapshot))
             done = connection.execute(duck(self._inlined(self.models[name].text)))
-            return [column[0].lower() for column in done.description or ()], done.fetchall()
+            return [
+                column[0].lower() for column in done.description or ()
+            ], done.fetchall()
 
     def _inlined(self, text: str) -> str:
         def place(found: re.Match[str]) -> str:
             model = self.models.get(found[1])
-            return f"o_{found[1]}" if model is None or model.is_stored else f"({self._inlined(model.text)})"
+            return (
+                f"o_{found[1]}"
+                if model is None or model.is_stored
+                else f"({self._inlined(model.text)})"
+            )
 
         return _NAME.sub(place, text)
 
@@ -171,29 +202,44 @@ class RandomViews:
         if self.models[name].is_stored:
             table = self.project.iceberg(name).scan().to_arrow()
         named = {each.lower(): each for each in table.column_names}
-        return list(zip(*(table.column(named[each]).to_pylist() for each in columns), strict=True))
+        return list(
+            zip(
+                *(table.column(named[each]).to_pylist() for each in columns),
+                strict=True,
+            )
+        )
 
     def faults(self, name: str, *, is_newest: bool = True) -> list[str]:
-        """What is wrong with a model's rows, after a run that has refreshed it; with `is_newest`, as of now."""
+        """What is wrong with a model's rows, after a run that has refreshed it; with
+        `is_newest`, as of now."""
         model = self.models[name]
         at = self.newest(name)
         if model.is_stored:
             made_of = self.made_of(name)
             if made_of is None:
                 return [f"{name}: no ledger says of what it is made"]
-            if is_newest and {each: (it.table_id, it.snapshot) for each, it in made_of.items()} != {
-                each: (it.table_id, it.snapshot) for each, it in at.items()
-            }:
+            if is_newest and {
+                each: (it.table_id, it.snapshot) for each, it in made_of.items()
+            } != {each: (it.table_id, it.snapshot) for each, it in at.items()}:
                 return [f"{name}: it is made of {made_of}, and there is {at}"]
             at = made_of
         columns, right = self.answer(name, at)
         if model.mode == "scd2":
-            return [f"{name}: {each}" for each in self.histories[name].faults(self, name, columns, right)]
+            return [
+                f"{name}: {each}"
+                for each in self.histories[name].faults(self, name, columns, right)
+            ]
         found = self.rows(name, columns)
         if same(found, right):
             return []
-        spelled, expected = Counter(map(spelled_row, found)), Counter(map(spelled_row, right))
-        lost, added = [*(expected - spelled).elements()], [*(spelled - expected).elements()]
+        spelled, expected = (
+            Counter(map(spelled_row, found)),
+            Counter(map(spelled_row, right)),
+        )
+        lost, added = (
+            [*(expected - spelled).elements()],
+            [*(spelled - expected).elements()],
+        )
         return [f"{name}: lacks {lost[:5]}, has {added[:5]} too many, by {model}"]
 
     def has_key_twice(self, name: str) -> bool:
@@ -209,16 +255,22 @@ def _summary(snapshot: Snapshot) -> dict[str, str]:
 
 
 class History:
-    """The versions of each key that a history must have, by what its SELECT was at each refresh."""
+    """The versions of each key that a history must have, by what its SELECT was at each
+    refresh."""
 
     def __init__(self, keys: list[str]) -> None:
         self.keys = keys
         self.versions: dict[Row, list[tuple[Row, bool]]] = {}
 
-    def faults(self, views: RandomViews, name: str, columns: list[str], now: Rows) -> list[str]:
-        """Note the rows of a refresh, and say in which keys the table has other versions."""
+    def faults(
+        self, views: RandomViews, name: str, columns: list[str], now: Rows
+    ) -> list[str]:
+        """Note the rows of a refresh, and say in which keys the table has other
+        versions."""
         places = [columns.index(key.lower()) for key in self.keys]
-        rows = {tuple(row[place] for place in places): row for row in map(spelled_row, now)}
+        rows = {
+            tuple(row[place] for place in places): row for row in map(spelled_row, now)
+        }
         for key, known in self.versions.items():
             if known[-1][1] and rows.get(key) != known[-1][0]:
                 known[-1] = (known[-1][0], False)
@@ -230,7 +282,9 @@ class History:
         table = views.rows(name, [*columns, "valid_from", "is_current"])
         for *values, _, is_current in sorted(table, key=lambda row: row[-2]):
             row = spelled_row(tuple(values))
-            found.setdefault(tuple(row[place] for place in places), []).append((row, is_current))
+            found.setdefault(tuple(row[place] for place in places), []).append(
+                (row, is_current)
+            )
         keys = {*found, *self.versions}
         return [
             f"{key} has the versions {found.get(key)}, and not {self.versions.get(key)}"

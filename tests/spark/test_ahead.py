@@ -1,4 +1,5 @@
-"""An event far ahead of the clock closes no windows: it is a dead letter of the models that keep state."""
+"""An event far ahead of the clock closes no windows: it is a dead letter of the models
+that keep state."""
 
 from __future__ import annotations
 
@@ -17,18 +18,25 @@ UPSERT: dict[str, Any] = {"mode": "upsert", "keys": ["hour"]}
 
 def stream(project: Project, **watermark: str) -> None:
     columns = {"id": "int", "at": {"type": "timestamp", "required": False}}
-    project.stream("s", columns, watermark={"column": "at", "delay": "1 minute", **watermark})
+    project.stream(
+        "s", columns, watermark={"column": "at", "delay": "1 minute", **watermark}
+    )
 
 
 def record(id_: int, at: datetime | str) -> dict[str, Any]:
-    return {"id": id_, "at": at if isinstance(at, str) else at.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    return {
+        "id": id_,
+        "at": at if isinstance(at, str) else at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
 
 
 def seen(project: Project) -> int:
     return sum(row["n"] for row in project.rows("m"))
 
 
-def test_an_event_of_2099_is_a_dead_letter_and_closes_no_window(project: Project) -> None:
+def test_an_event_of_2099_is_a_dead_letter_and_closes_no_window(
+    project: Project,
+) -> None:
     stream(project)
     project.model("m", HOURS, **UPSERT)
     project.model("plain", "SELECT id, at FROM {s}", mode="append")
@@ -41,12 +49,14 @@ def test_an_event_of_2099_is_a_dead_letter_and_closes_no_window(project: Project
     assert json.loads(bytes(letter["value"]))["id"] == 2
     assert "2099-01-01 00:00:00" in letter["detail"]
     batches = [*first.of(BatchCommitted, "m"), *first.of(BatchEmpty, "m")]
-    assert max(batch.furthest for batch in batches) == "2026-03-01T10:00:00.000+00:00, stream s, record s 0 0"  # type: ignore[attr-defined]
+    furthest = max(batch.furthest for batch in batches)  # type: ignore[attr-defined]
+    assert furthest == "2026-03-01T10:00:00.000+00:00, stream s, record s 0 0"
     project.record("s", [record(4, "2026-03-01T10:30:00Z")])
     second = project.run().check()
     assert second.finished("m").late == 0
     assert seen(project) == 2
-    assert [row["id"] for row in project.rows("plain", "id")] == [1, 2, 3, 4]  # it keeps no state
+    # it keeps no state
+    assert [row["id"] for row in project.rows("plain", "id")] == [1, 2, 3, 4]
 
 
 @pytest.mark.long
@@ -54,7 +64,10 @@ def test_how_far_ahead_is_said_by_the_stream(project: Project) -> None:
     stream(project, max_ahead="1 hour")
     project.model("m", HOURS, **UPSERT)
     now = datetime.now(UTC)
-    project.record("s", [record(1, now + timedelta(minutes=30)), record(2, now + timedelta(hours=3))])
+    project.record(
+        "s",
+        [record(1, now + timedelta(minutes=30)), record(2, now + timedelta(hours=3))],
+    )
     project.run().check()
     assert seen(project) == 1
     assert [letter["offset"] for letter in project.rows("m__dead_letter")] == [1]
@@ -75,7 +88,8 @@ def test_by_default_a_clock_of_another_zone_is_taken(project: Project) -> None:
 def test_a_batch_that_is_tried_again_judges_by_the_time_at_which_it_was_planned(
     project: Project, planned_later_h: int
 ) -> None:
-    """That time stands in the checkpoint, where it is moved here: so the record is not ahead any more."""
+    """That time stands in the checkpoint, where it is moved here: so the record is not
+    ahead any more."""
     stream(project, max_ahead="1 hour")
     project.model("m", HOURS, **UPSERT)
     now = datetime.now(UTC)

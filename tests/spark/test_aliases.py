@@ -1,4 +1,5 @@
-"""Columns whose names statements use for something of their own: aliases, fields, variables, CTEs."""
+"""Columns whose names statements use for something of their own: aliases, fields,
+variables, CTEs."""
 
 from __future__ import annotations
 
@@ -15,10 +16,36 @@ from tests.spark.test_cdc import Source
 
 pytestmark = pytest.mark.long
 
-ALIAS = re.compile(r"\bAS ([a-z][a-z_]*)\b|\b([a-z]+) AS \(|\(?\b([a-z]\w*)(?:, (\w+))?\)? ->")
-PYTHON = {"bool", "boolean", "datetime", "float", "int", "object", "self", "str", "string", "timestamp"}
-OUTER = ["source", "target", "batch", "stored", "remembered", "deleted", "changed", "place", "n", "i", "emptied"]
-"""What statements have called the rows that a sub-query takes from without, and the like."""
+ALIAS = re.compile(
+    r"\bAS ([a-z][a-z_]*)\b|\b([a-z]+) AS \(|\(?\b([a-z]\w*)(?:, (\w+))?\)? ->"
+)
+PYTHON = {
+    "bool",
+    "boolean",
+    "datetime",
+    "float",
+    "int",
+    "object",
+    "self",
+    "str",
+    "string",
+    "timestamp",
+}
+OUTER = [
+    "source",
+    "target",
+    "batch",
+    "stored",
+    "remembered",
+    "deleted",
+    "changed",
+    "place",
+    "n",
+    "i",
+    "emptied",
+]
+"""What statements have called the rows that a sub-query takes from without, and the
+like."""
 INNER = sorted(
     {
         word
@@ -37,7 +64,8 @@ BATCHES = 2
 class Named:
     """The models of every mode over streams whose columns have these names.
 
-    A third of the columns stands for the key's number, one for its text, and one for the value of a row.
+    A third of the columns stands for the key's number, one for its text, and one for
+    the value of a row.
     """
 
     def __init__(self, prefix: str, names: list[str]) -> None:
@@ -52,13 +80,19 @@ class Named:
         if row is None:
             return None
         value = None if row["v"] is None else str(row["v"])
-        named = dict.fromkeys(self.a, row["a"]) | dict.fromkeys(self.b, row["b"]) | dict.fromkeys(self.v, value)
+        named = (
+            dict.fromkeys(self.a, row["a"])
+            | dict.fromkeys(self.b, row["b"])
+            | dict.fromkeys(self.v, value)
+        )
         return named if text is None else named | {self.v[-1]: text}
 
     def change(self, fields: Fields) -> Fields:
         """A record of the change feed: of some updates the last value is not sent."""
         named = Fields(fields)
-        named["key"] = fields["key"] and {name: self.row({**fields["key"], "v": None})[name] for name in self.keys}  # type: ignore[index]
+        named["key"] = fields["key"] and {
+            name: self.row({**fields["key"], "v": None})[name] for name in self.keys
+        }  # type: ignore[index]
         if event := fields["value"]:
             unsent = UNAVAILABLE if event["op"] == "u" and event["ts_ms"] % 2 else None
             named["value"] = {
@@ -74,16 +108,29 @@ class Named:
         assert key is not None
         event = fields["value"]
         row = event and self.row(event["after"])
-        value = row and {**row, self.place: number, self.at: f"2026-03-01T00:00:{number % 60:02}Z"}
+        value = row and {
+            **row,
+            self.place: number,
+            self.at: f"2026-03-01T00:00:{number % 60:02}Z",
+        }
         return Fields(key={name: key[name] for name in self.keys}, value=value)
 
     def declare(self, project: Project) -> None:
-        columns: dict[str, Any] = {name: {"type": "int", "required": True} for name in self.a}
+        columns: dict[str, Any] = {
+            name: {"type": "int", "required": True} for name in self.a
+        }
         columns |= {name: {"type": "string", "required": True} for name in self.b}
         values = dict.fromkeys(self.v, "string")
-        project.stream(f"{self.prefix}_feed", {**columns, **values}, envelope="debezium", key=self.keys)
+        project.stream(
+            f"{self.prefix}_feed",
+            {**columns, **values},
+            envelope="debezium",
+            key=self.keys,
+        )
         more = {self.place: "int", self.at: "timestamp"}
-        project.stream(f"{self.prefix}_rows", {**columns, **values, **more}, key=self.keys)
+        project.stream(
+            f"{self.prefix}_rows", {**columns, **values, **more}, key=self.keys
+        )
         listed = ", ".join(f"`{name}`" for name in (*self.keys, *self.v))
         placed = f"SELECT {listed}, _change.position AS `{self.place}` FROM {{{self.prefix}_feed}}"
         rows = f"SELECT * FROM {{{self.prefix}_rows}} WHERE `{self.a[0]}` >= 0"
@@ -103,7 +150,12 @@ class Named:
             ),
             "folded": (
                 rows,
-                {"mode": "upsert", "ignore_null_updates": True, "exclude_columns": self.v[1:3], **by_number},
+                {
+                    "mode": "upsert",
+                    "ignore_null_updates": True,
+                    "exclude_columns": self.v[1:3],
+                    **by_number,
+                },
             ),
             "near": (
                 rows,
@@ -121,13 +173,21 @@ class Named:
 
     def rows(self, project: Project, model: str) -> list[Row]:
         """A table's rows with their columns by the places of their names."""
-        places = {name: f"{at:03}" for at, name in enumerate((self.place, *self.a, *self.b, *self.v))}
+        places = {
+            name: f"{at:03}"
+            for at, name in enumerate((self.place, *self.a, *self.b, *self.v))
+        }
         rows = project.rows_without_spark(f"{self.prefix}_{model}")
-        return sorted_rows({places.get(name, name): value for name, value in row.items()} for row in rows)
+        return sorted_rows(
+            {places.get(name, name): value for name, value in row.items()}
+            for row in rows
+        )
 
 
 @pytest.mark.parametrize("part", range(len(PARTS)))
-def test_a_table_does_not_depend_on_the_names_of_its_columns(project: Project, part: int) -> None:
+def test_a_table_does_not_depend_on_the_names_of_its_columns(
+    project: Project, part: int
+) -> None:
     names = PARTS[part]
     words, plain = named = (
         Named("words", names),
@@ -140,15 +200,25 @@ def test_a_table_does_not_depend_on_the_names_of_its_columns(project: Project, p
     for _ in range(BATCHES):
         for _ in range(25):
             source.change()
-        events = [fields for _, fields in source.events[at:] if not fields["value"] or fields["value"]["op"] != "t"]
+        events = [
+            fields
+            for _, fields in source.events[at:]
+            if not fields["value"] or fields["value"]["op"] != "t"
+        ]
         for each in named:
-            project.record(f"{each.prefix}_feed", [each.change(fields) for fields in events])
+            project.record(
+                f"{each.prefix}_feed", [each.change(fields) for fields in events]
+            )
             of_rows = [
                 (fields, number)
                 for number, fields in enumerate(events, at)
-                if fields["key"] and (fields["value"] is None or fields["value"]["after"])
+                if fields["key"]
+                and (fields["value"] is None or fields["value"]["after"])
             ]
-            project.record(f"{each.prefix}_rows", [each.plain(fields, number) for fields, number in of_rows])
+            project.record(
+                f"{each.prefix}_rows",
+                [each.plain(fields, number) for fields, number in of_rows],
+            )
         at = len(source.events)
         project.run().check()
     for model in words.models:

@@ -1,4 +1,5 @@
-"""Values in Avro of other types than the contract's: what would lose a part of them is refused."""
+"""Values in Avro of other types than the contract's: what would lose a part of them is
+refused."""
 
 from __future__ import annotations
 
@@ -41,13 +42,30 @@ CASES: list[tuple[object, str, str, bool]] = [
 def test_a_value_of_another_type_is_taken_where_nothing_of_it_is_lost(
     spark: SparkSession, written: object, value: str, wanted: str, fits: bool
 ) -> None:
-    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "a", "type": [written, "null"]}]})
-    given = {str(TIME): "timestamp", str(DECIMAL): "decimal(18,4)", "long": "bigint"}.get(str(written), str(written))
+    schema = json.dumps(
+        {
+            "type": "record",
+            "name": "r",
+            "fields": [{"name": "a", "type": [written, "null"]}],
+        }
+    )
+    given = {
+        str(TIME): "timestamp",
+        str(DECIMAL): "decimal(18,4)",
+        "long": "bigint",
+    }.get(str(written), str(written))
     record = F.struct(F.expr(f"CAST({value} AS {given})").alias("a"))
     column = ("a", T._parse_datatype_string(wanted))
-    for each, is_null in ((record, False), (F.struct(F.lit(None).cast(given).alias("a")), True)):
+    for each, is_null in (
+        (record, False),
+        (F.struct(F.lit(None).cast(given).alias("a")), True),
+    ):
         frame = spark.range(1).select(to_avro(each, schema).alias("value"))
-        read = with_each(frame, avro_columns(F.col("value"), [column], schema, "row", "wrong"))
-        (found,) = read.select("row.wrong", F.col("row.a").isNull().alias("is_null")).collect()
+        read = with_each(
+            frame, avro_columns(F.col("value"), [column], schema, "row", "wrong")
+        )
+        (found,) = read.select(
+            "row.wrong", F.col("row.a").isNull().alias("is_null")
+        ).collect()
         assert (found["wrong"] is None) == (fits or is_null)
         assert found["is_null"] == is_null or not fits

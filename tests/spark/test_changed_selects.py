@@ -1,5 +1,6 @@
-"""SELECTs that Spark accepts, with one name, one count of arguments or the order changed: what Spark refuses for its
-names is refused by lakesql as well, and what Spark accepts is not."""
+"""SELECTs that Spark accepts, with one name, one count of arguments or the order
+changed: what Spark refuses for its names is refused by lakesql as well, and what Spark
+accepts is not."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ OF_NAMES = re.compile(
     r"\[(UNRESOLVED_COLUMN|UNRESOLVED_USING_COLUMN|FIELD_NOT_FOUND|AMBIGUOUS_|INVALID_EXTRACT_BASE_FIELD_TYPE"
     r"|CANNOT_RESOLVE_STAR_EXPAND|WRONG_NUM_ARGS|UNRESOLVED_ROUTINE)"
 )
-"""What Spark says of names and counts. Whatever else it refuses, types above all, is for its analyzer to find."""
+"""What Spark says of names and counts. Whatever else it refuses, types above all, is
+for its analyzer to find."""
 
 LEFT_TO_SPARK = {
     r"PIVOT": "the columns of a PIVOT are named after its values, and those of an UNPIVOT of a join are of many tables",
@@ -42,11 +44,18 @@ NOT_READ = r"hour\(|minute\(|second\(|shuffle\(|substr(ing)?\(.* FROM "
 
 
 @pytest.mark.long
-def test_what_spark_refuses_for_its_names_is_refused(session: SparkSession, pytestconfig: pytest.Config) -> None:  # noqa: F811
+def test_what_spark_refuses_for_its_names_is_refused(
+    session: SparkSession,  # noqa: F811
+    pytestconfig: pytest.Config,
+) -> None:
     every = [one for select in accepted() for one in changed(select)]
     count = pytestconfig.getoption("--changed-selects")
-    chosen = random.Random(pytestconfig.getoption("--seed")).sample(every, min(count, len(every)))
-    differing = {one.select: said for one in chosen if (said := difference(session, one))}
+    chosen = random.Random(pytestconfig.getoption("--seed")).sample(
+        every, min(count, len(every))
+    )
+    differing = {
+        one.select: said for one in chosen if (said := difference(session, one))
+    }
     assert differing == {}
 
 
@@ -54,7 +63,9 @@ def difference(spark: SparkSession, one: Changed) -> str:
     """What Spark and lakesql do not agree upon; '' for nothing."""
     said, found = refusal(spark, one.select), find_conditions(one.select)
     if not said:
-        return f"refused: {found}" if found and not re.search(NOT_READ, one.select) else ""
+        return (
+            f"refused: {found}" if found and not re.search(NOT_READ, one.select) else ""
+        )
     is_left = any(re.search(text, one.select) for text in LEFT_TO_SPARK)
     return said if OF_NAMES.match(said) and not found and not is_left else ""
 
@@ -62,4 +73,8 @@ def difference(spark: SparkSession, one: Changed) -> str:
 def find_conditions(select: str) -> list[str]:
     with pytest.raises(ProjectError) as caught:  # as none of them reads a stream
         read_query(select, {}, lambda offset: Place("m.sql", 1, offset + 1), KNOWN)
-    return [problem.condition for problem in caught.value.problems if problem.condition not in OF_MODELS]
+    return [
+        problem.condition
+        for problem in caught.value.problems
+        if problem.condition not in OF_MODELS
+    ]

@@ -1,4 +1,5 @@
-"""Data tests over tables that Spark writes: DuckDB counts what Spark counts, and a build stops where a test fails."""
+"""Data tests over tables that Spark writes: DuckDB counts what Spark counts, and a
+build stops where a test fails."""
 
 from __future__ import annotations
 
@@ -32,8 +33,20 @@ ORDERS = "SELECT id, customer, amount, status, at, day, ratio, tags FROM {orders
 
 def order(number: int, status: str | None = "paid", **others: Any) -> dict[str, Any]:
     """An order of a customer from 0 to 3."""
-    row = {"id": number, "customer": number % 4, "amount": f"{number}.50", "status": status, "day": "2026-03-01"}
-    return {**row, "at": f"2026-03-01T00:00:{number:02}Z", "ratio": 0.5, "tags": ["a"], **others}
+    row = {
+        "id": number,
+        "customer": number % 4,
+        "amount": f"{number}.50",
+        "status": status,
+        "day": "2026-03-01",
+    }
+    return {
+        **row,
+        "at": f"2026-03-01T00:00:{number:02}Z",
+        "ratio": 0.5,
+        "tags": ["a"],
+        **others,
+    }
 
 
 def write_models(project: Project) -> None:
@@ -56,34 +69,67 @@ def say_tests(project: Project, **models: Any) -> None:
     project.write("models/m.yml", json.dumps({"models": entries}))
 
 
-def ask(project: Project, engine: Engine, *, full: bool = False) -> dict[str, TestResult]:
-    run = TestRun(project.manifest(), project.lake.catalog, project.lake.session.newSession, engine, full)
+def ask(
+    project: Project, engine: Engine, *, full: bool = False
+) -> dict[str, TestResult]:
+    run = TestRun(
+        project.manifest(),
+        project.lake.catalog,
+        project.lake.session.newSession,
+        engine,
+        full,
+    )
     return {it.test.name: it for it in run_data_tests(run, run.manifest.data_tests)}
 
 
 def test_duckdb_and_spark_find_the_same_rows(project: Project) -> None:
     write_models(project)
-    project.record("orders", [order(number, None if number == 5 else "paid") for number in range(1, 21)])
+    project.record(
+        "orders",
+        [order(number, None if number == 5 else "paid") for number in range(1, 21)],
+    )
     project.run("clients", "orders", "log").check()
     # changed rows leave deletes beside the files that have the old ones
-    project.record("orders", [order(number, "gone", at="2026-03-02T00:00:00Z") for number in (2, 3, 4)])
+    project.record(
+        "orders",
+        [order(number, "gone", at="2026-03-02T00:00:00Z") for number in (2, 3, 4)],
+    )
     project.run("orders", "log").check()
     assert int(project.summaries("orders")[-1].get("total-position-deletes", "0")) > 0
     column = {
-        "status": ["not_null", {"accepted_values": {"values": ["paid"], "where": "id > 2"}}],
+        "status": [
+            "not_null",
+            {"accepted_values": {"values": ["paid"], "where": "id > 2"}},
+        ],
         "id": ["unique"],
         "customer": [{"relationships": {"to": "ref('clients')", "field": "id"}}],
-        "day": [{"accepted_values": {"values": ["2026-03-02"]}}, {"freshness": {"within": "1 hour"}}],
+        "day": [
+            {"accepted_values": {"values": ["2026-03-02"]}},
+            {"freshness": {"within": "1 hour"}},
+        ],
         "at": [{"freshness": {"within": "3650 days"}}],
-        "ratio": ["unique", {"expression": {"expression": "ratio > 0.6", "name": "ratios"}}],
+        "ratio": [
+            "unique",
+            {"expression": {"expression": "ratio > 0.6", "name": "ratios"}},
+        ],
         "tags": [{"expression": {"expression": "size(tags) = 1", "name": "sizes"}}],
         "amount": [{"accepted_values": {"values": [2.5, 3]}}],
     }
     columns = [{"name": name, "tests": tests} for name, tests in column.items()]
     of_log = [{"name": "id", "tests": ["unique", "not_null"]}]
-    say_tests(project, orders={"columns": columns, "tests": [{"row_count": {"max": 19}}]}, log={"columns": of_log})
-    project.write("tests/plain.sql", "SELECT o.id FROM {{ ref('orders') }} o WHERE o.status = 'gone' AND o.amount > 3")
-    project.write("tests/grouped.sql", "SELECT customer FROM {{ ref('orders') }} GROUP BY customer HAVING count(*) > 4")
+    say_tests(
+        project,
+        orders={"columns": columns, "tests": [{"row_count": {"max": 19}}]},
+        log={"columns": of_log},
+    )
+    project.write(
+        "tests/plain.sql",
+        "SELECT o.id FROM {{ ref('orders') }} o WHERE o.status = 'gone' AND o.amount > 3",
+    )
+    project.write(
+        "tests/grouped.sql",
+        "SELECT customer FROM {{ ref('orders') }} GROUP BY customer HAVING count(*) > 4",
+    )
     duck, spark = ask(project, "duckdb"), ask(project, "spark")
     assert {name: it.failures for name, it in duck.items()} == {
         "row_count_orders": 1,
@@ -104,9 +150,13 @@ def test_duckdb_and_spark_find_the_same_rows(project: Project) -> None:
         "grouped": 4,
     }
     found = {name: (it.status, it.failures, it.columns) for name, it in duck.items()}
-    assert found == {name: (it.status, it.failures, it.columns) for name, it in spark.items()}
+    assert found == {
+        name: (it.status, it.failures, it.columns) for name, it in spark.items()
+    }
     by_spark = {name for name, it in duck.items() if it.engine == "spark"}
-    assert by_spark == {"unique_orders_ratio", "sizes", "ratios"}, {name: it.why_spark for name, it in duck.items()}
+    assert by_spark == {"unique_orders_ratio", "sizes", "ratios"}, {
+        name: it.why_spark for name, it in duck.items()
+    }
     assert all(duck[name].why_spark for name in by_spark)
     assert duck["not_null_orders_status"].reads[0].rows == 20
 
@@ -120,27 +170,45 @@ def test_duckdb_and_spark_find_the_same_rows(project: Project) -> None:
     project.run("log").check()
     (new,) = ask(project, "duckdb")["not_null_log_id"].reads
     assert (new.rows, new.snapshots) == (2, 1)
-    assert ask(project, "duckdb", full=True)["not_null_log_id"].reads[0].rows == len(project.rows("log")) == 25
+    assert (
+        ask(project, "duckdb", full=True)["not_null_log_id"].reads[0].rows
+        == len(project.rows("log"))
+        == 25
+    )
 
 
 def build_of(project: Project) -> tuple[Build, Ran]:
     manifest = project.manifest()
     names = tuple(manifest.models)
-    build = plan_build(manifest, names, manifest.data_tests, run_tests(manifest, manifest.unit_tests), "duckdb")
+    build = plan_build(
+        manifest,
+        names,
+        manifest.data_tests,
+        run_tests(manifest, manifest.unit_tests),
+        "duckdb",
+    )
     return build, project.run(jobs_by=jobs_with_tests(build, None), order=build.order)
 
 
-def test_a_build_does_not_run_what_reads_a_model_whose_tests_fail(project: Project) -> None:
+def test_a_build_does_not_run_what_reads_a_model_whose_tests_fail(
+    project: Project,
+) -> None:
     write_models(project)
     project.record("orders", [order(number) for number in range(1, 9)])
     to_clients = {"relationships": {"to": "ref('clients')", "field": "id"}}
     tested = {"columns": [{"name": "customer", "tests": [to_clients]}]}
-    say_tests(project, orders=tested, log={"columns": [{"name": "id", "tests": ["not_null"]}]})
+    say_tests(
+        project, orders=tested, log={"columns": [{"name": "id", "tests": ["not_null"]}]}
+    )
     build, ran = build_of(project)
     assert not ran.succeeded
-    # `report` reads clients, which `orders` is tested against: the test stands between the two
+    # `report` reads clients, which `orders` is tested against: the test stands between
+    # the two
     assert ran.conditions("orders") == ["test-failed"]
-    assert {name: ran.finished(name).status for name in ("clients", "log", "orders", "report")} == {
+    assert {
+        name: ran.finished(name).status
+        for name in ("clients", "log", "orders", "report")
+    } == {
         "clients": "success",
         "log": "success",
         "orders": "error",
@@ -162,19 +230,31 @@ def test_a_build_does_not_run_what_reads_a_model_whose_tests_fail(project: Proje
     say_tests(project, clients={"tests": [{"row_count": {"max": 1}}]}, orders=tested)
     project.record("orders", [order(9, customer=7)])
     build, ran = build_of(project)
-    assert ran.conditions("clients") == ["test-failed"] and ran.finished("report").status == "skipped"
-    assert ran.finished("orders").status == "success"  # it reads no clients: only its test does
+    assert (
+        ran.conditions("clients") == ["test-failed"]
+        and ran.finished("report").status == "skipped"
+    )
+    # it reads no clients: only its test does
+    assert ran.finished("orders").status == "success"
     assert {it.test.name: it.status for it in build.all_results()} == {
         "row_count_clients": "fail",
         "relationships_orders_customer_clients": "warn",
     }
 
     given = [{"stream": "clients", "batches": [[{"id": 1}]]}]
-    unit = {"name": "u", "model": "clients", "given": given, "expect": {"rows": [{"id": 2}]}}
+    unit = {
+        "name": "u",
+        "model": "clients",
+        "given": given,
+        "expect": {"rows": [{"id": 2}]},
+    }
     project.write("models/u.yml", json.dumps({"unit_tests": [unit]}))
     project.record("clients", [{"id": 4}])
     build, ran = build_of(project)
-    assert ran.conditions("clients") == ["test-failed"] and ran.finished("orders").status == "success"
+    assert (
+        ran.conditions("clients") == ["test-failed"]
+        and ran.finished("orders").status == "success"
+    )
     assert len(project.rows("clients")) == 4  # its batch was not begun
     assert {it.test.name: it.status for it in build.all_results()} == {
         "row_count_clients": "skipped",
@@ -183,20 +263,43 @@ def test_a_build_does_not_run_what_reads_a_model_whose_tests_fail(project: Proje
 
 
 @pytest.mark.long
-def test_a_build_answers_unit_tests_on_spark_that_duckdb_does_not(project: Project) -> None:
+def test_a_build_answers_unit_tests_on_spark_that_duckdb_does_not(
+    project: Project,
+) -> None:
     project.stream("orders", {"id": "int", "customer": "int"})
     project.model(
-        "sums", "SELECT customer, count(*) AS n FROM {orders} GROUP BY customer", mode="upsert", keys=["customer"]
+        "sums",
+        "SELECT customer, count(*) AS n FROM {orders} GROUP BY customer",
+        mode="upsert",
+        keys=["customer"],
     )
     project.model("log", "SELECT id FROM {orders}", mode="append")
     project.record("orders", [{"id": 1, "customer": 7}])
-    given = [{"stream": "orders", "batches": [[{"id": 1, "customer": 1}], [{"id": 2, "customer": 1}]]}]
+    given = [
+        {
+            "stream": "orders",
+            "batches": [[{"id": 1, "customer": 1}], [{"id": 2, "customer": 1}]],
+        }
+    ]
     tests = [
-        {"name": "counted", "model": "sums", "given": given, "expect": {"rows": [{"customer": 1, "n": 3}]}},
-        {"name": "logged", "model": "log", "given": given, "expect": {"rows": [{"id": 1}, {"id": 2}]}},
+        {
+            "name": "counted",
+            "model": "sums",
+            "given": given,
+            "expect": {"rows": [{"customer": 1, "n": 3}]},
+        },
+        {
+            "name": "logged",
+            "model": "log",
+            "given": given,
+            "expect": {"rows": [{"id": 1}, {"id": 2}]},
+        },
     ]
     project.write("models/u.yml", json.dumps({"unit_tests": tests}))
-    assert [it.outcome for it in run_tests(project.manifest(), project.manifest().unit_tests)][1:] == [Passed()]
+    assert [
+        it.outcome
+        for it in run_tests(project.manifest(), project.manifest().unit_tests)
+    ][1:] == [Passed()]
     told = lakesql(project, "build")
     assert told.returncode == 1 and "test-failed" in told.stderr, told
     assert "1 passed, 1 failed, 0 need Spark." in told.stdout

@@ -23,7 +23,14 @@ COLUMNS: dict[str, Any] = {
 EMPTY = dict.fromkeys(COLUMNS)
 
 
-def native(operation: str, row: Row | None, /, kind: str = "data", table: str = "foo", **more: Any) -> Fields:
+def native(
+    operation: str,
+    row: Row | None,
+    /,
+    kind: str = "data",
+    table: str = "foo",
+    **more: Any,
+) -> Fields:
     """A record as DMS writes it to Kafka."""
     before = {"before-image": more.pop("before")} if "before" in more else {}
     metadata = {
@@ -55,12 +62,32 @@ def feed(project: Project) -> None:
 
 def test_records_of_dms_are_changes(project: Project) -> None:
     feed(project)
-    fields = ", ".join(f"_change.{name} AS {name}" for name in ("op", "ts", "position", "tx", "snapshot", "before"))
-    project.model("m", f"SELECT id, name, price, at, data, {fields} FROM {{s}}", mode="append")
+    fields = ", ".join(
+        f"_change.{name} AS {name}"
+        for name in ("op", "ts", "position", "tx", "snapshot", "before")
+    )
+    project.model(
+        "m", f"SELECT id, name, price, at, data, {fields} FROM {{s}}", mode="append"
+    )
     project.model("c", "SELECT id, name FROM {s}", mode="cdc", keys=["id"])
-    project.model("h", "SELECT id, name, _change.ts AS at FROM {s}", mode="scd2", keys=["id"], sequence_by="_change.ts")
-    first = {"id": 1, "name": "a", "price": 12.5, "at": "2020-01-09T04:13:38Z", "data": "0x00FF"}
-    lsn, binlog = "00000002/7C007328.2.00000002/7C007328", "mysql-bin.000010:1975:-1:2002:6778:mysql-bin.000010:1876"
+    project.model(
+        "h",
+        "SELECT id, name, _change.ts AS at FROM {s}",
+        mode="scd2",
+        keys=["id"],
+        sequence_by="_change.ts",
+    )
+    first = {
+        "id": 1,
+        "name": "a",
+        "price": 12.5,
+        "at": "2020-01-09T04:13:38Z",
+        "data": "0x00FF",
+    }
+    lsn, binlog = (
+        "00000002/7C007328.2.00000002/7C007328",
+        "mysql-bin.000010:1975:-1:2002:6778:mysql-bin.000010:1876",
+    )
     records = [
         native("drop-table", None, kind="control"),
         native("create-table", None, kind="control", table="awsdms_apply_exceptions"),
@@ -68,11 +95,18 @@ def test_records_of_dms_are_changes(project: Project) -> None:
         native("load", {"id": 2, "name": "b"}),
         native("insert", {"id": 3, "name": "c"}, **placed(1139, 1, lsn)),
         native("insert", {"id": 3, "name": "of another table"}, table="bar"),
-        native("update", {"id": 2, "name": "b2"}, before={"id": 2, "name": "b"}, **placed(1140, 2, binlog)),
+        native(
+            "update",
+            {"id": 2, "name": "b2"},
+            before={"id": 2, "name": "b"},
+            **placed(1140, 2, binlog),
+        ),
         native("update", {"id": 3, "name": "c2"}, before={}),
         native("delete", {"id": 1}, **placed(1141, 1, lsn)),
         native("load", {"id": 5, "name": "e"}),
-        native("update", {"id": 6, "name": "e2"}, before={"id": 5}, **placed(1142, 1, lsn)),
+        native(
+            "update", {"id": 6, "name": "e2"}, before={"id": 5}, **placed(1142, 1, lsn)
+        ),
         Fields(key=None, value={"Op": "I", **first, "id": 4}),
         Fields(key=None, value={"Op": "U", **EMPTY, "id": 4, "name": "d"}),
         Fields(key=None, value={"Op": "D", **EMPTY, "id": 3}),
@@ -81,21 +115,39 @@ def test_records_of_dms_are_changes(project: Project) -> None:
         ("unknown op: operation merge", native("merge", {"id": 1})),
         ("unknown op: record-type other", native("insert", {"id": 1}, kind="other")),
         ("unknown op: Op X", Fields(key=None, value={"Op": "X", "id": 1})),
-        ("no JSON object with DMS's `metadata` or an `Op`", Fields(key=None, value={"id": 1})),
-        ("no JSON object with DMS's `metadata` or an `Op`", Fields(key=None, value="text")),
-        ("no JSON object with DMS's `metadata` or an `Op`", Fields(key=None, value=None)),
+        (
+            "no JSON object with DMS's `metadata` or an `Op`",
+            Fields(key=None, value={"id": 1}),
+        ),
+        (
+            "no JSON object with DMS's `metadata` or an `Op`",
+            Fields(key=None, value="text"),
+        ),
+        (
+            "no JSON object with DMS's `metadata` or an `Op`",
+            Fields(key=None, value=None),
+        ),
         ("no `after`", native("insert", None)),
         ("id", native("delete", {"name": "no key"})),
         ("price: not a decimal(9,2)", native("insert", {"id": 1, "price": "12.345"})),
-        ("id: the row's former key is not a int", native("update", {"id": 5}, before={"id": "x"})),
-        ("price: not a decimal(9,2)", native("update", {"id": 7, "price": "x"}, before={"id": 2})),
+        (
+            "id: the row's former key is not a int",
+            native("update", {"id": 5}, before={"id": "x"}),
+        ),
+        (
+            "price: not a decimal(9,2)",
+            native("update", {"id": 7, "price": "x"}, before={"id": 2}),
+        ),
     ]
     project.record("s", [*records, *(record for _, record in bad)])
 
     project.run().check()
 
     rows = project.rows_without_spark("m")
-    found = [(row["op"], row["id"], row["name"], row["position"], row["tx"], row["snapshot"]) for row in rows]
+    found = [
+        (row["op"], row["id"], row["name"], row["position"], row["tx"], row["snapshot"])
+        for row in rows
+    ]
     at = 2 * 2**32 + 0x7C007328
     expected = [
         ("r", 1, "a", None, None, True),
@@ -119,21 +171,41 @@ def test_records_of_dms_are_changes(project: Project) -> None:
     updated = next(row for row in rows if row["name"] == "b2")
     assert updated["ts"] == datetime(2024, 7, 29, 0, 58, 44, 886000, UTC)
     assert updated["before"]["name"] == "b"
-    assert project.rows("c", "id") == [{"id": 2, "name": "b2"}, {"id": 4, "name": "d"}, {"id": 6, "name": "e2"}]
-    assert {row["id"] for row in project.rows("h") if row["is_current"]} == {2, 3, 6}  # the flat ones have no time
+    assert project.rows("c", "id") == [
+        {"id": 2, "name": "b2"},
+        {"id": 4, "name": "d"},
+        {"id": 6, "name": "e2"},
+    ]
+    # the flat ones have no time
+    assert {row["id"] for row in project.rows("h") if row["is_current"]} == {2, 3, 6}
     letters = project.rows("m__dead_letter", "offset")
-    assert [said for (said, _), letter in zip(bad, letters, strict=True) if said not in letter["detail"]] == []
+    assert [
+        said
+        for (said, _), letter in zip(bad, letters, strict=True)
+        if said not in letter["detail"]
+    ] == []
 
     project.record("s", [native("truncate-table", None, kind="control", table="bar")])
     project.run("c").check()
     assert len(project.rows("c")) == 3
-    project.record("s", [native("truncate-table", None, kind="control"), native("insert", {"id": 9, "name": "z"})])
+    project.record(
+        "s",
+        [
+            native("truncate-table", None, kind="control"),
+            native("insert", {"id": 9, "name": "z"}),
+        ],
+    )
     project.run("c").check()
     assert project.rows("c") == [{"id": 9, "name": "z"}]
 
 
-@pytest.mark.parametrize(("of_table", "condition"), [({}, "missing-option"), ({"source_table": "foo"}, "wrong-value")])
-def test_a_feed_of_dms_says_its_table(project: Project, of_table: dict[str, Any], condition: str) -> None:
+@pytest.mark.parametrize(
+    ("of_table", "condition"),
+    [({}, "missing-option"), ({"source_table": "foo"}, "wrong-value")],
+)
+def test_a_feed_of_dms_says_its_table(
+    project: Project, of_table: dict[str, Any], condition: str
+) -> None:
     project.stream("s", COLUMNS, key=["id"], envelope="dms", **of_table)
     project.model("m", "SELECT id FROM {s}", mode="append")
     with pytest.raises(ProjectError) as raised:

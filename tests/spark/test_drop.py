@@ -18,10 +18,17 @@ COLUMNS = {"id": "bigint", "at": {"type": "timestamp", "required": False}}
 def filled(project: Project) -> Project:
     """Two models, of which `counted` keeps state; both have a dead letter."""
     project.stream("s", COLUMNS, watermark={"column": "at", "delay": "1 minute"})
-    project.record("s", [{"id": number, "at": "2026-03-01T12:00:00Z"} for number in range(3)])
+    project.record(
+        "s", [{"id": number, "at": "2026-03-01T12:00:00Z"} for number in range(3)]
+    )
     project.record("s", ["no record"])
     project.model("kept", "SELECT id FROM {s}", mode="append")
-    project.model("counted", "SELECT id, count(*) AS n FROM {s} GROUP BY id", mode="upsert", keys=["id"])
+    project.model(
+        "counted",
+        "SELECT id, count(*) AS n FROM {s} GROUP BY id",
+        mode="upsert",
+        keys=["id"],
+    )
     project.run().check()
     return project
 
@@ -35,7 +42,9 @@ def drop(project: Project, model: str) -> None:
     found.drop(model, found.find()[model], lambda text: None)
 
 
-def test_everything_of_a_model_is_removed_and_nothing_of_another(filled: Project) -> None:
+def test_everything_of_a_model_is_removed_and_nothing_of_another(
+    filled: Project,
+) -> None:
     location = Path(filled.iceberg("counted").location().removeprefix("file://"))
     assert list(location.rglob("*.parquet"))
     drop(filled, "counted")
@@ -72,8 +81,15 @@ def test_orphans_are_what_models_leave_whose_files_are_gone(filled: Project) -> 
     (filled.directory / "models" / "counted.sql").unlink()
     ((model, remains),) = dropper(filled).find_orphans().items()
     assert model == "counted"
-    assert [table.name for table in remains.tables] == ["counted", "counted__dead_letter"]
-    assert {Path(folder).name for folder in remains.folders} == {"counted", "counted__dead_letter", "counted.lease"}
+    assert [table.name for table in remains.tables] == [
+        "counted",
+        "counted__dead_letter",
+    ]
+    assert {Path(folder).name for folder in remains.folders} == {
+        "counted",
+        "counted__dead_letter",
+        "counted.lease",
+    }
     drop(filled, "counted")
     assert dropper(filled).find_orphans() == {}
 
@@ -84,13 +100,21 @@ def test_a_table_that_somebody_else_made_is_no_orphan(filled: Project) -> None:
     assert set(dropper(filled).find()) == {"kept", "counted"}
 
 
-FORGETFUL = {"mode": "upsert", "keys": ["id"], "sequence_by": "seq", "delete_when": "gone"}
+FORGETFUL = {
+    "mode": "upsert",
+    "keys": ["id"],
+    "sequence_by": "seq",
+    "delete_when": "gone",
+}
 
 
 def delete_one(project: Project, model: str = "m") -> None:
-    """A model whose table remembers that the row 1 was deleted at 5; then its stream has a row 1 of 3 instead."""
+    """A model whose table remembers that the row 1 was deleted at 5; then its stream
+    has a row 1 of 3 instead."""
     project.stream("s", {"id": "int", "seq": "int", "gone": "boolean"})
-    project.record("s", [{"id": 1, "seq": 5, "gone": True}, {"id": 2, "seq": 5, "gone": False}])
+    project.record(
+        "s", [{"id": 1, "seq": 5, "gone": True}, {"id": 2, "seq": 5, "gone": False}]
+    )
     project.model(model, "SELECT id, seq, gone FROM {s}", **FORGETFUL)
     project.run().check()
     assert project.has(f"{model}__tombstones")
@@ -98,7 +122,9 @@ def delete_one(project: Project, model: str = "m") -> None:
     project.stream("s", {"id": "int", "seq": "int", "gone": "boolean"}, topic="s2")
 
 
-def test_what_a_model_remembers_goes_with_it_though_its_file_is_gone(project: Project) -> None:
+def test_what_a_model_remembers_goes_with_it_though_its_file_is_gone(
+    project: Project,
+) -> None:
     delete_one(project)
     file = project.directory / "models" / "m.sql"
     text = file.read_text()
@@ -112,7 +138,9 @@ def test_what_a_model_remembers_goes_with_it_though_its_file_is_gone(project: Pr
     assert [row["id"] for row in project.rows("m")] == [1]
 
 
-def test_a_new_table_does_not_remember_what_was_deleted_from_one_that_is_gone(project: Project) -> None:
+def test_a_new_table_does_not_remember_what_was_deleted_from_one_that_is_gone(
+    project: Project,
+) -> None:
     delete_one(project)
     project.sql(f"DROP TABLE {project.table('m')} PURGE")
     shutil.rmtree(project.directory / "checkpoints")
@@ -120,7 +148,9 @@ def test_a_new_table_does_not_remember_what_was_deleted_from_one_that_is_gone(pr
     assert [row["id"] for row in project.rows("m")] == [1]
 
 
-def test_a_table_of_another_project_that_has_a_model_of_the_name_stays(filled: Project, tmp_path: Path) -> None:
+def test_a_table_of_another_project_that_has_a_model_of_the_name_stays(
+    filled: Project, tmp_path: Path
+) -> None:
     other = Project(filled.lake, tmp_path / "other", filled.namespace)
     other.stream("s", {"id": "bigint"})
     other.record("s", [{"id": 7}])
@@ -130,14 +160,22 @@ def test_a_table_of_another_project_that_has_a_model_of_the_name_stays(filled: P
     (filled.directory / "models" / "counted.sql").unlink()
     for model, table in (("kept", "theirs"), ("counted", "theirs_too")):
         remains = dropper(filled).find()[model]
-        assert [found.name for found in remains.tables] == [model, f"{model}__dead_letter"]
+        assert [found.name for found in remains.tables] == [
+            model,
+            f"{model}__dead_letter",
+        ]
         assert [found.name for found in remains.foreign] == [table]
         drop(filled, model)
         assert filled.table_names() & {model, table} == {table}
-    assert dropper(filled).find_orphans().keys() == {"counted"}, "nothing says that its project is another one"
+    assert dropper(filled).find_orphans().keys() == {"counted"}, (
+        "nothing says that its project is another one"
+    )
 
 
 def test_a_table_that_a_model_has_had_goes_with_it(filled: Project) -> None:
     filled.model("kept", "SELECT id FROM {s}", mode="append", table="new")
     remains = dropper(filled).find()["kept"]
-    assert [table.name for table in remains.tables] == ["kept", "kept__dead_letter"] and not remains.foreign
+    assert [table.name for table in remains.tables] == [
+        "kept",
+        "kept__dead_letter",
+    ] and not remains.foreign

@@ -1,4 +1,5 @@
-"""Watermarks on fields of structs and on expressions: the rows are those of a batch, in few runs and in many."""
+"""Watermarks on fields of structs and on expressions: the rows are those of a batch, in
+few runs and in many."""
 
 from __future__ import annotations
 
@@ -20,11 +21,20 @@ Event = Mapping[str, Any]
 
 
 def events(seed: int, chunks: int = CHUNKS) -> list[list[Event]]:
-    """Chunks of events, each of ten minutes, and at the end one that closes what is to be closed."""
+    """Chunks of events, each of ten minutes, and at the end one that closes what is to
+    be closed."""
     chance, found = random.Random(seed), []
     for number in range(chunks):
-        times = (max(number * CHUNK_S + chance.randrange(-LATEST_S, CHUNK_S), 0) for _ in range(OF_A_CHUNK))
-        found.append([{"k": chance.randrange(3), "price": chance.randrange(100), "at": at} for at in times])
+        times = (
+            max(number * CHUNK_S + chance.randrange(-LATEST_S, CHUNK_S), 0)
+            for _ in range(OF_A_CHUNK)
+        )
+        found.append(
+            [
+                {"k": chance.randrange(3), "price": chance.randrange(100), "at": at}
+                for at in times
+            ]
+        )
     return [*found, [{"k": 9, "price": 0, "at": 30 * 86_400}]]
 
 
@@ -33,13 +43,22 @@ def seconds(at: int) -> str:
 
 
 def nested(event: Event) -> dict[str, Any]:
-    """As Nexmark's generator writes a bid: in a struct of its own, beside those of auctions and persons."""
-    bid = {"auction": event["k"], "price": event["price"], "dateTime": seconds(event["at"])}
+    """As Nexmark's generator writes a bid: in a struct of its own, beside those of
+    auctions and persons."""
+    bid = {
+        "auction": event["k"],
+        "price": event["price"],
+        "dateTime": seconds(event["at"]),
+    }
     return {"event_type": 2, "auction": None, "bid": bid}
 
 
 def as_text(event: Event) -> dict[str, Any]:
-    return {"k": event["k"], "price": event["price"], "at": seconds(event["at"]).replace("T", " ").rstrip("Z")}
+    return {
+        "k": event["k"],
+        "price": event["price"],
+        "at": seconds(event["at"]).replace("T", " ").rstrip("Z"),
+    }
 
 
 NESTED: dict[str, Any] = {
@@ -78,7 +97,9 @@ GROUPED = (
 @pytest.mark.long
 @pytest.mark.parametrize("runs", [1, CHUNKS])
 def test_groups_by_a_field_are_those_of_a_batch(project: Project, runs: int) -> None:
-    project.stream("s", NESTED, watermark={"column": "bid.dateTime", "delay": "1 minute"})
+    project.stream(
+        "s", NESTED, watermark={"column": "bid.dateTime", "delay": "1 minute"}
+    )
     for number, select in enumerate(GROUPED):
         project.model(f"m{number}", select, mode="append")
     project.model("u", GROUPED[0], mode="upsert", keys=["k", "at"])
@@ -90,11 +111,20 @@ def test_groups_by_a_field_are_those_of_a_batch(project: Project, runs: int) -> 
     expected = windows(every, 300)
     closed = {key: value for key, value in expected.items() if key[0] != 9}
     for number in range(len(GROUPED)):
-        found = {(row["k"], row["at"].astimezone(UTC)): (row["n"], row["price"]) for row in project.rows(f"m{number}")}
-        # what is closed by the last event is written by the batch after it, of this run or the next
-        assert found.items() <= closed.items() and len(found) == len(project.rows(f"m{number}"))
+        found = {
+            (row["k"], row["at"].astimezone(UTC)): (row["n"], row["price"])
+            for row in project.rows(f"m{number}")
+        }
+        # what is closed by the last event is written by the batch after it, of this run
+        # or the next
+        assert found.items() <= closed.items() and len(found) == len(
+            project.rows(f"m{number}")
+        )
         assert len(found) == len(closed)
-    found = {(row["k"], row["at"].astimezone(UTC)): (row["n"], row["price"]) for row in project.rows("u")}
+    found = {
+        (row["k"], row["at"].astimezone(UTC)): (row["n"], row["price"])
+        for row in project.rows("u")
+    }
     assert found == expected
     assert set(project.rows("u")[0]) == {"k", "at", "n", "price"}
 
@@ -112,17 +142,27 @@ JOINS: Mapping[str, Callable[[Event, Event], bool]] = {
 @pytest.mark.long
 @pytest.mark.parametrize("runs", [1, CHUNKS])
 @pytest.mark.parametrize("condition", JOINS)
-def test_a_join_by_fields_and_expressions_loses_no_pair(project: Project, condition: str, runs: int) -> None:
-    project.stream("a", NESTED, watermark={"column": "bid.dateTime", "delay": "1 minute"})
+def test_a_join_by_fields_and_expressions_loses_no_pair(
+    project: Project, condition: str, runs: int
+) -> None:
+    project.stream(
+        "a", NESTED, watermark={"column": "bid.dateTime", "delay": "1 minute"}
+    )
     project.stream("b", TEXTS, watermark={"column": TIME, "delay": "1 minute"})
     said = condition.format(time=TIME.replace("at,", "b.at,"))
-    select = f"SELECT a.*, b.price AS other, b.at FROM {{a}} AS a JOIN {{b}} AS b ON {said}"
+    select = (
+        f"SELECT a.*, b.price AS other, b.at FROM {{a}} AS a JOIN {{b}} AS b ON {said}"
+    )
     project.model("pairs", select, mode="append")
     lefts, rights = events(1), events(2)
     for first in range(0, len(lefts), len(lefts) if runs == 1 else 1):
         last = len(lefts) if runs == 1 else first + 1
-        project.record("a", [nested(event) for chunk in lefts[first:last] for event in chunk])
-        project.record("b", [as_text(event) for chunk in rights[first:last] for event in chunk])
+        project.record(
+            "a", [nested(event) for chunk in lefts[first:last] for event in chunk]
+        )
+        project.record(
+            "b", [as_text(event) for chunk in rights[first:last] for event in chunk]
+        )
         project.run().check()
     expected = Counter(
         (a["k"], seconds(a["at"]), b["at"])
@@ -143,15 +183,21 @@ def test_a_join_by_fields_and_expressions_loses_no_pair(project: Project, condit
     assert set(rows[0]) == {*NESTED, "other", "at"}
 
 
-def test_events_of_a_field_that_are_late_or_ahead_are_dead_letters(project: Project) -> None:
-    project.stream("s", NESTED, watermark={"column": "bid.dateTime", "delay": "1 minute"})
+def test_events_of_a_field_that_are_late_or_ahead_are_dead_letters(
+    project: Project,
+) -> None:
+    project.stream(
+        "s", NESTED, watermark={"column": "bid.dateTime", "delay": "1 minute"}
+    )
     project.stream("t", TEXTS, watermark={"column": TIME, "delay": "1 minute"})
     project.model("m", GROUPED[0], mode="append", late="dead_letter")
-    by_text = (
-        f"SELECT window({TIME}, '5 minutes').start AS at, count(*) AS n FROM {{t}} GROUP BY window({TIME}, '5 minutes')"
-    )
+    by_text = f"SELECT window({TIME}, '5 minutes').start AS at, count(*) AS n FROM {{t}} GROUP BY window({TIME}, '5 minutes')"
     project.model("e", by_text, mode="append", late="dead_letter")
-    first = [{"k": 1, "price": 1, "at": 0}, {"k": 1, "price": 1, "at": 3_600}, {"k": 2, "price": 1, "at": 10**10 // 4}]
+    first = [
+        {"k": 1, "price": 1, "at": 0},
+        {"k": 1, "price": 1, "at": 3_600},
+        {"k": 2, "price": 1, "at": 10**10 // 4},
+    ]
     second = [{"k": 1, "price": 2, "at": 10}, {"k": 1, "price": 2, "at": 7_200}]
     for part in (first, second):
         project.record("s", [*map(nested, part), {"event_type": 0}])

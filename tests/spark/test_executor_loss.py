@@ -1,4 +1,5 @@
-"""What an executor holds of a batch, and no other place does, is gone with it: the batch is tried again."""
+"""What an executor holds of a batch, and no other place does, is gone with it: the
+batch is tried again."""
 
 from __future__ import annotations
 
@@ -13,11 +14,20 @@ from lakesql.run.streams.bind import bind_selects
 from tests.spark.project import Project, Ran
 
 
-def test_rows_that_are_gone_with_their_executor_are_made_again(project: Project) -> None:
+def test_rows_that_are_gone_with_their_executor_are_made_again(
+    project: Project,
+) -> None:
     """The rows of an upserting model that reads a table are kept by executors alone."""
     project.stream("s", {"id": "int", "k": "int"}, max_per_batch=1)
-    project.model("names", "SELECT k, concat('n', k) AS name FROM {s}", mode="upsert", keys="k")
-    project.model("named", "SELECT s.id, n.name FROM {s} s JOIN {names!r} n ON n.k = s.k", mode="upsert", keys="id")
+    project.model(
+        "names", "SELECT k, concat('n', k) AS name FROM {s}", mode="upsert", keys="k"
+    )
+    project.model(
+        "named",
+        "SELECT s.id, n.name FROM {s} s JOIN {names!r} n ON n.k = s.k",
+        mode="upsert",
+        keys="id",
+    )
     for number in range(3):
         project.record("s", [{"id": number, "k": number % 2}])
     project.run("names").check()
@@ -28,19 +38,30 @@ def test_rows_that_are_gone_with_their_executor_are_made_again(project: Project)
             lost.append(lose_all_blocks(project))
 
     manifest, events = project.manifest(), list[Event]()
-    context = RunContext(manifest, project.lake.session, project.lake.catalog, events.append, reached=reached)
+    context = RunContext(
+        manifest,
+        project.lake.session,
+        project.lake.catalog,
+        events.append,
+        reached=reached,
+    )
     selects = bind_selects(manifest, build_selects(manifest, ["named"]))
     succeeded = run_selects(context, selects, RunOptions(), Interrupt())
 
     ran = Ran(succeeded, tuple(events)).check()
     assert lost[0] > 0
-    assert [problem.condition for event in ran.of(Retrying) for problem in event.problems] == ["executor-lost"]
+    assert [
+        problem.condition for event in ran.of(Retrying) for problem in event.problems
+    ] == ["executor-lost"]
     assert [event.batch for event in ran.of(BatchCommitted)] == [0, 1, 2]
-    assert project.rows("named", "id") == [{"id": number, "name": f"n{number % 2}"} for number in range(3)]
+    assert project.rows("named", "id") == [
+        {"id": number, "name": f"n{number % 2}"} for number in range(3)
+    ]
 
 
 def lose_all_blocks(project: Project) -> int:
-    """Leave Spark as the loss of all executors leaves it: of how many frames what they kept is gone."""
+    """Leave Spark as the loss of all executors leaves it: of how many frames what they
+    kept is gone."""
     context = project.lake.session.sparkContext._jsc
     master = context.sc().env().blockManager().master()
     kept = list(context.getPersistentRDDs().keySet())

@@ -1,4 +1,5 @@
-"""Batches of few records are planned, evaluated and held otherwise than large ones: the table has the same rows."""
+"""Batches of few records are planned, evaluated and held otherwise than large ones: the
+table has the same rows."""
 
 from __future__ import annotations
 
@@ -29,12 +30,18 @@ PLAIN = {
 }
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
-    "mirror": ("SELECT a AS x, b AS y, v FROM {s} WHERE v >= 0", {"mode": "cdc", "keys": ["x", "y"]}),
+    "mirror": (
+        "SELECT a AS x, b AS y, v FROM {s} WHERE v >= 0",
+        {"mode": "cdc", "keys": ["x", "y"]},
+    ),
     "remembering": (
         "SELECT a AS x, b AS y, v, _change.position AS at FROM {s}",
         {"mode": "cdc", "keys": ["x", "y"], "sequence_by": "_change.position"},
     ),
-    "marked": ("SELECT a AS x, b AS y, v FROM {s}", {"mode": "cdc", "keys": ["x", "y"], "apply_deletes": "soft"}),
+    "marked": (
+        "SELECT a AS x, b AS y, v FROM {s}",
+        {"mode": "cdc", "keys": ["x", "y"], "apply_deletes": "soft"},
+    ),
     "versions": (
         "SELECT a AS x, b AS y, v, _change.ts AS at, _change.position AS place FROM {s}",
         {"mode": "scd2", "keys": ["x", "y"], "sequence_by": ["at", "place"]},
@@ -69,7 +76,8 @@ def test_the_rows_are_those_of_the_way_of_large_batches(
 
 
 def fill(project: Project, seed: int) -> Iterator[Any]:
-    """What runs over random changes, a few of them delivered again, and over random records have said, and all rows."""
+    """What runs over random changes, a few of them delivered again, and over random
+    records have said, and all rows."""
     project.stream("s", COLUMNS, envelope="debezium", key=["a", "b"])
     project.stream("plain", PLAIN)
     for name, (select, config) in MODELS.items():
@@ -79,11 +87,21 @@ def fill(project: Project, seed: int) -> Iterator[Any]:
         at = len(source.events)
         for _ in range(8):
             source.change()
-        project.record("s", [Fields(event) for _, event in source.events[max(0, at - 5) :]])
-        project.record("plain", [plain_record(chance) for _ in range(chance.randrange(1, 30))])
+        project.record(
+            "s", [Fields(event) for _, event in source.events[max(0, at - 5) :]]
+        )
+        project.record(
+            "plain", [plain_record(chance) for _ in range(chance.randrange(1, 30))]
+        )
         yield from said_of(project.run().check())
     for name in MODELS:
-        yield name, sorted(json.dumps(row, default=str, sort_keys=True) for row in project.rows(name))
+        yield (
+            name,
+            sorted(
+                json.dumps(row, default=str, sort_keys=True)
+                for row in project.rows(name)
+            ),
+        )
         yield name, project.has(f"{name}__dead_letter") and project.reasons(name)
 
 
@@ -95,8 +113,12 @@ def plain_record(chance: random.Random) -> Any:
         "id": chance.randrange(20),
         "v": chance.choice([None, *range(12)]),
         "w": chance.choice([None, "", "a", "Ünïcode\u0000", "z" * 300]),
-        "at": chance.choice([None, "1582-10-10T00:00:00Z", "2024-02-29T23:59:59.999999Z"]),
-        "parts": chance.choice([None, [], [{"n": "1.50", "day": "2024-01-31"}, {"n": None, "day": None}]]),
+        "at": chance.choice(
+            [None, "1582-10-10T00:00:00Z", "2024-02-29T23:59:59.999999Z"]
+        ),
+        "parts": chance.choice(
+            [None, [], [{"n": "1.50", "day": "2024-01-31"}, {"n": None, "day": None}]]
+        ),
     }
 
 
@@ -104,7 +126,14 @@ def said_of(ran: Ran) -> Iterator[Any]:
     """What each model's batches have counted."""
     for name in MODELS:
         for event in ran.of(BatchCommitted, name):
-            counted = (event.records, event.rows, event.rejected, event.ignored, event.remembered, event.older)
+            counted = (
+                event.records,
+                event.rows,
+                event.rejected,
+                event.ignored,
+                event.remembered,
+                event.older,
+            )
             yield name, *counted, event.event_time, event.replaced
         for empty in ran.of(BatchEmpty, name):
             yield name, empty.records, empty.rejected, empty.ignored, empty.replaced

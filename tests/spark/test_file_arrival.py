@@ -1,4 +1,5 @@
-"""Which row of a key arrived last, where the rows of a batch are those of several files."""
+"""Which row of a key arrived last, where the rows of a batch are those of several
+files."""
 
 from __future__ import annotations
 
@@ -20,9 +21,12 @@ FILES = ("9.json", "10.json", "8/11.json")
 
 
 def write(project: Project, number: int, at_s: int) -> None:
-    padding = '{"id": 2, "v": "-"}\n' * (1000 if number == 1 else 1)  # Spark reads the largest file of a batch first
+    # Spark reads the largest file of a batch first
+    padding = '{"id": 2, "v": "-"}\n' * (1000 if number == 1 else 1)
     value = "abc"[number]
-    file = project.write(f"in/{FILES[number]}", f'{padding}{{"id": 1, "v": "{value}"}}\n')
+    file = project.write(
+        f"in/{FILES[number]}", f'{padding}{{"id": 1, "v": "{value}"}}\n'
+    )
     os.utime(file, (at_s, at_s))
 
 
@@ -39,7 +43,9 @@ def test_rows_arrive_in_the_order_of_their_files_times_whichever_batch_has_them(
             project.run().check()
     project.run().check()
     for name, (_, wanted) in MODELS.items():
-        assert [row["v"] for row in project.rows(name) if row["id"] == 1] == [wanted], name
+        assert [row["v"] for row in project.rows(name) if row["id"] == 1] == [wanted], (
+            name
+        )
 
 
 def test_files_of_one_time_arrive_in_the_order_of_their_names(project: Project) -> None:
@@ -51,7 +57,9 @@ def test_files_of_one_time_arrive_in_the_order_of_their_names(project: Project) 
     assert [row["v"] for row in project.rows("newest") if row["id"] == 1] == ["a"]
 
 
-def test_files_that_are_read_by_their_names_arrive_in_that_order(project: Project) -> None:
+def test_files_that_are_read_by_their_names_arrive_in_that_order(
+    project: Project,
+) -> None:
     project.stream("s", COLUMNS, path="in/**/*.json", ordered_by="name")
     project.model("newest", "SELECT id, v FROM {s}", **MODELS["newest"][0])
     for number in range(len(FILES)):

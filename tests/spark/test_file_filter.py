@@ -1,4 +1,5 @@
-"""What is refused as a condition that Iceberg cannot look for files by, against Spark's and Iceberg's own converter."""
+"""What is refused as a condition that Iceberg cannot look for files by, against Spark's
+and Iceberg's own converter."""
 
 from __future__ import annotations
 
@@ -14,9 +15,31 @@ from tests.spark.project import Lake
 pytestmark = pytest.mark.long
 
 REFUSED = (
-    *("upper(n) = 'A'", "a + 1 = 2", "-a = 1", "a % 2 = 0", "a * b > 3", "length(n) > 3", "n || 'x' = 'bx'"),
-    *("n RLIKE 'a'", "n ILIKE 'a'", "n LIKE '%a'", "n LIKE 'a_'", "n LIKE 'a%b'", "a = b", "a < b", "n IN (n, m)"),
-    *("lower(n) IN ('a', 'b')", "a > 1 AND upper(n) = 'A'", "NOT (substring(n, 1, 1) = 'a')", "abs(a) = 1"),
+    *(
+        "upper(n) = 'A'",
+        "a + 1 = 2",
+        "-a = 1",
+        "a % 2 = 0",
+        "a * b > 3",
+        "length(n) > 3",
+        "n || 'x' = 'bx'",
+    ),
+    *(
+        "n RLIKE 'a'",
+        "n ILIKE 'a'",
+        "n LIKE '%a'",
+        "n LIKE 'a_'",
+        "n LIKE 'a%b'",
+        "a = b",
+        "a < b",
+        "n IN (n, m)",
+    ),
+    *(
+        "lower(n) IN ('a', 'b')",
+        "a > 1 AND upper(n) = 'A'",
+        "NOT (substring(n, 1, 1) = 'a')",
+        "abs(a) = 1",
+    ),
     *(
         "trim(n) = 'a'",
         "concat(n, m) = 'ab'",
@@ -28,10 +51,34 @@ REFUSED = (
 )
 
 TAKEN = (
-    *("n = 'a'", "a <=> 1", "a > 1 AND NOT (n = 'b')", "n IN ('a', 'b')", "n IS NULL", "n IS NOT NULL OR a < 3"),
-    *("n LIKE 'a%'", "n LIKE 'a'", "startswith(n, 'a')", "a BETWEEN 1 AND 3", "s.t = 1", "1 < a", "(a) = (1)"),
-    *("{catalog}.system.bucket(4, a) = 1", "{catalog}.system.days(at) = DATE '2026-03-01'", "at > current_timestamp()"),
-    *("at >= TIMESTAMP '2026-01-01 00:00:00'", "d = DATE '2026-01-01' + INTERVAL 1 DAY", "n = upper('a')", "a = 1 + 2"),
+    *(
+        "n = 'a'",
+        "a <=> 1",
+        "a > 1 AND NOT (n = 'b')",
+        "n IN ('a', 'b')",
+        "n IS NULL",
+        "n IS NOT NULL OR a < 3",
+    ),
+    *(
+        "n LIKE 'a%'",
+        "n LIKE 'a'",
+        "startswith(n, 'a')",
+        "a BETWEEN 1 AND 3",
+        "s.t = 1",
+        "1 < a",
+        "(a) = (1)",
+    ),
+    *(
+        "{catalog}.system.bucket(4, a) = 1",
+        "{catalog}.system.days(at) = DATE '2026-03-01'",
+        "at > current_timestamp()",
+    ),
+    *(
+        "at >= TIMESTAMP '2026-01-01 00:00:00'",
+        "d = DATE '2026-01-01' + INTERVAL 1 DAY",
+        "n = upper('a')",
+        "a = 1 + 2",
+    ),
 )
 
 
@@ -60,4 +107,6 @@ def test_what_is_refused_iceberg_refuses(lake: Lake, table: TableName) -> None:
 def test_what_iceberg_takes_is_taken(lake: Lake, table: TableName) -> None:
     conditions = [condition.format(catalog=table.catalog) for condition in TAKEN]
     assert [condition for condition in conditions if find_no_filter(condition)] == []
-    assert [condition for condition in conditions if not takes(lake, table, condition)] == []
+    assert [
+        condition for condition in conditions if not takes(lake, table, condition)
+    ] == []

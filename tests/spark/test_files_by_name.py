@@ -1,4 +1,5 @@
-"""Folders of files whose names grow: each file is read once, in their order, and none that comes late in silence."""
+"""Folders of files whose names grow: each file is read once, in their order, and none
+that comes late in silence."""
 
 from __future__ import annotations
 
@@ -31,7 +32,12 @@ ALWAYS, NEVER = "1 millisecond", "1000 days"
 
 def make(project: Project, **options: Any) -> None:
     project.connections["disk"] = {"type": "files", "path": "disk"}
-    given = {"path": "in/**/*.json", "ordered_by": "name", "list_all_every": ALWAYS, **options}
+    given = {
+        "path": "in/**/*.json",
+        "ordered_by": "name",
+        "list_all_every": ALWAYS,
+        **options,
+    }
     given = {key: value for key, value in given.items() if value is not None}
     columns = given.pop("columns", {"id": {"type": "int", "required": True}})
     project.stream("s", columns, connection="disk", **given)
@@ -39,7 +45,9 @@ def make(project: Project, **options: Any) -> None:
 
 
 def write(project: Project, name: str, *ids: int) -> Path:
-    return project.write(f"disk/in/{name}", "".join(f"{json.dumps({'id': id_})}\n" for id_ in ids))
+    return project.write(
+        f"disk/in/{name}", "".join(f"{json.dumps({'id': id_})}\n" for id_ in ids)
+    )
 
 
 def ids(project: Project) -> list[int]:
@@ -74,11 +82,15 @@ def test_new_files_are_read_from_the_last_name_on(project: Project) -> None:
     assert not project.run_without_java()
     project.run().check()
     assert ids(project) == [1, 2, 3]
-    assert list((project.directory / "checkpoints/m").glob("sources/0/*")) == [], "Spark keeps no lists"
+    assert list((project.directory / "checkpoints/m").glob("sources/0/*")) == [], (
+        "Spark keeps no lists"
+    )
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["now", "with an old time"])
-def test_a_file_with_a_smaller_name_is_read_and_said(project: Project, old: bool) -> None:
+def test_a_file_with_a_smaller_name_is_read_and_said(
+    project: Project, old: bool
+) -> None:
     make(project)
     for number in (1, 3, 5):
         write(project, f"{number}.json", number)
@@ -157,7 +169,9 @@ def test_batches_are_bounded(project: Project) -> None:
     assert ids(project) == [*range(6)]
 
 
-def test_a_lost_checkpoint_continues_from_the_ledger_and_says_what_it_cannot_tell(project: Project) -> None:
+def test_a_lost_checkpoint_continues_from_the_ledger_and_says_what_it_cannot_tell(
+    project: Project,
+) -> None:
     make(project)
     for number in (1, 2, 3):
         write(project, f"{number}.json", number)
@@ -166,7 +180,9 @@ def test_a_lost_checkpoint_continues_from_the_ledger_and_says_what_it_cannot_tel
     shutil.rmtree(folder)
     write(project, "4.json", 4)
     ran = project.run().check()
-    assert ids(project) == [1, 2, 3, 4] and not ran.of(FilesLeftOut), "count and digest tell that none is late"
+    assert ids(project) == [1, 2, 3, 4] and not ran.of(FilesLeftOut), (
+        "count and digest tell that none is late"
+    )
     write(project, "0.json", 0)
     assert [files for files, _ in late(project.run())] == [1]
 
@@ -207,7 +223,9 @@ def test_a_rewind_goes_back_to_the_ledger_or_to_a_time(project: Project) -> None
         os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
         project.run().check()
     first = project.snapshot_ids("m")[0]
-    project.sql(f"CALL lake.system.rollback_to_snapshot('{project.namespace}.m', {first})")
+    project.sql(
+        f"CALL lake.system.rollback_to_snapshot('{project.namespace}.m', {first})"
+    )
     assert project.run().conditions("m") == ["table-behind"]
     rewind(project, "ledger")
     project.run().check()
@@ -253,11 +271,18 @@ def test_a_planned_file_that_is_removed_is_left_out_and_said(project: Project) -
 
 
 def test_parquet_and_unreadable_files(project: Project) -> None:
-    make(project, path="in/*.parquet", format="parquet", ignore_corrupt="dead_letter", columns={"id": "int"})
+    make(
+        project,
+        path="in/*.parquet",
+        format="parquet",
+        ignore_corrupt="dead_letter",
+        columns={"id": "int"},
+    )
     (project.directory / "disk/in").mkdir(parents=True)
     for number in (1, 3):
         pq.write_table(
-            pa.table({"id": pa.array([number], pa.int32())}), project.directory / f"disk/in/{number}.parquet"
+            pa.table({"id": pa.array([number], pa.int32())}),
+            project.directory / f"disk/in/{number}.parquet",
         )
     project.write("disk/in/2.parquet", b"PAR1 nothing of the kind" * 40)
     project.write("disk/in/4.parquet", b"")
@@ -271,7 +296,14 @@ def test_parquet_and_unreadable_files(project: Project) -> None:
 def test_a_change_feed_is_applied_in_the_order_of_names(project: Project) -> None:
     project.connections["disk"] = {"type": "files", "path": "disk"}
     columns = {"id": {"type": "int", "required": True}, "v": "string"}
-    project.stream("s", columns, connection="disk", path="in/*.json", ordered_by="name", list_all_every=ALWAYS)
+    project.stream(
+        "s",
+        columns,
+        connection="disk",
+        path="in/*.json",
+        ordered_by="name",
+        list_all_every=ALWAYS,
+    )
     project.model("m", "SELECT id, v FROM {s}", mode="upsert", keys=["id"])
     for name, second in (("1", 30), ("2", 20), ("3", 10)):
         file = project.write(f"disk/in/{name}.json", json.dumps({"id": 1, "v": name}))
@@ -282,12 +314,15 @@ def test_a_change_feed_is_applied_in_the_order_of_names(project: Project) -> Non
 
 @contextmanager
 def breaking_off(random: Random) -> Iterator[None]:
-    """A process whose checkpoint cannot be written from a random place on, as if it was killed there."""
+    """A process whose checkpoint cannot be written from a random place on, as if it was
+    killed there."""
     left, write, is_over = random.randint(0, 12), CheckpointFiles.write, False
 
     def count_down(files: CheckpointFiles, name: str, text: str) -> None:
         nonlocal left, is_over
-        is_over = is_over or (left == 0 and name.startswith(("listed/", "offsets/", "commits/")))
+        is_over = is_over or (
+            left == 0 and name.startswith(("listed/", "offsets/", "commits/"))
+        )
         left -= left > 0
         if is_over:
             raise OSError("the machine is gone")
@@ -298,7 +333,9 @@ def breaking_off(random: Random) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_each_file_is_read_once_whatever_comes_late_and_wherever_it_breaks(project: Project, seed: int) -> None:
+def test_each_file_is_read_once_whatever_comes_late_and_wherever_it_breaks(
+    project: Project, seed: int
+) -> None:
     random, written, said = Random(seed), list[int](), 0
     make(project, path="in/*/*.json", max_per_batch=3)
 
@@ -306,7 +343,11 @@ def test_each_file_is_read_once_whatever_comes_late_and_wherever_it_breaks(proje
         for _ in range(random.randint(0, 4)):
             number = len(written)
             written.append(number)
-            day = random.randint(1, 3 + number // 5) if random.random() < 0.3 else 3 + number // 5
+            day = (
+                random.randint(1, 3 + number // 5)
+                if random.random() < 0.3
+                else 3 + number // 5
+            )
             write(project, f"2026-03-{day:02}/{number:03}.json", number)
 
     for _ in range(6):
@@ -335,7 +376,9 @@ def test_a_plan_says_what_another_way_to_find_files_means(project: Project) -> N
     directory = ("--project-dir", str(project.directory))
 
     def plan() -> tuple[int, str]:
-        done = command("plan", "--state", str(project.directory / "before"), "--live", *directory)
+        done = command(
+            "plan", "--state", str(project.directory / "before"), "--live", *directory
+        )
         return done.returncode, f"{done.stdout}{done.stderr}"
 
     assert command("parse", *directory).returncode == 0
@@ -343,7 +386,11 @@ def test_a_plan_says_what_another_way_to_find_files_means(project: Project) -> N
     assert plan()[0] == 0
     make(project, late_files="refuse", list_all_every="2 hours")
     code, said = plan()
-    assert code == 0 and "come late end the model" in said and "listed every 2 hours" in said
+    assert (
+        code == 0
+        and "come late end the model" in said
+        and "listed every 2 hours" in said
+    )
     make(project, ordered_by=None, list_all_every=None)
     _, said = plan()
     assert "breaks" in said and "streams-changed" in said and "listed every" not in said

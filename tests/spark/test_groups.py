@@ -1,4 +1,5 @@
-"""One file that mirrors many tables: each a model of its own, made of what the feed says."""
+"""One file that mirrors many tables: each a model of its own, made of what the feed
+says."""
 
 from __future__ import annotations
 
@@ -16,12 +17,23 @@ pytestmark = pytest.mark.long
 KINDS = {"id": LONG, "email": TEXT, "total": INT}
 
 
-def change(table: str, op: str, row: Row, kinds: dict[str, Any] | None = None, key: str = "id") -> Fields:
+def change(
+    table: str, op: str, row: Row, kinds: dict[str, Any] | None = None, key: str = "id"
+) -> Fields:
     """A change of a table, with the schema of its row beside it."""
     kinds = kinds or KINDS
-    sides = [{"field": side, "optional": True, **struct(**kinds)} for side in ("before", "after")]
+    sides = [
+        {"field": side, "optional": True, **struct(**kinds)}
+        for side in ("before", "after")
+    ]
     schema, _, name = table.rpartition(".")
-    source = {"connector": "postgresql", "ts_ms": 1_772_366_400_000, "schema": schema, "table": name, "db": "shop"}
+    source = {
+        "connector": "postgresql",
+        "ts_ms": 1_772_366_400_000,
+        "schema": schema,
+        "table": name,
+        "db": "shop",
+    }
     payload = {
         "before": row if op == "d" else None,
         "after": None if op == "d" else row,
@@ -36,16 +48,26 @@ def change(table: str, op: str, row: Row, kinds: dict[str, Any] | None = None, k
 
 
 def rows(*numbers: int) -> list[Row]:
-    return [{"id": each, "email": f"a{each}@b.c", "total": each * 10} for each in numbers]
+    return [
+        {"id": each, "email": f"a{each}@b.c", "total": each * 10} for each in numbers
+    ]
 
 
-def group(project: Project, select: str = "SELECT * FROM {shop}", **options: Any) -> None:
+def group(
+    project: Project, select: str = "SELECT * FROM {shop}", **options: Any
+) -> None:
     config = {"mode": "cdc", "tables": {}, **options}
     project.stream("shop", envelope="debezium", pattern=r"shop\.public\..*")
     project.model("mirror", select, **config)
 
 
-def send(project: Project, table: str, op: str, *sent: Row, kinds: dict[str, Any] | None = None) -> None:
+def send(
+    project: Project,
+    table: str,
+    op: str,
+    *sent: Row,
+    kinds: dict[str, Any] | None = None,
+) -> None:
     project.record(f"shop.{table}", [change(table, op, row, kinds) for row in sent])
 
 
@@ -53,13 +75,19 @@ def test_each_table_of_a_feed_is_a_model_of_its_own(project: Project) -> None:
     group(project)
     send(project, "public.orders", "c", *rows(1, 2, 3))
     send(project, "public.users", "c", *rows(7, 8))
-    assert sorted(project.manifest().models) == ["mirror.public_orders", "mirror.public_users"]
+    assert sorted(project.manifest().models) == [
+        "mirror.public_orders",
+        "mirror.public_users",
+    ]
     project.run().check()
     send(project, "public.orders", "d", *rows(2))
     send(project, "public.users", "u", {"id": 7, "email": "new", "total": 1})
     project.run().check()
     assert project.rows("public_orders", "id") == rows(1, 3)
-    assert project.rows("public_users", "id") == [{"id": 7, "email": "new", "total": 1}, *rows(8)]
+    assert project.rows("public_users", "id") == [
+        {"id": 7, "email": "new", "total": 1},
+        *rows(8),
+    ]
 
 
 def test_a_table_that_appears_is_made_by_the_next_run(project: Project) -> None:
@@ -72,20 +100,30 @@ def test_a_table_that_appears_is_made_by_the_next_run(project: Project) -> None:
 
 
 def test_columns_are_masked_cast_and_left_out(project: Project) -> None:
-    rules = {"*.email": "mask_hash", "public.orders.total": "cast(string)", "public.users.total": "drop"}
+    rules = {
+        "*.email": "mask_hash",
+        "public.orders.total": "cast(string)",
+        "public.users.total": "drop",
+    }
     group(project, tables={"columns": rules})
     send(project, "public.orders", "c", *rows(1))
     send(project, "public.users", "c", *rows(2))
     project.run().check()
-    hashed = [hashlib.sha256(f"a{number}@b.c".encode()).hexdigest() for number in (1, 2)]
-    assert project.rows("public_orders") == [{"id": 1, "email": hashed[0], "total": "10"}]
+    hashed = [
+        hashlib.sha256(f"a{number}@b.c".encode()).hexdigest() for number in (1, 2)
+    ]
+    assert project.rows("public_orders") == [
+        {"id": 1, "email": hashed[0], "total": "10"}
+    ]
     assert project.rows("public_users") == [{"id": 2, "email": hashed[1]}]
     send(project, "public.orders", "d", *rows(1))
     project.run().check()
     assert project.rows("public_orders") == []
 
 
-@pytest.mark.parametrize("rule", ["mask_hash", "mask_null", "mask_truncate(1)", "cast(string)", "drop"])
+@pytest.mark.parametrize(
+    "rule", ["mask_hash", "mask_null", "mask_truncate(1)", "cast(string)", "drop"]
+)
 def test_a_rule_never_changes_a_key(project: Project, rule: str) -> None:
     group(project, tables={"columns": {"*.id": rule}})
     send(project, "public.orders", "c", *rows(1))
@@ -107,9 +145,22 @@ def test_a_file_of_its_own_takes_a_table_out_of_the_group(project: Project) -> N
 
 def test_tables_of_one_topic_are_told_apart(project: Project) -> None:
     project.stream("shop", envelope="debezium", topic="all")
-    project.model("mirror", "SELECT * FROM {shop}", mode="cdc", tables={"exclude": ["public.audit"]})
-    sent = [("orders", rows(1)), ("users", rows(1, 2)), ("audit", rows(9)), ("orders", rows(3))]
-    project.record("all", [change(f"public.{table}", "c", row) for table, found in sent for row in found])
+    project.model(
+        "mirror",
+        "SELECT * FROM {shop}",
+        mode="cdc",
+        tables={"exclude": ["public.audit"]},
+    )
+    sent = [
+        ("orders", rows(1)),
+        ("users", rows(1, 2)),
+        ("audit", rows(9)),
+        ("orders", rows(3)),
+    ]
+    project.record(
+        "all",
+        [change(f"public.{table}", "c", row) for table, found in sent for row in found],
+    )
     project.run().check()
     assert project.rows("public_orders", "id") == rows(1, 3)
     assert project.rows("public_users", "id") == rows(1, 2)
@@ -121,7 +172,13 @@ def test_a_new_column_is_followed_in_its_table_alone(project: Project) -> None:
     send(project, "public.orders", "c", *rows(1))
     send(project, "public.users", "c", *rows(1))
     project.run().check()
-    send(project, "public.orders", "c", {"id": 2, "note": "x"}, kinds={"id": LONG, "note": TEXT})
+    send(
+        project,
+        "public.orders",
+        "c",
+        {"id": 2, "note": "x"},
+        kinds={"id": LONG, "note": TEXT},
+    )
     project.run().check()
     found = project.rows("public_orders", "id")
     assert [(row["id"], row["note"]) for row in found] == [(1, None), (2, "x")]
@@ -143,7 +200,13 @@ def test_a_table_that_fails_does_not_stop_the_others(project: Project) -> None:
     send(project, "public.orders", "c", *rows(1))
     send(project, "public.users", "c", *rows(1))
     project.run().check()
-    send(project, "public.orders", "c", {"id": 2, "note": "x"}, kinds={"id": LONG, "note": TEXT})
+    send(
+        project,
+        "public.orders",
+        "c",
+        {"id": 2, "note": "x"},
+        kinds={"id": LONG, "note": TEXT},
+    )
     send(project, "public.users", "c", *rows(2))
     ran = project.run()
     assert not ran.succeeded
@@ -155,14 +218,28 @@ def test_a_table_that_fails_does_not_stop_the_others(project: Project) -> None:
 
 
 def test_tables_that_share_a_topic_are_kept_apart(project: Project) -> None:
-    """Debezium writes `_` for what no topic's name may have, so that `größe` and `gräße` have one topic."""
+    """Debezium writes `_` for what no topic's name may have, so that `größe` and
+    `gräße` have one topic."""
     group(project)
-    project.record("shop.public.gr__e", [change(f"public.{table}", "c", *rows(1)) for table in ("größe",)])
+    project.record(
+        "shop.public.gr__e",
+        [change(f"public.{table}", "c", *rows(1)) for table in ("größe",)],
+    )
     project.run().check()
-    project.record("shop.public.gr__e", [change("public.größe", "c", *rows(2)), change("public.gräße", "c", *rows(3))])
-    tables = {"rename": {"public.größe": "sizes", "public.gräße": "more.sizes".replace(".", "_")}}
+    project.record(
+        "shop.public.gr__e",
+        [change("public.größe", "c", *rows(2)), change("public.gräße", "c", *rows(3))],
+    )
+    tables = {
+        "rename": {
+            "public.größe": "sizes",
+            "public.gräße": "more.sizes".replace(".", "_"),
+        }
+    }
     ran = project.run()
-    assert not ran.succeeded or project.manifest().lacks_tables(project.manifest().models)
+    assert not ran.succeeded or project.manifest().lacks_tables(
+        project.manifest().models
+    )
     project.model("mirror", "SELECT * FROM {shop}", mode="cdc", tables=tables)
     project.run().check()
     assert project.rows("sizes", "id") == rows(1, 2)
@@ -171,10 +248,18 @@ def test_tables_that_share_a_topic_are_kept_apart(project: Project) -> None:
 
 def test_a_table_with_a_dot_in_its_name_is_one_of_a_topic(project: Project) -> None:
     project.stream("shop", envelope="debezium", topic="all")
-    project.model("mirror", "SELECT * FROM {shop}", mode="cdc", tables={"name": "{table}"})
-    events = [change("public.plain", "c", *rows(1)), change("public.plain", "c", *rows(2))]
+    project.model(
+        "mirror", "SELECT * FROM {shop}", mode="cdc", tables={"name": "{table}"}
+    )
+    events = [
+        change("public.plain", "c", *rows(1)),
+        change("public.plain", "c", *rows(2)),
+    ]
     for event in events[1:]:
         event["value"]["payload"]["source"]["table"] = "with.dot"
     project.record("all", events)
     project.run().check()
-    assert (project.rows("plain", "id"), project.rows("dot", "id")) == (rows(1), rows(2))
+    assert (project.rows("plain", "id"), project.rows("dot", "id")) == (
+        rows(1),
+        rows(2),
+    )

@@ -44,16 +44,30 @@ NAMES = (
 
 
 def record_of(key: str, value: str) -> dict[str, Any]:
-    return {"k e y": key, "order": 1, **{name: f"{value} {name}" for name in NAMES if name != "order"}}
+    return {
+        "k e y": key,
+        "order": 1,
+        **{name: f"{value} {name}" for name in NAMES if name != "order"},
+    }
 
 
 @pytest.mark.parametrize("by_name", [False, True], ids=["star", "named"])
 def test_every_name_works_in_append_and_upsert(project: Project, by_name: bool) -> None:
-    columns = {"k e y": {"type": "string", "required": True}, **dict.fromkeys(NAMES, "string"), "order": "int"}
+    columns = {
+        "k e y": {"type": "string", "required": True},
+        **dict.fromkeys(NAMES, "string"),
+        "order": "int",
+    }
     listed = "*" if not by_name else ", ".join(f"`{name}`" for name in columns)
     listed = listed.replace("{", "{{").replace("}", "}}")
     project.stream("s", columns, max_per_batch=1)
-    project.model("appended", f"SELECT {listed} FROM {{s}}", mode="append", partition_by=["`größe`"], order_by="`null`")
+    project.model(
+        "appended",
+        f"SELECT {listed} FROM {{s}}",
+        mode="append",
+        partition_by=["`größe`"],
+        order_by="`null`",
+    )
     project.model(
         "upserted",
         f"SELECT {listed} FROM {{s}}",

@@ -1,4 +1,5 @@
-"""NaN and infinity in a double: words for them are values, in every format, and a number too large is a dead letter."""
+"""NaN and infinity in a double: words for them are values, in every format, and a
+number too large is a dead letter."""
 
 from __future__ import annotations
 
@@ -39,7 +40,11 @@ WORDS = {
 TOO_LARGE = ("1e400", "-1e400", "1" + "0" * 400, "-2.5E+999")
 SPELLINGS = (*WORDS, *TOO_LARGE)
 LETTER = "dead letter"
-SHAPES = {"double": "{}", "array<double>": "[0, {}]", "struct<x:array<double>>": '{{"x":[{}]}}'}
+SHAPES = {
+    "double": "{}",
+    "array<double>": "[0, {}]",
+    "struct<x:array<double>>": '{{"x":[{}]}}',
+}
 """The types in which such a number may stand, and how."""
 
 
@@ -49,30 +54,52 @@ def expected(spelling: str, is_float: bool) -> Any:
     return WORDS[spelling]
 
 
-def parsed(spark: SparkSession, form: str, folder: Path, kind: str, written: list[str]) -> DataFrame:
-    """The records of a form, each with its number, one of these values as JSON writes it, and a text beside it."""
+def parsed(
+    spark: SparkSession, form: str, folder: Path, kind: str, written: list[str]
+) -> DataFrame:
+    """The records of a form, each with its number, one of these values as JSON writes
+    it, and a text beside it."""
     none = frozenset[str]()
     types = {"i": "int", "d": kind, "t": "string", "e": "double"}
-    columns = tuple(ContractColumn(name, T.DataType.fromDDL(type_)) for name, type_ in types.items())
-    # Another word stands in the same record, so that a record is not judged by whether it has one.
+    columns = tuple(
+        ContractColumn(name, T.DataType.fromDDL(type_)) for name, type_ in types.items()
+    )
+    # Another word stands in the same record, so that a record is not judged by whether
+    # it has one.
     beside = '"t":"say \\"Infinity\\", 1e400: NaN, so"'
-    rows = [f'{{"i":{i},"d":{text},{beside},"e":{("-Infinity", "2")[i % 2]}}}' for i, text in enumerate(written)]
+    rows = [
+        f'{{"i":{i},"d":{text},{beside},"e":{("-Infinity", "2")[i % 2]}}}'
+        for i, text in enumerate(written)
+    ]
     match form:
         case "json":
-            return parse_records(raw_of(spark, [row.encode() for row in rows]), Contract(columns), none)
+            return parse_records(
+                raw_of(spark, [row.encode() for row in rows]), Contract(columns), none
+            )
         case "csv":
             bare = [text.strip('"').replace("null", "") for text in written]
             lines = [f"{i},{text},t,2" for i, text in enumerate(bare)]
-            return parse_records(raw_of(spark, [line.encode() for line in lines]), Contract(columns, "csv"), none)
+            return parse_records(
+                raw_of(spark, [line.encode() for line in lines]),
+                Contract(columns, "csv"),
+                none,
+            )
         case "feed":
             events = [f'{{"op":"c","after":{row}}}'.encode() for row in rows]
             contract = Contract(columns, envelope="debezium", key=("i",))
             return parse_changes(raw_of(spark, [*events]), contract, none, none)
         case _:
-            (folder / "a.json").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+            (folder / "a.json").write_text(
+                "".join(f"{row}\n" for row in rows), encoding="utf-8"
+            )
             stream = Stream(
                 *("s", "", "landing", FilePath("*.json"), "json", "", "none", ()),
-                *(tuple(Column(name, type_) for name, type_ in types.items()), None, "earliest", None),
+                *(
+                    tuple(Column(name, type_) for name, type_ in types.items()),
+                    None,
+                    "earliest",
+                    None,
+                ),
                 csv=Csv(),
                 place=Place(Path("streams/s.yml"), 1, 1),
             )
@@ -80,7 +107,9 @@ def parsed(spark: SparkSession, form: str, folder: Path, kind: str, written: lis
             select: Any = type("Select", (), {})()
             select.query = type("Query", (), {"record_fields": frozenset()})
             select.has_positions, select.change_fields = False, frozenset()
-            return parse_binding(read_raw(spark, binding, streaming=False), binding, select)
+            return parse_binding(
+                read_raw(spark, binding, streaming=False), binding, select
+            )
 
 
 def inner(value: Any) -> Any:
@@ -99,12 +128,20 @@ def test_a_word_is_a_value_and_a_number_too_large_is_none(
         return
     written = [SHAPES.get(kind, "{}").format(text) for text in SPELLINGS]
     found = parsed(spark, form, tmp_path, kind, written)
-    rows = found.where(F.col("_lakesql_rejected").isNull()).select("i", "d", "t", "e").collect()
+    rows = (
+        found.where(F.col("_lakesql_rejected").isNull())
+        .select("i", "d", "t", "e")
+        .collect()
+    )
     values = {row["i"]: inner(row["d"]) for row in rows}
     for i, spelling in enumerate(SPELLINGS):
         value, wanted = values.get(i, LETTER), expected(spelling, kind == "float")
         is_nan = isinstance(wanted, float) and math.isnan(wanted)
-        same = isinstance(value, float) and math.isnan(value) if is_nan else value == wanted
+        same = (
+            isinstance(value, float) and math.isnan(value)
+            if is_nan
+            else value == wanted
+        )
         assert same, (form, kind, spelling, value, wanted)
     if form != "csv":
         assert {row["t"] for row in rows} == {'say "Infinity", 1e400: NaN, so'}

@@ -1,4 +1,5 @@
-"""Values that no type has: Postgres' `infinity`, and whatever stands in a column that nothing reads."""
+"""Values that no type has: Postgres' `infinity`, and whatever stands in a column that
+nothing reads."""
 
 from __future__ import annotations
 
@@ -32,37 +33,77 @@ VALUES: tuple[tuple[str, Any, Any, Any], ...] = (
     ("day", 2147483647, LAST.date(), None),
     ("day", -2147483648, FIRST.date(), None),
     ("day", "infinity", LAST.date(), None),
-    ("at", 2147483647, datetime(1970, 1, 1, 0, 35, 47, 483647), datetime(1970, 1, 1, 0, 35, 47, 483647)),
+    (
+        "at",
+        2147483647,
+        datetime(1970, 1, 1, 0, 35, 47, 483647),
+        datetime(1970, 1, 1, 0, 35, 47, 483647),
+    ),
     ("day", 1, date(1970, 1, 2), date(1970, 1, 2)),
     ("at", 1_000_000, datetime(1970, 1, 1, 0, 0, 1), datetime(1970, 1, 1, 0, 0, 1)),
-    ("days", [2147483647, 0], [LAST.date(), date(1970, 1, 1)], [None, date(1970, 1, 1)]),
+    (
+        "days",
+        [2147483647, 0],
+        [LAST.date(), date(1970, 1, 1)],
+        [None, date(1970, 1, 1)],
+    ),
 )
 """A column, what is sent, and what it is with `max` and with `null`."""
-SENSELESS = (("at", "noon"), ("day", "never"), ("at", 9223372036825200001), ("day", 2147483646))
+SENSELESS = (
+    ("at", "noon"),
+    ("day", "never"),
+    ("at", 9223372036825200001),
+    ("day", 2147483646),
+)
 
 
-def columns(infinity: Infinity, required: bool = False, nested: bool = True) -> tuple[ContractColumn, ...]:
-    kinds = {"at": T.TimestampNTZType(), "day": T.DateType(), **({"days": T.ArrayType(T.DateType())} if nested else {})}
+def columns(
+    infinity: Infinity, required: bool = False, nested: bool = True
+) -> tuple[ContractColumn, ...]:
+    kinds = {
+        "at": T.TimestampNTZType(),
+        "day": T.DateType(),
+        **({"days": T.ArrayType(T.DateType())} if nested else {}),
+    }
     times = (
-        ContractColumn(name, kind, required, unit="microseconds" if name == "at" else None, infinity=infinity)
+        ContractColumn(
+            name,
+            kind,
+            required,
+            unit="microseconds" if name == "at" else None,
+            infinity=infinity,
+        )
         for name, kind in kinds.items()
     )
     return (ContractColumn("id", T.IntegerType()), *times)
 
 
-def parsed(spark: SparkSession, contract: Contract, rows: list[dict[str, Any]]) -> list[T.Row]:
+def parsed(
+    spark: SparkSession, contract: Contract, rows: list[dict[str, Any]]
+) -> list[T.Row]:
     source = {"connector": "postgresql", "lsn": 1}
-    values = [json.dumps({"before": None, "after": row, "op": "c", "source": source}).encode() for row in rows]
-    raw = spark.createDataFrame([(b'{"id":1}', value, "t", 0, 0, None, None) for value in values], RAW).coalesce(1)
+    values = [
+        json.dumps({"before": None, "after": row, "op": "c", "source": source}).encode()
+        for row in rows
+    ]
+    raw = spark.createDataFrame(
+        [(b'{"id":1}', value, "t", 0, 0, None, None) for value in values], RAW
+    ).coalesce(1)
     return parse_changes(raw, contract, frozenset(), frozenset()).collect()
 
 
 @pytest.mark.parametrize("nested", [True, False])
 @pytest.mark.parametrize("infinity", ["dead_letter", "null", "max"])
-def test_what_becomes_of_infinity_is_the_streams(spark: SparkSession, infinity: Infinity, nested: bool) -> None:
-    contract = Contract(columns(infinity, nested=nested), key=("id",), envelope="debezium")
+def test_what_becomes_of_infinity_is_the_streams(
+    spark: SparkSession, infinity: Infinity, nested: bool
+) -> None:
+    contract = Contract(
+        columns(infinity, nested=nested), key=("id",), envelope="debezium"
+    )
     cases = [case for case in VALUES if nested or case[0] != "days"]
-    found = parsed(spark, contract, [{"id": 1, name: value} for name, value, *_ in cases])
+    found = parsed(
+        spark, contract, [{"id": 1, name: value} for name, value, *_ in cases]
+    )
     for row, (name, value, last, null) in zip(found, cases, strict=True):
         is_infinite = last != null
         if infinity == "dead_letter" and is_infinite:
@@ -70,12 +111,26 @@ def test_what_becomes_of_infinity_is_the_streams(spark: SparkSession, infinity: 
             continue
         assert row["_lakesql_rejected"] is None, value
         assert row[name] == (last if infinity == "max" else null), value
-    senseless = parsed(spark, contract, [{"id": 1, name: value} for name, value in SENSELESS])
-    assert [row["_lakesql_rejected"]["reason"] for row in senseless] == ["unparsable"] * len(SENSELESS)
+    senseless = parsed(
+        spark, contract, [{"id": 1, name: value} for name, value in SENSELESS]
+    )
+    assert [row["_lakesql_rejected"]["reason"] for row in senseless] == [
+        "unparsable"
+    ] * len(SENSELESS)
 
 
 def test_null_for_infinity_is_missing_where_it_is_required(spark: SparkSession) -> None:
-    contract = Contract(columns("null", required=True, nested=False), key=("id",), envelope="debezium")
-    rows = [{"id": 1, "at": "infinity", "day": 0}, {"id": 1, "at": 0, "day": 2147483647}, {"id": 1, "at": 0, "day": 0}]
+    contract = Contract(
+        columns("null", required=True, nested=False), key=("id",), envelope="debezium"
+    )
+    rows = [
+        {"id": 1, "at": "infinity", "day": 0},
+        {"id": 1, "at": 0, "day": 2147483647},
+        {"id": 1, "at": 0, "day": 0},
+    ]
     found = [row["_lakesql_rejected"] for row in parsed(spark, contract, rows)]
-    assert [letter and letter["reason"] for letter in found] == ["required-missing", "required-missing", None]
+    assert [letter and letter["reason"] for letter in found] == [
+        "required-missing",
+        "required-missing",
+        None,
+    ]

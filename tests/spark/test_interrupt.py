@@ -1,4 +1,5 @@
-"""Ctrl-C and SIGTERM end a run between two batches: quietly, with exit code 0, and with nothing lost."""
+"""Ctrl-C and SIGTERM end a run between two batches: quietly, with exit code 0, and with
+nothing lost."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def test_a_signal_to_all_of_its_processes_ends_it_as_well(tmp_path: Path) -> Non
     write_shop(tmp_path)
     process = start(tmp_path)
     read_until(process, "query_started")
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    children = (
+        Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    )
     assert children, "Java is not its child"
     for child in children:
         os.kill(int(child), signal.SIGTERM)
@@ -47,7 +50,9 @@ def test_a_signal_to_all_of_its_processes_ends_it_as_well(tmp_path: Path) -> Non
     check_ended(process)
 
 
-def test_a_model_that_had_more_to_read_is_skipped_where_a_run_with_once_is_ended(project: Project) -> None:
+def test_a_model_that_had_more_to_read_is_skipped_where_a_run_with_once_is_ended(
+    project: Project,
+) -> None:
     project.stream("s", {"id": "int"}, max_per_batch=1)
     project.model("m", "SELECT id FROM {s}", mode="append")
     for number in range(8):
@@ -55,7 +60,9 @@ def test_a_model_that_had_more_to_read_is_skipped_where_a_run_with_once_is_ended
     committed: list[Event] = []
     ran = project.run(
         until=lambda: bool(committed),
-        meet=lambda event: committed.append(event) if isinstance(event, BatchCommitted) else None,
+        meet=lambda event: (
+            committed.append(event) if isinstance(event, BatchCommitted) else None
+        ),
     )
     ended = ran.finished("m")
     assert (ended.status, ended.because) == ("skipped", ENDED)
@@ -64,16 +71,25 @@ def test_a_model_that_had_more_to_read_is_skipped_where_a_run_with_once_is_ended
     assert [row["id"] for row in project.rows("m", "id")] == list(range(8))
 
 
-def test_a_batch_that_outlasts_the_time_limit_is_abandoned_and_invisible(tmp_path: Path) -> None:
+def test_a_batch_that_outlasts_the_time_limit_is_abandoned_and_invisible(
+    tmp_path: Path,
+) -> None:
     """Of which nothing is visible: Java was killed, as in tests/crash."""
     write_shop(tmp_path)
     model = tmp_path / "models/clicks.sql"
-    for_hours = "".join(f" LATERAL VIEW explode(sequence(1, 100000)) AS {name}" for name in "xyz")
+    for_hours = "".join(
+        f" LATERAL VIEW explode(sequence(1, 100000)) AS {name}" for name in "xyz"
+    )
     model.write_text(f"{model.read_text().rstrip()}{for_hours} WHERE x + y + z < 0\n")
     impatient = "from lakesql.run import supervise; supervise.GIVES_UP_AFTER_S = 4"
-    process = start(tmp_path, "-c", f"{impatient}; from lakesql.cli.main import main; main()")
+    process = start(
+        tmp_path, "-c", f"{impatient}; from lakesql.cli.main import main; main()"
+    )
     seen = read_until(process, "query_started")
-    planned, ends_by = tmp_path / ".lakesql/checkpoints/clicks/offsets/0", time.monotonic() + 60
+    planned, ends_by = (
+        tmp_path / ".lakesql/checkpoints/clicks/offsets/0",
+        time.monotonic() + 60,
+    )
     while not planned.exists() and time.monotonic() < ends_by:
         time.sleep(0.1)
     time.sleep(6)  # the batch is begun, which takes hours
@@ -82,8 +98,14 @@ def test_a_batch_that_outlasts_the_time_limit_is_abandoned_and_invisible(tmp_pat
     assert (process.returncode, errors) == (0, "")
     seen += [json.loads(line) for line in rest.splitlines()]
     (finished,) = [event for event in seen if event["event"] == "model_finished"]
-    assert (finished["status"], finished["because"], finished["batches"]) == ("skipped", UNFINISHED, 0)
-    assert [event["interrupted"] for event in seen if event["event"] == "run_finished"] == [True]
+    assert (finished["status"], finished["because"], finished["batches"]) == (
+        "skipped",
+        UNFINISHED,
+        0,
+    )
+    assert [
+        event["interrupted"] for event in seen if event["event"] == "run_finished"
+    ] == [True]
 
 
 @pytest.mark.long
@@ -91,7 +113,9 @@ def test_a_run_whose_java_hangs_ends_in_time_too(tmp_path: Path) -> None:
     write_shop(tmp_path)
     process = start(tmp_path)
     seen = read_until(process, "batch_committed")
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    children = (
+        Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    )
     assert children, "Java is not its child"
     for child in children:
         os.killpg(int(child), signal.SIGSTOP)
@@ -102,14 +126,20 @@ def test_a_run_whose_java_hangs_ends_in_time_too(tmp_path: Path) -> None:
     seen += [json.loads(line) for line in rest.splitlines()]
     (finished,) = [event for event in seen if event["event"] == "model_finished"]
     assert (finished["status"], finished["because"]) == ("skipped", UNFINISHED)
-    assert [event["interrupted"] for event in seen if event["event"] == "run_finished"] == [True]
+    assert [
+        event["interrupted"] for event in seen if event["event"] == "run_finished"
+    ] == [True]
 
 
-def test_a_second_signal_ends_a_run_immediately_and_no_process_survives(tmp_path: Path) -> None:
+def test_a_second_signal_ends_a_run_immediately_and_no_process_survives(
+    tmp_path: Path,
+) -> None:
     write_shop(tmp_path)
     process = start(tmp_path)
     read_until(process, "query_started")
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    children = (
+        Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    )
     assert children, "Java is not its child"
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGTERM)
@@ -136,9 +166,12 @@ def check_ended(process: subprocess.Popen[str]) -> None:
     rest, errors = process.communicate(timeout=30)
     seen = [json.loads(line) for line in rest.splitlines()]
     assert (process.returncode, errors) == (0, "")
-    assert [event["interrupted"] for event in seen if event["event"] == "run_finished"] == [True]
+    assert [
+        event["interrupted"] for event in seen if event["event"] == "run_finished"
+    ] == [True]
     said = [event["text"] for event in seen if event["event"] == "noted"]
-    assert [text for text in said if text != RECORDING] == [ENDING]  # which the first run on a machine says
+    # which the first run on a machine says
+    assert [text for text in said if text != RECORDING] == [ENDING]
     (finished,) = [event for event in seen if event["event"] == "model_finished"]
     assert (finished["status"], finished["problems"]) == ("success", [])
 
@@ -155,7 +188,13 @@ def start(directory: Path, *program: str) -> subprocess.Popen[str]:
         "--select",
         "clicks",
     ]
-    return subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command,
+        cwd=directory,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def write_shop(directory: Path) -> None:

@@ -1,4 +1,5 @@
-"""Bytes that are no UTF-8 and become text in a SELECT: replaced and counted, or dead letters."""
+"""Bytes that are no UTF-8 and become text in a SELECT: replaced and counted, or dead
+letters."""
 
 from __future__ import annotations
 
@@ -84,7 +85,9 @@ def arrow_rows(project: Project, table: str) -> list[dict[str, Any]]:
     return project.rows(table, "id")
 
 
-def test_text_of_bytes_is_valid_in_the_table_and_what_was_replaced_is_said(project: Project) -> None:
+def test_text_of_bytes_is_valid_in_the_table_and_what_was_replaced_is_said(
+    project: Project,
+) -> None:
     project.stream("s", {"id": "int"})
     project.stream("t", format="string")
     ways = ", ".join(f"{way} AS {name}" for name, way in WAYS.items())
@@ -98,12 +101,23 @@ def test_text_of_bytes_is_valid_in_the_table_and_what_was_replaced_is_said(proje
     ran = project.run().check()
     (bad, good) = arrow_rows(project, "m")
     assert {name: bad[name] for name in WAYS} == dict.fromkeys(WAYS, SEEN)
-    assert (bad["a"], dict(bad["m"]), bad["n"], bytes(bad["kept"])) == ([SEEN], {"x": SEEN}, {"t": SEEN}, BAD)
+    assert (bad["a"], dict(bad["m"]), bad["n"], bytes(bad["kept"])) == (
+        [SEEN],
+        {"x": SEEN},
+        {"t": SEEN},
+        BAD,
+    )
     assert (good["cast"], good["a"], bytes(good["kept"])) == ("good", ["good"], b"good")
     assert sorted(row["k"] for row in arrow_rows(project, "k")) == [SEEN, "good"]
-    assert sorted(row["value"] for row in project.rows("t_m", "value")) == [SEEN, "plain"]
+    assert sorted(row["value"] for row in project.rows("t_m", "value")) == [
+        SEEN,
+        "plain",
+    ]
     of_constants = len({"hexed", "literal", "encoded", "chosen"})
-    said = {event.model: (event.replaced, event.replaced_keys, event.rejected) for event in ran.of(BatchCommitted)}
+    said = {
+        event.model: (event.replaced, event.replaced_keys, event.rejected)
+        for event in ran.of(BatchCommitted)
+    }
     assert said == {
         "m": (len(WAYS) + 3 + of_constants, 0, 0),
         "k": (1, 1, 0),
@@ -112,11 +126,22 @@ def test_text_of_bytes_is_valid_in_the_table_and_what_was_replaced_is_said(proje
     assert (ran.finished("k").replaced, ran.finished("k").replaced_keys) == (1, 1)
 
 
-def test_a_record_whose_text_is_invalid_is_a_dead_letter_where_the_stream_says_so(project: Project) -> None:
+def test_a_record_whose_text_is_invalid_is_a_dead_letter_where_the_stream_says_so(
+    project: Project,
+) -> None:
     project.stream("s", {"id": "int"}, invalid_text="dead_letter")
     project.stream("t", format="string", invalid_text="dead_letter")
-    project.model("m", "SELECT id, CAST(_record.key AS string) AS k, _record.key AS kept FROM {s}", mode="append")
-    project.model("u", "SELECT id, array(_record.key || '') AS k FROM {s}", mode="upsert", keys=["id"])
+    project.model(
+        "m",
+        "SELECT id, CAST(_record.key AS string) AS k, _record.key AS kept FROM {s}",
+        mode="append",
+    )
+    project.model(
+        "u",
+        "SELECT id, array(_record.key || '') AS k FROM {s}",
+        mode="upsert",
+        keys=["id"],
+    )
     project.model("t_m", "SELECT value FROM {t}", mode="append")
     project.record("s", [keyed(1, BAD), keyed(2, b"good")])
     project.record("t", ["plain", in_bytes(BAD)])
@@ -124,7 +149,11 @@ def test_a_record_whose_text_is_invalid_is_a_dead_letter_where_the_stream_says_s
     for name in ("m", "u"):
         assert [row["id"] for row in arrow_rows(project, name)] == [2]
         (letter,) = project.rows(f"{name}__dead_letter", "offset")
-        assert (bytes(letter["key"]), letter["offset"], letter["reason"]) == (BAD, 0, "expectation-failed")
+        assert (bytes(letter["key"]), letter["offset"], letter["reason"]) == (
+            BAD,
+            0,
+            "expectation-failed",
+        )
     assert [row["value"] for row in project.rows("t_m", "value")] == ["plain"]
     (letter,) = project.rows("t_m__dead_letter", "offset")
     assert (bytes(letter["value"]), letter["reason"]) == (BAD, "unparsable")
@@ -140,16 +169,24 @@ def test_a_select_of_json_alone_is_not_looked_at(project: Project) -> None:
 
 
 @pytest.mark.long
-def test_text_that_functions_make_of_bytes_is_counted_or_a_dead_letter_as_that_of_a_cast(project: Project) -> None:
+def test_text_that_functions_make_of_bytes_is_counted_or_a_dead_letter_as_that_of_a_cast(
+    project: Project,
+) -> None:
     session = project.lake.session
     project.stream("s", {"id": "int", "name": "string"}, invalid_text="dead_letter")
     keys = [(1, SEEN, BAD), (2, SEEN, b"good"), (3, SEEN, "é".encode())]
     frame = session.createDataFrame(keys, "id int, name string, k binary")
-    frame.selectExpr("id", "name", "named_struct('key', k) AS _record").createOrReplaceTempView("s")
+    frame.selectExpr(
+        "id", "name", "named_struct('key', k) AS _record"
+    ).createOrReplaceTempView("s")
     usable = []
     for way in IMPLICIT:
         text = way.format("_record.key")
-        project.model("m", f"SELECT id, upper(name) AS name, {text} AS t FROM {{s}}", mode="append")
+        project.model(
+            "m",
+            f"SELECT id, upper(name) AS name, {text} AS t FROM {{s}}",
+            mode="append",
+        )
         try:
             select = build_select(project.manifest(), "m")
         except ProjectError:  # what lakesql does not take of bytes needs no judgement
@@ -158,14 +195,20 @@ def test_text_that_functions_make_of_bytes_is_counted_or_a_dead_letter_as_that_o
         rows = session.sql(select.query.sql)
         if rows.schema["t"].dataType == BinaryType():  # Spark makes no text of it
             continue
-        assert [row["id"] for row in rows.where(check.condition).select("id").collect()] == [2, 3], way
+        assert [
+            row["id"] for row in rows.where(check.condition).select("id").collect()
+        ] == [2, 3], way
         usable.append(text)
     assert len(usable) > len(IMPLICIT) * 0.8
     project.stream("r", {"id": "int", "name": "string"})
     columns = ", ".join(f"{text} AS t{number}" for number, text in enumerate(usable))
-    project.model("m", f"SELECT id, upper(name) AS name, {columns} FROM {{r}}", mode="append")
+    project.model(
+        "m", f"SELECT id, upper(name) AS name, {columns} FROM {{r}}", mode="append"
+    )
     records = [keyed(1, BAD), keyed(2, b"good"), keyed(3, "é".encode())]
-    project.record("r", [Fields({**it, "value": {**it["value"], "name": SEEN}}) for it in records])
+    project.record(
+        "r", [Fields({**it, "value": {**it["value"], "name": SEEN}}) for it in records]
+    )
     (event,) = project.run().check().of(BatchCommitted, "m")
     assert (event.replaced, event.rows, event.rejected) == (len(usable), 3, 0)
     assert [row["name"] for row in arrow_rows(project, "m")] == [SEEN.upper()] * 3

@@ -1,4 +1,5 @@
-"""Events that a watermark drops are counted, and the records of a stateful model are those that arrived."""
+"""Events that a watermark drops are counted, and the records of a stateful model are
+those that arrived."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def at(*hours: int) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def begun(project: Project) -> Project:
-    """Two models that count by the hour and have seen 15 o'clock; their watermark is a minute behind."""
+    """Two models that count by the hour and have seen 15 o'clock; their watermark is a
+    minute behind."""
     project.stream("s", COLUMNS, watermark={"column": "at", "delay": "1 minute"})
     project.model("u", HOURS, **UPSERT)
     project.model("a", HOURS, mode="append")
@@ -32,9 +34,11 @@ def begun(project: Project) -> Project:
 
 
 def figures(ran: Ran, model: str) -> tuple[int, int]:
-    """Records and late ones, summed over the batches, which are those of the model's last event."""
+    """Records and late ones, summed over the batches, which are those of the model's
+    last event."""
     batches = [*ran.of(BatchCommitted, model), *ran.of(BatchEmpty, model)]
-    records, late = sum(event.records for event in batches), sum(event.late for event in batches)  # type: ignore[attr-defined]
+    records = sum(event.records for event in batches)  # type: ignore[attr-defined]
+    late = sum(event.late for event in batches)  # type: ignore[attr-defined]
     finished = ran.finished(model)
     assert (finished.records, finished.late) == (records, late)
     return records, late
@@ -55,20 +59,34 @@ def test_a_run_whose_events_are_all_late_is_not_up_to_date(begun: Project) -> No
     assert figures(begun.run().check(), "u") == (0, 0)
 
 
-def test_a_record_of_a_stream_that_is_joined_with_itself_is_counted_once(project: Project) -> None:
+def test_a_record_of_a_stream_that_is_joined_with_itself_is_counted_once(
+    project: Project,
+) -> None:
     project.stream("s", COLUMNS, watermark={"column": "at", "delay": "1 minute"})
-    project.model("j", "SELECT l.id, r.at FROM {s} l JOIN {s} r ON l.id = r.id AND l.at = r.at", mode="append")
+    project.model(
+        "j",
+        "SELECT l.id, r.at FROM {s} l JOIN {s} r ON l.id = r.id AND l.at = r.at",
+        mode="append",
+    )
     project.record("s", at(12, 15))
     assert figures(project.run().check(), "j") == (2, 0)
     assert len(project.rows("j")) == 2
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])
-def test_late_records_are_dead_letters_where_the_model_says_so(project: Project, mode: str) -> None:
-    """In a batch with good and bad ones, of a filter and a window's own name; all columns of a letter are there."""
+def test_late_records_are_dead_letters_where_the_model_says_so(
+    project: Project, mode: str
+) -> None:
+    """In a batch with good and bad ones, of a filter and a window's own name; all
+    columns of a letter are there."""
     project.stream("s", COLUMNS, watermark={"column": "at", "delay": "1 minute"})
     select = "SELECT window(at, '1 hour') AS hour, count(*) AS n FROM {s} WHERE id <> 11 GROUP BY 1"
-    project.model("m", select, late="dead_letter", **({**UPSERT} if mode == "upsert" else {"mode": mode}))
+    project.model(
+        "m",
+        select,
+        late="dead_letter",
+        **({**UPSERT} if mode == "upsert" else {"mode": mode}),
+    )
     project.record("s", at(12, 15))
     project.run().check()
     project.record("s", [*at(10, 11, 16), "no record", *at(9, 10)])
@@ -78,9 +96,16 @@ def test_late_records_are_dead_letters_where_the_model_says_so(project: Project,
     letters = project.rows("m__dead_letter", "offset")
     late = [letter for letter in letters if letter["reason"] == "late"]
     assert [letter["offset"] for letter in late] == [2, 6, 7]
-    assert {letter["topic"] for letter in late} == {letter["stream"] for letter in late} == {"s"}
+    assert (
+        {letter["topic"] for letter in late}
+        == {letter["stream"] for letter in late}
+        == {"s"}
+    )
     assert json.loads(bytes(late[0]["value"]))["id"] == 10
-    assert "2026-03-01 11:00:00" in late[0]["detail"] and "2026-03-01 14:59:00" in late[0]["detail"]
+    assert (
+        "2026-03-01 11:00:00" in late[0]["detail"]
+        and "2026-03-01 14:59:00" in late[0]["detail"]
+    )
     assert sum(row["n"] for row in project.rows("m")) == (3 if mode == "upsert" else 1)
 
 
@@ -90,8 +115,14 @@ FORMS = {
         "(SELECT id, at AS t FROM {s}) WHERE id > 0) GROUP BY w",
         1,
     ),
-    "a sliding window": ("SELECT window(at, '2 hours', '1 hour') AS hour, count(*) AS n FROM {s} GROUP BY 1", 2),
-    "the event time itself": ("SELECT at AS hour, count(*) AS n FROM {s} GROUP BY ALL", 1),
+    "a sliding window": (
+        "SELECT window(at, '2 hours', '1 hour') AS hour, count(*) AS n FROM {s} GROUP BY 1",
+        2,
+    ),
+    "the event time itself": (
+        "SELECT at AS hour, count(*) AS n FROM {s} GROUP BY ALL",
+        1,
+    ),
     "a join with a table that has two rows for each": (
         "SELECT window(at, '1 hour') AS hour, count(*) AS n FROM {s} JOIN {twice} t ON true GROUP BY 1",
         2,
@@ -106,30 +137,45 @@ FORMS = {
 
 @pytest.mark.parametrize("origin", [{}, {"path": "landing", "format": "json"}])
 @pytest.mark.parametrize("form", FORMS)
-def test_what_is_no_row_is_a_dead_letter(project: Project, form: str, origin: dict[str, str]) -> None:
-    """Whatever the SELECT makes of a record before it groups: it is counted, or it is one letter."""
+def test_what_is_no_row_is_a_dead_letter(
+    project: Project, form: str, origin: dict[str, str]
+) -> None:
+    """Whatever the SELECT makes of a record before it groups: it is counted, or it is
+    one letter."""
     select, windows = FORMS[form]
-    project.stream("s", COLUMNS, watermark={"column": "at", "delay": "1 minute"}, **origin)
+    project.stream(
+        "s", COLUMNS, watermark={"column": "at", "delay": "1 minute"}, **origin
+    )
 
     def arrive(number: int, *hours: int) -> None:
         if origin:
-            project.write(f"landing/{number}.json", "".join(f"{json.dumps(each)}\n" for each in at(*hours)))
+            project.write(
+                f"landing/{number}.json",
+                "".join(f"{json.dumps(each)}\n" for each in at(*hours)),
+            )
         else:
             project.record("s", at(*hours))
 
     twice = project.table("twice")
-    project.sql(f"CREATE TABLE {twice} USING iceberg AS SELECT explode(array(1, 2)) AS x")
+    project.sql(
+        f"CREATE TABLE {twice} USING iceberg AS SELECT explode(array(1, 2)) AS x"
+    )
     project.model("m", select.replace("{twice}", twice), late="dead_letter", **UPSERT)
     arrive(1, 12, 18)
     project.run().check()
     arrive(2, 9, 10, 19, 11, 10, 8)
     project.run().check()
-    letters = [json.loads(bytes(letter["value"]))["id"] for letter in project.rows("m__dead_letter")]
+    letters = [
+        json.loads(bytes(letter["value"]))["id"]
+        for letter in project.rows("m__dead_letter")
+    ]
     assert sorted(letters) == [8, 9, 10, 10, 11]
     assert sum(row["n"] for row in project.rows("m")) == 3 * windows
 
 
-def test_late_letters_of_a_batch_that_is_written_again_stand_once(project: Project) -> None:
+def test_late_letters_of_a_batch_that_is_written_again_stand_once(
+    project: Project,
+) -> None:
     project.stream("s", COLUMNS, watermark={"column": "at", "delay": "1 minute"})
     project.model("m", HOURS, late="dead_letter", **UPSERT)
     project.record("s", at(12, 15))
@@ -147,7 +193,9 @@ def test_late_letters_of_a_batch_that_is_written_again_stand_once(project: Proje
 
 
 @pytest.mark.long
-def test_a_model_that_streams_a_table_goes_by_the_watermark_of_that_table(project: Project) -> None:
+def test_a_model_that_streams_a_table_goes_by_the_watermark_of_that_table(
+    project: Project,
+) -> None:
     project.stream("s", COLUMNS)
     project.model("rows", "SELECT id, at AS seen FROM {s}", mode="append")
     hours = "SELECT window(seen, '1 hour').start AS hour, count(*) AS n FROM {rows} GROUP BY window(seen, '1 hour')"
@@ -159,22 +207,38 @@ def test_a_model_that_streams_a_table_goes_by_the_watermark_of_that_table(projec
     project.record("s", [*at(10, 16, 17), {"id": 1, "at": "2999-01-01T00:00:00Z"}])
     ran = project.run().check()
     assert figures(ran, "hours") == (4, 1)
-    assert [(row["hour"].hour, row["n"]) for row in project.rows("hours", "hour")] == [(12, 1), (15, 1)]
-    letters = [(row["reason"], json.loads(row["value"])["seen"][:4]) for row in project.rows("hours__dead_letter")]
+    assert [(row["hour"].hour, row["n"]) for row in project.rows("hours", "hour")] == [
+        (12, 1),
+        (15, 1),
+    ]
+    letters = [
+        (row["reason"], json.loads(row["value"])["seen"][:4])
+        for row in project.rows("hours__dead_letter")
+    ]
     assert sorted(letters) == [("ahead-of-time", "2999"), ("late", "2026")]
 
 
 @pytest.mark.long
-def test_what_waits_for_a_watermark_at_the_end_of_a_run_is_counted(project: Project) -> None:
+def test_what_waits_for_a_watermark_at_the_end_of_a_run_is_counted(
+    project: Project,
+) -> None:
     project.stream("s", COLUMNS, watermark={"column": "at", "delay": "1 minute"})
     project.model("u", HOURS, **UPSERT)
     project.model("a", HOURS, mode="append")
-    project.model("j", "SELECT l.id FROM {s} l JOIN {s} r ON l.id = r.id AND l.at = r.at", mode="append")
+    project.model(
+        "j",
+        "SELECT l.id FROM {s} l JOIN {s} r ON l.id = r.id AND l.at = r.at",
+        mode="append",
+    )
     project.record("s", at(12, 13, 15))
     ran = project.run().check()
     assert len(project.rows("a")) == 2
     assert ran.of(RowsWaiting, "u") == []
     (waiting,) = ran.of(RowsWaiting, "a")
-    assert (waiting.groups, waiting.joined, waiting.watermark) == (1, 0, "2026-03-01T14:59:00.000Z")
+    assert (waiting.groups, waiting.joined, waiting.watermark) == (
+        1,
+        0,
+        "2026-03-01T14:59:00.000Z",
+    )
     (waiting,) = ran.of(RowsWaiting, "j")
     assert (waiting.groups, waiting.joined) == (0, 2)

@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.lease import LASTS_S, PASSES_ON_AFTER_S, RENEW_EVERY_S, Leases, _machine
+from lakesql.engine.progress.lease import (
+    LASTS_S,
+    PASSES_ON_AFTER_S,
+    RENEW_EVERY_S,
+    Leases,
+    _machine,
+)
 from lakesql.errors import LakesqlError, RunError
 from lakesql.events import BatchCommitted, Noted
 from lakesql.progress.holder import started
@@ -52,12 +58,19 @@ def test_one_of_many_makes_a_file(lake: Lake, tmp_path: Path) -> None:
         made: list[str] = []
         start = threading.Barrier(8)
 
-        def make(text: str, name: str = name, made: list[str] = made, start: threading.Barrier = start) -> None:
+        def make(
+            text: str,
+            name: str = name,
+            made: list[str] = made,
+            start: threading.Barrier = start,
+        ) -> None:
             start.wait()
             if files.create(name, text):
                 made.append(text)
 
-        threads = [threading.Thread(target=make, args=(str(number),)) for number in range(8)]
+        threads = [
+            threading.Thread(target=make, args=(str(number),)) for number in range(8)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -66,7 +79,9 @@ def test_one_of_many_makes_a_file(lake: Lake, tmp_path: Path) -> None:
     assert sorted(files.names()) == sorted(map(str, range(20)))
 
 
-def test_a_released_lease_is_claimed_without_waiting(lake: Lake, tmp_path: Path) -> None:
+def test_a_released_lease_is_claimed_without_waiting(
+    lake: Lake, tmp_path: Path
+) -> None:
     folder, clock = str(tmp_path / "m"), Clock()
     texts, say = said()
     for _ in range(3):
@@ -98,7 +113,9 @@ def test_a_second_runner_is_refused(lake: Lake, tmp_path: Path) -> None:
     assert condition(lambda: first.check("m")) == "lease-lost"
 
 
-def test_a_patient_runner_waits_for_the_models_that_are_still_leased(lake: Lake, tmp_path: Path) -> None:
+def test_a_patient_runner_waits_for_the_models_that_are_still_leased(
+    lake: Lake, tmp_path: Path
+) -> None:
     """With none of them it is refused: somebody runs them all."""
     first, second = leases(lake, Clock()), leases(lake, clock := Clock())
     texts, say = said()
@@ -118,16 +135,24 @@ def test_a_patient_runner_waits_for_the_models_that_are_still_leased(lake: Lake,
     texts.clear()
     for _ in range(10):
         assert not asks("b")
-    assert [text.split(":")[-1] for text in texts][-1:] == [" waits until that ends"] and len(texts) == 2
+    assert [text.split(":")[-1] for text in texts][-1:] == [
+        " waits until that ends"
+    ] and len(texts) == 2
     first.release("b")
     assert asks("b")
 
 
-def test_a_lease_that_is_not_renewed_expires_and_is_claimed_by_another(lake: Lake, tmp_path: Path) -> None:
+def test_a_lease_that_is_not_renewed_expires_and_is_claimed_by_another(
+    lake: Lake, tmp_path: Path
+) -> None:
     folder = str(tmp_path / "m")
     slept, awake = Clock(), Clock()
     texts, say = said()
-    first, second, third = leases(lake, slept), leases(lake, awake), leases(lake, Clock())
+    first, second, third = (
+        leases(lake, slept),
+        leases(lake, awake),
+        leases(lake, Clock()),
+    )
     assert first.claim("m", folder, say)
     assert not second.claim("m", folder, say)
     awake.now += PASSES_ON_AFTER_S - 1
@@ -179,7 +204,9 @@ def holder_of(process: int, started: str, machine: str) -> str:
     )
 
 
-def test_a_dead_process_of_this_machine_is_not_waited_for(lake: Lake, tmp_path: Path) -> None:
+def test_a_dead_process_of_this_machine_is_not_waited_for(
+    lake: Lake, tmp_path: Path
+) -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     began = started(process.pid)
     assert began
@@ -202,7 +229,8 @@ def test_a_dead_process_of_this_machine_is_not_waited_for(lake: Lake, tmp_path: 
     while started(process.pid):
         pass
     texts, say = said()
-    runner = leases(lake, Clock())  # before anybody has asked for the process's exit code
+    # before anybody has asked for the process's exit code
+    runner = leases(lake, Clock())
     assert runner.claim("m", str(tmp_path / "m"), say)
     assert len(texts) == 1 and str(process.pid) in texts[0]
     process.wait()
@@ -219,7 +247,9 @@ def test_a_file_that_is_being_written_is_a_holder(lake: Lake, tmp_path: Path) ->
     assert asdict(runner._me)["host"]
 
 
-def test_a_lease_on_unreachable_storage_is_a_transient_error(lake: Lake, tmp_path: Path) -> None:
+def test_a_lease_on_unreachable_storage_is_a_transient_error(
+    lake: Lake, tmp_path: Path
+) -> None:
     clock = Clock()
     runner = leases(lake, clock)
     assert runner.claim("m", str(tmp_path / "m"), lambda text: None)
@@ -234,11 +264,14 @@ def test_a_lease_on_unreachable_storage_is_a_transient_error(lake: Lake, tmp_pat
     assert caught.value.transient and runner.lost("m") is None
     (tmp_path / "m.lease").unlink()
     (tmp_path / "away").rename(tmp_path / "m.lease")
-    assert runner.claim("m", str(tmp_path / "m"), lambda text: None)  # it is still its own, and nobody is waited for
+    # it is still its own, and nobody is waited for
+    assert runner.claim("m", str(tmp_path / "m"), lambda text: None)
     assert [path.name for path in (tmp_path / "m.lease").iterdir()] == ["0"]
 
 
-def test_an_idle_runner_learns_that_its_lease_was_claimed_by_another(lake: Lake, tmp_path: Path) -> None:
+def test_an_idle_runner_learns_that_its_lease_was_claimed_by_another(
+    lake: Lake, tmp_path: Path
+) -> None:
     folder, clock = str(tmp_path / "m"), Clock()
     first, second = leases(lake, clock), leases(lake, clock)
     assert first.claim("m", folder, lambda text: None)
@@ -249,7 +282,9 @@ def test_an_idle_runner_learns_that_its_lease_was_claimed_by_another(lake: Lake,
     first._held["m"].renew()  # as its thread does
     lost = first.lost("m")
     assert lost is not None and lost.problems[0].condition == "lease-lost"
-    assert condition(lambda: first.claim("m", folder, lambda text: None)) == "lease-lost"
+    assert (
+        condition(lambda: first.claim("m", folder, lambda text: None)) == "lease-lost"
+    )
 
 
 def test_a_run_beside_a_run_writes_nothing(project: Project) -> None:
@@ -273,7 +308,9 @@ def test_a_run_beside_a_run_writes_nothing(project: Project) -> None:
     assert beside.run().check().of(Noted) == []
 
 
-def test_a_lease_that_cannot_be_created_is_not_reported_as_held(project: Project) -> None:
+def test_a_lease_that_cannot_be_created_is_not_reported_as_held(
+    project: Project,
+) -> None:
     project.stream("s", {"id": "int"})
     project.model("m", "SELECT id FROM {s}", mode="append")
     project.record("s", [{"id": 1}])

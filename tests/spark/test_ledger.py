@@ -1,4 +1,5 @@
-"""A checkpoint and a table that do not agree: refused before anything is written, and fixed by the printed command."""
+"""A checkpoint and a table that do not agree: refused before anything is written, and
+fixed by the printed command."""
 
 from __future__ import annotations
 
@@ -29,14 +30,21 @@ def write_models(project: Project) -> None:
 
 
 def record(project: Project, *files: int) -> None:
-    """A file of ten records for each number, and a bad one; each key comes twice, in two files that follow."""
+    """A file of ten records for each number, and a bad one; each key comes twice, in
+    two files that follow."""
     for number in files:
-        rows: list[Any] = [{"id": number * 5 + index, "n": number} for index in range(10)]
+        rows: list[Any] = [
+            {"id": number * 5 + index, "n": number} for index in range(10)
+        ]
         project.record("e", [*rows, "broken"])
 
 
 def expected(files: range) -> dict[str, list[Row]]:
-    rows = [{"id": number * 5 + index, "n": number} for number in files for index in range(10)]
+    rows = [
+        {"id": number * 5 + index, "n": number}
+        for number in files
+        for index in range(10)
+    ]
     newest = {row["id"]: row for row in rows}
     return {"a": sorted(rows, key=str), "u": sorted(newest.values(), key=str)}
 
@@ -60,7 +68,9 @@ def rewind(project: Project, command: str) -> Rewound:
     manifest = project.manifest()
     (bound,) = bind_selects(manifest, build_selects(manifest, [words[2]])).values()
     allow = "--allow-duplicates" in words
-    return rewind_model(manifest, project.lake.session, bound, to, allow_duplicates=allow)  # type: ignore[arg-type]
+    return rewind_model(
+        manifest, project.lake.session, bound, to, allow_duplicates=allow
+    )  # type: ignore[arg-type]
 
 
 def rebuild(project: Project, command: str) -> None:
@@ -71,22 +81,35 @@ def rebuild(project: Project, command: str) -> None:
 def commands(ran: Ran, model: str) -> list[str]:
     """The commands that a refusal prints, in their order."""
     (problem,) = ran.finished(model).problems
-    return re.findall(r"lakesql (?:rewind|rebuild) \w+(?: --to \w+)?(?: --allow-duplicates)?", problem.fix)
+    return re.findall(
+        r"lakesql (?:rewind|rebuild) \w+(?: --to \w+)?(?: --allow-duplicates)?",
+        problem.fix,
+    )
 
 
 def refuse(project: Project, condition: str, models: tuple[str, ...] = MODELS) -> Ran:
     """Run, and see each model refused with nothing written."""
-    before = {model: project.snapshot_ids(model) for model in models if project.has(model)}
+    before = {
+        model: project.snapshot_ids(model) for model in models if project.has(model)
+    }
     files = {model: tree(checkpoint(project, model)) for model in models}
     ran = project.run(*models)
-    assert {model: ran.conditions(model) for model in models} == {model: [condition] for model in models}
-    assert {model: project.snapshot_ids(model) for model in models if project.has(model)} == before
+    assert {model: ran.conditions(model) for model in models} == {
+        model: [condition] for model in models
+    }
+    assert {
+        model: project.snapshot_ids(model) for model in models if project.has(model)
+    } == before
     assert {model: tree(checkpoint(project, model)) for model in models} == files
     return ran
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.fixture
@@ -104,7 +127,9 @@ def test_a_lost_checkpoint_is_made_again_from_the_ledger(begun: Project) -> None
         shutil.rmtree(checkpoint(begun, model))
     record(begun, 4, 5)
     ran = begun.run().check()
-    assert [(event.model, event.batch) for event in ran.of(BatchCommitted)].count(("a", 1)) == 1
+    assert [(event.model, event.batch) for event in ran.of(BatchCommitted)].count(
+        ("a", 1)
+    ) == 1
     assert {event.model for event in ran.of(Noted)} == set(MODELS)
     check(begun, range(6))
     assert begun.run().check().of(BatchCommitted) == []
@@ -115,7 +140,9 @@ def test_a_lost_checkpoint_is_made_again_from_the_ledger(begun: Project) -> None
     check(begun, range(7))
 
 
-def test_a_lost_checkpoint_of_a_model_that_reads_a_model_is_rebuilt(begun: Project) -> None:
+def test_a_lost_checkpoint_of_a_model_that_reads_a_model_is_rebuilt(
+    begun: Project,
+) -> None:
     begun.model("c", "SELECT id FROM {a}", **APPEND)
     begun.run("c").check()
     shutil.rmtree(checkpoint(begun, "c"))
@@ -174,7 +201,9 @@ def damage_copied(folder: Path) -> str:
 
 
 def newest_batch(folder: Path) -> int:
-    return max(int(file.name) for file in (folder / "offsets").iterdir() if file.name.isdigit())
+    return max(
+        int(file.name) for file in (folder / "offsets").iterdir() if file.name.isdigit()
+    )
 
 
 @pytest.mark.parametrize(
@@ -210,7 +239,9 @@ def roll_back(project: Project, model: str, batches: int) -> None:
     while undone < batches:  # maintenance has snapshots of its own
         undone += by_id[at].summary.operation.value != "replace"
         at = by_id[at].parent_snapshot_id
-    project.sql(f"CALL lake.system.rollback_to_snapshot('{project.namespace}.{model}', {at})")
+    project.sql(
+        f"CALL lake.system.rollback_to_snapshot('{project.namespace}.{model}', {at})"
+    )
 
 
 def test_a_table_that_was_rolled_back_is_refused_until_a_rewind(begun: Project) -> None:
@@ -267,7 +298,9 @@ def test_a_table_rolled_back_to_its_first_batch_is_refused(begun: Project) -> No
         begun.sql(f"INSERT INTO {begun.table(model)} VALUES (0, 0)")
         metadata = begun.iceberg(model).metadata
         first = min(metadata.snapshots, key=lambda snapshot: snapshot.sequence_number)
-        begun.sql(f"CALL lake.system.rollback_to_snapshot('{begun.namespace}.{model}', {first.snapshot_id})")
+        begun.sql(
+            f"CALL lake.system.rollback_to_snapshot('{begun.namespace}.{model}', {first.snapshot_id})"
+        )
         summary = begun.summaries(model)[-1]
         assert summary["lakesql.batch"] == "0"
     refuse(begun, "table-behind")
@@ -275,12 +308,16 @@ def test_a_table_rolled_back_to_its_first_batch_is_refused(begun: Project) -> No
 
 def test_a_table_without_a_ledger_entry_of_the_model_is_refused(begun: Project) -> None:
     """Replaced by a copy of its rows: read again, they would stand twice."""
-    begun.sql(f"CREATE OR REPLACE TABLE {begun.table('a')} USING iceberg AS SELECT * FROM {begun.table('a')}")
+    begun.sql(
+        f"CREATE OR REPLACE TABLE {begun.table('a')} USING iceberg AS SELECT * FROM {begun.table('a')}"
+    )
     ran = refuse(begun, "ledger-missing", ("a",))
     start, after = commands(ran, "a")
     with pytest.raises(RunError) as caught:
         rewind(begun, start)
-    assert [problem.condition for problem in caught.value.problems] == ["rewind-duplicates"]
+    assert [problem.condition for problem in caught.value.problems] == [
+        "rewind-duplicates"
+    ]
     rewind(begun, after)
     begun.run("a").check()
     check(begun, range(4), ("a",))
@@ -313,7 +350,9 @@ def test_changed_streams_are_refused_until_a_rewind(begun: Project) -> None:
     ran = refuse(begun, "streams-changed", ("a",))
     rewind(begun, commands(ran, "a")[0])
     begun.run("a").check()
-    assert sorted(begun.rows("a"), key=str) == sorted([*expected(range(5))["a"], {"id": 1000, "n": 1}], key=str)
+    assert sorted(begun.rows("a"), key=str) == sorted(
+        [*expected(range(5))["a"], {"id": 1000, "n": 1}], key=str
+    )
     begun.model("a", "SELECT id, n FROM {f} UNION ALL SELECT id, n FROM {e}", **APPEND)
     ran = refuse(begun, "streams-changed", ("a",))
     rewind(begun, commands(ran, "a")[0])
@@ -344,14 +383,24 @@ def test_a_changed_stateful_shape_is_refused_until_a_rewind(project: Project) ->
     assert project.reasons("u") == {"unparsable": 4}
 
 
-def test_groups_that_are_no_more_do_not_stay_after_a_change_of_a_window(project: Project) -> None:
+def test_groups_that_are_no_more_do_not_stay_after_a_change_of_a_window(
+    project: Project,
+) -> None:
     columns = {"id": "int", "at": {"type": "timestamp", "required": False}}
     project.stream("e", columns, watermark={"column": "at", "delay": "1 day"})
     select = "SELECT window(at, '{}').start AS at, count(*) AS n FROM {{e}} GROUP BY window(at, '{}')"
     project.model("w", select.format("1 hour", "1 hour"), mode="upsert", keys=["at"])
-    project.record("e", [{"id": number, "at": f"2026-03-01T12:{number:02}:00Z"} for number in range(60)])
+    project.record(
+        "e",
+        [
+            {"id": number, "at": f"2026-03-01T12:{number:02}:00Z"}
+            for number in range(60)
+        ],
+    )
     project.run().check()
-    project.model("w", select.format("40 minutes", "40 minutes"), mode="upsert", keys=["at"])
+    project.model(
+        "w", select.format("40 minutes", "40 minutes"), mode="upsert", keys=["at"]
+    )
     ran = refuse(project, "state-changed", ("w",))
     rebuild(project, commands(ran, "w")[0])
     project.run().check()
@@ -363,7 +412,11 @@ def test_groups_that_are_no_more_do_not_stay_after_a_change_of_a_window(project:
     [
         ({"mode": "append"}, {"mode": "upsert", "keys": ["id"]}, "mode-changed"),
         ({"mode": "upsert", "keys": ["id"]}, {"mode": "append"}, "mode-changed"),
-        ({"mode": "upsert", "keys": ["id"]}, {"mode": "upsert", "keys": ["id", "n"]}, "keys-changed"),
+        (
+            {"mode": "upsert", "keys": ["id"]},
+            {"mode": "upsert", "keys": ["id", "n"]},
+            "keys-changed",
+        ),
     ],
 )
 def test_another_mode_or_other_keys_on_a_table_with_rows(
@@ -378,12 +431,17 @@ def test_another_mode_or_other_keys_on_a_table_with_rows(
     ran = refuse(project, condition, ("m",))
     rebuild(project, commands(ran, "m")[0])
     project.run().check()
-    assert len(project.rows("m")) == {"append": 5, "upsert": len(after.get("keys", ())) * 3 - 1}[after["mode"]]
+    assert (
+        len(project.rows("m"))
+        == {"append": 5, "upsert": len(after.get("keys", ())) * 3 - 1}[after["mode"]]
+    )
     project.model("m", "SELECT id, n FROM {e}", **before)
     refuse(project, condition, ("m",))
 
 
-def test_a_model_of_another_name_is_held_to_how_the_rows_of_its_table_were_written(project: Project) -> None:
+def test_a_model_of_another_name_is_held_to_how_the_rows_of_its_table_were_written(
+    project: Project,
+) -> None:
     project.stream("e", {"id": "int", "n": "int"})
     project.model("m", "SELECT id, n FROM {e}", mode="upsert", keys=["id", "n"])
     project.record("e", [{"id": 1, "n": number} for number in range(3)])
@@ -394,16 +452,22 @@ def test_a_model_of_another_name_is_held_to_how_the_rows_of_its_table_were_writt
         "older_than => TIMESTAMP '2099-01-01 00:00:00')"
     )
     (project.directory / "models/m.sql").unlink()
-    project.model("other", "SELECT id, n FROM {e}", mode="upsert", keys=["id"], table="m")
+    project.model(
+        "other", "SELECT id, n FROM {e}", mode="upsert", keys=["id"], table="m"
+    )
     project.record("e", [{"id": 1, "n": 9}])
     ran = project.run()
     assert ran.conditions("other") == ["keys-changed"]
     assert "by model 'm'" in ran.finished("other").problems[0].what
     assert len(project.rows("m")) == 4
-    project.model("other", "SELECT id, n FROM {e}", mode="upsert", keys=["n", "id"], table="m")
+    project.model(
+        "other", "SELECT id, n FROM {e}", mode="upsert", keys=["n", "id"], table="m"
+    )
     project.run().check()
     assert len(project.rows("m")) == 5
-    project.model("other", "SELECT id, n FROM {e}", mode="upsert", keys=["id"], table="m")
+    project.model(
+        "other", "SELECT id, n FROM {e}", mode="upsert", keys=["id"], table="m"
+    )
     rebuild(project, commands(project.run(), "other")[0])
     assert project.rows("m") == [{"id": 1, "n": 9}]
 
@@ -431,7 +495,9 @@ def test_keys_in_another_order_or_spelling_are_the_same(project: Project) -> Non
     assert project.rows("m", "n") == [{"id": 1, "n": 1}, {"id": 1, "n": 2}]
 
 
-def test_a_damaged_dead_letter_checkpoint_is_repaired_without_the_models_own(project: Project) -> None:
+def test_a_damaged_dead_letter_checkpoint_is_repaired_without_the_models_own(
+    project: Project,
+) -> None:
     """A stateful model's own query keeps its state and its checkpoint."""
     project.stream("e", {"id": "int", "n": "int"}, max_per_batch=1)
     project.model("u", "SELECT id, count(*) AS n FROM {e} GROUP BY id", **UPSERT)
@@ -446,13 +512,26 @@ def test_a_damaged_dead_letter_checkpoint_is_repaired_without_the_models_own(pro
     assert done.aside is not None and "u__dead_letter" in done.aside
     assert tree(checkpoint(project, "u")) == own
     project.run().check()
-    assert {row["id"]: row["n"] for row in project.rows("u")} == {id_: 2 if 4 < id_ < 15 else 1 for id_ in range(20)}
+    assert {row["id"]: row["n"] for row in project.rows("u")} == {
+        id_: 2 if 4 < id_ < 15 else 1 for id_ in range(20)
+    }
     assert project.reasons("u") == {"unparsable": 3}
 
 
-def test_a_lost_checkpoint_of_plain_files_is_refused_until_a_rewind(project: Project) -> None:
-    project.connections = {"disk": {"type": "files", "path": str(project.directory / "landing")}}
-    project.stream("p", {"id": "int"}, connection="disk", path="*.json", format="json", max_per_batch=1)
+def test_a_lost_checkpoint_of_plain_files_is_refused_until_a_rewind(
+    project: Project,
+) -> None:
+    project.connections = {
+        "disk": {"type": "files", "path": str(project.directory / "landing")}
+    }
+    project.stream(
+        "p",
+        {"id": "int"},
+        connection="disk",
+        path="*.json",
+        format="json",
+        max_per_batch=1,
+    )
     project.model("a", "SELECT * FROM {p}", **APPEND)
     project.model("u", "SELECT * FROM {p}", **UPSERT)
 
@@ -462,7 +541,12 @@ def test_a_lost_checkpoint_of_plain_files_is_refused_until_a_rewind(project: Pro
     for number in range(3):
         land(number)
     project.run().check()
-    kept = {model: shutil.copytree(checkpoint(project, model), project.directory / f"{model}.kept") for model in MODELS}
+    kept = {
+        model: shutil.copytree(
+            checkpoint(project, model), project.directory / f"{model}.kept"
+        )
+        for model in MODELS
+    }
     for model in MODELS:
         shutil.rmtree(checkpoint(project, model))
     land(3)
@@ -471,7 +555,8 @@ def test_a_lost_checkpoint_of_plain_files_is_refused_until_a_rewind(project: Pro
     rewind(project, "lakesql rewind u --to start")
     project.run("u").check()
     assert [row["id"] for row in project.rows("u", "id")] == [0, 1, 2, 3]
-    # With the old checkpoint the files that it has read are known, wherever the table stands.
+    # With the old checkpoint the files that it has read are known, wherever the table
+    # stands.
     shutil.copytree(kept["a"], checkpoint(project, "a"))
     roll_back(project, "a", 1)
     ran = refuse(project, "table-behind", ("a",))
@@ -485,11 +570,15 @@ def test_a_rewind_to_a_time_reads_the_files_since_then(project: Project) -> None
 
     from lakesql.progress.start import RewindTo
 
-    project.connections = {"disk": {"type": "files", "path": str(project.directory / "landing")}}
+    project.connections = {
+        "disk": {"type": "files", "path": str(project.directory / "landing")}
+    }
     project.stream("p", {"id": "int"}, connection="disk", path="*.json", format="json")
     project.model("a", "SELECT * FROM {p}", **APPEND)
     for number in range(6):
-        file = project.write(f"landing/{number}.json", json.dumps({"id": number}) + "\n")
+        file = project.write(
+            f"landing/{number}.json", json.dumps({"id": number}) + "\n"
+        )
         os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
         if number == 2:
             project.run().check()
@@ -497,19 +586,26 @@ def test_a_rewind_to_a_time_reads_the_files_since_then(project: Project) -> None
     manifest = project.manifest()
     (bound,) = bind_selects(manifest, build_selects(manifest, ["a"])).values()
     time: RewindTo = 1_700_000_003_000
-    with pytest.raises(RunError) as caught:  # nothing says that the table has no file since then
+    # nothing says that the table has no file since then
+    with pytest.raises(RunError) as caught:
         rewind_model(manifest, project.lake.session, bound, time)
-    assert [problem.condition for problem in caught.value.problems] == ["rewind-duplicates"]
+    assert [problem.condition for problem in caught.value.problems] == [
+        "rewind-duplicates"
+    ]
     rewind_model(manifest, project.lake.session, bound, time, allow_duplicates=True)
     project.run().check()
     assert [row["id"] for row in project.rows("a", "id")] == list(range(6))
 
 
-def test_a_rewind_to_start_is_refused_where_it_would_duplicate_rows(begun: Project) -> None:
+def test_a_rewind_to_start_is_refused_where_it_would_duplicate_rows(
+    begun: Project,
+) -> None:
     before = tree(checkpoint(begun, "a"))
     with pytest.raises(RunError) as caught:
         rewind(begun, "lakesql rewind a --to start")
-    assert [problem.condition for problem in caught.value.problems] == ["rewind-duplicates"]
+    assert [problem.condition for problem in caught.value.problems] == [
+        "rewind-duplicates"
+    ]
     assert tree(checkpoint(begun, "a")) == before
     begun.sql(f"DELETE FROM {begun.table('a')}")
     rewind(begun, "lakesql rewind a --to start --allow-duplicates")
@@ -517,12 +613,17 @@ def test_a_rewind_to_start_is_refused_where_it_would_duplicate_rows(begun: Proje
     assert sorted(begun.rows("a"), key=str) == expected(range(4))["a"]
 
 
-def test_a_replayed_batch_is_skipped_after_compaction_foreign_writes_and_expiry(begun: Project) -> None:
-    """Compaction, foreign rows, foreign deletes, and an expiry of all but the newest snapshot."""
+def test_a_replayed_batch_is_skipped_after_compaction_foreign_writes_and_expiry(
+    begun: Project,
+) -> None:
+    """Compaction, foreign rows, foreign deletes, and an expiry of all but the newest
+    snapshot."""
     for model in MODELS:
         name = f"{begun.namespace}.{model}"
         begun.forget(model)
-        begun.sql(f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))")
+        begun.sql(
+            f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))"
+        )
         begun.sql(f"INSERT INTO {begun.table(model)} VALUES (9999, 9999)")
         begun.sql(f"DELETE FROM {begun.table(model)} WHERE id = 9999")
         begun.sql(
@@ -531,7 +632,10 @@ def test_a_replayed_batch_is_skipped_after_compaction_foreign_writes_and_expiry(
         )
         assert begun.summaries(model)[-1].get("lakesql.batch") is None
     ran = begun.run().check()
-    assert {event.model: event.batch for event in ran.of(BatchSkipped)} == {"a": 3, "u": 3}
+    assert {event.model: event.batch for event in ran.of(BatchSkipped)} == {
+        "a": 3,
+        "u": 3,
+    }
     check(begun, range(4))
     record(begun, 4)
     begun.run().check()
@@ -555,4 +659,7 @@ def test_the_ledger_entry_survives_an_expiry_of_snapshots(begun: Project) -> Non
 
 def test_accepting_a_loss_where_nothing_is_lost_is_refused(begun: Project) -> None:
     ran = begun.run(accept_data_loss=True)
-    assert [ran.conditions(model) for model in MODELS] == [["nothing-lost"], ["nothing-lost"]]
+    assert [ran.conditions(model) for model in MODELS] == [
+        ["nothing-lost"],
+        ["nothing-lost"],
+    ]

@@ -1,4 +1,5 @@
-"""Tables in folders of this machine: the file system that writes them, and links on the way."""
+"""Tables in folders of this machine: the file system that writes them, and links on the
+way."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from tests.spark.project import Project
 LONG_AGO_S = 1_700_000_000
 
 
-def test_tables_are_written_by_a_file_system_that_starts_no_processes(project: Project) -> None:
+def test_tables_are_written_by_a_file_system_that_starts_no_processes(
+    project: Project,
+) -> None:
     project.stream("s", {"id": "int"})
     project.model("m", "SELECT * FROM {s}", mode="append")
     project.record("s", [{"id": 1}])
@@ -23,9 +26,13 @@ def test_tables_are_written_by_a_file_system_that_starts_no_processes(project: P
     table = snapshots.load_table(session, TableName("lake", project.namespace, "m"))
     place = java_class("org.apache.hadoop.fs.Path")(table.location())
     of_tables = place.getFileSystem(table.io().conf())
-    of_others = place.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+    of_others = place.getFileSystem(
+        session._jsparkSession.sessionState().newHadoopConf()
+    )
     assert of_tables.getClass().getSimpleName() == "BareLocalFileSystem"
-    assert of_others.getClass().getSimpleName() != "BareLocalFileSystem", "it would list linked folders without end"
+    assert of_others.getClass().getSimpleName() != "BareLocalFileSystem", (
+        "it would list linked folders without end"
+    )
 
     umask = os.umask(0)
     os.umask(umask)
@@ -50,6 +57,8 @@ def test_the_folder_of_a_table_may_be_a_link(project: Project, tmp_path: Path) -
     orphan = disk / "data" / "orphan.parquet"
     orphan.write_text("")
     os.utime(orphan, (LONG_AGO_S, LONG_AGO_S))
-    project.lake.session.sql(f"CALL lake.system.remove_orphan_files(table => '{project.namespace}.m')")
+    project.lake.session.sql(
+        f"CALL lake.system.remove_orphan_files(table => '{project.namespace}.m')"
+    )
     assert not orphan.exists()
     assert project.rows("m") == [{"id": 1, "v": "b"}]

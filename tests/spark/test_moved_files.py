@@ -20,7 +20,8 @@ COLUMNS = {"id": "bigint", "k": "string"}
 
 @pytest.fixture
 def landed(project: Project) -> Project:
-    """A model that has read three files of a landing folder, the last one in a batch of its own."""
+    """A model that has read three files of a landing folder, the last one in a batch of
+    its own."""
     project.stream("s", COLUMNS, path="landing/*.json", format="json")
     project.model("m", "SELECT id, k FROM {s}", mode="append")
     land(project, "landing/a.json", 1)
@@ -44,7 +45,10 @@ def settle(project: Project, are_same: bool, model: str = "m") -> int:
     bound = bind_select(manifest, build_select(manifest, model))
     folder = checkpoint_of(manifest.target, model)
     found = query_identities(bound.select, folder)
-    return sum(settle_files(project.lake.session, each.folder, bound.bindings, are_same) for each in found)
+    return sum(
+        settle_files(project.lake.session, each.folder, bound.bindings, are_same)
+        for each in found
+    )
 
 
 def read_from(project: Project, path: str) -> None:
@@ -52,21 +56,30 @@ def read_from(project: Project, path: str) -> None:
 
 
 @pytest.mark.parametrize("are_same", [True, False])
-@pytest.mark.parametrize(("pattern", "copied"), [("/*.json", True), ("/*.json", False), ("", True)])
+@pytest.mark.parametrize(
+    ("pattern", "copied"), [("/*.json", True), ("/*.json", False), ("", True)]
+)
 def test_a_renamed_folder_is_refused_until_somebody_says_what_it_holds(
     landed: Project, are_same: bool, pattern: str, copied: bool
 ) -> None:
     read_from(landed, f"landing{pattern}")
     landed.run().check()
     if copied:
-        shutil.copytree(landed.directory / "landing", landed.directory / "incoming", copy_function=shutil.copyfile)
+        shutil.copytree(
+            landed.directory / "landing",
+            landed.directory / "incoming",
+            copy_function=shutil.copyfile,
+        )
         shutil.rmtree(landed.directory / "landing")
     else:
         (landed.directory / "landing").rename(landed.directory / "incoming")
     read_from(landed, f"incoming{pattern}")
     ran = landed.run()
     assert ran.conditions("m") == ["files-moved"]
-    assert all(path in ran.finished("m").problems[0].what for path in ("landing/c.json", "incoming/c.json"))
+    assert all(
+        path in ran.finished("m").problems[0].what
+        for path in ("landing/c.json", "incoming/c.json")
+    )
     assert ids(landed) == [1, 2, 3]
     assert settle(landed, are_same) == 1
     land(landed, "incoming/d.json", 4)
@@ -77,8 +90,14 @@ def test_a_renamed_folder_is_refused_until_somebody_says_what_it_holds(
 
 
 @pytest.mark.parametrize("are_same", [True, False])
-def test_a_copied_folder_is_refused_while_the_original_is_still_there(landed: Project, are_same: bool) -> None:
-    shutil.copytree(landed.directory / "landing", landed.directory / "incoming", copy_function=shutil.copyfile)
+def test_a_copied_folder_is_refused_while_the_original_is_still_there(
+    landed: Project, are_same: bool
+) -> None:
+    shutil.copytree(
+        landed.directory / "landing",
+        landed.directory / "incoming",
+        copy_function=shutil.copyfile,
+    )
     read_from(landed, "incoming/*.json")
     assert landed.run().conditions("m") == ["files-moved"]
     assert ids(landed) == [1, 2, 3]
@@ -93,15 +112,21 @@ def test_a_folder_renamed_within_the_pattern_is_refused_too(project: Project) ->
     project.model("m", "SELECT id, k FROM {s}", mode="append")
     land(project, "landing/old/a.json", 1)
     project.run().check()
-    (project.directory / "landing" / "old").rename(project.directory / "landing" / "new")
+    (project.directory / "landing" / "old").rename(
+        project.directory / "landing" / "new"
+    )
     assert project.run().conditions("m") == ["files-moved"]
 
 
-def test_files_that_were_removed_make_room_for_others_of_their_names(project: Project) -> None:
+def test_files_that_were_removed_make_room_for_others_of_their_names(
+    project: Project,
+) -> None:
     read_from(project, "landing/*/*.json")
     project.model("m", "SELECT id, k FROM {s}", mode="append")
     land(project, "landing/monday/a.json", 1)
-    os.utime(project.directory / "landing/monday/a.json", (1_700_000_000, 1_700_000_000))
+    os.utime(
+        project.directory / "landing/monday/a.json", (1_700_000_000, 1_700_000_000)
+    )
     project.run().check()
     shutil.rmtree(project.directory / "landing" / "monday")
     land(project, "landing/tuesday/a.json", 2)
@@ -124,12 +149,15 @@ def test_a_folder_and_a_pattern_are_no_uri(project: Project) -> None:
 
 
 def test_a_connection_that_moves_with_its_files_is_followed(project: Project) -> None:
-    """Recorded topics; a stateful model keeps its state, and each bad record stays one dead letter."""
+    """Recorded topics; a stateful model keeps its state, and each bad record stays one
+    dead letter."""
     project.connections["broker"] = {"type": "recorded", "path": "recorded"}
     project.stream("s", COLUMNS)
     project.record("s", [{"id": 1, "k": "a"}, "bad", {"id": 2, "k": "a"}])
     project.model("m", "SELECT id, k FROM {s}", mode="append")
-    project.model("n", "SELECT k, count(*) AS n FROM {s} GROUP BY k", mode="upsert", keys=["k"])
+    project.model(
+        "n", "SELECT k, count(*) AS n FROM {s} GROUP BY k", mode="upsert", keys=["k"]
+    )
     project.run().check()
     (project.directory / "recorded").rename(project.directory / "re corded")
     project.connections["broker"] = {"type": "recorded", "path": "re corded"}

@@ -9,33 +9,51 @@ import pytest
 from lakesql.events import StepApplied, TableMaintained
 from tests.spark.project import Project
 
-SELECT = "SELECT id, named_struct('T', at, 'inner', named_struct('k', id % 3)) AS s FROM {s}"
+SELECT = (
+    "SELECT id, named_struct('T', at, 'inner', named_struct('k', id % 3)) AS s FROM {s}"
+)
 BY = ["days(s.t)", "bucket(2, `s`.inner.k)", "s.inner.k"]
 
 
 def records(first: int, count: int) -> list[dict[str, Any]]:
-    return [{"id": number, "at": f"2026-03-{1 + number % 3:02}T10:00:00Z"} for number in range(first, first + count)]
+    return [
+        {"id": number, "at": f"2026-03-{1 + number % 3:02}T10:00:00Z"}
+        for number in range(first, first + count)
+    ]
 
 
 def fields(project: Project) -> list[tuple[str, str]]:
     table = project.iceberg("m")
-    return [(table.schema().find_column_name(it.source_id), str(it.transform)) for it in table.spec().fields]
+    return [
+        (table.schema().find_column_name(it.source_id), str(it.transform))
+        for it in table.spec().fields
+    ]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_rows_lie_in_partitions_of_fields(project: Project, mode: str) -> None:
-    config: dict[str, Any] = {"mode": mode, "partition_by": BY, **({"keys": ["id"]} if mode == "upsert" else {})}
+    config: dict[str, Any] = {
+        "mode": mode,
+        "partition_by": BY,
+        **({"keys": ["id"]} if mode == "upsert" else {}),
+    }
     project.stream("s", {"id": "int", "at": "timestamp"})
     project.model("m", SELECT, **config)
     project.record("s", records(0, 6))
     project.run().check()
-    assert fields(project) == [("s.T", "day"), ("s.inner.k", "bucket[2]"), ("s.inner.k", "identity")]
+    assert fields(project) == [
+        ("s.T", "day"),
+        ("s.inner.k", "bucket[2]"),
+        ("s.inner.k", "identity"),
+    ]
     project.record("s", records(3, 6) if mode == "upsert" else records(6, 3))
     again = project.run().check()
     assert not [event for event in again.of(StepApplied) if "partition" in event.text]
     assert sorted(row["id"] for row in project.rows("m")) == list(range(9))
-    assert sorted(row["id"] for row in project.rows_without_spark("m")) == list(range(9))
+    assert sorted(row["id"] for row in project.rows_without_spark("m")) == list(
+        range(9)
+    )
 
 
 @pytest.mark.long
@@ -45,7 +63,11 @@ def test_partitions_of_fields_are_changed_and_rewritten(project: Project) -> Non
     project.model("m", select, mode="upsert", keys=["id"], partition_by=["days(s.t)"])
     project.record("s", records(0, 6))
     project.run().check()
-    config = {"mode": "upsert", "keys": ["id"], "partition_by": ["hours(s.t)", "s.inner.k"]}
+    config = {
+        "mode": "upsert",
+        "keys": ["id"],
+        "partition_by": ["hours(s.t)", "s.inner.k"],
+    }
     project.model("m", select, **config)
     project.record("s", records(4, 4))
     project.run().check()

@@ -1,4 +1,5 @@
-"""Keys that no file of the table can have are appended, in the modes that merge, with the rows of a MERGE."""
+"""Keys that no file of the table can have are appended, in the modes that merge, with
+the rows of a MERGE."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ pytestmark = pytest.mark.long
 
 
 def operations(project: Project, model: str) -> list[str]:
-    """What Iceberg says of each published snapshot, oldest first; nothing of those that only write rows anew."""
+    """What Iceberg says of each published snapshot, oldest first; nothing of those that
+    only write rows anew."""
     metadata = project.iceberg(model).metadata
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     found, at = [], metadata.current_snapshot_id
@@ -32,10 +34,17 @@ def test_the_first_rows_are_appended_in_the_order_of_the_table_and_the_next_ones
     project: Project, properties: dict[str, str]
 ) -> None:
     project.stream("s", {"id": "int", "p": "int", "v": "int", "at": "int"}, key=["id"])
-    select, options = "SELECT id, p, v, at FROM {s}", {"properties": properties} if properties else {}
+    select, options = (
+        "SELECT id, p, v, at FROM {s}",
+        {"properties": properties} if properties else {},
+    )
     models: dict[str, dict[str, Any]] = {
         "arrived": {},
-        "sequenced": {"sequence_by": "at", "delete_when": "v < 0", "exclude_columns": "v"},
+        "sequenced": {
+            "sequence_by": "at",
+            "delete_when": "v < 0",
+            "exclude_columns": "v",
+        },
         "parts": {"partition_by": ["p"], "ignore_null_updates": True},
     }
     for name, config in models.items():
@@ -43,14 +52,28 @@ def test_the_first_rows_are_appended_in_the_order_of_the_table_and_the_next_ones
 
     def batch(*rows: tuple[int, int | None, int]) -> None:
         records = [
-            Fields(key=id_, value=None if v is None else {"id": id_, "p": id_ % 2, "v": v, "at": at})
+            Fields(
+                key=id_,
+                value=None
+                if v is None
+                else {"id": id_, "p": id_ % 2, "v": v, "at": at},
+            )
             for id_, v, at in rows
         ]
         project.record("s", records)
         project.run().check()
 
-    batch((1, -1, 5), (2, None, 0))  # of 'sequenced' no row: the next batch is the first to bring one
-    batch((1, 1, 4), (3, 30, 1), (4, 40, 1), (3, 31, 2), (5, 50, 1), (5, None, 0), (7, 70, 1))
+    # of 'sequenced' no row: the next batch is the first to bring one
+    batch((1, -1, 5), (2, None, 0))
+    batch(
+        (1, 1, 4),
+        (3, 30, 1),
+        (4, 40, 1),
+        (3, 31, 2),
+        (5, 50, 1),
+        (5, None, 0),
+        (7, 70, 1),
+    )
     batch((3, 32, 3), (6, 60, 1), (4, None, 0))
     expected = {
         "arrived": {1: 1, 3: 32, 6: 60, 7: 70},
@@ -61,7 +84,9 @@ def test_the_first_rows_are_appended_in_the_order_of_the_table_and_the_next_ones
         assert {row["id"]: row["v"] for row in project.rows(name)} == rows
     assert operations(project, "arrived") == ["append", "overwrite", "overwrite"]
     assert operations(project, "sequenced") == ["append", "append", "overwrite"]
-    partitions = project.sql(f"SELECT partition, file_count FROM {project.table('parts')}.partitions")
+    partitions = project.sql(
+        f"SELECT partition, file_count FROM {project.table('parts')}.partitions"
+    )
     assert len(partitions) == 2
 
 
@@ -69,17 +94,25 @@ KEYS: dict[str, list[Any]] = {
     "bigint": [-5, 2**40, 2**40 + 1],
     "string": ["a", "ä" * 20, "ä" * 20 + "b"],
     "date": ["1969-12-30", "2026-03-01", "2026-03-02"],
-    "timestamp": ["1969-12-31T23:59:59.999999Z", "2026-03-01T00:00:00.000001Z", "2026-03-01T00:00:00.000002Z"],
+    "timestamp": [
+        "1969-12-31T23:59:59.999999Z",
+        "2026-03-01T00:00:00.000001Z",
+        "2026-03-01T00:00:00.000002Z",
+    ],
     "decimal(20,2)": ["-1.50", "2.00", "2.01"],
 }
-"""Keys of each type, in their order: the second may be near the third for the statistics of a file."""
+"""Keys of each type, in their order: the second may be near the third for the
+statistics of a file."""
 
 
 def test_keys_beyond_those_of_all_files_are_appended(project: Project) -> None:
-    """Of decimals it is not asked. Texts are cut in the statistics, so that the second and the third seem the same."""
+    """Of decimals it is not asked. Texts are cut in the statistics, so that the second
+    and the third seem the same."""
     for number, kind in enumerate(KEYS):
         project.stream(f"s{number}", {"k": kind, "v": "int"})
-        project.model(f"m{number}", f"SELECT k, v FROM {{s{number}}}", mode="upsert", keys="k")
+        project.model(
+            f"m{number}", f"SELECT k, v FROM {{s{number}}}", mode="upsert", keys="k"
+        )
     for value, rows in enumerate([(1, 1), (2,), (0,), (0, 1, 2)]):
         for number, keys in enumerate(KEYS.values()):
             project.record(f"s{number}", [{"k": keys[row], "v": value} for row in rows])
@@ -87,14 +120,23 @@ def test_keys_beyond_those_of_all_files_are_appended(project: Project) -> None:
     for number, kind in enumerate(KEYS):
         assert [row["v"] for row in project.rows(f"m{number}", "k")] == [3, 3, 3], kind
         if kind not in ("string", "decimal(20,2)"):
-            assert operations(project, f"m{number}") == ["append", "append", "append", "overwrite"], kind
+            assert operations(project, f"m{number}") == [
+                "append",
+                "append",
+                "append",
+                "overwrite",
+            ], kind
 
 
 @pytest.mark.parametrize("step", ["stage", "publish"])
-def test_rows_of_another_writer_that_come_meanwhile_are_merged_with(project: Project, step: str) -> None:
+def test_rows_of_another_writer_that_come_meanwhile_are_merged_with(
+    project: Project, step: str
+) -> None:
     feed(project, v="int")
     project.model("m", "SELECT id, v FROM {s}", mode="cdc", keys=["id"])
-    project.model("soft", "SELECT id, v FROM {s}", mode="cdc", keys=["id"], apply_deletes="soft")
+    project.model(
+        "soft", "SELECT id, v FROM {s}", mode="cdc", keys=["id"], apply_deletes="soft"
+    )
     send(project, ("r", 1, 1), ("r", 2, 2), ("r", 3, 3), ("d", 3, None))
     came: set[str] = set()
 
@@ -102,12 +144,19 @@ def test_rows_of_another_writer_that_come_meanwhile_are_merged_with(project: Pro
         if reached == step and model not in came:
             came.add(model)
             added = ", NULL" if model == "soft" else ""
-            project.sql(f"INSERT INTO {project.table(model)} VALUES (2, 20{added}), (9, 90{added})")
+            project.sql(
+                f"INSERT INTO {project.table(model)} VALUES (2, 20{added}), (9, 90{added})"
+            )
 
     project.run(reached=come).check()
     assert came == {"m", "soft"}
     assert values(project) == {1: 1, 2: 2, 9: 90}
-    assert {row["id"]: row["v"] for row in project.rows("soft")} == {1: 1, 2: 2, 3: 3, 9: 90}
+    assert {row["id"]: row["v"] for row in project.rows("soft")} == {
+        1: 1,
+        2: 2,
+        3: 3,
+        9: 90,
+    }
     assert operations(project, "m") == ["append", "overwrite"]
 
 
@@ -120,15 +169,26 @@ def test_what_is_remembered_counts_before_there_is_a_row(project: Project) -> No
     send_at(project, ("d", 4, None, 40))
     project.run().check()
     project.sql(f"DELETE FROM {project.table('m')}")
-    send_at(project, ("c", 1, 1, 10), ("c", 3, 3, 29), ("c", 4, 4, 31), ("r", 5, 5, 50), ("r", 2, 2, 51))
+    send_at(
+        project,
+        ("c", 1, 1, 10),
+        ("c", 3, 3, 29),
+        ("c", 4, 4, 31),
+        ("r", 5, 5, 50),
+        ("r", 2, 2, 51),
+    )
     project.run().check()
     assert values(project) == {2: 2, 5: 5}
 
 
-def test_bounds_spare_files_if_half_of_them_lie_beyond_the_keys(project: Project) -> None:
+def test_bounds_spare_files_if_half_of_them_lie_beyond_the_keys(
+    project: Project,
+) -> None:
     project.sql(f"CREATE TABLE {project.table('m')} (id INT) USING iceberg")
     for first in range(0, 40, 10):
-        project.sql(f"INSERT INTO {project.table('m')} SELECT CAST(id AS INT) FROM range({first}, {first + 10}, 1, 1)")
+        project.sql(
+            f"INSERT INTO {project.table('m')} SELECT CAST(id AS INT) FROM range({first}, {first + 10}, 1, 1)"
+        )
     table = load_table(project.lake.session, TableName("lake", project.namespace, "m"))
     assert len(project.sql(f"SELECT file_path FROM {project.table('m')}.files")) == 4
 

@@ -1,4 +1,5 @@
-"""A new source is two files: one that is added here is read through everything that may befall a run."""
+"""A new source is two files: one that is added here is read through everything that may
+befall a run."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 class Keeper:
-    """The process that keeps the records: this one. A topic that is made again has another id."""
+    """The process that keeps the records: this one. A topic that is made again has
+    another id."""
 
     def __init__(self) -> None:
         self.topics: dict[str, dict[str, Any]] = {}
@@ -32,7 +34,9 @@ class Keeper:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                body = json.dumps(keeper.answer(self.path.strip("/").split("/"))).encode()
+                body = json.dumps(
+                    keeper.answer(self.path.strip("/").split("/"))
+                ).encode()
                 self.send_response(200)
                 self.end_headers()
                 self.wfile.write(body)
@@ -50,7 +54,11 @@ class Keeper:
     def answer(self, path: list[str]) -> Any:
         if path == ["topics"]:
             return {
-                name: {"id": topic["id"], "first": topic["first"], "end": len(topic["values"])}
+                name: {
+                    "id": topic["id"],
+                    "first": topic["first"],
+                    "end": len(topic["values"]),
+                }
                 for name, topic in self.topics.items()
             }
         _, name, first, end = path
@@ -60,14 +68,20 @@ class Keeper:
         self.topics[name] = {"id": id_, "first": 0, "values": []}
 
     def keep(self, name: str, *numbers: int) -> None:
-        self.topics[name]["values"] += [json.dumps({"id": number}) for number in numbers]
+        self.topics[name]["values"] += [
+            json.dumps({"id": number}) for number in numbers
+        ]
 
 
 @pytest.fixture
 def keeper() -> Iterator[Keeper]:
     """A keeper of records, and the source that reads them among the kinds."""
     kinds: Any = (CONNECTIONS, SOURCES, SPARK_SOURCES)
-    with mock.patch.dict(kinds[0]), mock.patch.dict(kinds[1]), mock.patch.dict(kinds[2]):
+    with (
+        mock.patch.dict(kinds[0]),
+        mock.patch.dict(kinds[1]),
+        mock.patch.dict(kinds[2]),
+    ):
         kept.register()
         spark_kept.register()
         keeper = Keeper()
@@ -77,12 +91,20 @@ def keeper() -> Iterator[Keeper]:
 
 def command(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "tests.new_source.command", *words]
-    return subprocess.run(line, cwd=REPOSITORY, input=given, capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        line, cwd=REPOSITORY, input=given, capture_output=True, text=True, timeout=300
+    )
 
 
 def kill_at(project: Project, step: str) -> None:
-    """Run the model until it reaches a step of its next batch, and kill Python and Java there."""
-    order = {"project": str(project.directory), "model": "m", "step": step, "fate": "kill-both"}
+    """Run the model until it reaches a step of its next batch, and kill Python and Java
+    there."""
+    order = {
+        "project": str(project.directory),
+        "model": "m",
+        "step": step,
+        "fate": "kill-both",
+    }
     ended = command("crash", str(project.directory), given=f"{json.dumps(order)}\n")
     assert ended.returncode == -signal.SIGKILL, f"{ended.stdout}{ended.stderr}"
 
@@ -91,7 +113,9 @@ def numbers(project: Project) -> list[int]:
     return [row["id"] for row in project.rows("m", "id")]
 
 
-def test_a_source_of_its_own_is_run_killed_rewound_rebuilt_and_planned(project: Project, keeper: Keeper) -> None:
+def test_a_source_of_its_own_is_run_killed_rewound_rebuilt_and_planned(
+    project: Project, keeper: Keeper
+) -> None:
     keeper.make("orders", "first")
     project.connections["mine"] = {"type": "kept", "address": keeper.address}
     project.stream("s", {"id": "int"}, connection="mine", topic="orders")
@@ -117,18 +141,23 @@ def test_a_source_of_its_own_is_run_killed_rewound_rebuilt_and_planned(project: 
     project.run().check()
     assert numbers(project) == [1, 2, 3, 4, 5]
 
-    # A plan asks what is there: nothing that was read is gone, and one record is waiting.
+    # A plan asks what is there: nothing that was read is gone, and one record is
+    # waiting.
     directory = ("--project-dir", str(project.directory))
     assert command("parse", *directory).returncode == 0
     (project.directory / "target").rename(project.directory / "before")
     keeper.keep("orders", 6)
-    planned = command("plan", "--state", str(project.directory / "before"), "--live", *directory)
+    planned = command(
+        "plan", "--state", str(project.directory / "before"), "--live", *directory
+    )
     assert (planned.returncode, planned.stderr) == (0, "")
     assert "1 offset behind stream 's'" in planned.stdout
 
     # A table that was rolled back is filled again from where it stands.
     first = project.snapshot_ids("m")[0]
-    project.sql(f"CALL lake.system.rollback_to_snapshot('{project.namespace}.m', {first})")
+    project.sql(
+        f"CALL lake.system.rollback_to_snapshot('{project.namespace}.m', {first})"
+    )
     assert project.run().conditions("m") == ["table-behind"]
     done = command("rewind", "m", *directory)
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,8 @@
-"""ORC in files: what each holds, whatever the types of the others are, or the file is refused by its name.
+"""ORC in files: what each holds, whatever the types of the others are, or the file is
+refused by its name.
 
-Spark's own reader makes NULL of a bigint that is no int, 1 of 1.5, and takes `_col0` by its position.
+Spark's own reader makes NULL of a bigint that is no int, 1 of 1.5, and takes `_col0` by
+its position.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ def dead_letters(project: Project) -> list[dict[str, Any]]:
     return project.rows("t__dead_letter", "topic") if there else []
 
 
-def test_values_of_files_with_other_columns_order_and_smaller_types(project: Project) -> None:
+def test_values_of_files_with_other_columns_order_and_smaller_types(
+    project: Project,
+) -> None:
     at = datetime(2026, 3, 1, 12, 30, 15, 123456)
     first = {
         "id": pa.array([1, 2], pa.int64()),
@@ -98,13 +102,17 @@ def test_values_of_files_with_other_columns_order_and_smaller_types(project: Pro
     assert dead_letters(project) == []
 
 
-def test_a_required_column_that_a_file_lacks_makes_dead_letters(project: Project) -> None:
+def test_a_required_column_that_a_file_lacks_makes_dead_letters(
+    project: Project,
+) -> None:
     project.write("in/1.orc", orc({"name": ["x"]}))
     project.write("in/2.orc", orc({"id": pa.array([2], pa.int64())}))
     make(project, {"id": {"type": "bigint", "required": True}, "name": "string"})
     project.run().check()
     assert [row["id"] for row in project.rows("t")] == [2]
-    assert [(row["reason"], row["detail"]) for row in dead_letters(project)] == [("required-missing", "id")]
+    assert [(row["reason"], row["detail"]) for row in dead_letters(project)] == [
+        ("required-missing", "id")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +126,10 @@ def test_a_required_column_that_a_file_lacks_makes_dead_letters(project: Project
         ("double", {"a": pa.array([2**60], pa.int64())}),
         ("timestamp", {"a": [date(2026, 3, 1)]}),
         ("timestamp_ntz", {"a": pa.array([datetime(2026, 3, 1)], pa.timestamp("us"))}),
-        ("timestamp", {"a": pa.array([datetime(2026, 3, 1)], pa.timestamp("us", "UTC"))}),
+        (
+            "timestamp",
+            {"a": pa.array([datetime(2026, 3, 1)], pa.timestamp("us", "UTC"))},
+        ),
         ("array<int>", {"a": pa.array([[2**40]], pa.list_(pa.int64()))}),
         ("struct<x: int>", {"a": pa.array([{"x": "1"}])}),
         ("bigint", {"_col0": pa.array([1], pa.int64())}),
@@ -139,13 +150,17 @@ def test_a_file_of_other_types_is_refused_by_its_name_and_set_aside_where_that_i
     project.run().check()
     assert [row["b"] for row in project.rows("t")] == ["x"]
     (letter,) = dead_letters(project)
-    assert letter["reason"] == "file-unreadable" and letter["topic"].endswith("/in/bad.orc")
+    assert letter["reason"] == "file-unreadable" and letter["topic"].endswith(
+        "/in/bad.orc"
+    )
 
 
 def test_timestamps_are_refused_where_javas_zone_would_move_them(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project.write("in/1.orc", orc({"at": pa.array([datetime(2026, 3, 1)], pa.timestamp("us"))}))
+    project.write(
+        "in/1.orc", orc({"at": pa.array([datetime(2026, 3, 1)], pa.timestamp("us"))})
+    )
     make(project, {"at": "timestamp"})
     zones = project.lake.session._jvm.java.util.TimeZone
     before = zones.getDefault()
@@ -154,13 +169,21 @@ def test_timestamps_are_refused_where_javas_zone_would_move_them(
         ran = project.run()
     finally:
         zones.setDefault(before)
-    assert ran.conditions("t") == ["file-unreadable"] and "TZ=UTC" in ran.finished("t").problems[0].what
+    assert (
+        ran.conditions("t") == ["file-unreadable"]
+        and "TZ=UTC" in ran.finished("t").problems[0].what
+    )
     project.run().check()
-    assert [row["at"] for row in project.rows("t")] == [datetime(2026, 3, 1, tzinfo=UTC)]
+    assert [row["at"] for row in project.rows("t")] == [
+        datetime(2026, 3, 1, tzinfo=UTC)
+    ]
 
 
 def test_a_model_that_keeps_state_refuses_them_too(project: Project) -> None:
-    project.write("in/1.orc", orc({"at": pa.array([datetime(2026, 3, 1)], pa.timestamp("us")), "n": [1.5]}))
+    project.write(
+        "in/1.orc",
+        orc({"at": pa.array([datetime(2026, 3, 1)], pa.timestamp("us")), "n": [1.5]}),
+    )
     project.stream(
         "s",
         {"at": "timestamp", "n": "int"},

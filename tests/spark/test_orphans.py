@@ -1,4 +1,5 @@
-"""What a removal of orphans takes, and what it leaves: layouts of tables that have a part in each other's folders."""
+"""What a removal of orphans takes, and what it leaves: layouts of tables that have a
+part in each other's folders."""
 
 from __future__ import annotations
 
@@ -32,7 +33,11 @@ def plain(location: str) -> Path:
 
 
 def files_below(folder: Path) -> set[Path]:
-    found = (Path(base) / name for base, _, names in os.walk(folder, followlinks=False) for name in names)
+    found = (
+        Path(base) / name
+        for base, _, names in os.walk(folder, followlinks=False)
+        for name in names
+    )
     return {file for file in found if not file.name.endswith(".crc")}
 
 
@@ -42,16 +47,26 @@ def make_old(folder: Path) -> None:
 
 
 def named_by(project: Project, table: str) -> set[Path]:
-    """Every file that a kept snapshot of a table needs, as its metadata tables say, and its metadata files."""
-    columns = {"all_files": "file_path", "all_manifests": "path", "snapshots": "manifest_list"}
+    """Every file that a kept snapshot of a table needs, as its metadata tables say, and
+    its metadata files."""
+    columns = {
+        "all_files": "file_path",
+        "all_manifests": "path",
+        "snapshots": "manifest_list",
+    }
     columns["metadata_log_entries"] = "file"
-    rows = (project.sql(f"SELECT {column} AS f FROM {table}.{name}") for name, column in columns.items())
+    rows = (
+        project.sql(f"SELECT {column} AS f FROM {table}.{name}")
+        for name, column in columns.items()
+    )
     return {plain(row["f"]) for found in rows for row in found}
 
 
 def remove_orphans(project: Project, model: str = "a", sweep: Any = "") -> list[Event]:
     tasks = {model: frozenset({f"{model}.remove_orphan_files"})}
-    return [*project.run(jobs_by=maintenance_jobs(tasks, at_once=True, sweep=sweep)).events]
+    return [
+        *project.run(jobs_by=maintenance_jobs(tasks, at_once=True, sweep=sweep)).events
+    ]
 
 
 def counts(events: list[Event]) -> dict[str, int]:
@@ -60,11 +75,14 @@ def counts(events: list[Event]) -> dict[str, int]:
 
 
 def stage_and_leave(project: Project, model: str) -> set[Path]:
-    """A batch whose runner was killed once it was staged: the files that nobody has published."""
+    """A batch whose runner was killed once it was staged: the files that nobody has
+    published."""
     folder = plain(project.iceberg(model).location())
     before = files_below(folder)
     session = new_session(project.lake.session)
-    begun = begin_commit(load_table(session, TableName("lake", project.namespace, model)))
+    begun = begin_commit(
+        load_table(session, TableName("lake", project.namespace, model))
+    )
     stage(session, begun, f"INSERT INTO {project.table(model)} VALUES (7, 7), (8, 8)")
     return files_below(folder) - before
 
@@ -85,7 +103,8 @@ def test_own_files_go_and_all_others_stay(filled: Project) -> None:
     kept = named_by(filled, filled.table("a"))
     data = next(file for file in own if file.suffix == ".parquet")
     strange = [
-        folder / "data" / f"00000-7-{uuid4()}-0-00001.parquet",  # Spark's name, of somebody else's task
+        # Spark's name, of somebody else's task
+        folder / "data" / f"00000-7-{uuid4()}-0-00001.parquet",
         folder / "data" / "left.parquet",
         folder / "data" / "backup" / data.name,  # a copy of an own one
         folder / "daily" / "data" / data.name,
@@ -100,33 +119,58 @@ def test_own_files_go_and_all_others_stay(filled: Project) -> None:
     make_old(folder)
 
     found = counts(remove_orphans(filled))
-    assert found == {"orphan_files_count": len(own), "unknown_files_count": len(strange)}
+    assert found == {
+        "orphan_files_count": len(own),
+        "unknown_files_count": len(strange),
+    }
     assert files_below(folder) >= kept | set(strange)
     assert not files_below(folder) & own
 
     remove_orphans(filled, sweep="list")
     (folder / "late").write_bytes(b"x")
     make_old(folder)
-    (failed,) = [event for event in remove_orphans(filled, sweep="delete") if isinstance(event, MaintenanceFailed)]
+    (failed,) = [
+        event
+        for event in remove_orphans(filled, sweep="delete")
+        if isinstance(event, MaintenanceFailed)
+    ]
     assert "--unknown-files list" in failed.why
     assert files_below(folder) >= set(strange), "what nobody has listed stays"
     remove_orphans(filled, sweep="list")
-    assert counts(remove_orphans(filled, sweep="delete"))["orphan_files_count"] == len(strange) + 1
+    assert (
+        counts(remove_orphans(filled, sweep="delete"))["orphan_files_count"]
+        == len(strange) + 1
+    )
     assert files_below(folder) >= kept and not files_below(folder) & set(strange)
     assert len(filled.rows_without_spark("a")) == 9
 
 
-LAYOUTS = ("inside", "around", "shared", "data", "metadata", "prefix", "linked", "link inside")
+LAYOUTS = (
+    "inside",
+    "around",
+    "shared",
+    "data",
+    "metadata",
+    "prefix",
+    "linked",
+    "link inside",
+)
 REFUSED = {"inside", "around", "shared", "data", "metadata", "linked", "link inside"}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_no_file_of_another_table_goes(filled: Project, layout: str, feed_seed: int) -> None:
+def test_no_file_of_another_table_goes(
+    filled: Project, layout: str, feed_seed: int
+) -> None:
     chance = random.Random(f"{feed_seed} {layout}")
     folder = plain(filled.iceberg("a").location())
-    inner = folder / "/".join(chance.choices(("data", "metadata", "x=1", "daily"), k=chance.randint(1, 3)))
+    inner = folder / "/".join(
+        chance.choices(("data", "metadata", "x=1", "daily"), k=chance.randint(1, 3))
+    )
     beside = folder.with_name("a_" + uuid4().hex[:6])
-    location = {"inside": inner, "around": folder.parent, "shared": folder}.get(layout, beside)
+    location = {"inside": inner, "around": folder.parent, "shared": folder}.get(
+        layout, beside
+    )
     properties = {"format-version": str(chance.choice((1, 2, 3)))}
     if layout in ("data", "metadata"):
         properties[f"write.{layout}.path"] = f"file://{inner}"
@@ -142,7 +186,8 @@ def test_no_file_of_another_table_goes(filled: Project, layout: str, feed_seed: 
     if layout == "link inside":
         (folder / "data" / "n=1").symlink_to(beside / "data")
     own = stage_and_leave(filled, "a")
-    under_way = folder / "data" / f"00000-3-{uuid4()}-0-00001.parquet"  # of a writer that is none of ours
+    # of a writer that is none of ours
+    under_way = folder / "data" / f"00000-3-{uuid4()}-0-00001.parquet"
     under_way.write_bytes(b"x")
     make_old(folder.parent)
     named = named_by(filled, filled.table("a")) | named_by(filled, other)
@@ -151,11 +196,18 @@ def test_no_file_of_another_table_goes(filled: Project, layout: str, feed_seed: 
     told = remove_orphans(filled)
     failed = [event for event in told if isinstance(event, MaintenanceFailed)]
     assert bool(failed) == (layout in REFUSED), told
-    named_in = str(folder / "data" / "n=1") if layout == "link inside" else f"{filled.namespace}.other"
+    named_in = (
+        str(folder / "data" / "n=1")
+        if layout == "link inside"
+        else f"{filled.namespace}.other"
+    )
     assert all(named_in in event.why for event in failed)
     assert all(file.exists() for file in named | {under_way})
     assert all(file.exists() for file in own) == bool(failed)
-    assert (filled.rows("a"), filled.sql(f"SELECT * FROM {other} ORDER BY id")) == before
+    assert (
+        filled.rows("a"),
+        filled.sql(f"SELECT * FROM {other} ORDER BY id"),
+    ) == before
     filled.sql(f"DROP TABLE {other}")
     if layout == "linked":
         beside.unlink()

@@ -15,13 +15,25 @@ def test_the_shop_runs_by_the_java_of_the_extra(tmp_path: Path) -> None:
     path = tmp_path / "bin"
     path.mkdir()
     for name in PROGRAMS:
-        if found := next((f for f in (Path("/usr/bin", name), Path("/bin", name)) if f.exists()), None):
+        if found := next(
+            (f for f in (Path("/usr/bin", name), Path("/bin", name)) if f.exists()),
+            None,
+        ):
             (path / name).symlink_to(found)
-    environ = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"} | {"PATH": str(path)}
+    environ = {
+        key: value for key, value in os.environ.items() if key != "JAVA_HOME"
+    } | {"PATH": str(path)}
 
     def lakesql(*words: str) -> str:
         command = [sys.executable, "-m", "lakesql", *words]
-        done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -1,4 +1,5 @@
-"""Random SELECTs kept as views by the statements of `plan_view` on Spark, as `tests/views` keeps them on DuckDB."""
+"""Random SELECTs kept as views by the statements of `plan_view` on Spark, as
+`tests/views` keeps them on DuckDB."""
 
 from __future__ import annotations
 
@@ -40,16 +41,30 @@ class SparkDatabase(Database):
             self._show(f"oracle_old_{number}", number, old)
             if number in change.changed:
                 self._show(f"_lakesql_old_{number}", number, old)
-                self._show(f"_lakesql_gone_{number}", number, list((Counter(old) - Counter(new)).elements()))
-                self._show(f"_lakesql_come_{number}", number, list((Counter(new) - Counter(old)).elements()))
+                self._show(
+                    f"_lakesql_gone_{number}",
+                    number,
+                    list((Counter(old) - Counter(new)).elements()),
+                )
+                self._show(
+                    f"_lakesql_come_{number}",
+                    number,
+                    list((Counter(new) - Counter(old)).elements()),
+                )
             else:
                 for kind in ("old", "gone", "come"):
                     self.session.catalog.dropTempView(f"_lakesql_{kind}_{number}")
 
     def _show(self, view: str, number: int, rows: Rows) -> None:
         one = INPUTS[number]
-        schema = ", ".join(f"{name} {kind}" for name, kind in zip(one.columns or (), one.types, strict=True))
-        stored = [tuple(Decimal(str(it)) if isinstance(it, float) else it for it in row) for row in rows]
+        schema = ", ".join(
+            f"{name} {kind}"
+            for name, kind in zip(one.columns or (), one.types, strict=True)
+        )
+        stored = [
+            tuple(Decimal(str(it)) if isinstance(it, float) else it for it in row)
+            for row in rows
+        ]
         self.session.createDataFrame(stored, schema).createOrReplaceTempView(view)
 
     def rows(self, text: str) -> Rows:
@@ -63,7 +78,9 @@ class SparkDatabase(Database):
 
 
 def plain(row: Row) -> Row:
-    return tuple(value if not isinstance(value, Decimal) else float(value) for value in row)
+    return tuple(
+        value if not isinstance(value, Decimal) else float(value) for value in row
+    )
 
 
 GROUP = 4
@@ -71,13 +88,21 @@ GROUP = 4
 
 
 @pytest.mark.parametrize("group", range(5))
-def test_a_random_select_is_kept_on_spark(spark: SparkSession, pytestconfig: pytest.Config, group: int) -> None:
+def test_a_random_select_is_kept_on_spark(
+    spark: SparkSession, pytestconfig: pytest.Config, group: int
+) -> None:
     database, ways, wrong = SparkDatabase(spark), Counter[Way](), []
     for seed in range(group * GROUP, group * GROUP + GROUP):
         view = random_view(seed)
         plan = plan_view(view.text, INPUTS, view.keys)
-        reads = [number for number, one in enumerate(INPUTS) if ".".join(one.table) in view.text]
-        change = some_change(random.Random(f"{seed} {pytestconfig.getoption('--seed')}"), reads)
+        reads = [
+            number
+            for number, one in enumerate(INPUTS)
+            if ".".join(one.table) in view.text
+        ]
+        change = some_change(
+            random.Random(f"{seed} {pytestconfig.getoption('--seed')}"), reads
+        )
         way = plan.way_for(change.changed)
         ways[way] += 1
         if way == "full":

@@ -14,7 +14,12 @@ import pytest
 
 from tests.spark.project import Fields, Project, in_bytes, use_schema_folder
 
-KEY = {"type": "record", "name": "Key", "namespace": "shop.items", "fields": [{"name": "id", "type": "long"}]}
+KEY = {
+    "type": "record",
+    "name": "Key",
+    "namespace": "shop.items",
+    "fields": [{"name": "id", "type": "long"}],
+}
 NUMERIC = {
     "type": "bytes",
     "logicalType": "decimal",
@@ -27,9 +32,18 @@ FIELDS = [
     {"name": "id", "type": "long"},
     {"name": "name", "type": ["null", "string"], "default": None},
     {"name": "price", "type": ["null", NUMERIC], "default": None},
-    {"name": "day", "type": ["null", {"type": "int", "connect.name": "io.debezium.time.Date"}], "default": None},
+    {
+        "name": "day",
+        "type": ["null", {"type": "int", "connect.name": "io.debezium.time.Date"}],
+        "default": None,
+    },
 ]
-COLUMNS = {"id": {"type": "bigint", "required": True}, "name": "string", "price": "decimal(12,2)", "day": "date"}
+COLUMNS = {
+    "id": {"type": "bigint", "required": True},
+    "name": "string",
+    "price": "decimal(12,2)",
+    "day": "date",
+}
 
 
 SOURCE = {"connector": "string", "lsn": "long", "schema": "string", "table": "string"}
@@ -41,13 +55,24 @@ def envelope(fields: list[Any]) -> dict[str, Any]:
     source = {"type": "record", "name": "Source", "fields": source_fields}
     before = {"name": "before", "type": ["null", row], "default": None}
     after = {"name": "after", "type": ["null", "Value"], "default": None}
-    rest = [{"name": "source", "type": source}, {"name": "op", "type": "string"}, {"name": "ts_ms", "type": "long"}]
-    return {"type": "record", "name": "Envelope", "namespace": "shop.items", "fields": [before, after, *rest]}
+    rest = [
+        {"name": "source", "type": source},
+        {"name": "op", "type": "string"},
+        {"name": "ts_ms", "type": "long"},
+    ]
+    return {
+        "type": "record",
+        "name": "Envelope",
+        "namespace": "shop.items",
+        "fields": [before, after, *rest],
+    }
 
 
 def framed(id_: int, schema: Mapping[str, Any], row: Any) -> bytes:
     written = io.BytesIO()
-    fastavro.schemaless_writer(written, fastavro.parse_schema(json.loads(json.dumps(schema))), row)
+    fastavro.schemaless_writer(
+        written, fastavro.parse_schema(json.loads(json.dumps(schema))), row
+    )
     return b"\0" + id_.to_bytes(4, "big") + written.getvalue()
 
 
@@ -57,10 +82,23 @@ class Feed:
     def __init__(self) -> None:
         self.place = 0
 
-    def event(self, op: str, before: Any, after: Any, id_: int = 2, fields: list[Any] = FIELDS) -> Fields:
+    def event(
+        self, op: str, before: Any, after: Any, id_: int = 2, fields: list[Any] = FIELDS
+    ) -> Fields:
         self.place += 1
-        source = {"connector": "postgresql", "lsn": self.place, "schema": "public", "table": "items"}
-        row = {"before": before, "after": after, "source": source, "op": op, "ts_ms": 1_772_400_000_000 + self.place}
+        source = {
+            "connector": "postgresql",
+            "lsn": self.place,
+            "schema": "public",
+            "table": "items",
+        }
+        row = {
+            "before": before,
+            "after": after,
+            "source": source,
+            "op": op,
+            "ts_ms": 1_772_400_000_000 + self.place,
+        }
         return self.line((before or after)["id"], framed(id_, envelope(fields), row))
 
     def line(self, key: int, value: bytes | None) -> Fields:
@@ -73,15 +111,33 @@ def project(new_project: Callable[[], Project]) -> Project:
     use_schema_folder(project)
     project.write("schemas/1.avsc", json.dumps(KEY))
     project.write("schemas/2.avsc", json.dumps(envelope(FIELDS)))
-    options = {"format": "avro", "registry": "schemas", "envelope": "debezium", "key": ["id"]}
+    options = {
+        "format": "avro",
+        "registry": "schemas",
+        "envelope": "debezium",
+        "key": ["id"],
+    }
     project.stream("items", COLUMNS, **options)
-    project.model("mirror", "SELECT id, name, price, day FROM {items}", mode="cdc", keys="id")
-    project.model("log", "SELECT id, name, _change.op AS op, _record.key AS key FROM {items}", mode="append")
+    project.model(
+        "mirror", "SELECT id, name, price, day FROM {items}", mode="cdc", keys="id"
+    )
+    project.model(
+        "log",
+        "SELECT id, name, _change.op AS op, _record.key AS key FROM {items}",
+        mode="append",
+    )
     return project
 
 
-def row(id_: int, name: str | None, price: str | None = None, day: int | None = None) -> dict[str, Any]:
-    return {"id": id_, "name": name, "price": Decimal(price) if price else None, "day": day}
+def row(
+    id_: int, name: str | None, price: str | None = None, day: int | None = None
+) -> dict[str, Any]:
+    return {
+        "id": id_,
+        "name": name,
+        "price": Decimal(price) if price else None,
+        "day": day,
+    }
 
 
 def test_a_mirror_of_a_feed_in_avro(project: Project) -> None:
@@ -100,11 +156,16 @@ def test_a_mirror_of_a_feed_in_avro(project: Project) -> None:
         ],
     )
     project.run().check()
-    found = [(it["id"], it["name"], it["price"], str(it["day"])) for it in project.rows("mirror", "id")]
+    found = [
+        (it["id"], it["name"], it["price"], str(it["day"]))
+        for it in project.rows("mirror", "id")
+    ]
     assert found == [(1, "A", Decimal("99.99"), "2024-10-05"), (3, "c", None, "None")]
     logged = sorted((it["id"], it["op"]) for it in project.rows("log"))
     assert logged == [(1, "r"), (1, "u"), (2, "c"), (2, "d"), (3, "c")]
-    assert {it["key"] for it in project.rows("log")} == {framed(1, KEY, {"id": id_}) for id_ in (1, 2, 3)}
+    assert {it["key"] for it in project.rows("log")} == {
+        framed(1, KEY, {"id": id_}) for id_ in (1, 2, 3)
+    }
 
 
 def test_an_event_that_is_no_avro_of_its_schema_says_so(project: Project) -> None:
@@ -120,5 +181,7 @@ def test_an_event_that_is_no_avro_of_its_schema_says_so(project: Project) -> Non
     project.run().check()
     assert [it["id"] for it in project.rows("mirror")] == [1]
     for model in ("mirror", "log"):
-        letters = {it["value"]: it["detail"] for it in project.rows(f"{model}__dead_letter")}
+        letters = {
+            it["value"]: it["detail"] for it in project.rows(f"{model}__dead_letter")
+        }
         assert letters == bad

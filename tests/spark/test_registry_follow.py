@@ -1,4 +1,5 @@
-"""A pulled contract that is behind: a newer schema's fields are in the table from the first record that has them."""
+"""A pulled contract that is behind: a newer schema's fields are in the table from the
+first record that has them."""
 
 from __future__ import annotations
 
@@ -12,7 +13,14 @@ import pytest
 
 from lakesql.compile.build_select import build_select
 from lakesql.engine.spark.session import new_session
-from lakesql.events import BatchCommitted, BatchSkipped, Event, Noted, Retrying, StepApplied
+from lakesql.events import (
+    BatchCommitted,
+    BatchSkipped,
+    Event,
+    Noted,
+    Retrying,
+    StepApplied,
+)
 from lakesql.run.start.context import RunContext
 from lakesql.run.state.replay import bind_letters, replay_followed
 from lakesql.run.streams.bind import bind_select
@@ -25,9 +33,14 @@ FILE = f"streams/schemas/{SUBJECT}.avsc"
 
 
 def record(**fields: Any) -> dict[str, Any]:
-    """A schema of these fields; those that are unions with NULL have it as their default."""
+    """A schema of these fields; those that are unions with NULL have it as their
+    default."""
     named = [
-        {"name": name, "type": kind, **({"default": None} if isinstance(kind, list) else {})}
+        {
+            "name": name,
+            "type": kind,
+            **({"default": None} if isinstance(kind, list) else {}),
+        }
         for name, kind in fields.items()
     ]
     return {"type": "record", "name": "shop.Order", "fields": named}
@@ -46,7 +59,9 @@ def registry() -> Iterator[MemoryRegistry]:
 
 
 @pytest.fixture
-def shop(lake: Lake, tmp_path: Path, registry: MemoryRegistry, request: pytest.FixtureRequest) -> Project:
+def shop(
+    lake: Lake, tmp_path: Path, registry: MemoryRegistry, request: pytest.FixtureRequest
+) -> Project:
     made = Project(lake, tmp_path, f"follow_{abs(hash(request.node.name)) % 10**6}")
     made.connections["sr"] = {"type": "registry", "url": registry.url}
     made.stream("orders", format="avro", registry="sr")
@@ -63,7 +78,10 @@ def send(project: Project, *values: bytes) -> None:
 
 
 def types(project: Project, model: str = "all_orders") -> dict[str, str]:
-    return {field.name: str(field.field_type) for field in project.iceberg(model).schema().fields}
+    return {
+        field.name: str(field.field_type)
+        for field in project.iceberg(model).schema().fields
+    }
 
 
 class Killed(Exception):  # noqa: N818
@@ -102,13 +120,24 @@ def test_a_field_that_comes_in_the_middle_of_a_batch_is_in_the_table_with_all_it
     (behind,) = [event.text for event in ran.of(Noted) if "behind" in event.text]
     assert FILE in behind and "lakesql schema pull orders" in behind
     assert not [event.text for event in ran.of(Noted) if "not read" in event.text]
-    assert "note" in (shop.directory / "target" / "compiled" / "models" / "all_orders.sql").read_text()
+    assert (
+        "note"
+        in (
+            shop.directory / "target" / "compiled" / "models" / "all_orders.sql"
+        ).read_text()
+    )
 
 
-def test_the_next_runs_begin_with_what_was_followed_and_a_pull_ends_it(shop: Project, registry: MemoryRegistry) -> None:
+def test_the_next_runs_begin_with_what_was_followed_and_a_pull_ends_it(
+    shop: Project, registry: MemoryRegistry
+) -> None:
     pull(shop, V1)
     ids = [registry.register(SUBJECT, V1), registry.register(SUBJECT, V2)]
-    send(shop, wire(ids[0], V1, {"id": 1, "name": "a"}), wire(ids[1], V2, {"id": 2, "name": "b", "note": "n"}))
+    send(
+        shop,
+        wire(ids[0], V1, {"id": 1, "name": "a"}),
+        wire(ids[1], V2, {"id": 2, "name": "b", "note": "n"}),
+    )
     shop.run().check()
     assert not shop.run().check().of(BatchCommitted)
     shop.forget("all_orders")  # as a kill right behind the commit leaves it
@@ -134,8 +163,15 @@ def test_the_next_runs_begin_with_what_was_followed_and_a_pull_ends_it(shop: Pro
     ]
 
 
-def test_a_lost_checkpoint_loses_no_column(shop: Project, registry: MemoryRegistry) -> None:
-    shop.model("all_orders", "SELECT * FROM {orders}", mode="append", on_schema_change="sync_all_columns")
+def test_a_lost_checkpoint_loses_no_column(
+    shop: Project, registry: MemoryRegistry
+) -> None:
+    shop.model(
+        "all_orders",
+        "SELECT * FROM {orders}",
+        mode="append",
+        on_schema_change="sync_all_columns",
+    )
     pull(shop, V1)
     ids = [registry.register(SUBJECT, V1)]
     send(shop, wire(ids[0], V1, {"id": 1, "name": "a"}))
@@ -145,7 +181,11 @@ def test_a_lost_checkpoint_loses_no_column(shop: Project, registry: MemoryRegist
     shop.run().check()
     registry.register(SUBJECT, WIDE)  # a newer one that lacks the column
     shutil.rmtree(shop.directory / "checkpoints")
-    send(shop, wire(ids[0], V1, {"id": 3, "name": "c"}), wire(ids[1], V2, {"id": 4, "name": "d", "note": "o"}))
+    send(
+        shop,
+        wire(ids[0], V1, {"id": 3, "name": "c"}),
+        wire(ids[1], V2, {"id": 4, "name": "d", "note": "o"}),
+    )
 
     shop.run().check()
 
@@ -158,7 +198,9 @@ def test_a_lost_checkpoint_loses_no_column(shop: Project, registry: MemoryRegist
     assert types(shop) == {"id": "long", "name": "string", "note": "string"}
 
 
-def test_a_wider_type_is_followed_in_the_batch_that_has_it(shop: Project, registry: MemoryRegistry) -> None:
+def test_a_wider_type_is_followed_in_the_batch_that_has_it(
+    shop: Project, registry: MemoryRegistry
+) -> None:
     shop.model("chosen", "SELECT id FROM {orders}", mode="append")
     pull(shop, V1)
     ids = [registry.register(SUBJECT, V1)]
@@ -166,7 +208,11 @@ def test_a_wider_type_is_followed_in_the_batch_that_has_it(shop: Project, regist
     shop.run().check()
     assert types(shop)["id"] == "int"
     ids.append(registry.register(SUBJECT, record(id="long", name=TEXT, note=TEXT)))
-    wide = wire(ids[1], record(id="long", name=TEXT, note=TEXT), {"id": 2**40, "name": "b", "note": "n"})
+    wide = wire(
+        ids[1],
+        record(id="long", name=TEXT, note=TEXT),
+        {"id": 2**40, "name": "b", "note": "n"},
+    )
     send(shop, wire(ids[0], V1, {"id": 2, "name": "a"}), wide)
 
     shop.run().check()
@@ -178,23 +224,46 @@ def test_a_wider_type_is_followed_in_the_batch_that_has_it(shop: Project, regist
     assert not shop.reasons("all_orders") and not shop.reasons("chosen")
 
 
-def test_a_model_says_what_becomes_of_its_table(shop: Project, registry: MemoryRegistry) -> None:
-    shop.model("refusing", "SELECT * FROM {orders}", mode="append", on_schema_change="fail")
-    shop.model("ignoring", "SELECT * FROM {orders}", mode="append", on_schema_change="ignore")
-    shop.model("choosing", "SELECT id, name FROM {orders}", mode="append", on_schema_change="fail")
+def test_a_model_says_what_becomes_of_its_table(
+    shop: Project, registry: MemoryRegistry
+) -> None:
+    shop.model(
+        "refusing", "SELECT * FROM {orders}", mode="append", on_schema_change="fail"
+    )
+    shop.model(
+        "ignoring", "SELECT * FROM {orders}", mode="append", on_schema_change="ignore"
+    )
+    shop.model(
+        "choosing",
+        "SELECT id, name FROM {orders}",
+        mode="append",
+        on_schema_change="fail",
+    )
     pull(shop, V1)
     ids = [registry.register(SUBJECT, V1)]
     send(shop, wire(ids[0], V1, {"id": 1, "name": "a"}))
     shop.run().check()
     ids.append(registry.register(SUBJECT, V2))
-    send(shop, wire(ids[0], V1, {"id": 2, "name": "b"}), wire(ids[1], V2, {"id": 3, "name": "c", "note": "n"}))
+    send(
+        shop,
+        wire(ids[0], V1, {"id": 2, "name": "b"}),
+        wire(ids[1], V2, {"id": 3, "name": "c", "note": "n"}),
+    )
 
     ran = shop.run()
 
     assert ran.conditions("refusing") == ["schema-change"]
     assert [row["id"] for row in shop.rows("refusing")] == [1]
-    assert shop.rows("ignoring", "id") == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": 3, "name": "c"}]
-    assert [event.text for event in ran.of(Noted, "ignoring") if "not read: note" in event.text]
+    assert shop.rows("ignoring", "id") == [
+        {"id": 1, "name": "a"},
+        {"id": 2, "name": "b"},
+        {"id": 3, "name": "c"},
+    ]
+    assert [
+        event.text
+        for event in ran.of(Noted, "ignoring")
+        if "not read: note" in event.text
+    ]
     assert shop.rows("choosing", "id") == shop.rows("ignoring", "id")
     assert shop.run("refusing").conditions("refusing") == ["schema-change"]
     shop.model("refusing", "SELECT * FROM {orders}", mode="append")
@@ -202,14 +271,20 @@ def test_a_model_says_what_becomes_of_its_table(shop: Project, registry: MemoryR
     assert [row["note"] for row in shop.rows("refusing", "id")] == [None, None, "n"]
 
 
-def test_what_no_column_holds_stops_the_model_until_somebody_decides(shop: Project, registry: MemoryRegistry) -> None:
+def test_what_no_column_holds_stops_the_model_until_somebody_decides(
+    shop: Project, registry: MemoryRegistry
+) -> None:
     pull(shop, V1)
     ids = [registry.register(SUBJECT, V1)]
     send(shop, wire(ids[0], V1, {"id": 1, "name": "a"}))
     shop.run().check()
     number = record(id="int", name="int")
     ids.append(registry.register(SUBJECT, number))
-    send(shop, wire(ids[0], V1, {"id": 2, "name": "b"}), wire(ids[1], number, {"id": 3, "name": 33}))
+    send(
+        shop,
+        wire(ids[0], V1, {"id": 2, "name": "b"}),
+        wire(ids[1], number, {"id": 3, "name": 33}),
+    )
 
     for _ in range(2):
         refused = shop.run().finished("all_orders").problems[0]
@@ -221,8 +296,11 @@ def test_what_no_column_holds_stops_the_model_until_somebody_decides(shop: Proje
     assert [row["name"] for row in shop.rows("all_orders", "id")] == ["a", "b", "33"]
 
 
-def test_fields_that_a_pull_has_left_behind_do_not_come_back(shop: Project, registry: MemoryRegistry) -> None:
-    """The order is that of the versions: another subject has had the newest schema first, under a lower id."""
+def test_fields_that_a_pull_has_left_behind_do_not_come_back(
+    shop: Project, registry: MemoryRegistry
+) -> None:
+    """The order is that of the versions: another subject has had the newest schema
+    first, under a lower id."""
     newest = record(id="int", name=TEXT, extra=TEXT)
     registry.register("elsewhere", newest)
     old = registry.register(SUBJECT, V2)
@@ -246,10 +324,20 @@ def test_fields_that_a_pull_has_left_behind_do_not_come_back(shop: Project, regi
 def test_a_model_that_runs_on_takes_the_new_column_without_another_process(
     shop: Project, registry: MemoryRegistry
 ) -> None:
-    shop.model("all_orders", "SELECT * FROM {orders}", mode="upsert", keys="id", trigger="1 second")
+    shop.model(
+        "all_orders",
+        "SELECT * FROM {orders}",
+        mode="upsert",
+        keys="id",
+        trigger="1 second",
+    )
     pull(shop, V1)
     first = registry.register(SUBJECT, V1)
-    send(shop, wire(first, V1, {"id": 1, "name": "a"}), wire(first, V1, {"id": 2, "name": "b"}))
+    send(
+        shop,
+        wire(first, V1, {"id": 1, "name": "a"}),
+        wire(first, V1, {"id": 2, "name": "b"}),
+    )
     committed: list[int] = []
 
     def meet(event: Event) -> None:
@@ -258,7 +346,11 @@ def test_a_model_that_runs_on_takes_the_new_column_without_another_process(
         committed.append(event.batch)
         if len(committed) == 1:
             second = registry.register(SUBJECT, V2)
-            send(shop, wire(second, V2, {"id": 2, "name": "c", "note": "n"}), wire(first, V1, {"id": 3, "name": "d"}))
+            send(
+                shop,
+                wire(second, V2, {"id": 2, "name": "c", "note": "n"}),
+                wire(first, V1, {"id": 3, "name": "d"}),
+            )
 
     ran = shop.run(continuous=True, meet=meet, until=lambda: len(committed) == 2)
 
@@ -272,13 +364,19 @@ def test_a_model_that_runs_on_takes_the_new_column_without_another_process(
 
 
 @pytest.mark.parametrize("step", ["stage", "publish", "finish"])
-def test_a_kill_behind_the_new_column_writes_its_batch_once(shop: Project, registry: MemoryRegistry, step: str) -> None:
+def test_a_kill_behind_the_new_column_writes_its_batch_once(
+    shop: Project, registry: MemoryRegistry, step: str
+) -> None:
     pull(shop, V1)
     first = registry.register(SUBJECT, V1)
     send(shop, wire(first, V1, {"id": 1, "name": "a"}))
     shop.run().check()
     second = registry.register(SUBJECT, V2)
-    send(shop, wire(first, V1, {"id": 2, "name": "b"}), wire(second, V2, {"id": 3, "name": "c", "note": "n"}))
+    send(
+        shop,
+        wire(first, V1, {"id": 2, "name": "b"}),
+        wire(second, V2, {"id": 3, "name": "c", "note": "n"}),
+    )
 
     def reached(_: str, taken: str) -> None:
         if taken == step and "note" in types(shop):
@@ -288,8 +386,18 @@ def test_a_kill_behind_the_new_column_writes_its_batch_once(shop: Project, regis
     assert "note" in types(shop)
     shop.run().check()
 
-    assert [(row["id"], row["note"]) for row in shop.rows("all_orders", "id")] == [(1, None), (2, None), (3, "n")]
-    assert sum(int(summary.get("added-records", 0)) for summary in shop.summaries("all_orders")) == 3
+    assert [(row["id"], row["note"]) for row in shop.rows("all_orders", "id")] == [
+        (1, None),
+        (2, None),
+        (3, "n"),
+    ]
+    assert (
+        sum(
+            int(summary.get("added-records", 0))
+            for summary in shop.summaries("all_orders")
+        )
+        == 3
+    )
 
 
 def test_dead_letters_of_an_id_that_is_registered_late_bring_its_fields(
@@ -297,7 +405,11 @@ def test_dead_letters_of_an_id_that_is_registered_late_bring_its_fields(
 ) -> None:
     pull(shop, V1)
     first = registry.register(SUBJECT, V1)
-    send(shop, wire(first, V1, {"id": 1, "name": "a"}), wire(2, V2, {"id": 2, "name": "b", "note": "n"}))
+    send(
+        shop,
+        wire(first, V1, {"id": 1, "name": "a"}),
+        wire(2, V2, {"id": 2, "name": "b", "note": "n"}),
+    )
     shop.run().check()
     assert sum(shop.reasons("all_orders").values()) == 1
     assert registry.register(SUBJECT, V2) == 2
@@ -308,10 +420,15 @@ def test_dead_letters_of_an_id_that_is_registered_late_bring_its_fields(
     done = replay_followed(context, new_session(lake.session), bound, dry_run=False)
 
     assert (done.done, done.rows, dict(done.failing)) == (1, 1, {})
-    assert [(row["id"], row["note"]) for row in shop.rows("all_orders", "id")] == [(1, None), (2, "n")]
+    assert [(row["id"], row["note"]) for row in shop.rows("all_orders", "id")] == [
+        (1, None),
+        (2, "n"),
+    ]
 
 
-PROTO = 'syntax = "proto3"; package shop; message Order { int32 id = 1; string name = 2; }'
+PROTO = (
+    'syntax = "proto3"; package shop; message Order { int32 id = 1; string name = 2; }'
+)
 NEWER_PROTO = (
     'syntax = "proto3"; package shop; message Order { int64 id = 1; string name = 2; optional string note = 3; '
     "Place place = 4; } message Place { string city = 1; }"
@@ -319,13 +436,19 @@ NEWER_PROTO = (
 WIDER_PLACE = NEWER_PROTO.replace("city = 1;", "city = 1; optional int32 zip = 2;")
 
 
-def test_messages_are_followed_too_fields_inside_of_them_as_well(shop: Project, registry: MemoryRegistry) -> None:
+def test_messages_are_followed_too_fields_inside_of_them_as_well(
+    shop: Project, registry: MemoryRegistry
+) -> None:
     shop.stream("orders", format="protobuf", registry="sr")
     shop.write(f"streams/schemas/{SUBJECT}.proto", PROTO)
 
     def register(text: str) -> int:
         number = registry.register(SUBJECT, {})
-        registry.schemas[number] = {"schema": text, "schemaType": "PROTOBUF", "references": []}
+        registry.schemas[number] = {
+            "schema": text,
+            "schemaType": "PROTOBUF",
+            "references": [],
+        }
         return number
 
     def message(text: str, number: int, **fields: Any) -> bytes:
@@ -335,11 +458,16 @@ def test_messages_are_followed_too_fields_inside_of_them_as_well(shop: Project, 
     send(shop, message(PROTO, ids[0], id=1, name="a"))
     shop.run().check()
     ids.append(register(NEWER_PROTO))
-    newer = message(NEWER_PROTO, ids[1], id=2**40, name="b", note="n", place={"city": "Rome"})
+    newer = message(
+        NEWER_PROTO, ids[1], id=2**40, name="b", note="n", place={"city": "Rome"}
+    )
     send(shop, message(PROTO, ids[0], id=2, name="a"), newer)
     shop.run().check()
     ids.append(register(WIDER_PLACE))
-    send(shop, message(WIDER_PLACE, ids[2], id=3, name="c", place={"city": "Oslo", "zip": 5}))
+    send(
+        shop,
+        message(WIDER_PLACE, ids[2], id=3, name="c", place={"city": "Oslo", "zip": 5}),
+    )
     shop.run().check()
 
     assert shop.rows("all_orders", "id") == [
@@ -361,10 +489,16 @@ def test_a_file_that_somebody_has_edited_is_followed_by_nothing_and_that_is_said
     assert [event.text for event in ran.of(Noted) if "not read: name" in event.text]
 
 
-def test_a_rebuild_reads_what_was_followed(shop: Project, registry: MemoryRegistry) -> None:
+def test_a_rebuild_reads_what_was_followed(
+    shop: Project, registry: MemoryRegistry
+) -> None:
     pull(shop, V1)
     ids = [registry.register(SUBJECT, V1), registry.register(SUBJECT, V2)]
-    send(shop, wire(ids[0], V1, {"id": 1, "name": "a"}), wire(ids[1], V2, {"id": 2, "name": "b", "note": "n"}))
+    send(
+        shop,
+        wire(ids[0], V1, {"id": 1, "name": "a"}),
+        wire(ids[1], V2, {"id": 2, "name": "b", "note": "n"}),
+    )
     shop.run().check()
     rows = shop.rows("all_orders", "id")
     shop.rebuild("all_orders").check()

@@ -1,4 +1,5 @@
-"""Protobuf with a registry: each record by the schema that it was written with, in a model's run."""
+"""Protobuf with a registry: each record by the schema that it was written with, in a
+model's run."""
 
 from __future__ import annotations
 
@@ -56,15 +57,27 @@ def order(version: str, **fields: Any) -> Any:
     return made
 
 
-def test_each_record_is_read_by_the_schema_it_was_written_with(project: Project) -> None:
+def test_each_record_is_read_by_the_schema_it_was_written_with(
+    project: Project,
+) -> None:
     project.write("schemas/7.proto", V1)
     project.write("schemas/300.proto", V2)
     declare(project)
     project.model("landed", "SELECT * FROM {orders}", mode="append")
     values, expected = [], []
     for number in range(0, 40, 2):
-        values.append(framed(7, order(V1, id=number, cust=f"c{number}", state=1, gone="x")))
-        new = order(V2, id=number + 1, customer="b", state=2, tags=["a"], counts={"k": 3}, big=2**64 - 1)
+        values.append(
+            framed(7, order(V1, id=number, cust=f"c{number}", state=1, gone="x"))
+        )
+        new = order(
+            V2,
+            id=number + 1,
+            customer="b",
+            state=2,
+            tags=["a"],
+            counts={"k": 3},
+            big=2**64 - 1,
+        )
         new.place.city = "Ede"
         values.append(framed(300, new))
         same = {"at": AT, "country": None}
@@ -90,7 +103,14 @@ def test_each_record_is_read_by_the_schema_it_was_written_with(project: Project)
 def test_what_cannot_be_read_is_a_dead_letter_that_says_why(project: Project) -> None:
     project.write("schemas/7.proto", V1 + " message Refund { int32 id = 1; }")
     project.write("schemas/8.proto", "message {")
-    declare(project, {"id": {"type": "bigint", "required": True}, "cust": "string", "state": "string"})
+    declare(
+        project,
+        {
+            "id": {"type": "bigint", "required": True},
+            "cust": "string",
+            "state": "string",
+        },
+    )
     project.model("landed", "SELECT id, cust, state FROM {orders}", mode="append")
     good = order(V1, id=1, cust="c", state=1)
     strange = order(V1, id=2)
@@ -101,13 +121,22 @@ def test_what_cannot_be_read_is_a_dead_letter_that_says_why(project: Project) ->
         framed(
             8, good
         ): "schema id 8 has a schema that cannot be read: lakesql_schema.proto:1:9: Expected message name.",
-        framed(7, body[:-3]): "not a record of the Protobuf schema: Wire format was corrupt",
-        framed(7, good, b"\2\2"): "it is a shop.Refund, and the stream reads shop.Order",
-        framed(7, good, b"\x08"): "the bytes behind its id name no message of schema id 7",
+        framed(
+            7, body[:-3]
+        ): "not a record of the Protobuf schema: Wire format was corrupt",
+        framed(
+            7, good, b"\2\2"
+        ): "it is a shop.Refund, and the stream reads shop.Order",
+        framed(
+            7, good, b"\x08"
+        ): "the bytes behind its id name no message of schema id 7",
         framed(7, strange): "state: 5 is no number of enum shop.Order.State",
         b"\0\0\0": "it does not begin with a byte 0 and the 4 bytes of a schema's id",
     }
-    project.record("orders", map(in_bytes, [framed(7, good), *bad, framed(7, b""), framed(7, good)]))
+    project.record(
+        "orders",
+        map(in_bytes, [framed(7, good), *bad, framed(7, b""), framed(7, good)]),
+    )
     project.run().check()
     assert project.rows("landed", "id") == [
         {"id": 0, "cust": "", "state": "NEW"},
@@ -118,7 +147,9 @@ def test_what_cannot_be_read_is_a_dead_letter_that_says_why(project: Project) ->
     assert {row["reason"] for row in letters} == {"unparsable"}
 
 
-def test_ids_that_are_new_while_the_model_runs_are_looked_up_and_kept(project: Project) -> None:
+def test_ids_that_are_new_while_the_model_runs_are_looked_up_and_kept(
+    project: Project,
+) -> None:
     project.write("schemas/7.proto", V1)
     declare(project, {"id": "bigint", "country": "string"}, max_per_batch=1)
     project.model("landed", "SELECT id, country FROM {orders}", mode="append")
@@ -127,7 +158,10 @@ def test_ids_that_are_new_while_the_model_runs_are_looked_up_and_kept(project: P
     project.record("orders", [in_bytes(framed(9, order(V2, id=2, country="DE")))])
     ran = project.run().check()
     assert len(ran.of(BatchCommitted)) == 2
-    assert project.rows("landed", "id") == [{"id": 1, "country": None}, {"id": 2, "country": "DE"}]
+    assert project.rows("landed", "id") == [
+        {"id": 1, "country": None},
+        {"id": 2, "country": "DE"},
+    ]
     for file in (project.directory / "schemas").iterdir():
         file.unlink()
     project.record("orders", [in_bytes(framed(7, order(V1, id=3)))])
@@ -140,12 +174,19 @@ def test_batches_of_ids_that_are_known_are_read_by_one_plan(project: Project) ->
     declare(project, {"id": "bigint", "state": "string"}, max_per_batch=1)
     project.model("landed", "SELECT id, state FROM {orders}", mode="append")
     for number in range(4):
-        values = [framed(7, order(V1, id=number * 10 + each, state=each % 2)) for each in range(5)]
+        values = [
+            framed(7, order(V1, id=number * 10 + each, state=each % 2))
+            for each in range(5)
+        ]
         project.record("orders", [*map(in_bytes, values), in_bytes(framed(7, b"\x08"))])
     ran = project.run().check()
     assert len(ran.of(BatchCommitted)) == 4
     states = ("NEW", "OLD")
-    wanted = [{"id": number * 10 + each, "state": states[each % 2]} for number in range(4) for each in range(5)]
+    wanted = [
+        {"id": number * 10 + each, "state": states[each % 2]}
+        for number in range(4)
+        for each in range(5)
+    ]
     assert project.rows("landed", "id") == wanted
     assert len(project.rows("landed__dead_letter")) == 4
 
@@ -161,39 +202,66 @@ def test_other_wire_forms(project: Project, wire: str, size: int) -> None:
     body = order(V1, id=1, cust="c").SerializeToString()
     values = [body, b"\x07\x0a\x05Order" + body, b""]
     before = b"\0" + id_.to_bytes(8, "big") if size else b""
-    project.record("orders", [in_bytes(before + each, headers=headers) for each in values])
+    project.record(
+        "orders", [in_bytes(before + each, headers=headers) for each in values]
+    )
     project.run().check()
-    assert project.rows("landed", "id") == [{"id": 0, "cust": ""}, *[{"id": 1, "cust": "c"}] * 2]
+    assert project.rows("landed", "id") == [
+        {"id": 0, "cust": ""},
+        *[{"id": 1, "cust": "c"}] * 2,
+    ]
 
 
-def test_what_a_column_cannot_hold_is_a_dead_letter_that_names_it(project: Project) -> None:
+def test_what_a_column_cannot_hold_is_a_dead_letter_that_names_it(
+    project: Project,
+) -> None:
     project.write("schemas/7.proto", V2)
-    columns = {"id": "int", "big": "bigint", "place": "struct<city:int>", "tags": "string", "counts": "map<string,int>"}
+    columns = {
+        "id": "int",
+        "big": "bigint",
+        "place": "struct<city:int>",
+        "tags": "string",
+        "counts": "map<string,int>",
+    }
     declare(project, columns)
     project.model("landed", "SELECT id, big FROM {orders}", mode="append")
     bad = {
         "id: not a int, or out of its range": {"id": 2**40},
         "big: not a bigint, or out of its range": {"big": 2**63},
-        "place: not a struct<city:int>, or out of its range": {"place": {"city": "Ede"}},
+        "place: not a struct<city:int>, or out of its range": {
+            "place": {"city": "Ede"}
+        },
         "counts: not a map<string,int>, or out of its range": {"counts": {"a": 2**40}},
     }
     declare(project, {name: kind for name, kind in columns.items() if name != "tags"})
-    project.record("orders", [in_bytes(framed(7, order(V2, **fields))) for fields in bad.values()])
-    project.record("orders", [in_bytes(framed(7, order(V2, id=1, place={"city": "7"}, counts={"a": 1})))])
+    project.record(
+        "orders", [in_bytes(framed(7, order(V2, **fields))) for fields in bad.values()]
+    )
+    project.record(
+        "orders",
+        [in_bytes(framed(7, order(V2, id=1, place={"city": "7"}, counts={"a": 1})))],
+    )
     project.run().check()
     assert project.rows("landed") == [{"id": 1, "big": 0}]
     assert {row["detail"] for row in project.rows("landed__dead_letter")} == bad.keys()
 
 
-def test_a_type_that_holds_itself_ends_the_batch_until_it_is_declared_as_deep_as_wanted(project: Project) -> None:
-    project.write("schemas/7.proto", V1 + " message Node { Node next = 1; Order order = 2; }")
+def test_a_type_that_holds_itself_ends_the_batch_until_it_is_declared_as_deep_as_wanted(
+    project: Project,
+) -> None:
+    project.write(
+        "schemas/7.proto", V1 + " message Node { Node next = 1; Order order = 2; }"
+    )
     record = in_bytes(framed(7, b"", b"\2\2"))
     project.record("orders", [record])
     project.model("landed", "SELECT * FROM {orders}", mode="append")
     declare(project, {"next": "string"}, message="shop.Node")
     (problem,) = project.run().finished("landed").problems
     assert problem.condition == "protobuf-schema"
-    assert "'next.next' of stream 'orders' is of type shop.Node, which holds itself" in problem.what
+    assert (
+        "'next.next' of stream 'orders' is of type shop.Node, which holds itself"
+        in problem.what
+    )
     declare(project, {"next": "struct<order:struct<id:int>>"}, message="shop.Node")
     project.run().check()
     assert project.rows("landed") == [{"next": None}]

@@ -1,4 +1,5 @@
-"""`lakesql rename`: a model of another name continues with what it had, wherever a rename breaks off."""
+"""`lakesql rename`: a model of another name continues with what it had, wherever a
+rename breaks off."""
 
 from __future__ import annotations
 
@@ -21,7 +22,11 @@ from tests.spark.project import Project
 
 pytestmark = pytest.mark.long
 
-COLUMNS = {"id": "bigint", "gone": {"type": "boolean", "required": False}, "at": {"type": "timestamp"}}
+COLUMNS = {
+    "id": "bigint",
+    "gone": {"type": "boolean", "required": False},
+    "at": {"type": "timestamp"},
+}
 AT = "2026-03-01T12:00:00Z"
 KINDS = {
     "append": ("SELECT id FROM {s}", {"mode": "append"}),
@@ -29,7 +34,10 @@ KINDS = {
         "SELECT id, at, gone FROM {s}",
         {"mode": "upsert", "keys": ["id"], "sequence_by": "at", "delete_when": "gone"},
     ),
-    "stateful": ("SELECT id, count(*) AS n FROM {s} GROUP BY id", {"mode": "upsert", "keys": ["id"]}),
+    "stateful": (
+        "SELECT id, count(*) AS n FROM {s} GROUP BY id",
+        {"mode": "upsert", "keys": ["id"]},
+    ),
 }
 
 
@@ -55,11 +63,16 @@ def begun(project: Project) -> Project:
 
 def move(project: Project, old: str = "old", new: str = "new") -> None:
     """What `git mv` does."""
-    (project.directory / "models" / f"{old}.sql").rename(project.directory / "models" / f"{new}.sql")
+    (project.directory / "models" / f"{old}.sql").rename(
+        project.directory / "models" / f"{new}.sql"
+    )
 
 
-def rename(project: Project, old: str = "old", new: str = "new", break_at: int | None = None) -> list[str]:
-    """The steps that were reached, of which the one of the number `break_at` was not taken."""
+def rename(
+    project: Project, old: str = "old", new: str = "new", break_at: int | None = None
+) -> list[str]:
+    """The steps that were reached, of which the one of the number `break_at` was not
+    taken."""
     steps: list[str] = []
 
     def reached(step: str) -> None:
@@ -67,7 +80,13 @@ def rename(project: Project, old: str = "old", new: str = "new", break_at: int |
             raise BreakOffError
         steps.append(step)
 
-    Renamer(project.manifest(), project.lake.session, project.lake.catalog, lambda text: None, reached).rename(old, new)
+    Renamer(
+        project.manifest(),
+        project.lake.session,
+        project.lake.catalog,
+        lambda text: None,
+        reached,
+    ).rename(old, new)
     return steps
 
 
@@ -76,13 +95,18 @@ def ids(project: Project, name: str) -> list[int]:
 
 
 def rows_after(kind: str) -> list[int]:
-    """What the table has after the records 1 to 6, of which 2 came twice and 3 was deleted."""
-    return {"append": [1, 2, 2, 3, 4], "upsert": [1, 2, 4], "stateful": [1, 2, 3, 4]}[kind]
+    """What the table has after the records 1 to 6, of which 2 came twice and 3 was
+    deleted."""
+    return {"append": [1, 2, 2, 3, 4], "upsert": [1, 2, 4], "stateful": [1, 2, 3, 4]}[
+        kind
+    ]
 
 
 @pytest.mark.parametrize("keeps_table", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_lost_or_doubled_wherever_a_rename_breaks_off(begun: Project, kind: str, keeps_table: bool) -> None:
+def test_nothing_is_lost_or_doubled_wherever_a_rename_breaks_off(
+    begun: Project, kind: str, keeps_table: bool
+) -> None:
     fill(begun, kind, table="t" if keeps_table else "old")
     begun.run().check()
     table = "t" if keeps_table else "new"
@@ -95,7 +119,8 @@ def test_nothing_is_lost_or_doubled_wherever_a_rename_breaks_off(begun: Project,
             rename(begun, break_at=steps)
         except BreakOffError:
             steps += 1
-            if steps > 1:  # the first step is not taken yet: nothing says that there is a rename
+            # the first step is not taken yet: nothing says that there is a rename
+            if steps > 1:
                 ran = begun.run("new")
                 assert ran.conditions("new") == ["rename-under-way"]
                 assert "lakesql rename old new" in ran.finished("new").problems[0].fix
@@ -113,7 +138,10 @@ def test_nothing_is_lost_or_doubled_wherever_a_rename_breaks_off(begun: Project,
     assert begun.reasons(table).total() == 2
     refs = begun.iceberg(table).metadata.refs
     assert {name for name in refs if name != "main"} == {"lakesql_ledger_new"}
-    assert Dropper(begun.manifest(), begun.lake.session, begun.lake.catalog).find_orphans() == {}
+    assert (
+        Dropper(begun.manifest(), begun.lake.session, begun.lake.catalog).find_orphans()
+        == {}
+    )
 
 
 def test_a_model_that_a_runner_has_is_not_renamed(begun: Project) -> None:
@@ -134,13 +162,24 @@ def test_a_model_that_a_runner_has_is_not_renamed(begun: Project) -> None:
 
 
 @pytest.mark.parametrize("made", ["new.lease/renaming", "new/metadata"])
-def test_a_rename_that_is_killed_is_finished_by_the_next_one(begun: Project, made: str) -> None:
+def test_a_rename_that_is_killed_is_finished_by_the_next_one(
+    begun: Project, made: str
+) -> None:
     fill(begun, "upsert")
     begun.run().check()
     fill(begun, "upsert", "new")
     (begun.directory / "models" / "old.sql").unlink()
     begun.manifest()  # which writes the profile
-    command = [sys.executable, "-m", "lakesql", "rename", "old", "new", "--project-dir", str(begun.directory)]
+    command = [
+        sys.executable,
+        "-m",
+        "lakesql",
+        "rename",
+        "old",
+        "new",
+        "--project-dir",
+        str(begun.directory),
+    ]
     process = subprocess.Popen(command, cwd=begun.directory, start_new_session=True)
     while not (begun.directory / "checkpoints" / made).exists():
         assert process.poll() is None, "it has ended before it began"
@@ -156,14 +195,20 @@ def test_a_rename_that_is_killed_is_finished_by_the_next_one(begun: Project, mad
     assert begun.reasons("new").total() == 2
 
 
-def test_a_batch_that_crashed_before_the_rename_is_written_once_after_it(begun: Project) -> None:
+def test_a_batch_that_crashed_before_the_rename_is_written_once_after_it(
+    begun: Project,
+) -> None:
     fill(begun, "append")
     begun.run().check()
     begun.record("s", [value(4), "no record"])
     begun.run().check()
     begun.forget("old")
-    begun.sql(f"CALL lake.system.rollback_to_snapshot('{begun.namespace}.old', {begun.snapshot_ids('old')[0]})")
-    assert ids(begun, "old") == [1, 2, 3], "the dead letter of its batch is there, and its rows are not"
+    begun.sql(
+        f"CALL lake.system.rollback_to_snapshot('{begun.namespace}.old', {begun.snapshot_ids('old')[0]})"
+    )
+    assert ids(begun, "old") == [1, 2, 3], (
+        "the dead letter of its batch is there, and its rows are not"
+    )
     move(begun)
     rename(begun)
     begun.run().check()
@@ -206,7 +251,9 @@ def test_a_model_may_have_its_old_name_back(begun: Project) -> None:
     assert begun.iceberg("old").metadata.properties[FORMER_PROPERTY] == "new"
 
 
-def test_a_renamed_model_with_the_old_table_is_refused_until_it_is_said_what_that_is(begun: Project) -> None:
+def test_a_renamed_model_with_the_old_table_is_refused_until_it_is_said_what_that_is(
+    begun: Project,
+) -> None:
     fill(begun, "append")
     begun.run().check()
     fill(begun, "append", table="old")
@@ -223,7 +270,9 @@ def test_a_renamed_model_with_the_old_table_is_refused_until_it_is_said_what_tha
 
 
 @pytest.mark.parametrize("kind", ["upsert", "stateful"])
-def test_a_renamed_model_that_merges_may_begin_anew_with_the_old_table(begun: Project, kind: str) -> None:
+def test_a_renamed_model_that_merges_may_begin_anew_with_the_old_table(
+    begun: Project, kind: str
+) -> None:
     fill(begun, kind)
     begun.run().check()
     fill(begun, kind, table="old")
@@ -243,9 +292,13 @@ def refused(project: Project, old: str = "old", new: str = "new") -> str:
 def test_what_a_rename_would_mix_or_leave_behind_is_refused(begun: Project) -> None:
     fill(begun, "append")
     begun.run().check()
-    assert refused(begun, "old", "old") == "rename-impossible", "the file has its old name still"
+    assert refused(begun, "old", "old") == "rename-impossible", (
+        "the file has its old name still"
+    )
     move(begun)
-    assert refused(begun, "other", "new") == "rename-impossible", "there is nothing of that name"
+    assert refused(begun, "other", "new") == "rename-impossible", (
+        "there is nothing of that name"
+    )
     begun.run().check()
     assert refused(begun) == "rename-impossible", "the new name has begun"
 
@@ -271,6 +324,10 @@ def test_checkpoints_that_a_rewind_has_kept_go_along(begun: Project) -> None:
     begun.run().check()
     move(begun)
     rename(begun)
-    assert begun.checkpoint_folders() == {"new", "new.lease", "new.20260301T120000.000000Z"}
+    assert begun.checkpoint_folders() == {
+        "new",
+        "new.lease",
+        "new.20260301T120000.000000Z",
+    }
     kept = kept.with_name("new.20260301T120000.000000Z")
     assert json.loads(Path(kept, "lakesql.json").read_text())["model"] == "new"

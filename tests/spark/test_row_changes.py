@@ -1,4 +1,5 @@
-"""What changed in a table between two snapshots: of random tables, beside what Spark reads of each snapshot."""
+"""What changed in a table between two snapshots: of random tables, beside what Spark
+reads of each snapshot."""
 
 from __future__ import annotations
 
@@ -19,7 +20,11 @@ from pyspark.sql import DataFrame, Row
 from lakesql.engine.ledger.snapshots import load_table
 from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.internals import SETTING, choose_way
-from lakesql.engine.spark.row_changes import NoAncestorError, SnapshotExpiredError, changes_between
+from lakesql.engine.spark.row_changes import (
+    NoAncestorError,
+    SnapshotExpiredError,
+    changes_between,
+)
 from lakesql.model.table_name import TableName
 from tests.spark.project import Project
 
@@ -50,7 +55,9 @@ def plain(value: Any) -> Any:
         case Row():
             return tuple((name, plain(each)) for name, each in value.asDict().items())
         case dict():
-            return tuple(sorted((str(name), plain(each)) for name, each in value.items()))
+            return tuple(
+                sorted((str(name), plain(each)) for name, each in value.items())
+            )
         case list():
             return tuple(map(plain, value))
         case int() | str() | None:
@@ -59,15 +66,23 @@ def plain(value: Any) -> Any:
 
 
 def counted(rows: Rows) -> Counter[tuple[tuple[str, Any], ...]]:
-    return Counter(tuple(sorted((name, plain(value)) for name, value in row.items())) for row in rows)
+    return Counter(
+        tuple(sorted((name, plain(value)) for name, value in row.items()))
+        for row in rows
+    )
 
 
 def collected(frame: DataFrame | None) -> Rows:
-    return [] if frame is None else [{name: row[name] for name in frame.columns} for row in frame.collect()]
+    return (
+        []
+        if frame is None
+        else [{name: row[name] for name in frame.columns} for row in frame.collect()]
+    )
 
 
 class RandomTable:
-    """A table that changes by chance, and what each of its snapshots holds, with the columns of the table as it is."""
+    """A table that changes by chance, and what each of its snapshots holds, with the
+    columns of the table as it is."""
 
     def __init__(self, project: Project, seed: int) -> None:
         self.project, self.random = project, Random(seed)
@@ -79,14 +94,29 @@ class RandomTable:
         self.snapshots: dict[int, Rows] = {}
         self.done: list[str] = []
         self.added = 0
-        partitions = self.random.choice(("", "PARTITIONED BY (g)", "PARTITIONED BY (bucket(3, id), truncate(2, name))"))
-        format_ = "parquet" if self.version == 3 else self.random.choice(("parquet", "parquet", "avro", "orc"))
-        properties = {"format-version": str(self.version), "write.format.default": format_}
+        partitions = self.random.choice(
+            (
+                "",
+                "PARTITIONED BY (g)",
+                "PARTITIONED BY (bucket(3, id), truncate(2, name))",
+            )
+        )
+        format_ = (
+            "parquet"
+            if self.version == 3
+            else self.random.choice(("parquet", "parquet", "avro", "orc"))
+        )
+        properties = {
+            "format-version": str(self.version),
+            "write.format.default": format_,
+        }
         if self.random.random() < 0.5:
             properties["write.delete.granularity"] = "partition"
         said = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
-        self.sql(f"CREATE TABLE {self.name} ({columns}) USING iceberg {partitions} TBLPROPERTIES ({said})")
+        self.sql(
+            f"CREATE TABLE {self.name} ({columns}) USING iceberg {partitions} TBLPROPERTIES ({said})"
+        )
 
     def sql(self, statement: str) -> Rows:
         self.done.append(statement)
@@ -94,8 +124,24 @@ class RandomTable:
 
     def steps(self) -> Sequence[Callable[[], None]]:
         rewrites = (self.compact, self.rewrite_deletes, self.rewrite_manifests)
-        evolutions = (self.add, self.add_inside, self.rename, self.drop, self.widen, self.partition, self.upgrade)
-        changes = (self.insert, self.insert, self.delete, self.delete, self.update, self.merge, self.merge)
+        evolutions = (
+            self.add,
+            self.add_inside,
+            self.rename,
+            self.drop,
+            self.widen,
+            self.partition,
+            self.upgrade,
+        )
+        changes = (
+            self.insert,
+            self.insert,
+            self.delete,
+            self.delete,
+            self.update,
+            self.merge,
+            self.merge,
+        )
         rare = (self.overwrite, self.truncate, self.copy, self.delete_by_value)
         return (*changes, *changes, *rewrites, *evolutions, *rare)
 
@@ -103,7 +149,10 @@ class RandomTable:
         """One random change."""
         mode = self.random.choice(("merge-on-read", "copy-on-write"))
         if self.random.random() < 0.3:
-            modes = ", ".join(f"'write.{each}.mode' = '{mode}'" for each in ("delete", "update", "merge"))
+            modes = ", ".join(
+                f"'write.{each}.mode' = '{mode}'"
+                for each in ("delete", "update", "merge")
+            )
             self.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({modes})")
         self.random.choice(self.steps())()
         self.note()
@@ -131,7 +180,9 @@ class RandomTable:
             "at": "timestamp_micros(id * 1000000)",
             "some": f"parse_json(element_at({VARIANTS}, 1 + pmod(hash(id, {seed}), 3)))",
         }
-        chosen = [f"{values[each]} AS {each}" for each in self.columns if each in values]
+        chosen = [
+            f"{values[each]} AS {each}" for each in self.columns if each in values
+        ]
         return f"SELECT id, {', '.join(chosen)} FROM {ids}"
 
     def ids(self) -> str:
@@ -139,8 +190,13 @@ class RandomTable:
         return f"(SELECT {first} + id * {self.random.randrange(1, 3)} AS id FROM range({self.random.randrange(1, 25)}))"
 
     def condition(self) -> str:
-        conditions = [f"id % 5 = {self.random.randrange(5)}", f"id < {self.random.randrange(30)}"]
-        conditions += ["g = 1"] * ("g" in self.columns) + ["isnan(v)"] * ("v" in self.columns)
+        conditions = [
+            f"id % 5 = {self.random.randrange(5)}",
+            f"id < {self.random.randrange(30)}",
+        ]
+        conditions += ["g = 1"] * ("g" in self.columns) + ["isnan(v)"] * (
+            "v" in self.columns
+        )
         return self.random.choice(conditions)
 
     def insert(self) -> None:
@@ -148,7 +204,9 @@ class RandomTable:
 
     def copy(self) -> None:
         """Rows that are there already, once more: tables have rows that are equal."""
-        self.sql(f"INSERT INTO {self.name} SELECT * FROM {self.name} WHERE {self.condition()}")
+        self.sql(
+            f"INSERT INTO {self.name} SELECT * FROM {self.name} WHERE {self.condition()}"
+        )
 
     def delete(self) -> None:
         self.sql(f"DELETE FROM {self.name} WHERE {self.condition()}")
@@ -161,7 +219,11 @@ class RandomTable:
         self.sql(f"UPDATE {self.name} SET {value} WHERE {self.condition()}")
 
     def merge(self) -> None:
-        written = [each for each in ("g", "v", "name", "tags", "d", "at", "some") if each in self.columns]
+        written = [
+            each
+            for each in ("g", "v", "name", "tags", "d", "at", "some")
+            if each in self.columns
+        ]
         source = self.source(f"(SELECT DISTINCT id FROM {self.ids()})")
         names = ", ".join(["id", *written])
         self.sql(
@@ -173,22 +235,39 @@ class RandomTable:
 
     def overwrite(self) -> None:
         if [*self.columns] == [*COLUMNS]:
-            self.sql(f"INSERT OVERWRITE {self.name} SELECT * FROM {self.name} WHERE {self.condition()}")
+            self.sql(
+                f"INSERT OVERWRITE {self.name} SELECT * FROM {self.name} WHERE {self.condition()}"
+            )
 
     def delete_by_value(self) -> None:
         """An equality delete, as Flink writes it."""
         table = load_table(self.project.lake.session, self.name)
-        if table.currentSnapshot() is None or table.spec().isPartitioned() or self.columns["id"] != "bigint":
+        if (
+            table.currentSnapshot() is None
+            or table.spec().isPartitioned()
+            or self.columns["id"] != "bigint"
+        ):
             return
         field_id = str(table.schema().findField("id").fieldId())
-        path = Path(str(table.location()).removeprefix("file:"), "data", f"{uuid4()}-deletes.parquet")
-        schema = pa.schema([pa.field("id", pa.int64(), False, {"PARQUET:field_id": field_id})])
-        pq.write_table(pa.table({"id": [self.random.randrange(60) for _ in range(3)]}, schema), path)
+        path = Path(
+            str(table.location()).removeprefix("file:"),
+            "data",
+            f"{uuid4()}-deletes.parquet",
+        )
+        schema = pa.schema(
+            [pa.field("id", pa.int64(), False, {"PARQUET:field_id": field_id})]
+        )
+        pq.write_table(
+            pa.table({"id": [self.random.randrange(60) for _ in range(3)]}, schema),
+            path,
+        )
         gateway = SparkContext._gateway
         assert gateway is not None
         fields = gateway.new_array(gateway.jvm.int, 1)
         fields[0] = int(field_id)
-        file = java_class("org.apache.iceberg.FileMetadata").deleteFileBuilder(table.spec())
+        file = java_class("org.apache.iceberg.FileMetadata").deleteFileBuilder(
+            table.spec()
+        )
         file = file.ofEqualityDeletes(fields).withPath(str(path)).withFormat("PARQUET")
         file = file.withFileSizeInBytes(path.stat().st_size).withRecordCount(3)
         self.done.append("equality delete")
@@ -197,13 +276,17 @@ class RandomTable:
     # Changes of files
 
     def call(self, procedure: str, more: str = "") -> None:
-        self.sql(f"CALL lake.system.{procedure}(table => '{self.project.namespace}.{self.name.name}'{more})")
+        self.sql(
+            f"CALL lake.system.{procedure}(table => '{self.project.namespace}.{self.name.name}'{more})"
+        )
 
     def compact(self) -> None:
         self.call("rewrite_data_files", ", options => map('rewrite-all', 'true')")
 
     def rewrite_deletes(self) -> None:
-        self.call("rewrite_position_delete_files", ", options => map('rewrite-all', 'true')")
+        self.call(
+            "rewrite_position_delete_files", ", options => map('rewrite-all', 'true')"
+        )
 
     def rewrite_manifests(self) -> None:
         self.call("rewrite_manifests")
@@ -237,8 +320,16 @@ class RandomTable:
         for rows in self.snapshots.values():
             for row in rows:
                 if (inner := row["inner"]) is not None:
-                    deep = {key: {"y": None, "x": each["x"]} for key, each in inner["c"].items()}
-                    row["inner"] = Row(z=inner["a"], b=inner["b"], c={k: Row(**v) for k, v in deep.items()}, added=None)
+                    deep = {
+                        key: {"y": None, "x": each["x"]}
+                        for key, each in inner["c"].items()
+                    }
+                    row["inner"] = Row(
+                        z=inner["a"],
+                        b=inner["b"],
+                        c={k: Row(**v) for k, v in deep.items()},
+                        added=None,
+                    )
 
     def insert_inner(self) -> None:
         value = "named_struct('z', 1, 'b', array(1D), 'c', map('k', named_struct('y', 1, 'x', 2)), 'added', 'w')"
@@ -246,15 +337,21 @@ class RandomTable:
 
     def insert_plain_inner(self) -> None:
         value = "named_struct('a', 1, 'b', array(1D, double('NaN')), 'c', map('k', named_struct('x', 2)))"
-        self.sql(f"INSERT INTO {self.name} BY NAME SELECT id, {value} AS inner FROM range(4)")
+        self.sql(
+            f"INSERT INTO {self.name} BY NAME SELECT id, {value} AS inner FROM range(4)"
+        )
 
     def rename(self) -> None:
-        name = next((each for each in self.columns if each.startswith(("n1", "d"))), None)
+        name = next(
+            (each for each in self.columns if each.startswith(("n1", "d"))), None
+        )
         if name is None:
             return
         new = f"{name}_ü b"
         self.sql(f"ALTER TABLE {self.name} RENAME COLUMN {f'`{name}`'} TO `{new}`")
-        self.columns = {new if each == name else each: kind for each, kind in self.columns.items()}
+        self.columns = {
+            new if each == name else each: kind for each, kind in self.columns.items()
+        }
         for rows in self.snapshots.values():
             for row in rows:
                 row[new] = row.pop(name)
@@ -273,13 +370,20 @@ class RandomTable:
 
     def widen(self) -> None:
         """To types whose values are the same in Python."""
-        for name, before, after in (("g", "int", "bigint"), ("f", "float", "double"), ("d", "decimal(9,2)", "")):
+        for name, before, after in (
+            ("g", "int", "bigint"),
+            ("f", "float", "double"),
+            ("d", "decimal(9,2)", ""),
+        ):
             if self.columns.get(name) == before and after:
                 self.sql(f"ALTER TABLE {self.name} ALTER COLUMN {name} TYPE {after}")
                 self.columns[name] = after
 
     def partition(self) -> None:
-        fields = [str(each.name()) for each in load_table(self.project.lake.session, self.name).spec().fields()]
+        fields = [
+            str(each.name())
+            for each in load_table(self.project.lake.session, self.name).spec().fields()
+        ]
         if fields and self.random.random() < 0.5:
             self.sql(f"ALTER TABLE {self.name} DROP PARTITION FIELD {fields[0]}")
         elif not any(each.startswith("id_bucket_5") for each in fields):
@@ -290,7 +394,9 @@ class RandomTable:
     def upgrade(self) -> None:
         if self.version == 2:
             self.version = 3
-            self.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ('format-version' = '3')")
+            self.sql(
+                f"ALTER TABLE {self.name} SET TBLPROPERTIES ('format-version' = '3')"
+            )
 
 
 @pytest.fixture
@@ -307,7 +413,11 @@ def ways(project: Project) -> Iterator[Callable[[str], None]]:
 
 
 def check(
-    table: RandomTable, start: int | None, end: int, columns: Sequence[str] | None, by_file: Mapping[str, str]
+    table: RandomTable,
+    start: int | None,
+    end: int,
+    columns: Sequence[str] | None,
+    by_file: Mapping[str, str],
 ) -> None:
     """That what is found to have changed is what the snapshots differ in."""
 
@@ -315,19 +425,33 @@ def check(
         return [{name: row[name] for name in columns or row} for row in rows]
 
     session = table.project.lake.session
-    before = counted(narrowed(table.snapshots[start])) if start is not None else Counter()
+    before = (
+        counted(narrowed(table.snapshots[start])) if start is not None else Counter()
+    )
     after = counted(narrowed(table.snapshots[end]))
     java_table = load_table(session, table.name)
-    with changes_between(session, table.name, java_table, start, end, columns) as changes:
+    with changes_between(
+        session, table.name, java_table, start, end, columns
+    ) as changes:
         gone, come = counted(collected(changes.gone)), counted(collected(changes.come))
     said = "\n".join(table.done)
-    assert (gone, come) == (before - after, after - before), f"{start} to {end} of {columns}, {by_file}\n{said}"
+    assert (gone, come) == (before - after, after - before), (
+        f"{start} to {end} of {columns}, {by_file}\n{said}"
+    )
     assert changes.rows_read >= max(gone.total(), come.total())
-    assert java_class("org.apache.iceberg.spark.ScanTaskSetManager").get().fetchSetIds(java_table).isEmpty()
+    assert (
+        java_class("org.apache.iceberg.spark.ScanTaskSetManager")
+        .get()
+        .fetchSetIds(java_table)
+        .isEmpty()
+    )
 
 
 def test_what_changed_is_what_two_snapshots_differ_in(
-    project: Project, table_seed: int, ways: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    project: Project,
+    table_seed: int,
+    ways: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     project.sql(f"CREATE NAMESPACE lake.{project.namespace}")
     table = RandomTable(project, table_seed)
@@ -344,8 +468,16 @@ def test_what_changed_is_what_two_snapshots_differ_in(
             columns = sorted(table.random.sample([*table.columns], 2))
         for way, files_per_row in (("always", 0), ("always", 1_000_000), ("never", 0)):
             ways(way)
-            monkeypatch.setattr("lakesql.engine.spark.row_changes.FILES_PER_ROW", files_per_row)
-            check(table, ids[start], ids[end], columns, {"way": f"{way}, {files_per_row} files per row"})
+            monkeypatch.setattr(
+                "lakesql.engine.spark.row_changes.FILES_PER_ROW", files_per_row
+            )
+            check(
+                table,
+                ids[start],
+                ids[end],
+                columns,
+                {"way": f"{way}, {files_per_row} files per row"},
+            )
             if number == 0:
                 check(table, None, ids[end], columns, {"way": way})
 
@@ -353,20 +485,26 @@ def test_what_changed_is_what_two_snapshots_differ_in(
 def make_table(project: Project, *statements: str) -> TableName:
     name = TableName("lake", project.namespace, "t")
     project.sql(f"CREATE NAMESPACE lake.{project.namespace}")
-    project.sql(f"CREATE TABLE {name} (id bigint) USING iceberg TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
+    project.sql(
+        f"CREATE TABLE {name} (id bigint) USING iceberg TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')"
+    )
     for statement in statements:
         project.sql(statement.format(t=name))
     return name
 
 
 def snapshots_of(project: Project, name: TableName) -> list[int]:
-    rows = project.sql(f"SELECT snapshot_id FROM {name}.snapshots ORDER BY committed_at")
+    rows = project.sql(
+        f"SELECT snapshot_id FROM {name}.snapshots ORDER BY committed_at"
+    )
     return [row["snapshot_id"] for row in rows]
 
 
 def rows_read(project: Project, name: TableName, start: int | None, end: int) -> int:
     session = project.lake.session
-    with changes_between(session, name, load_table(session, name), start, end) as changes:
+    with changes_between(
+        session, name, load_table(session, name), start, end
+    ) as changes:
         return changes.rows_read
 
 
@@ -399,29 +537,50 @@ def test_null_in_a_map_is_no_other_value(project: Project, format_: str) -> None
     both = f"{null.format(kind='int')}, {null.format(kind='double')}"
     project.sql(f"INSERT INTO {table} VALUES (1, {both}), (2, {both}), (3, NULL, NULL)")
     project.sql(f"UPDATE {table} SET m = map('j', 2, 'k', 0) WHERE id = 1")
-    project.sql(f"UPDATE {table} SET m = map('j', 2, 'k', CAST(NULL AS int)) WHERE id = 2")
+    project.sql(
+        f"UPDATE {table} SET m = map('j', 2, 'k', CAST(NULL AS int)) WHERE id = 2"
+    )
     name = TableName("lake", project.namespace, "t")
     first, *_, last = snapshots_of(project, name)
     had, has = {"k": None, "j": 2}, {"k": 0, "j": 2}
-    with changes_between(project.lake.session, name, load_table(project.lake.session, name), first, last) as changes:
-        assert collected(changes.gone) == [{"id": 1, "m": had, "d": {"k": None, "j": 2.0}}]
-        assert collected(changes.come) == [{"id": 1, "m": has, "d": {"k": None, "j": 2.0}}]
+    with changes_between(
+        project.lake.session, name, load_table(project.lake.session, name), first, last
+    ) as changes:
+        assert collected(changes.gone) == [
+            {"id": 1, "m": had, "d": {"k": None, "j": 2.0}}
+        ]
+        assert collected(changes.come) == [
+            {"id": 1, "m": has, "d": {"k": None, "j": 2.0}}
+        ]
 
 
 def test_a_snapshot_that_expired_is_named(project: Project) -> None:
-    name = make_table(project, "INSERT INTO {t} VALUES (1)", "INSERT INTO {t} VALUES (2)", "INSERT INTO {t} VALUES (3)")
+    name = make_table(
+        project,
+        "INSERT INTO {t} VALUES (1)",
+        "INSERT INTO {t} VALUES (2)",
+        "INSERT INTO {t} VALUES (3)",
+    )
     first, second, third = snapshots_of(project, name)
-    project.sql(f"CALL lake.system.expire_snapshots(table => '{project.namespace}.t', snapshot_ids => array({second}))")
+    project.sql(
+        f"CALL lake.system.expire_snapshots(table => '{project.namespace}.t', snapshot_ids => array({second}))"
+    )
     with pytest.raises(SnapshotExpiredError) as raised:
         rows_read(project, name, second, third)
     assert raised.value.snapshot == second
-    assert rows_read(project, name, first, third) == 2, "those on the way are not needed"
+    assert rows_read(project, name, first, third) == 2, (
+        "those on the way are not needed"
+    )
 
 
 def test_a_table_that_was_rolled_back_is_seen(project: Project) -> None:
-    name = make_table(project, "INSERT INTO {t} VALUES (1)", "INSERT INTO {t} VALUES (2)")
+    name = make_table(
+        project, "INSERT INTO {t} VALUES (1)", "INSERT INTO {t} VALUES (2)"
+    )
     first, second = snapshots_of(project, name)
-    project.sql(f"CALL lake.system.rollback_to_snapshot('{project.namespace}.t', {first})")
+    project.sql(
+        f"CALL lake.system.rollback_to_snapshot('{project.namespace}.t', {first})"
+    )
     project.sql(f"INSERT INTO {name} VALUES (3)")
     third = snapshots_of(project, name)[-1]
     with pytest.raises(NoAncestorError):

@@ -48,7 +48,9 @@ def refusal(session: SparkSession, select: str) -> str:
 
 
 def test_spark_accepts_the_whole_corpus(session: SparkSession) -> None:
-    refused = {select: said for select in accepted() if (said := refusal(session, select))}
+    refused = {
+        select: said for select in accepted() if (said := refusal(session, select))
+    }
     assert refused == {}
 
 
@@ -57,16 +59,26 @@ def test_spark_refuses_what_is_wrong(session: SparkSession) -> None:
 
 
 def test_the_registry_is_that_of_this_spark(session: SparkSession) -> None:
-    """Its names, its version, and for some functions the least and the most arguments that they take."""
+    """Its names, its version, and for some functions the least and the most arguments
+    that they take."""
     assert session.version == registry.VERSION
-    assert {name for names in registry.COUNTS.values() for name in names.split()} == read_names(session) - NO_COUNT
+    assert {
+        name for names in registry.COUNTS.values() for name in names.split()
+    } == read_names(session) - NO_COUNT
     wrong = []
     for text, names in registry.COUNTS.items():
         has = read_counts(text).has
         counts = [count for count in range(MOST + 1) if has(count)]
-        edges = {count: has(count) for count in (counts[0], counts[-1], counts[0] - 1, counts[-1] + 1)}
+        edges = {
+            count: has(count)
+            for count in (counts[0], counts[-1], counts[0] - 1, counts[-1] + 1)
+        }
         for name in names.split()[::12]:
-            wrong += [(name, count) for count, it in edges.items() if count >= 0 and takes(session, name, count) != it]
+            wrong += [
+                (name, count)
+                for count, it in edges.items()
+                if count >= 0 and takes(session, name, count) != it
+            ]
     assert wrong == []
 
 
@@ -82,7 +94,11 @@ def test_derived_types_are_those_of_spark(session: SparkSession) -> None:
             if column.type is not None:
                 derived += 1
                 if column.type.text != type_text(field.dataType):
-                    differing[select] = (column.name, column.type.text, type_text(field.dataType))
+                    differing[select] = (
+                        column.name,
+                        column.type.text,
+                        type_text(field.dataType),
+                    )
     assert differing == {}
     assert derived > 300
 

@@ -1,4 +1,5 @@
-"""Spark, Java, pyspark and Python workers say nothing on the screen, whatever happens."""
+"""Spark, Java, pyspark and Python workers say nothing on the screen, whatever
+happens."""
 
 import json
 import os
@@ -57,14 +58,23 @@ except StreamingQueryException:
 
 @pytest.mark.spark
 def test_nothing_reaches_the_screen(tmp_path: Path) -> None:
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environ = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environ, check=False)
+    ended = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=environ, check=False
+    )
     assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", 0)
     output = (tmp_path / "logs" / "spark.out").read_text()
     assert "worker on stdout" in output
     assert "worker on stderr" in output
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["catalog.db", "checkpoint", "logs"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "catalog.db",
+        "checkpoint",
+        "logs",
+    ]
 
 
 @pytest.mark.spark
@@ -75,7 +85,10 @@ def test_nothing_reaches_the_screen(tmp_path: Path) -> None:
         ('{master: "local[0]"}', [("0 threads",)]),
         (
             '{master: "local[2]", conf: {spark.sql.shuffle.partitions: few, spark.sql.ui.retainedExecutions: all}}',
-            [("spark.sql.shuffle.partitions", "'few'"), ("spark.sql.ui.retainedExecutions", "'all'")],
+            [
+                ("spark.sql.shuffle.partitions", "'few'"),
+                ("spark.sql.ui.retainedExecutions", "'all'"),
+            ],
         ),
     ],
 )
@@ -90,20 +103,36 @@ def test_what_spark_does_not_take_is_the_profiles_fault(
     assert ended.returncode == 2
     for problem, words in zip(problems, said, strict=True):
         assert problem["condition"] == "spark-refused"
-        assert all(word in problem["what"] for word in words) and "\tat " not in problem["what"]
+        assert (
+            all(word in problem["what"] for word in words)
+            and "\tat " not in problem["what"]
+        )
         if len(said) > 1:
             line, column = problem["place"]["line"], problem["place"]["column"]
-            assert profiles.read_text().splitlines()[line - 1][column - 1 :].startswith(words[1].strip("'"))
+            assert (
+                profiles.read_text()
+                .splitlines()[line - 1][column - 1 :]
+                .startswith(words[1].strip("'"))
+            )
 
 
 @pytest.mark.spark
 def test_a_preview_without_its_upstream_table_is_refused(tmp_path: Path) -> None:
     write_project(tmp_path, "shop")
     ended = run(tmp_path, "show", "order_states", "--preview")
-    (problem,) = [json.loads(line) for line in ended.stderr.splitlines() if "problem" in line]
+    (problem,) = [
+        json.loads(line) for line in ended.stderr.splitlines() if "problem" in line
+    ]
     assert (ended.returncode, problem["condition"]) == (1, "table-missing")
 
 
 def run(project: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "lakesql", "--log-format", "json", *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=project, check=False, timeout=HANGS_AFTER_S)
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=project,
+        check=False,
+        timeout=HANGS_AFTER_S,
+    )

@@ -59,7 +59,9 @@ def expected(name: str, shop: Shop) -> list[oracle.Row]:
 
 def test_every_model_succeeds(opened: Opened) -> None:
     opened.first.check()
-    assert {name: opened.first.finished(name).status for name in TABLES} == dict.fromkeys(TABLES, "success")
+    assert {
+        name: opened.first.finished(name).status for name in TABLES
+    } == dict.fromkeys(TABLES, "success")
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -71,15 +73,25 @@ def test_a_table_holds_what_plain_python_says(opened: Opened, name: str) -> None
 
 
 @pytest.mark.parametrize("name", sorted(oracle.READERS))
-def test_each_dead_letter_has_the_position_and_bytes_of_its_record(opened: Opened, name: str) -> None:
+def test_each_dead_letter_has_the_position_and_bytes_of_its_record(
+    opened: Opened, name: str
+) -> None:
     letters = oracle.expected_dead_letters(opened.shop.recorded).get(name, [])
     found = opened.shop.rows(f"{name}__dead_letter")
     key = ("topic", "partition", "offset", "reason")
     assert sorted(tuple(row[column] for column in key) for row in found) == sorted(
-        (letter.record.topic, letter.record.partition, letter.record.offset, REASONS[letter.reason])
+        (
+            letter.record.topic,
+            letter.record.partition,
+            letter.record.offset,
+            REASONS[letter.reason],
+        )
         for letter in letters
     )
-    records = {(letter.record.partition, letter.record.offset): letter.record for letter in letters}
+    records = {
+        (letter.record.partition, letter.record.offset): letter.record
+        for letter in letters
+    }
     for row in found:
         record = records[row["partition"], row["offset"]]
         assert value_of(row, record) == record.value
@@ -92,38 +104,64 @@ def test_each_dead_letter_has_the_position_and_bytes_of_its_record(opened: Opene
 def value_of(letter: oracle.Row, record: oracle.Record) -> object:
     """A dead letter's value as it stands in the recorded line: a text, or JSON."""
     text = letter["value"].decode()
-    return text if isinstance(record.value, str) else json.loads(text, parse_float=Decimal)
+    return (
+        text if isinstance(record.value, str) else json.loads(text, parse_float=Decimal)
+    )
 
 
-STREAMS = {"shop.orders": "orders", "shop.customers": "customers", "shop.page_views": "page_views"}
+STREAMS = {
+    "shop.orders": "orders",
+    "shop.customers": "customers",
+    "shop.page_views": "page_views",
+}
 
 
 def test_every_commit_carries_its_ledger_entry(opened: Opened) -> None:
     for name in TABLES:
         commits = opened.first.of(BatchCommitted, name)
         summaries = opened.shop.summaries(name)
-        checkpoint = json.loads((opened.shop.directory / "checkpoints" / name / "metadata").read_text())["id"]
-        assert [int(summary["lakesql.batch"]) for summary in summaries] == [commit.batch for commit in commits]
+        checkpoint = json.loads(
+            (opened.shop.directory / "checkpoints" / name / "metadata").read_text()
+        )["id"]
+        assert [int(summary["lakesql.batch"]) for summary in summaries] == [
+            commit.batch for commit in commits
+        ]
         assert {summary["lakesql.model"] for summary in summaries} == {name}
         assert {summary["lakesql.checkpoint"] for summary in summaries} == {checkpoint}
         assert all(json.loads(summary["lakesql.offsets"]) for summary in summaries)
         assert len({summary["lakesql.query"] for summary in summaries}) == 1
-        assert [summary.get("lakesql.event-time", "") for summary in summaries] == [each.event_time for each in commits]
-        assert sorted(opened.shop.snapshot_ids(name)) == sorted(commit.snapshot for commit in commits)
+        assert [summary.get("lakesql.event-time", "") for summary in summaries] == [
+            each.event_time for each in commits
+        ]
+        assert sorted(opened.shop.snapshot_ids(name)) == sorted(
+            commit.snapshot for commit in commits
+        )
 
 
 def test_the_ledger_knows_the_newest_event(opened: Opened) -> None:
     for name in ("orders", "customers"):
         letters = oracle.expected_dead_letters(opened.shop.recorded)[name]
-        unread = [letter.record for letter in letters if letter.reason in (oracle.UNREADABLE, oracle.MISSING_REQUIRED)]
+        unread = [
+            letter.record
+            for letter in letters
+            if letter.reason in (oracle.UNREADABLE, oracle.MISSING_REQUIRED)
+        ]
         records = oracle.read_topic(oracle.READERS[name], opened.shop.recorded)
-        newest_ms = max(record.timestamp_ms for record in records if record not in unread)
-        entries = [summary["lakesql.event-time"] for summary in opened.shop.summaries(name)]
-        assert max(datetime.fromisoformat(entry) for entry in entries) == EPOCH + timedelta(milliseconds=newest_ms)
+        newest_ms = max(
+            record.timestamp_ms for record in records if record not in unread
+        )
+        entries = [
+            summary["lakesql.event-time"] for summary in opened.shop.summaries(name)
+        ]
+        assert max(
+            datetime.fromisoformat(entry) for entry in entries
+        ) == EPOCH + timedelta(milliseconds=newest_ms)
 
 
 def test_events_count_what_was_written(opened: Opened) -> None:
-    records = {topic: len(oracle.read_topic(topic, opened.shop.recorded)) for topic in STREAMS}
+    records = {
+        topic: len(oracle.read_topic(topic, opened.shop.recorded)) for topic in STREAMS
+    }
     for name, topic in oracle.READERS.items():
         if name not in ("views_per_10_minutes", "visits_per_day"):
             assert opened.first.finished(name).records == records[topic]
@@ -131,27 +169,45 @@ def test_events_count_what_was_written(opened: Opened) -> None:
         assert opened.first.finished(name).rows == len(expected(name, opened.shop))
 
 
-def test_running_again_writes_nothing_and_new_records_write_exactly_their_rows(opened: Opened) -> None:
+def test_running_again_writes_nothing_and_new_records_write_exactly_their_rows(
+    opened: Opened,
+) -> None:
     shop = opened.shop
     before = {name: shop.snapshot_ids(name) for name in TABLES}
-    letters = {name: shop.snapshot_ids(f"{name}__dead_letter") for name in oracle.READERS}
+    letters = {
+        name: shop.snapshot_ids(f"{name}__dead_letter") for name in oracle.READERS
+    }
 
     again = shop.run()
 
     again.check()
     assert {name: shop.snapshot_ids(name) for name in TABLES} == before
-    assert {name: shop.snapshot_ids(f"{name}__dead_letter") for name in oracle.READERS} == letters
+    assert {
+        name: shop.snapshot_ids(f"{name}__dead_letter") for name in oracle.READERS
+    } == letters
     assert not again.of(BatchCommitted)
     assert not [event for event in again.of(BatchEmpty) if event.records]
 
-    lines = (shop.recorded / "shop.orders" / "part-00001.jsonl").read_text().splitlines()
-    newest = max(record.offset for record in oracle.read_topic("shop.orders", shop.recorded))
+    lines = (
+        (shop.recorded / "shop.orders" / "part-00001.jsonl").read_text().splitlines()
+    )
+    newest = max(
+        record.offset for record in oracle.read_topic("shop.orders", shop.recorded)
+    )
     added = [json.loads(line) for line in lines[:25]]
     for number, record in enumerate(added, start=1):
         record["offset"] = newest + number
         if isinstance(record["value"], dict) and record["value"].get("order_id"):
             record["value"]["order_id"] += 100_000
-    added.append({"partition": 0, "offset": newest + 99, "timestamp": 1, "key": None, "value": "broken"})
+    added.append(
+        {
+            "partition": 0,
+            "offset": newest + 99,
+            "timestamp": 1,
+            "key": None,
+            "value": "broken",
+        }
+    )
     path = shop.recorded / "shop.orders" / "part-00009.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in added))
 
@@ -161,4 +217,6 @@ def test_running_again_writes_nothing_and_new_records_write_exactly_their_rows(o
     assert shop.rows("orders") == expected("orders", shop)
     assert [event.records for event in third.of(BatchCommitted)] == [26]
     assert shop.snapshot_ids("clicks") == before["clicks"]
-    assert len(shop.rows("orders__dead_letter")) == len(oracle.expected_dead_letters(shop.recorded)["orders"])
+    assert len(shop.rows("orders__dead_letter")) == len(
+        oracle.expected_dead_letters(shop.recorded)["orders"]
+    )

@@ -1,7 +1,9 @@
-"""Two SELECTs that a plan takes for one are one to Spark: small edits, beside what its analyzer makes of them.
+"""Two SELECTs that a plan takes for one are one to Spark: small edits, beside what its
+analyzer makes of them.
 
-Every SELECT of the corpus is edited in many small ways: a quote, a pair of brackets, a capital, a literal, an operator.
-Where the edit is called no difference, Spark's analyzed plan is the same, and so are the names within its values.
+Every SELECT of the corpus is edited in many small ways: a quote, a pair of brackets, a
+capital, a literal, an operator. Where the edit is called no difference, Spark's
+analyzed plan is the same, and so are the names within its values.
 """
 
 from __future__ import annotations
@@ -26,7 +28,25 @@ from lakesql.select.query import parse_query
 from lakesql.select.sqltext import Findings, read_text
 from tests.selects import TABLES, accepted
 
-OPERATORS = ["|", "&", "^", "||", "+", "-", "*", "/", "%", "=", "<>", "<", ">=", "AND", "OR", "<<", ">>"]
+OPERATORS = [
+    "|",
+    "&",
+    "^",
+    "||",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "=",
+    "<>",
+    "<",
+    ">=",
+    "AND",
+    "OR",
+    "<<",
+    ">>",
+]
 MORE = [
     "SELECT a | b & c AS x, a ^ b | c AS y, a & b = c AS z FROM lake.shop.numbers",
     "SELECT s || a + b AS x, s || (a - b) AS y, a - b - c AS z, a - (b - c) AS w FROM lake.shop.numbers",
@@ -55,17 +75,23 @@ def session(lake: object) -> SparkSession:
     session.sql("CREATE NAMESPACE IF NOT EXISTS lake.shop")
     for name, columns in TABLES.items():
         text = ", ".join(f"{column} {kind}" for column, kind in columns.items())
-        session.sql(f"CREATE TABLE IF NOT EXISTS lake.shop.{name} ({text}) USING iceberg")
+        session.sql(
+            f"CREATE TABLE IF NOT EXISTS lake.shop.{name} ({text}) USING iceberg"
+        )
     return session
 
 
-def test_what_is_called_no_difference_is_none_to_spark(session: SparkSession, request: pytest.FixtureRequest) -> None:
+def test_what_is_called_no_difference_is_none_to_spark(
+    session: SparkSession, request: pytest.FixtureRequest
+) -> None:
     chance = random.Random(request.config.getoption("--seed"))
     asked, wrong = 0, []
     for select in [*MORE, *accepted()]:
         plan = analyzed(session, select)
         if "diff(" in select.lower():
-            continue  # Spark's plan has the unit as it is written, `WEEK` or `week`, and counts the same
+            # Spark's plan has the unit as it is written, `WEEK` or `week`, and counts
+            # the same
+            continue
         if plan is None or not is_same(plan, analyzed(session, select)):
             continue  # a random number, or a time: no two plans of it are equal
         for edit in sorted(set(edits(select, chance, 200 if select in MORE else 12))):
@@ -73,14 +99,16 @@ def test_what_is_called_no_difference_is_none_to_spark(session: SparkSession, re
                 continue
             asked += 1
             edited = analyzed(session, edit)
-            if edited is not None and not is_same(plan, edited):  # what Spark refuses, a run refuses
+            # what Spark refuses, a run refuses
+            if edited is not None and not is_same(plan, edited):
                 wrong.append((select, edit))
     assert wrong == []
     assert asked > 500
 
 
 def is_called_the_same(old: str, new: str) -> bool:
-    """Whether a plan takes both for one: their columns have the same names, of which others tell, and all else."""
+    """Whether a plan takes both for one: their columns have the same names, of which
+    others tell, and all else."""
     with suppress(ProjectError):
         return find_differences(old, new) == () and names_of(old) == names_of(new)
     return False
@@ -93,22 +121,32 @@ def names_of(select: str) -> set[str]:
 
 
 def analyzed(session: SparkSession, select: str) -> tuple[JavaObject, object] | None:
-    """Spark's plan of a SELECT, and the names within its columns; None where it refuses it."""
+    """Spark's plan of a SELECT, and the names within its columns; None where it refuses
+    it."""
     try:
         frame = session.sql(select)
-        return frame._jdf.queryExecution().analyzed(), names_within(frame.schema, is_top=True)
+        return frame._jdf.queryExecution().analyzed(), names_within(
+            frame.schema, is_top=True
+        )
     except (PySparkException, Py4JError):
         return None
 
 
-def is_same(one: tuple[JavaObject, object], other: tuple[JavaObject, object] | None) -> bool:
-    return other is not None and one[1] == other[1] and bool(one[0].sameResult(other[0]))
+def is_same(
+    one: tuple[JavaObject, object], other: tuple[JavaObject, object] | None
+) -> bool:
+    return (
+        other is not None and one[1] == other[1] and bool(one[0].sameResult(other[0]))
+    )
 
 
 def names_within(kind: DataType, is_top: bool = False) -> object:
     match kind:
         case StructType():
-            return [(it.name.lower() if is_top else it.name, names_within(it.dataType)) for it in kind]
+            return [
+                (it.name.lower() if is_top else it.name, names_within(it.dataType))
+                for it in kind
+            ]
         case ArrayType():
             return [names_within(kind.elementType)]
         case MapType():
@@ -124,7 +162,18 @@ def edits(select: str, chance: random.Random, most: int) -> Iterator[str]:
         return
     for _ in range(most):
         at = chance.randrange(len(tokens))
-        kind = chance.choice(["quote", "bracket", "bracket", "unbracket", "capital", "capital", "operator", "literal"])
+        kind = chance.choice(
+            [
+                "quote",
+                "bracket",
+                "bracket",
+                "unbracket",
+                "capital",
+                "capital",
+                "operator",
+                "literal",
+            ]
+        )
         start, end = tokens[at].start, tokens[at].end + 1
         written = select[start:end]
         if kind == "bracket":
@@ -137,11 +186,15 @@ def edits(select: str, chance: random.Random, most: int) -> Iterator[str]:
         elif kind == "operator" and written.upper() in OPERATORS:
             yield select[:start] + chance.choice(OPERATORS) + select[end:]
         elif kind == "quote":
-            yield from (select[:start] + each + select[end:] for each in requoted(written))
+            yield from (
+                select[:start] + each + select[end:] for each in requoted(written)
+            )
         elif kind == "literal" and written[0].isdigit():
             yield (
                 select[:start]
-                + chance.choice([f"{written}0", f"0{written}", f"'{written}'", f"{written}L"])
+                + chance.choice(
+                    [f"{written}0", f"0{written}", f"'{written}'", f"{written}L"]
+                )
                 + select[end:]
             )
 

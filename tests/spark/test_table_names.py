@@ -19,25 +19,57 @@ from lakesql.select.query import read_query
 from lakesql.select.relation import StreamShape
 from tests.spark.project import Lake, Project
 
-ICEBERG_KEYWORDS = ("branch", "days", "fields", "locally", "ordered", "retain", "snapshot", "tag", "unordered", "write")
+ICEBERG_KEYWORDS = (
+    "branch",
+    "days",
+    "fields",
+    "locally",
+    "ordered",
+    "retain",
+    "snapshot",
+    "tag",
+    "unordered",
+    "write",
+)
 """Of Iceberg's extension of the grammar."""
 
 WORDS = ("select", "identifier", "values", "with", "order")
 
 
 def test_models_named_like_keywords_run_and_are_read(project: Project) -> None:
-    project.stream("s", {"id": {"type": "int", "required": True}, "day": "date", "word": "string"})
+    project.stream(
+        "s", {"id": {"type": "int", "required": True}, "day": "date", "word": "string"}
+    )
     for word in WORDS:
-        project.model(word, "SELECT id, day, word FROM {s}", mode="append", partition_by=["day"], namespace="table")
-        project.model(f"read_{word}", f"SELECT id, upper(word) AS word FROM {{{word}}}", mode="append")
+        project.model(
+            word,
+            "SELECT id, day, word FROM {s}",
+            mode="append",
+            partition_by=["day"],
+            namespace="table",
+        )
+        project.model(
+            f"read_{word}",
+            f"SELECT id, upper(word) AS word FROM {{{word}}}",
+            mode="append",
+        )
         project.model(
             f"join_{word}",
             f"SELECT s.id, r.word FROM {{s}} AS s JOIN {{{word}!r}} AS r ON r.id = s.id",
             mode="upsert",
             keys="id",
         )
-    project.model("on", "SELECT id, day, word FROM {s}", mode="upsert", keys=["id"], sequence_by="day", order_by="word")
-    rows = [{"id": number, "day": f"2026-01-0{number}", "word": "a"} for number in (1, 2, 3)]
+    project.model(
+        "on",
+        "SELECT id, day, word FROM {s}",
+        mode="upsert",
+        keys=["id"],
+        sequence_by="day",
+        order_by="word",
+    )
+    rows = [
+        {"id": number, "day": f"2026-01-0{number}", "word": "a"} for number in (1, 2, 3)
+    ]
     project.record("s", [*rows, {"id": None}])
 
     project.run().check()
@@ -47,9 +79,13 @@ def test_models_named_like_keywords_run_and_are_read(project: Project) -> None:
         assert stored == [{"id": number, "word": "a"} for number in (1, 2, 3)]
         letters = project.sql(f"SELECT reason FROM lake.table.{word}__dead_letter")
         assert letters == [{"reason": "required-missing"}]
-        assert project.rows(f"read_{word}") == [{"id": number, "word": "A"} for number in (1, 2, 3)]
+        assert project.rows(f"read_{word}") == [
+            {"id": number, "word": "A"} for number in (1, 2, 3)
+        ]
         assert project.rows(f"join_{word}") == stored
-    assert project.sql(f"SELECT id FROM lake.{project.namespace}.`on` ORDER BY id") == [{"id": n} for n in (1, 2, 3)]
+    assert project.sql(f"SELECT id FROM lake.{project.namespace}.`on` ORDER BY id") == [
+        {"id": n} for n in (1, 2, 3)
+    ]
 
     # Columns, partitions, order and properties change too.
     project.model(
@@ -64,7 +100,9 @@ def test_models_named_like_keywords_run_and_are_read(project: Project) -> None:
     )
     project.record("s", [{"id": 3, "day": "2026-01-09", "word": "b"}])
     project.run("on").check()
-    changed = project.sql(f"SELECT id, loud FROM lake.{project.namespace}.`on` WHERE loud IS NOT NULL")
+    changed = project.sql(
+        f"SELECT id, loud FROM lake.{project.namespace}.`on` WHERE loud IS NOT NULL"
+    )
     assert changed == [{"id": 3, "loud": "B"}]
     assert project.iceberg("on").properties["a"] == "b"
     assert len(project.iceberg("on").spec().fields) == 1
@@ -95,19 +133,30 @@ def statements_of(table: TableName, name: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def keywords(lake: Lake) -> list[str]:
-    spark = [row["keyword"].lower() for row in lake.session.sql("SELECT keyword FROM sql_keywords()").collect()]
+    spark = [
+        row["keyword"].lower()
+        for row in lake.session.sql("SELECT keyword FROM sql_keywords()").collect()
+    ]
     return [*spark, *ICEBERG_KEYWORDS]
 
 
-def test_every_keyword_may_name_a_table_its_namespace_and_its_column(lake: Lake, keywords: list[str]) -> None:
+def test_every_keyword_may_name_a_table_its_namespace_and_its_column(
+    lake: Lake, keywords: list[str]
+) -> None:
     parser: Any = lake.session._jsparkSession.sessionState().sqlParser()
     assert len(keywords) > 300
-    plain = [parser.parsePlan(text).toString() for text in statements_of(TableName("lake", "zzn", "zzt"), "zzc")]
+    plain = [
+        parser.parsePlan(text).toString()
+        for text in statements_of(TableName("lake", "zzn", "zzt"), "zzc")
+    ]
     wrong = [
         text
         for word in keywords
-        for text, expected in zip(statements_of(TableName("lake", word, word), word), plain, strict=True)
-        if plan_of(parser, text) != expected.replace("zzn", word).replace("zzt", word).replace("zzc", word)
+        for text, expected in zip(
+            statements_of(TableName("lake", word, word), word), plain, strict=True
+        )
+        if plan_of(parser, text)
+        != expected.replace("zzn", word).replace("zzt", word).replace("zzc", word)
     ]
     assert wrong == []
 

@@ -1,4 +1,5 @@
-"""The changes of a table whose rows are updated and deleted, logged by a model that streams it: beside plain Python."""
+"""The changes of a table whose rows are updated and deleted, logged by a model that
+streams it: beside plain Python."""
 
 from __future__ import annotations
 
@@ -75,7 +76,9 @@ class Mirror:
         """The rows are moved."""
         if self.project.has("m"):
             where = f"'{self.project.namespace}.m'"
-            self.project.sql(f"CALL lake.system.rewrite_data_files({where}, options => map('rewrite-all', 'true'))")
+            self.project.sql(
+                f"CALL lake.system.rewrite_data_files({where}, options => map('rewrite-all', 'true'))"
+            )
 
     def check(self) -> None:
         """That the log has each change once, in the order of the commits."""
@@ -83,7 +86,9 @@ class Mirror:
         found = [(row["op"], row["id"], row["n"], row["n_before"]) for row in rows]
         assert Counter(found) == Counter(self.expected)
         by_id = {id_: [each for each in found if each[1] == id_] for id_ in range(12)}
-        assert by_id == {id_: [each for each in self.expected if each[1] == id_] for id_ in range(12)}
+        assert by_id == {
+            id_: [each for each in self.expected if each[1] == id_] for id_ in range(12)
+        }
 
 
 def event(op: str, before: Any, after: Any) -> dict[str, Any]:
@@ -91,16 +96,26 @@ def event(op: str, before: Any, after: Any) -> dict[str, Any]:
 
 
 def kill_at(project: Project, step: str, model: str = "log") -> None:
-    """Run the models until one reaches a step of its next batch, and kill Python and Java there."""
-    order = {"project": str(project.directory), "model": model, "step": step, "fate": "kill-both"}
+    """Run the models until one reaches a step of its next batch, and kill Python and
+    Java there."""
+    order = {
+        "project": str(project.directory),
+        "model": model,
+        "step": step,
+        "fate": "kill-both",
+    }
     line = [sys.executable, "-m", "tests.crash.runner", str(project.directory)]
     given = f"{json.dumps(order)}\n"
-    done = subprocess.run(line, cwd=REPOSITORY, input=given, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        line, cwd=REPOSITORY, input=given, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("version", ["2", "3"])
-def test_the_log_of_a_table_has_each_change_of_it_once(project: Project, version: str) -> None:
+def test_the_log_of_a_table_has_each_change_of_it_once(
+    project: Project, version: str
+) -> None:
     mirror = Mirror(project, int(version), properties={"format-version": version})
     mirror.batch()
     project.run("log").check()
@@ -120,12 +135,22 @@ def test_the_log_of_a_table_has_each_change_of_it_once(project: Project, version
 
 FOLLOWERS: dict[str, tuple[str, dict[str, Any]]] = {
     "mirror": ("SELECT id, n FROM {m} WHERE n IS NULL OR n < 3", {"mode": "cdc"}),
-    "placed": ("SELECT id, n, _change.ts AS at FROM {m}", {"mode": "cdc", "sequence_by": "_change.ts"}),
+    "placed": (
+        "SELECT id, n, _change.ts AS at FROM {m}",
+        {"mode": "cdc", "sequence_by": "_change.ts"},
+    ),
     "marked": ("SELECT id, n FROM {m}", {"mode": "cdc", "apply_deletes": "soft"}),
-    "history": ("SELECT id, n, _change.ts AS at FROM {m}", {"mode": "scd2", "sequence_by": "_change.ts"}),
-    "merged": ("SELECT id, n, _change.op AS op FROM {m}", {"mode": "upsert", "delete_when": "op = 'd'"}),
+    "history": (
+        "SELECT id, n, _change.ts AS at FROM {m}",
+        {"mode": "scd2", "sequence_by": "_change.ts"},
+    ),
+    "merged": (
+        "SELECT id, n, _change.op AS op FROM {m}",
+        {"mode": "upsert", "delete_when": "op = 'd'"},
+    ),
 }
-"""Models that keep rows by the changes of `m`, as projects have them: SELECT and options."""
+"""Models that keep rows by the changes of `m`, as projects have them: SELECT and
+options."""
 
 
 def check_followers(project: Project, mirror: Mirror) -> None:
@@ -137,7 +162,10 @@ def check_followers(project: Project, mirror: Mirror) -> None:
     for name in ("placed", "merged"):
         assert {row["id"]: row["n"] for row in project.rows(name)} == rows, name
     seen = {id_ for _, id_, _, _ in mirror.expected}
-    marked = {row["id"]: (row["n"], row["_deleted_at"] is None) for row in project.rows("marked")}
+    marked = {
+        row["id"]: (row["n"], row["_deleted_at"] is None)
+        for row in project.rows("marked")
+    }
     assert marked.keys() == seen
     assert {id_: n for id_, (n, is_there) in marked.items() if is_there} == rows
     versions: dict[int, list[tuple[Any, bool]]] = {}
@@ -153,15 +181,21 @@ def check_followers(project: Project, mirror: Mirror) -> None:
     assert found == versions
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 6))])
-def test_models_that_keep_rows_follow_a_table_by_its_changes(project: Project, seed: int) -> None:
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 6))]
+)
+def test_models_that_keep_rows_follow_a_table_by_its_changes(
+    project: Project, seed: int
+) -> None:
     mirror = Mirror(project, seed)
     for name, (select, config) in FOLLOWERS.items():
         project.model(name, select, keys="id", **config)
     mirror.batch()
     project.run(*FOLLOWERS).check()
     check_followers(project, mirror)
-    assert [name for name in FOLLOWERS if not project.run_without_java(name)] == [], "nothing is new"
+    assert [name for name in FOLLOWERS if not project.run_without_java(name)] == [], (
+        "nothing is new"
+    )
     steps = (mirror.batch, mirror.batch, mirror.batch, mirror.foreign, mirror.compact)
     for killed in mirror.random.sample([*FOLLOWERS], 2):
         known = len(mirror.expected)
@@ -183,20 +217,31 @@ def test_a_log_that_is_killed_goes_on_where_it_was(project: Project) -> None:
     mirror.check()
 
 
-def test_the_log_of_a_history_has_what_becomes_of_each_version(project: Project) -> None:
+def test_the_log_of_a_history_has_what_becomes_of_each_version(
+    project: Project,
+) -> None:
     project.stream("s", {"id": "int", "n": "int", "at": "timestamp"})
-    project.model("h", "SELECT id, n, at FROM {s}", mode="scd2", keys="id", sequence_by="at")
+    project.model(
+        "h", "SELECT id, n, at FROM {s}", mode="scd2", keys="id", sequence_by="at"
+    )
     select = "SELECT id, n, is_current, _change.op AS op, _change.before.is_current AS was_current FROM {h}"
     project.model("log", select, mode="append")
     for n, day in ((1, 1), (2, 2)):
         project.record("s", [{"id": 7, "n": n, "at": f"2026-01-0{day}T00:00:00Z"}])
         project.run("h").check()
         project.run("log").check()
-    found = [(row["op"], row["n"], row["is_current"], row["was_current"]) for row in project.rows("log")]
-    assert Counter(found) == Counter([("c", 1, True, None), ("u", 1, False, True), ("c", 2, True, None)])
+    found = [
+        (row["op"], row["n"], row["is_current"], row["was_current"])
+        for row in project.rows("log")
+    ]
+    assert Counter(found) == Counter(
+        [("c", 1, True, None), ("u", 1, False, True), ("c", 2, True, None)]
+    )
 
 
-def test_a_table_that_was_rolled_back_or_whose_snapshot_is_gone_is_refused_until_a_rebuild(project: Project) -> None:
+def test_a_table_that_was_rolled_back_or_whose_snapshot_is_gone_is_refused_until_a_rebuild(
+    project: Project,
+) -> None:
     mirror = Mirror(project, 5)
     mirror.batch()
     project.run("log").check()
@@ -212,40 +257,66 @@ def test_a_table_that_was_rolled_back_or_whose_snapshot_is_gone_is_refused_until
 
     mirror.foreign()
     mirror.foreign()
-    project.sql(f"CALL lake.system.expire_snapshots(table => {table}, snapshot_ids => array({second}))")
+    project.sql(
+        f"CALL lake.system.expire_snapshots(table => {table}, snapshot_ids => array({second}))"
+    )
     assert project.run("log").conditions("log") == ["upstream-expired"]
-    assert project.rebuild("log").conditions("log") == ["data-lost"], "the log has what the table has no more"
+    assert project.rebuild("log").conditions("log") == ["data-lost"], (
+        "the log has what the table has no more"
+    )
     project.rebuild("log", accept_data_loss=True).check()
-    found = [(row["op"], row["id"], row["n"], row["n_before"]) for row in project.rows("log")]
-    assert Counter(found) == Counter(("c", id_, n, None) for id_, n in mirror.rows.items())
+    found = [
+        (row["op"], row["id"], row["n"], row["n_before"]) for row in project.rows("log")
+    ]
+    assert Counter(found) == Counter(
+        ("c", id_, n, None) for id_, n in mirror.rows.items()
+    )
 
 
-def test_a_table_is_followed_as_it_is_rebuilt_and_a_reader_goes_on(project: Project) -> None:
+def test_a_table_is_followed_as_it_is_rebuilt_and_a_reader_goes_on(
+    project: Project,
+) -> None:
     mirror = Mirror(project, 9)
     mirror.batch()
     project.run("log").check()
     mirror.batch()
     mirror.foreign()
-    project.run("log", continuous=True, until=lambda: len(project.snapshot_ids("log")) == 2).check()
+    project.run(
+        "log", continuous=True, until=lambda: len(project.snapshot_ids("log")) == 2
+    ).check()
     mirror.check()
-    project.rebuild("m").check()  # the row that another engine has deleted is there again
+    # the row that another engine has deleted is there again
+    project.rebuild("m").check()
     project.run("log").check()
     rows = {row["id"]: row["n"] for row in project.rows("m")}
     mirror.note(rows)
     mirror.check()
 
 
-def test_a_log_of_a_view_has_no_change_where_only_a_count_of_lakesqls_is_another(project: Project) -> None:
+def test_a_log_of_a_view_has_no_change_where_only_a_count_of_lakesqls_is_another(
+    project: Project,
+) -> None:
     project.stream("s", {"id": "int", "city": "string", "n": "int"})
     project.model("m", "SELECT id, city, n FROM {s}", mode="upsert", keys="id")
     summed = "SELECT city, sum(n) AS n FROM {m!r} GROUP BY city"
     project.model("v", summed, mode="materialized_view", refresh="incremental")
-    project.model("log", "SELECT *, _change.op AS op, _change.before.n AS n_before FROM {v}", mode="append")
+    project.model(
+        "log",
+        "SELECT *, _change.op AS op, _change.before.n AS n_before FROM {v}",
+        mode="append",
+    )
     names = ("m", "v", "log")
-    project.record("s", [{"id": 1, "city": "a", "n": 2}, {"id": 2, "city": "b", "n": 3}])
+    project.record(
+        "s", [{"id": 1, "city": "a", "n": 2}, {"id": 2, "city": "b", "n": 3}]
+    )
     project.run(*names).check()
-    project.record("s", [{"id": 3, "city": "a", "n": 0}, {"id": 2, "city": "b", "n": 4}])
+    project.record(
+        "s", [{"id": 3, "city": "a", "n": 0}, {"id": 2, "city": "b", "n": 4}]
+    )
     project.run(*names).check()
-    found = sorted((row["op"], row["city"], row["n"], row["n_before"]) for row in project.rows("log"))
+    found = sorted(
+        (row["op"], row["city"], row["n"], row["n_before"])
+        for row in project.rows("log")
+    )
     assert [each for each in found if each[0] == "u"] == [("u", "b", 4, 3)]
     assert {*project.rows("log")[0]} == {"city", "n", "op", "n_before"}

@@ -1,4 +1,5 @@
-"""TPC-H's queries as models over tables that streams keep: each equals DuckDB's own answer after each run."""
+"""TPC-H's queries as models over tables that streams keep: each equals DuckDB's own
+answer after each run."""
 
 from __future__ import annotations
 
@@ -46,13 +47,16 @@ TABLE_KEYS = {
 
 
 def declare(project: Project) -> None:
-    """The eight tables as upserts of a stream each, the views over them, and the tables with a LIMIT over those."""
+    """The eight tables as upserts of a stream each, the views over them, and the tables
+    with a LIMIT over those."""
     for one in inputs():
         (table,) = one.table
         columns = dict(zip(one.columns or (), one.types, strict=True))
         project.stream(f"{table}_states", {**columns, "seq": "int", "gone": "boolean"})
         keyed = {"keys": TABLE_KEYS[table], "sequence_by": "seq", "delete_when": "gone"}
-        project.model(table, f"SELECT * FROM {{{table}_states}}", mode="upsert", **keyed)
+        project.model(
+            table, f"SELECT * FROM {{{table}_states}}", mode="upsert", **keyed
+        )
     for name, select in models().items():
         rows = f"{name}_rows"
         if rows in models():
@@ -60,20 +64,34 @@ def declare(project: Project) -> None:
             project.model(name, f"SELECT * FROM {{{rows}!r}}{chosen}", mode="table")
         else:
             keys = {"keys": [*KEYS[name]]} if name in KEYS else {}
-            project.model(name, with_names(select, lambda table: f"{{{table}!r}}"), mode="materialized_view", **keys)
+            project.model(
+                name,
+                with_names(select, lambda table: f"{{{table}!r}}"),
+                mode="materialized_view",
+                **keys,
+            )
 
 
 def record(project: Project, connection: duckdb.DuckDBPyConnection, seq: int) -> None:
-    """The rows that have come to the tables, and those that have left them, as records of the streams."""
+    """The rows that have come to the tables, and those that have left them, as records
+    of the streams."""
     for number, table in enumerate(TABLES):
-        come = [{**row, "gone": False} for row in rows_of(connection, f"_lakesql_come_{number}")]
+        come = [
+            {**row, "gone": False}
+            for row in rows_of(connection, f"_lakesql_come_{number}")
+        ]
         keys = {key_of(row, table) for row in come}
-        gone = [{**row, "gone": True} for row in rows_of(connection, f"_lakesql_gone_{number}")]
+        gone = [
+            {**row, "gone": True}
+            for row in rows_of(connection, f"_lakesql_gone_{number}")
+        ]
         states = [*come, *(row for row in gone if key_of(row, table) not in keys)]
         project.record(f"{table}_states", [{**row, "seq": seq} for row in states])
 
 
-def rows_of(connection: duckdb.DuckDBPyConnection, table: str) -> Iterator[dict[str, Any]]:
+def rows_of(
+    connection: duckdb.DuckDBPyConnection, table: str
+) -> Iterator[dict[str, Any]]:
     found = connection.execute(f"FROM {table}")
     names = [name for name, *_ in found.description or ()]
     return (dict(zip(names, row, strict=True)) for row in found.fetchall())
@@ -86,17 +104,23 @@ def key_of(row: dict[str, Any], table: str) -> tuple[Any, ...]:
 def check(project: Project, connection: duckdb.DuckDBPyConnection) -> None:
     for name, select in models().items():
         table = project.lake.session.table(project.table(name))
-        shown = table.select(*(column for column in table.columns if not column.startswith("_lakesql_")))
+        shown = table.select(
+            *(column for column in table.columns if not column.startswith("_lakesql_"))
+        )
         kept = [tuple(row) for row in shown.collect()]
         assert differing(kept, connection.execute(select).fetchall()) == [], name
 
 
 def way_of(ran: Ran, name: str) -> str:
     """How a view was refreshed; nothing where none of its tables had changed."""
-    return "".join(event.refreshed.split(",")[0] for event in ran.of(BatchCommitted, name))
+    return "".join(
+        event.refreshed.split(",")[0] for event in ran.of(BatchCommitted, name)
+    )
 
 
-def test_the_queries_equal_the_answers_of_duckdb_after_each_run(project: Project) -> None:
+def test_the_queries_equal_the_answers_of_duckdb_after_each_run(
+    project: Project,
+) -> None:
     connection, dice = open_tpch(SCALE), Random(1)
     make_matches(connection, dice)
     for number, table in enumerate(TABLES):
@@ -114,5 +138,10 @@ def test_the_queries_equal_the_answers_of_duckdb_after_each_run(project: Project
         for name in models():
             ways.setdefault(name, set()).add(way_of(ran, name))
     for name, kept in KEPT.items():
-        wanted = {"difference": "by difference", "key": "by key", "full": "in full"}[kept.way]
-        assert wanted in ways[name] or "no row is another one" in ways[name], (name, ways[name])
+        wanted = {"difference": "by difference", "key": "by key", "full": "in full"}[
+            kept.way
+        ]
+        assert wanted in ways[name] or "no row is another one" in ways[name], (
+            name,
+            ways[name],
+        )

@@ -1,4 +1,5 @@
-"""Whole batches give the same rows, dead letters and remembered keys on DuckDB as on Spark, wherever DuckDB answers."""
+"""Whole batches give the same rows, dead letters and remembered keys on DuckDB as on
+Spark, wherever DuckDB answers."""
 
 from __future__ import annotations
 
@@ -62,7 +63,9 @@ models:
       - {that: at < 5, on_fail: stop}
 """
 
-times = st.sampled_from(["2026-03-01T10:00:00Z", "2026-03-01T10:59:59.999999Z", "2026-03-29T03:00:00+02:00"])
+times = st.sampled_from(
+    ["2026-03-01T10:00:00Z", "2026-03-01T10:59:59.999999Z", "2026-03-29T03:00:00+02:00"]
+)
 columns: dict[str, st.SearchStrategy[Any]] = {
     "id": st.integers(1, 3),
     "at": st.integers(1, 4),
@@ -72,20 +75,34 @@ columns: dict[str, st.SearchStrategy[Any]] = {
     "score": st.sampled_from([0.1, -0.0, 1e300]),
 }
 others = {name: values for name, values in columns.items() if name not in ("id", "at")}
-usual = st.fixed_dictionaries({"id": columns["id"], "at": columns["at"]}, optional=others)
+usual = st.fixed_dictionaries(
+    {"id": columns["id"], "at": columns["at"]}, optional=others
+)
 odd = st.one_of(
     st.fixed_dictionaries({}, optional=columns),
     st.just({"id": 1, "at": 5, "amount": 10}),
-    st.sampled_from(["{", '{"id": 1, "at": 2, "status": "raw"}', '{"id": true}', '{"at": 1}', "1", "null"]),
+    st.sampled_from(
+        [
+            "{",
+            '{"id": 1, "at": 2, "status": "raw"}',
+            '{"id": true}',
+            '{"at": 1}',
+            "1",
+            "null",
+        ]
+    ),
     st.none(),
 )
 records = st.lists(st.one_of(usual, usual, usual, odd), min_size=1, max_size=7)
-stored = st.fixed_dictionaries({name: columns[name] for name in ("id", "at", "status", "amount")})
+stored = st.fixed_dictionaries(
+    {name: columns[name] for name in ("id", "at", "status", "amount")}
+)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model with what is expected of its rows, and a test that expects nothing to be left by it."""
+    """A model with what is expected of its rows, and a test that expects nothing to be
+    left by it."""
 
     model: str
     checks: str
@@ -99,29 +116,48 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    config, select, arrived = draw(st.sampled_from(CONFIGS)), draw(st.sampled_from(SELECTS)), draw(records)
-    cuts = sorted({0, *draw(st.lists(st.integers(1, len(arrived)), max_size=2)), len(arrived)})
+    config, select, arrived = (
+        draw(st.sampled_from(CONFIGS)),
+        draw(st.sampled_from(SELECTS)),
+        draw(records),
+    )
+    cuts = sorted(
+        {0, *draw(st.lists(st.integers(1, len(arrived)), max_size=2)), len(arrived)}
+    )
     batches = [arrived[start:end] for start, end in pairwise(cuts)]
     given_here: list[dict[str, Any]] = [{"stream": "orders", "batches": batches}]
     if "scd2" not in config:  # a row of a history also says until when it is valid
         rows = draw(st.lists(stored, max_size=3, unique_by=lambda row: row["id"]))
         given_here.append({"table": "this", "rows": rows})
     if "ref(" in select:
-        given_here.append({"ref": "names", "rows": [{"id": 1, "name": "one"}, {"id": 2}]})
-    remembers = "scd2" in config or ("sequence_by" in config and "delete_when" in config)
+        given_here.append(
+            {"ref": "names", "rows": [{"id": 1, "name": "one"}, {"id": 2}]}
+        )
+    remembers = "scd2" in config or (
+        "sequence_by" in config and "delete_when" in config
+    )
     expect: dict[str, Any] = {"rows": [], **({"tombstones": []} if remembers else {})}
     now = {"now": "2026-03-05T12:00:00Z"}
-    test = {"name": "t", "model": "m", "overrides": now, "given": given_here, "expect": expect}
+    test = {
+        "name": "t",
+        "model": "m",
+        "overrides": now,
+        "given": given_here,
+        "expect": expect,
+    }
     ratio = draw(st.sampled_from([1, 1, 1, 0.5]))
     model = f"{{{{ config(max_dead_letter_ratio={ratio}, {config}) }}}}\n{select}"
-    checks = CHECKS.replace("dead_letter", "warn") if "ref(" in select else CHECKS  # a join may make rows of no record
+    # a join may make rows of no record
+    checks = CHECKS.replace("dead_letter", "warn") if "ref(" in select else CHECKS
     return Case(model, checks if draw(st.booleans()) else "models: []", test)
 
 
 @pytest.mark.long
 @settings(max_examples=max(4, settings.default.max_examples // 12), deadline=None)
 @given(case=cases())
-def test_duckdb_leaves_what_spark_leaves(case: Case, lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_duckdb_leaves_what_spark_leaves(
+    case: Case, lake: Lake, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     manifest = case.load(tmp_path_factory.mktemp("units"))
     (fast,) = run_tests(manifest, manifest.unit_tests)
     assume(not isinstance(fast.outcome, NeedsSpark))

@@ -1,4 +1,5 @@
-"""What the unit tests of models take to mean the same in DuckDB and in Spark means the same in Spark."""
+"""What the unit tests of models take to mean the same in DuckDB and in Spark means the
+same in Spark."""
 
 from __future__ import annotations
 
@@ -37,7 +38,13 @@ def ducks() -> Iterator[tuple[Duck, Duck]]:
         yield of_unit, of_data
 
 
-def load(session: SparkSession, ducks: Iterable[Duck], name: str, rows: list[Row], types: Mapping[str, str]) -> None:
+def load(
+    session: SparkSession,
+    ducks: Iterable[Duck],
+    name: str,
+    rows: list[Row],
+    types: Mapping[str, str],
+) -> None:
     table = answered.arrow_table(rows, types)
     session.createDataFrame(table).createOrReplaceTempView(name)
     for duck in ducks:
@@ -47,14 +54,26 @@ def load(session: SparkSession, ducks: Iterable[Duck], name: str, rows: list[Row
 def test_spark_gives_the_same_values(
     session: SparkSession, ducks: tuple[Duck, Duck], pytestconfig: pytest.Config
 ) -> None:
-    """Each expression over rows with the edges of each type: wherever DuckDB has a value, Spark has it too."""
-    load(session, ducks, "r", answered.edge_rows(int(pytestconfig.getoption("--seed")), ROWS), {"id": "int", **TYPES})
+    """Each expression over rows with the edges of each type: wherever DuckDB has a
+    value, Spark has it too."""
+    load(
+        session,
+        ducks,
+        "r",
+        answered.edge_rows(int(pytestconfig.getoption("--seed")), ROWS),
+        {"id": "int", **TYPES},
+    )
     wrong = []
     for first in range(0, len(EXPRESSIONS), 40):
         texts = EXPRESSIONS[first : first + 40]
         found = {text: [duck.values(text) for duck in ducks] for text in texts}
-        answers = {text: {key for values, _ in each for key in values} for text, each in found.items()}
-        assert [text for text, keys in answers.items() if not keys] == [], "DuckDB answers for no row"
+        answers = {
+            text: {key for values, _ in each for key in values}
+            for text, each in found.items()
+        }
+        assert [text for text, keys in answers.items() if not keys] == [], (
+            "DuckDB answers for no row"
+        )
         columns = [
             f"CASE WHEN id IN ({', '.join(map(str, keys))}) THEN {text} END AS c{at}"
             for at, (text, keys) in enumerate(answers.items())
@@ -74,13 +93,19 @@ def test_spark_gives_the_same_values(
 
 @pytest.mark.parametrize("is_plain", [True, False], ids=["plain", "odd"])
 def test_spark_gives_the_same_rows(
-    session: SparkSession, ducks: tuple[Duck, Duck], is_plain: bool, pytestconfig: pytest.Config
+    session: SparkSession,
+    ducks: tuple[Duck, Duck],
+    is_plain: bool,
+    pytestconfig: pytest.Config,
 ) -> None:
-    """Each SELECT that DuckDB answers over rows, of the corpus and of those over `r`, has the same rows in Spark."""
+    """Each SELECT that DuckDB answers over rows, of the corpus and of those over `r`,
+    has the same rows in Spark."""
     seed = int(pytestconfig.getoption("--seed"))
     rows = answered.edge_rows(seed, ROWS)
     if is_plain:
-        small = [row for row in rows if max(abs(row["i"] or 0), abs(row["j"] or 0)) < 100]
+        small = [
+            row for row in rows if max(abs(row["i"] or 0), abs(row["j"] or 0)) < 100
+        ]
         rows = [row for row in small if str(row["s"]).isascii()]
     load(session, ducks, "r", rows, {"id": "int", **TYPES})
     for name, made in answered.shop_rows(seed, is_plain).items():
@@ -95,18 +120,25 @@ def test_spark_gives_the_same_rows(
         if found:
             answers += 1
             said = ask(session, text)
-            wrong += [f"{text}: {each}, and to Spark {said}" for each in found if each != said]
+            wrong += [
+                f"{text}: {each}, and to Spark {said}" for each in found if each != said
+            ]
     assert not wrong, "\n".join(wrong)
     assert answers > (0.8 if is_plain else 0.4) * (len(QUERIES) + 147)
 
 
 def ask(session: SparkSession, text: str) -> object:
-    """The types of the columns, and the rows; or the error. What Spark says of the time is the tests' time."""
-    text = re.sub(r"current_timestamp\(\)|now\(\)", f"TIMESTAMP '{NOW.isoformat(sep=' ')}'", text)
+    """The types of the columns, and the rows; or the error. What Spark says of the time
+    is the tests' time."""
+    text = re.sub(
+        r"current_timestamp\(\)|now\(\)", f"TIMESTAMP '{NOW.isoformat(sep=' ')}'", text
+    )
     text = re.sub(r"current_date(\(\))?", f"DATE '{NOW.date().isoformat()}'", text)
     try:
         frame = session.sql(text)
-        return {field.name: field.dataType.simpleString() for field in frame.schema}, counted(frame.toArrow())
+        return {
+            field.name: field.dataType.simpleString() for field in frame.schema
+        }, counted(frame.toArrow())
     except PySparkException as error:
         return str(error).splitlines()[0]
 

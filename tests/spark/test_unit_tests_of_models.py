@@ -1,4 +1,5 @@
-"""Unit tests of models on Spark: the answers of DuckDB, and what DuckDB does not answer."""
+"""Unit tests of models on Spark: the answers of DuckDB, and what DuckDB does not
+answer."""
 
 from __future__ import annotations
 
@@ -72,7 +73,12 @@ streams:
 """
 
 
-def load(folder: Path, models: dict[str, str], tests: list[dict[str, Any]], streams: str = STREAMS) -> Manifest:
+def load(
+    folder: Path,
+    models: dict[str, str],
+    tests: list[dict[str, Any]],
+    streams: str = STREAMS,
+) -> Manifest:
     """The manifest of a project with these models and tests."""
     files = {
         "pyproject.toml": PROJECT,
@@ -96,7 +102,11 @@ def run_on(lake: Lake, manifest: Manifest) -> list[Result]:
 
 def told(results: list[Result]) -> dict[str, str]:
     """The tests that did not pass, with what is wrong."""
-    return {result.test.name: str(result.outcome) for result in results if not isinstance(result.outcome, Passed)}
+    return {
+        result.test.name: str(result.outcome)
+        for result in results
+        if not isinstance(result.outcome, Passed)
+    }
 
 
 MODELS = {
@@ -120,7 +130,11 @@ TESTS: list[dict[str, Any]] = [
                 "stream": "orders",
                 "batches": [
                     [{"id": 1, "at": 1, "tags": ["a", "b"]}, {"id": 2, "at": 9}],
-                    [{"id": 3, "at": 2, "_record": {"key": "k"}}, "{not json", {"at": 1}],
+                    [
+                        {"id": 3, "at": 2, "_record": {"key": "k"}},
+                        "{not json",
+                        {"at": 1},
+                    ],
                 ],
             }
         ],
@@ -147,17 +161,33 @@ TESTS: list[dict[str, Any]] = [
         "model": "latest",
         "overrides": {"now": "2026-03-05T12:00:00Z"},
         "given": [
-            {"table": "this", "rows": [{"id": 1, "at": 1, "status": "a"}, {"id": 2, "at": 5, "amount": 1.25}]},
+            {
+                "table": "this",
+                "rows": [
+                    {"id": 1, "at": 1, "status": "a"},
+                    {"id": 2, "at": 5, "amount": 1.25},
+                ],
+            },
             {
                 "stream": "orders",
                 "batches": [
-                    [{"id": 1, "at": 2, "status": "gone"}, {"id": 2, "at": 4, "status": "late"}],
-                    [{"id": 1, "at": 1, "status": "late"}, {"id": 3, "at": 1}, {"id": 3}],
+                    [
+                        {"id": 1, "at": 2, "status": "gone"},
+                        {"id": 2, "at": 4, "status": "late"},
+                    ],
+                    [
+                        {"id": 1, "at": 1, "status": "late"},
+                        {"id": 3, "at": 1},
+                        {"id": 3},
+                    ],
                 ],
             },
         ],
         "expect": {
-            "rows": [{"id": 2, "at": 5, "status": None, "amount": 1.25}, {"id": 3, "at": 1}],
+            "rows": [
+                {"id": 2, "at": 5, "status": None, "amount": 1.25},
+                {"id": 3, "at": 1},
+            ],
             "dead_letters": [{"reason": "sequence-missing"}],
             "tombstones": [{"id": 1, "at": 2}],
         },
@@ -168,10 +198,16 @@ TESTS: list[dict[str, Any]] = [
         "given": [
             {
                 "stream": "lines",
-                "batches": [[{"id": 1, "name": 'a "b", c', "day": "2026-03-05"}], ["1,z,2026-03-06", "x,z,"]],
+                "batches": [
+                    [{"id": 1, "name": 'a "b", c', "day": "2026-03-05"}],
+                    ["1,z,2026-03-06", "x,z,"],
+                ],
             }
         ],
-        "expect": {"rows": [{"id": 1, "name": "z", "day": "2026-03-06"}], "dead_letters": [{"reason": "unparsable"}]},
+        "expect": {
+            "rows": [{"id": 1, "name": "z", "day": "2026-03-06"}],
+            "dead_letters": [{"reason": "unparsable"}],
+        },
     },
     {
         "name": "a join",
@@ -185,7 +221,12 @@ TESTS: list[dict[str, Any]] = [
     {
         "name": "rows of another model's table",
         "model": "onwards",
-        "given": [{"stream": "plain", "batches": [[{"id": 1, "status": "a"}], [{"id": 2, "status": "b"}]]}],
+        "given": [
+            {
+                "stream": "plain",
+                "batches": [[{"id": 1, "status": "a"}], [{"id": 2, "status": "b"}]],
+            }
+        ],
         "expect": {"rows": [{"id": 1, "status": "A"}, {"id": 2, "status": "B"}]},
     },
 ]
@@ -215,13 +256,23 @@ T1, T2, T3 = (f"2026-03-0{day}T00:00:00Z" for day in (1, 2, 3))
 
 def change(op: str, key: int, name: str | None = None, **more: Any) -> dict[str, Any]:
     """A change in its short form."""
-    row = {"id": key, "name": name, "price": more.pop("price", 1), "at": more.pop("at", T1)}
+    row = {
+        "id": key,
+        "name": name,
+        "price": more.pop("price", 1),
+        "at": more.pop("at", T1),
+    }
     return {"op": op, "before" if op == "d" else "after": row, **more}
 
 
 def moved(operation: str, row: dict[str, Any]) -> dict[str, Any]:
     """An event of DMS, as it is sent."""
-    where = {"record-type": "data", "schema-name": "public", "table-name": "rows", "timestamp": T2}
+    where = {
+        "record-type": "data",
+        "schema-name": "public",
+        "table-name": "rows",
+        "timestamp": T2,
+    }
     return {"data": row, "metadata": {"operation": operation, **where}}
 
 
@@ -230,7 +281,13 @@ FEED_TESTS: list[dict[str, Any]] = [
         "name": "changes of a feed, in short and as they are sent",
         "model": "mirror",
         "given": [
-            {"table": "this", "rows": [{"id": 9, "name": "before", "price": 5}, {"id": 8, "price": 2}]},
+            {
+                "table": "this",
+                "rows": [
+                    {"id": 9, "name": "before", "price": 5},
+                    {"id": 8, "price": 2},
+                ],
+            },
             {
                 "stream": "changes",
                 "batches": [
@@ -241,7 +298,11 @@ FEED_TESTS: list[dict[str, Any]] = [
                         change("u", 9, "after"),
                     ],
                     [
-                        {"op": "u", "before": {"id": 1, "name": "a"}, "after": {"id": 1, "name": "z", "price": 3}},
+                        {
+                            "op": "u",
+                            "before": {"id": 1, "name": "a"},
+                            "after": {"id": 1, "name": "z", "price": 3},
+                        },
                         change("d", 2),
                         change("u", 3, "c", price=0),
                         '{"op": "c", "after": {"id": 4, "name": "raw", "price": 1, "at": 1772323200000}}',
@@ -259,7 +320,11 @@ FEED_TESTS: list[dict[str, Any]] = [
                 {"id": 4, "name": "raw", "price": 1, "at": T1},
                 {"id": 9, "name": "after", "price": 1, "at": T1},
             ],
-            "dead_letters": [{"reason": "required-missing"}, {"reason": "unparsable"}, {"reason": "unparsable"}],
+            "dead_letters": [
+                {"reason": "required-missing"},
+                {"reason": "unparsable"},
+                {"reason": "unparsable"},
+            ],
         },
     },
     {
@@ -270,18 +335,38 @@ FEED_TESTS: list[dict[str, Any]] = [
             {
                 "stream": "changes",
                 "batches": [
-                    [change("c", 1, "a", position=10, ts=T1, tx="x1"), change("c", 5, "old", position=11)],
                     [
-                        change("d", 1, position=20, _record={"headers": {"__debezium.newkey": '{"id": 2}'}}),
-                        change("c", 2, "a", position=20, _record={"headers": {"__debezium.oldkey": '{"id": 1}'}}),
+                        change("c", 1, "a", position=10, ts=T1, tx="x1"),
+                        change("c", 5, "old", position=11),
+                    ],
+                    [
+                        change(
+                            "d",
+                            1,
+                            position=20,
+                            _record={"headers": {"__debezium.newkey": '{"id": 2}'}},
+                        ),
+                        change(
+                            "c",
+                            2,
+                            "a",
+                            position=20,
+                            _record={"headers": {"__debezium.oldkey": '{"id": 1}'}},
+                        ),
                         {"op": "t", "position": 15},
                     ],
-                    [change("u", 1, "late", position=12), change("c", 3, "new", position=30, ts=T2, tx="x2")],
+                    [
+                        change("u", 1, "late", position=12),
+                        change("c", 3, "new", position=30, ts=T2, tx="x2"),
+                    ],
                 ],
             },
         ],
         "expect": {
-            "rows": [{"id": 2, "name": "a"}, {"id": 3, "name": "new", "ts": T2, "tx": "x2"}],
+            "rows": [
+                {"id": 2, "name": "a"},
+                {"id": 3, "name": "new", "ts": T2, "tx": "x2"},
+            ],
             "tombstones": [{"id": 1}, {"id": None, "position": [15]}],
         },
     },
@@ -292,22 +377,44 @@ FEED_TESTS: list[dict[str, Any]] = [
             {
                 "stream": "moved",
                 "batches": [
-                    [moved("insert", {"id": 1, "name": "a"}), moved("insert", {"id": 2, "name": "b"})],
+                    [
+                        moved("insert", {"id": 1, "name": "a"}),
+                        moved("insert", {"id": 2, "name": "b"}),
+                    ],
                     [moved("delete", {"id": 1})],
                 ],
             },
         ],
-        "expect": {"rows": [{"id": 1, "name": "a", "_deleted_at": T2}, {"id": 2, "name": "b", "_deleted_at": None}]},
+        "expect": {
+            "rows": [
+                {"id": 1, "name": "a", "_deleted_at": T2},
+                {"id": 2, "name": "b", "_deleted_at": None},
+            ]
+        },
     },
     {
         "name": "versions",
         "model": "versions",
         "overrides": {"now": T3},
         "given": [
-            {"table": "this", "rows": [{"id": 1, "name": "a", "changed_at": T1, "valid_from": T1, "is_current": True}]},
+            {
+                "table": "this",
+                "rows": [
+                    {
+                        "id": 1,
+                        "name": "a",
+                        "changed_at": T1,
+                        "valid_from": T1,
+                        "is_current": True,
+                    }
+                ],
+            },
             {
                 "stream": "changes",
-                "batches": [[change("u", 1, "b", ts=T3)], [change("d", 2, ts=T1), change("u", 1, "c", ts=T2)]],
+                "batches": [
+                    [change("u", 1, "b", ts=T3)],
+                    [change("d", 2, ts=T1), change("u", 1, "c", ts=T2)],
+                ],
             },
         ],
         "expect": {
@@ -326,9 +433,17 @@ FEED_TESTS: list[dict[str, Any]] = [
             {
                 "stream": "mirror",
                 "batches": [
-                    [change("c", 1, "a", price=2), change("c", 2, "b", price=3), change("c", 3, "c", ts=T1)],
                     [
-                        {"op": "u", "before": {"id": 1, "price": 2}, "after": {"id": 1, "price": 1}},
+                        change("c", 1, "a", price=2),
+                        change("c", 2, "b", price=3),
+                        change("c", 3, "c", ts=T1),
+                    ],
+                    [
+                        {
+                            "op": "u",
+                            "before": {"id": 1, "price": 2},
+                            "after": {"id": 1, "price": 1},
+                        },
                         {"op": "d", "before": {"id": 2}},
                         change("u", 3, "c", price=5, ts=T2),
                     ],
@@ -350,7 +465,13 @@ FEED_TESTS: list[dict[str, Any]] = [
                 "stream": "mirror",
                 "batches": [
                     [change("c", 1, price=2)],
-                    [{"op": "u", "before": {"id": 1, "price": 2}, "after": {"id": 1, "price": 5}}],
+                    [
+                        {
+                            "op": "u",
+                            "before": {"id": 1, "price": 2},
+                            "after": {"id": 1, "price": 5},
+                        }
+                    ],
                     [{"op": "d", "before": {"id": 1, "price": 5}}],
                 ],
             }
@@ -368,25 +489,86 @@ FEED_TESTS: list[dict[str, Any]] = [
         "model": "past",
         "overrides": {"now": T3},
         "given": [
-            {"ref": "mirror", "rows": [{"id": 1, "name": "b", "price": 2}, {"id": 2, "price": 1}, {"id": 3}]},
+            {
+                "ref": "mirror",
+                "rows": [
+                    {"id": 1, "name": "b", "price": 2},
+                    {"id": 2, "price": 1},
+                    {"id": 3},
+                ],
+            },
             {
                 "table": "this",
                 "rows": [
-                    {"id": 1, "name": "a", "price": 1, "valid_from": T1, "is_current": True},
+                    {
+                        "id": 1,
+                        "name": "a",
+                        "price": 1,
+                        "valid_from": T1,
+                        "is_current": True,
+                    },
                     {"id": 2, "price": 0, "valid_from": T2, "is_current": True},
-                    {"id": 3, "name": "c", "valid_from": T1, "valid_to": T2, "is_current": False},
+                    {
+                        "id": 3,
+                        "name": "c",
+                        "valid_from": T1,
+                        "valid_to": T2,
+                        "is_current": False,
+                    },
                     {"id": 4, "name": "d", "valid_from": T2, "is_current": True},
                 ],
             },
         ],
         "expect": {
             "rows": [
-                {"id": 1, "name": "a", "price": 1, "valid_from": T1, "valid_to": T3, "is_current": False},
-                {"id": 1, "name": "b", "price": 2, "valid_from": T3, "valid_to": None, "is_current": True},
-                {"id": 2, "name": None, "price": 0, "valid_from": T2, "valid_to": None, "is_current": True},
-                {"id": 3, "name": "c", "price": None, "valid_from": T1, "valid_to": T2, "is_current": False},
-                {"id": 3, "name": None, "price": None, "valid_from": T3, "valid_to": None, "is_current": True},
-                {"id": 4, "name": "d", "price": None, "valid_from": T2, "valid_to": T3, "is_current": False},
+                {
+                    "id": 1,
+                    "name": "a",
+                    "price": 1,
+                    "valid_from": T1,
+                    "valid_to": T3,
+                    "is_current": False,
+                },
+                {
+                    "id": 1,
+                    "name": "b",
+                    "price": 2,
+                    "valid_from": T3,
+                    "valid_to": None,
+                    "is_current": True,
+                },
+                {
+                    "id": 2,
+                    "name": None,
+                    "price": 0,
+                    "valid_from": T2,
+                    "valid_to": None,
+                    "is_current": True,
+                },
+                {
+                    "id": 3,
+                    "name": "c",
+                    "price": None,
+                    "valid_from": T1,
+                    "valid_to": T2,
+                    "is_current": False,
+                },
+                {
+                    "id": 3,
+                    "name": None,
+                    "price": None,
+                    "valid_from": T3,
+                    "valid_to": None,
+                    "is_current": True,
+                },
+                {
+                    "id": 4,
+                    "name": "d",
+                    "price": None,
+                    "valid_from": T2,
+                    "valid_to": T3,
+                    "is_current": False,
+                },
             ]
         },
     },
@@ -397,7 +579,11 @@ FEED_TESTS: list[dict[str, Any]] = [
             {
                 "stream": "clicks",
                 "batches": [
-                    [{"page": "/", "at": "2026-03-01T10:00:00Z"}, {"page": "/", "at": "2026-03-01T10:59:00Z"}, "{"],
+                    [
+                        {"page": "/", "at": "2026-03-01T10:00:00Z"},
+                        {"page": "/", "at": "2026-03-01T10:59:00Z"},
+                        "{",
+                    ],
                     [{"page": "/", "at": "2026-03-01T11:20:00Z"}],
                     [{"page": "/", "at": "2026-03-01T10:30:00Z"}],
                 ],
@@ -415,10 +601,18 @@ FEED_TESTS: list[dict[str, Any]] = [
         "given": [
             {
                 "stream": "clicks",
-                "batches": [[{"page": "a", "at": T1}, {"page": "b", "at": T1}], [{"page": "a", "at": T1}]],
+                "batches": [
+                    [{"page": "a", "at": T1}, {"page": "b", "at": T1}],
+                    [{"page": "a", "at": T1}],
+                ],
             }
         ],
-        "expect": {"rows": [{"page": "a", "clicks": 2, "counted": T3}, {"page": "b", "clicks": 1, "counted": T3}]},
+        "expect": {
+            "rows": [
+                {"page": "a", "clicks": 2, "counted": T3},
+                {"page": "b", "clicks": 1, "counted": T3},
+            ]
+        },
     },
 ]
 
@@ -430,7 +624,10 @@ def test_batches_of_unit_tests_are_batches_of_a_run(lake: Lake, tmp_path: Path) 
         {
             **TESTS[1],
             "name": "wrong",
-            "expect": {"rows": [{"id": 2, "status": "late"}, {"id": 3}], "dead_letters": [{"reason": "unparsable"}]},
+            "expect": {
+                "rows": [{"id": 2, "status": "late"}, {"id": 3}],
+                "dead_letters": [{"reason": "unparsable"}],
+            },
         },
         {
             "name": "a failing batch",
@@ -439,34 +636,50 @@ def test_batches_of_unit_tests_are_batches_of_a_run(lake: Lake, tmp_path: Path) 
             "expect": {"rows": []},
         },
     ]
-    models = {**MODELS, "latest": MODELS["latest"].replace("keys=", "max_dead_letter_ratio=0.5, keys=")}
+    models = {
+        **MODELS,
+        "latest": MODELS["latest"].replace("keys=", "max_dead_letter_ratio=0.5, keys="),
+    }
     manifest = load(tmp_path, models, [*TESTS, *wrong])
     results = run_on(lake, manifest)
     assert {*told(results[:-2])} == set(), told(results)
     *_, other, failing = [result.outcome for result in results]
     assert isinstance(other, Failed) and isinstance(failing, Failed)
-    assert [(found.what, len(found.rows), found.same) for found in other.differences] == [
+    assert [
+        (found.what, len(found.rows), found.same) for found in other.differences
+    ] == [
         ("rows", 2, 1),
         ("dead letters", 2, 0),
     ]
-    assert failing.what.startswith("The batch fails: too-many-dead-letters, 1 of 1 records")
+    assert failing.what.startswith(
+        "The batch fails: too-many-dead-letters, 1 of 1 records"
+    )
     assert not lake.session.sql("SHOW TABLES IN lake.units").collect()
 
 
 @pytest.mark.long
 def test_changes_and_state_are_those_of_a_run(lake: Lake, tmp_path: Path) -> None:
-    """Modes that follow feeds, histories, and SELECTs that keep state between batches."""
+    """Modes that follow feeds, histories, and SELECTs that keep state between
+    batches."""
     results = run_on(lake, load(tmp_path, FEED_MODELS, FEED_TESTS))
     assert {*told(results)} == set(), told(results)
 
 
 @pytest.mark.long
-def test_each_test_of_a_model_that_keeps_state_begins_with_none(lake: Lake, tmp_path: Path) -> None:
-    """Those of one model follow each other in a session, and after them those of another project of the same name."""
+def test_each_test_of_a_model_that_keeps_state_begins_with_none(
+    lake: Lake, tmp_path: Path
+) -> None:
+    """Those of one model follow each other in a session, and after them those of
+    another project of the same name."""
     tests = FEED_TESTS[-2:]
     repeated = [{**test, "name": f"{test['name']}, again"} for test in tests]
     for project in ("one", "other"):
-        assert told(run_on(lake, load(tmp_path / project, FEED_MODELS, [*tests, *repeated]))) == {}
+        assert (
+            told(
+                run_on(lake, load(tmp_path / project, FEED_MODELS, [*tests, *repeated]))
+            )
+            == {}
+        )
 
 
 VIEW_MODELS = {
@@ -488,11 +701,13 @@ REFRESHED_BY_CHANGES = ("sums", "kinds", "pairs")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [1, 2])  # by which every table has rows after some batch
+# by which every table has rows after some batch
+@pytest.mark.parametrize("seed", [1, 2])
 def test_views_after_each_batch_of_changes_are_those_of_duckdb(
     seed: int, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A refresh works as of large tables, by what has changed, and leaves the rows that a SELECT of them all makes."""
+    """A refresh works as of large tables, by what has changed, and leaves the rows that
+    a SELECT of them all makes."""
     chance, tests, in_full = random.Random(seed), list[dict[str, Any]](), list[str]()
 
     def refresh_in_full(refresh: Refresh, *rest: Any) -> Any:
@@ -508,35 +723,71 @@ def test_views_after_each_batch_of_changes_are_those_of_duckdb(
             continue
         given = [given_table(chance, name) for name in refs]
         if "stream(" in text:
-            given.append({"stream": "orders", "batches": [[{"id": 1}], [{"id": 2}], [{"id": 1}]]})
+            given.append(
+                {"stream": "orders", "batches": [[{"id": 1}], [{"id": 2}], [{"id": 1}]]}
+            )
         nothing: dict[str, Any] = {"batches": [[], [], []], "rows": []}
-        tests.append({"name": model, "model": model, "overrides": {"now": T1}, "given": given, "expect": nothing})
+        tests.append(
+            {
+                "name": model,
+                "model": model,
+                "overrides": {"now": T1},
+                "given": given,
+                "expect": nothing,
+            }
+        )
     manifest = load(tmp_path, VIEW_MODELS, tests)
     fast, slow = run_tests(manifest, manifest.unit_tests), run_on(lake, manifest)
     assert not [result for result in fast if isinstance(result.outcome, NeedsSpark)]
     for mine, theirs in zip(fast, slow, strict=True):
         assert left_by(mine.outcome) == left_by(theirs.outcome), mine.test.name
         assert left_by(mine.outcome), mine.test.name
-    assert [in_full.count(name) for name in REFRESHED_BY_CHANGES] == [1, 1, 1], "but for the first time"
+    assert [in_full.count(name) for name in REFRESHED_BY_CHANGES] == [1, 1, 1], (
+        "but for the first time"
+    )
 
 
 def given_table(chance: random.Random, name: str) -> dict[str, Any]:
     """The rows of a table, and three batches of their changes."""
     if name == "sums":
-        rows = [{"status": status, "rows": 1, "n": 1, "most": 1} for status in ("a", "b")]
-        return {"ref": name, "rows": rows, "batches": [[], [{"op": "d", "before": {"status": "a"}}]]}
+        rows = [
+            {"status": status, "rows": 1, "n": 1, "most": 1} for status in ("a", "b")
+        ]
+        return {
+            "ref": name,
+            "rows": rows,
+            "batches": [[], [{"op": "d", "before": {"status": "a"}}]],
+        }
     state, batches = [row(1, "a"), row(2, "b", 5)], []
     for _ in range(3):
         changes, state = changed(chance, state, has_key=name == "kept")
-        batches.append([*changes, {"op": "u", "before": state[0], "after": state[0]}] if state else changes)
+        batches.append(
+            [*changes, {"op": "u", "before": state[0], "after": state[0]}]
+            if state
+            else changes
+        )
     return {"ref": name, "rows": [row(1, "a"), row(2, "b", 5)], "batches": batches}
 
 
-@pytest.mark.parametrize("word", ["current_timestamp", "CURRENT_DATE", "unix_timestamp()"])
+@pytest.mark.parametrize(
+    "word", ["current_timestamp", "CURRENT_DATE", "unix_timestamp()"]
+)
 def test_a_clock_that_goes_on_is_refused(word: str, tmp_path: Path) -> None:
-    models = {"plain": f"{{{{ config(mode='append') }}}}\nSELECT {word} AS made FROM {{{{ stream('orders') }}}}"}
-    manifest = load(tmp_path, models, [{**TESTS[0], "overrides": {"now": "2026-03-05T12:00:00Z"}}])
+    models = {
+        "plain": f"{{{{ config(mode='append') }}}}\nSELECT {word} AS made FROM {{{{ stream('orders') }}}}"
+    }
+    manifest = load(
+        tmp_path, models, [{**TESTS[0], "overrides": {"now": "2026-03-05T12:00:00Z"}}]
+    )
     with pytest.raises(ProjectError) as error:
         build_all(manifest, manifest.unit_tests)
-    assert [problem.condition for problem in error.value.problems] == ["clock-not-stopped"]
-    build_all(manifest, [replace(test, overrides=replace(test.overrides, now=None)) for test in manifest.unit_tests])
+    assert [problem.condition for problem in error.value.problems] == [
+        "clock-not-stopped"
+    ]
+    build_all(
+        manifest,
+        [
+            replace(test, overrides=replace(test.overrides, now=None))
+            for test in manifest.unit_tests
+        ],
+    )

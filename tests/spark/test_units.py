@@ -34,15 +34,29 @@ OTHERS = ("1e400", "true", "1.5", '"12:30"', '"none"', "9" * 30)
 
 
 def numbers_of(unit: Unit) -> list[int]:
-    """Numbers about the edges of the years 1 to 9999, about 1970 and of today, and by chance."""
+    """Numbers about the edges of the years 1 to 9999, about 1970 and of today, and by
+    chance."""
     ticks, chance = TICKS[unit], random.Random(unit)
-    edges = [-62_135_596_800 * ticks, 253_402_300_800 * ticks, 0, 1_772_366_400 * ticks, 2**63, -(2**63), 2**58]
+    edges = [
+        -62_135_596_800 * ticks,
+        253_402_300_800 * ticks,
+        0,
+        1_772_366_400 * ticks,
+        2**63,
+        -(2**63),
+        2**58,
+    ]
     near = [edge + step for edge in edges for step in (-1, 0, 1)]
-    return near + [chance.randrange(-(10**digits), 10**digits) for digits in range(1, 21) for _ in range(2)]
+    return near + [
+        chance.randrange(-(10**digits), 10**digits)
+        for digits in range(1, 21)
+        for _ in range(2)
+    ]
 
 
 def expected_of(number: int, unit: Unit) -> datetime | None:
-    """The time that a number counts, by Python; None where it is beyond the years or what a bigint holds."""
+    """The time that a number counts, by Python; None where it is beyond the years or
+    what a bigint holds."""
     micros = number * 1_000_000 // TICKS[unit]
     if not -(2**63) <= number < 2**63:
         return None
@@ -55,7 +69,20 @@ def expected_of(number: int, unit: Unit) -> datetime | None:
 def binding_of(format_: Format, unit: Unit, folder: Path) -> StreamBinding:
     columns = (Column("id", "int"), Column("at", "timestamp", unit=unit))
     stream = Stream(
-        *("s", "", "landing", FilePath("*"), format_, "", "none", (), columns, None, "earliest", None),
+        *(
+            "s",
+            "",
+            "landing",
+            FilePath("*"),
+            format_,
+            "",
+            "none",
+            (),
+            columns,
+            None,
+            "earliest",
+            None,
+        ),
         csv=Csv(),
         place=Place(Path("streams/s.yml"), 1, 1),
     )
@@ -72,20 +99,32 @@ def test_a_number_is_the_time_that_it_counts_or_a_dead_letter(
     values = [*map(str, numbers), *OTHERS, '"2026-03-01T12:00:00Z"', "null"]
     lines = [f'{{"id": {id_}, "at": {value}}}' for id_, value in enumerate(values)]
     if format_ == "csv":
-        lines = [f"{id_},{value.replace('null', '').replace(chr(34), '')}" for id_, value in enumerate(values)]
+        lines = [
+            f"{id_},{value.replace('null', '').replace(chr(34), '')}"
+            for id_, value in enumerate(values)
+        ]
     binding = binding_of(format_, unit, tmp_path)
     if in_files:
         (tmp_path / f"1.{format_}").write_text("\n".join(lines))
-        frame = parse_binding(read_raw(spark, binding, streaming=False), binding, _Select)  # type: ignore[arg-type]
+        frame = parse_binding(
+            read_raw(spark, binding, streaming=False), binding, _Select
+        )  # type: ignore[arg-type]
     else:
-        raw = [(None, line.encode(), "t", 0, number, None, None) for number, line in enumerate(lines)]
+        raw = [
+            (None, line.encode(), "t", 0, number, None, None)
+            for number, line in enumerate(lines)
+        ]
         schema = (
             "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
             "headers array<struct<key:string,value:binary>>"
         )
         records = with_folders(spark.createDataFrame(raw, schema), binding)
         frame = parse_records(records, contract_of(binding), frozenset())
-    good = frame.where("_lakesql_rejected IS NULL").select("id", F.unix_micros("at").alias("us")).collect()
+    good = (
+        frame.where("_lakesql_rejected IS NULL")
+        .select("id", F.unix_micros("at").alias("us"))
+        .collect()
+    )
     found = {row["id"]: row["us"] for row in good}
     expected: dict[int, int | None] = {}
     for id_, number in enumerate(numbers):
@@ -95,8 +134,14 @@ def test_a_number_is_the_time_that_it_counts_or_a_dead_letter(
     expected[len(values) - 2] = 1_772_366_400_000_000
     expected[len(values) - 1] = None
     assert found == expected
-    letters: list[Row] = frame.where("_lakesql_rejected IS NOT NULL").select("_lakesql_rejected.reason").collect()
-    assert [row["reason"] for row in letters] == ["unparsable"] * (len(values) - len(expected))
+    letters: list[Row] = (
+        frame.where("_lakesql_rejected IS NOT NULL")
+        .select("_lakesql_rejected.reason")
+        .collect()
+    )
+    assert [row["reason"] for row in letters] == ["unparsable"] * (
+        len(values) - len(expected)
+    )
 
 
 class _Select:

@@ -1,4 +1,5 @@
-"""What an update of a stored row sets, against a replay in plain Python that takes one row after the other."""
+"""What an update of a stored row sets, against a replay in plain Python that takes one
+row after the other."""
 
 from __future__ import annotations
 
@@ -21,9 +22,11 @@ def replayed(
     kept: Sequence[str] = (),
     keeps_on_null: bool = False,
 ) -> list[Row]:
-    """What stands after the rows, one by one in the order of arrival. An update leaves the columns `kept` alone.
+    """What stands after the rows, one by one in the order of arrival. An update leaves
+    the columns `kept` alone.
 
-    A row older than the stored one is passed over, and so is one older than the last delete of its key.
+    A row older than the stored one is passed over, and so is one older than the last
+    delete of its key.
     """
     table: dict[tuple[Any, ...], Row] = {}
     deleted: dict[tuple[Any, ...], tuple[Any, ...]] = {}
@@ -34,7 +37,9 @@ def replayed(
     for row in rows:
         key = tuple(row[name] for name in KEYS)
         stored = table.get(key)
-        if (stored is not None and age(row) < age(stored)) or age(row) < deleted.get(key, ()):
+        if (stored is not None and age(row) < age(stored)) or age(row) < deleted.get(
+            key, ()
+        ):
             continue
         if is_deleted(row):
             table.pop(key, None)
@@ -42,7 +47,11 @@ def replayed(
         elif stored is None:
             table[key] = dict(row)
         else:
-            changed = {name: v for name, v in row.items() if name not in kept and not (keeps_on_null and v is None)}
+            changed = {
+                name: v
+                for name, v in row.items()
+                if name not in kept and not (keeps_on_null and v is None)
+            }
             table[key] = {**stored, **changed}
     return sorted_rows(table.values())
 
@@ -51,7 +60,15 @@ def is_gone(row: Row) -> bool:
     return bool(row["gone"])
 
 
-COLUMNS = {"a": "int", "b": "string", "seq": "int", "sub": "int", "gone": "boolean", "v": "int", "w x": "string"}
+COLUMNS = {
+    "a": "int",
+    "b": "string",
+    "seq": "int",
+    "sub": "int",
+    "gone": "boolean",
+    "v": "int",
+    "w x": "string",
+}
 RECORDS = st.fixed_dictionaries(
     {
         "a": st.integers(0, 2),
@@ -73,7 +90,11 @@ RECORDS = st.fixed_dictionaries(
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-@given(batches=st.lists(st.lists(RECORDS, min_size=10, max_size=40), min_size=3, max_size=3))
+@given(
+    batches=st.lists(
+        st.lists(RECORDS, min_size=10, max_size=40), min_size=3, max_size=3
+    )
+)
 def test_any_cut_into_batches_gives_the_rows_of_a_replay_row_by_row(
     new_project: Callable[[], Project], batches: list[list[Row]]
 ) -> None:
@@ -82,17 +103,36 @@ def test_any_cut_into_batches_gives_the_rows_of_a_replay_row_by_row(
     project.stream("cut", COLUMNS, max_per_batch=1)
     project.stream("whole", COLUMNS)
     options: dict[str, dict[str, Any]] = {
-        "sequenced": {"sequence_by": "seq", "delete_when": "gone", "ignore_null_updates": True},
+        "sequenced": {
+            "sequence_by": "seq",
+            "delete_when": "gone",
+            "ignore_null_updates": True,
+        },
         "arrived": {"delete_when": "gone", "ignore_null_updates": True},
         "pairs": {"sequence_by": ["seq", "sub"], "ignore_null_updates": True},
-        "some": {"sequence_by": "seq", "delete_when": "gone", "update_columns": ["SEQ", "v"]},
+        "some": {
+            "sequence_by": "seq",
+            "delete_when": "gone",
+            "update_columns": ["SEQ", "v"],
+        },
         "others": {"exclude_columns": ["V"]},
-        "both": {"sequence_by": "seq", "delete_when": "gone", "exclude_columns": "v", "ignore_null_updates": True},
+        "both": {
+            "sequence_by": "seq",
+            "delete_when": "gone",
+            "exclude_columns": "v",
+            "ignore_null_updates": True,
+        },
         "none": {"update_columns": []},
     }
     for stream in ("cut", "whole"):
         for name, given_ in options.items():
-            project.model(f"{name}_{stream}", f"SELECT * FROM {{{stream}}}", mode="upsert", keys=list(KEYS), **given_)
+            project.model(
+                f"{name}_{stream}",
+                f"SELECT * FROM {{{stream}}}",
+                mode="upsert",
+                keys=list(KEYS),
+                **given_,
+            )
         for batch in batches:
             project.record(stream, batch)
 
@@ -112,13 +152,20 @@ def test_any_cut_into_batches_gives_the_rows_of_a_replay_row_by_row(
         assert {name: project.rows(f"{name}_{stream}") for name in options} == expected
 
 
-def test_a_row_is_updated_where_when_matched_holds_and_deleted_where_it_does_not(project: Project) -> None:
+def test_a_row_is_updated_where_when_matched_holds_and_deleted_where_it_does_not(
+    project: Project,
+) -> None:
     def row(id_: int, v: int | None, gone: bool = False) -> Row:
         return {"id": id_, "v": v, "gone": gone}
 
     project.stream("s", {"id": "int", "v": "int", "gone": "boolean"}, max_per_batch=1)
     project.model(
-        "m", "SELECT * FROM {s}", mode="upsert", keys="id", delete_when="gone", when_matched="SOURCE.v > target.`v`"
+        "m",
+        "SELECT * FROM {s}",
+        mode="upsert",
+        keys="id",
+        delete_when="gone",
+        when_matched="SOURCE.v > target.`v`",
     )
     project.record("s", [row(1, 5), row(2, 5), row(3, 5), row(4, 5), row(5, 5)])
     project.record(
@@ -137,4 +184,10 @@ def test_a_row_is_updated_where_when_matched_holds_and_deleted_where_it_does_not
     ran = project.run().check()
 
     assert len(ran.of(BatchCommitted)) == 2
-    assert {found["id"]: found["v"] for found in project.rows("m")} == {1: 5, 2: 6, 4: 1, 5: 5, 6: 1}
+    assert {found["id"]: found["v"] for found in project.rows("m")} == {
+        1: 5,
+        2: 6,
+        4: 1,
+        5: 5,
+        6: 1,
+    }

@@ -1,4 +1,5 @@
-"""Tables and checkpoints that somebody changes under a model: each refusal names what it is, and its advice helps."""
+"""Tables and checkpoints that somebody changes under a model: each refusal names what
+it is, and its advice helps."""
 
 from __future__ import annotations
 
@@ -40,12 +41,16 @@ def ids(project: Project, name: str) -> list[int]:
 
 def roll_back(project: Project, name: str) -> int:
     first, last = project.snapshot_ids(name)[0], project.snapshot_ids(name)[-1]
-    project.sql(f"CALL lake.system.rollback_to_snapshot('{project.namespace}.{name}', {first})")
+    project.sql(
+        f"CALL lake.system.rollback_to_snapshot('{project.namespace}.{name}', {first})"
+    )
     return last
 
 
 @pytest.mark.parametrize("expires", [False, True])
-def test_a_streamed_table_that_was_rolled_back_is_named_and_what_is_said_helps(read: Project, expires: bool) -> None:
+def test_a_streamed_table_that_was_rolled_back_is_named_and_what_is_said_helps(
+    read: Project, expires: bool
+) -> None:
     roll_back(read, "a")
     if expires:
         read.sql(f"ALTER TABLE {read.table('a')} DROP TAG lakesql_ledger_a")
@@ -79,7 +84,8 @@ def test_a_table_that_is_set_forward_again_is_read_on(read: Project) -> None:
 def test_a_table_that_changes_while_it_is_read_ends_its_reader_with_the_name_of_that(
     read: Project, change: str
 ) -> None:
-    """The reader's batch is committed, and then the table is another one before it looks for more."""
+    """The reader's batch is committed, and then the table is another one before it
+    looks for more."""
     done: list[str] = []
 
     def meet(event: Event) -> None:
@@ -88,13 +94,17 @@ def test_a_table_that_changes_while_it_is_read_ends_its_reader_with_the_name_of_
             if change == "rebuild":
                 read.rebuild("a").check()
             else:
-                read.sql(f"CALL lake.system.rollback_to_snapshot('{read.namespace}.a', {read.snapshot_ids('a')[0]})")
+                read.sql(
+                    f"CALL lake.system.rollback_to_snapshot('{read.namespace}.a', {read.snapshot_ids('a')[0]})"
+                )
 
     read.record("s", [{"id": 3}])
     read.run("a").check()
     ran = read.run("b", continuous=True, meet=meet, until=lambda: False)
     assert done
-    assert ran.conditions("b") == ["upstream-rebuilt" if change == "rebuild" else "upstream-rolled-back"]
+    assert ran.conditions("b") == [
+        "upstream-rebuilt" if change == "rebuild" else "upstream-rolled-back"
+    ]
 
 
 def test_a_snapshot_that_is_still_to_come_is_named_with_its_time(read: Project) -> None:
@@ -116,7 +126,9 @@ def test_a_snapshot_that_is_still_to_come_is_named_with_its_time(read: Project) 
 
 @pytest.mark.parametrize("step", ["look-up", "stage", "finish"])
 @pytest.mark.parametrize("gone", ["", "offsets", "metadata"])
-def test_a_checkpoint_that_is_removed_under_a_living_run_is_no_defect(project: Project, gone: str, step: str) -> None:
+def test_a_checkpoint_that_is_removed_under_a_living_run_is_no_defect(
+    project: Project, gone: str, step: str
+) -> None:
     project.stream("s", {"id": "int"}, max_per_batch=1)
     project.model("m", "SELECT id FROM {s}", mode="append")
     for number in range(4):
@@ -131,7 +143,9 @@ def test_a_checkpoint_that_is_removed_under_a_living_run_is_no_defect(project: P
 
     ran = project.run(reached=reached)
     assert reached_at.count(step) > 1
-    assert not {"internal", "batch-failed"} & set(ran.conditions("m")), ran.finished("m").problems
+    assert not {"internal", "batch-failed"} & set(ran.conditions("m")), ran.finished(
+        "m"
+    ).problems
     if not ran.succeeded or not project.run().succeeded:
         rewind(project, "lakesql rewind m")
     project.run().check()

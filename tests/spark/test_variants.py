@@ -1,4 +1,5 @@
-"""Columns of type variant in a contract: any JSON, of which a SELECT reads parts. A table holds none."""
+"""Columns of type variant in a contract: any JSON, of which a SELECT reads parts. A
+table holds none."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ FROM {s}
 
 
 @pytest.mark.parametrize("origin", ["topic", "lines", "documents"])
-def test_parts_of_any_json_are_read_and_what_is_none_is_a_dead_letter(project: Project, origin: str) -> None:
+def test_parts_of_any_json_are_read_and_what_is_none_is_a_dead_letter(
+    project: Project, origin: str
+) -> None:
     lines = [f'{{"id": {id_}, "v": {value}}}' for id_, value in VALUES.items()]
     lines += ['{"id": 7, "v": {bad}}', '{"id": 8, "v": {"a": 1, "a": 2}}']
     if origin == "topic":
@@ -58,12 +61,23 @@ def test_parts_of_any_json_are_read_and_what_is_none_is_a_dead_letter(project: P
 
 
 def test_a_path_behind_a_colon_is_the_part(project: Project) -> None:
-    project.record("s", [f'{{"id": {id_}, "v": {value}}}' for id_, value in VALUES.items() if id_ != 6])
+    project.record(
+        "s",
+        [f'{{"id": {id_}, "v": {value}}}' for id_, value in VALUES.items() if id_ != 6],
+    )
     project.stream("s", COLUMNS)
-    project.model("t", "SELECT id, v:b.c[0]::decimal(9,2) AS c, v:b.c[1]::string AS d FROM {s}", mode="append")
-    project.model("u", "SELECT id, v:b.c[1]::string AS d FROM {s}", mode="upsert", keys="id")
+    project.model(
+        "t",
+        "SELECT id, v:b.c[0]::decimal(9,2) AS c, v:b.c[1]::string AS d FROM {s}",
+        mode="append",
+    )
+    project.model(
+        "u", "SELECT id, v:b.c[1]::string AS d FROM {s}", mode="upsert", keys="id"
+    )
     project.run().check()
-    assert {row["id"]: (row["c"], row["d"]) for row in project.rows("t") if row["d"]} == {1: (Decimal("1.50"), "x")}
+    assert {
+        row["id"]: (row["c"], row["d"]) for row in project.rows("t") if row["d"]
+    } == {1: (Decimal("1.50"), "x")}
     assert {row["id"] for row in project.rows("t")} == {1, 2, 3, 4, 5}
     assert {row["id"]: row["d"] for row in project.rows("u") if row["d"]} == {1: "x"}
 
@@ -74,10 +88,21 @@ def as_json(text: str | None) -> Any:
 
 def test_a_table_of_variants_is_refused_before_it_is_made(project: Project) -> None:
     project.stream("s", COLUMNS)
-    project.model("t", "SELECT * FROM {s}", mode="append", properties={"format-version": "3"})
+    project.model(
+        "t", "SELECT * FROM {s}", mode="append", properties={"format-version": "3"}
+    )
     with pytest.raises(ProjectError) as caught:
         project.run()
-    assert [problem.condition for problem in caught.value.problems] == ["unstorable-type"]
+    assert [problem.condition for problem in caught.value.problems] == [
+        "unstorable-type"
+    ]
     project.record("s", ['{"id": 1, "v": {"a": 1}}'])
-    project.model("t", "SELECT id, v:a AS a FROM {s}", mode="append", properties={"format-version": "3"})
-    assert project.run().conditions("t") == ["unstorable-type"], "its type is known to Spark alone"
+    project.model(
+        "t",
+        "SELECT id, v:a AS a FROM {s}",
+        mode="append",
+        properties={"format-version": "3"},
+    )
+    assert project.run().conditions("t") == ["unstorable-type"], (
+        "its type is known to Spark alone"
+    )

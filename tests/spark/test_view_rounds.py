@@ -1,5 +1,6 @@
-"""Random models over tables that many writers change: whatever happens between two runs, each then equals its SELECT
-over the snapshots that its ledger names, or says by a condition why not."""
+"""Random models over tables that many writers change: whatever happens between two
+runs, each then equals its SELECT over the snapshots that its ledger names, or says by a
+condition why not."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.long]
 ROUNDS = 6
 
 
-def test_models_over_tables_equal_their_selects_whatever_happens(project: Project, lake_seed: int) -> None:
+def test_models_over_tables_equal_their_selects_whatever_happens(
+    project: Project, lake_seed: int
+) -> None:
     rounds = Rounds(project, lake_seed)
     assert rounds.play(ROUNDS) == [], (rounds.done, rounds.views.models)
 
@@ -53,8 +56,12 @@ def others_as_they_are() -> Iterator[None]:
     """A table that is joined is shown as it is where it should be as it was."""
     show = changed_view.show_input
 
-    def show_newest(session: SparkSession, name: str, table: Any, snapshot: int | None, view: str) -> None:
-        newest = table.currentSnapshot().snapshotId() if view.startswith(OLD) else snapshot
+    def show_newest(
+        session: SparkSession, name: str, table: Any, snapshot: int | None, view: str
+    ) -> None:
+        newest = (
+            table.currentSnapshot().snapshotId() if view.startswith(OLD) else snapshot
+        )
         show(session, name, table, newest, view)
 
     with mock.patch.object(changed_view, "show_input", show_newest):
@@ -63,7 +70,8 @@ def others_as_they_are() -> Iterator[None]:
 
 @contextmanager
 def moved_rows_come_twice() -> Iterator[None]:
-    """Rows of files that have gone are not taken off those of the files that have come."""
+    """Rows of files that have gone are not taken off those of the files that have
+    come."""
     signed = row_changes._signed_files
 
     def without_gone(scans: Any, files: Any, sign: int) -> Iterator[DataFrame]:
@@ -78,8 +86,12 @@ RULES: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "the rows that have come": partial(without_rows, "come"),
     "the others as they were": others_as_they_are,
     "moved rows cancel out": moved_rows_come_twice,
-    "deletes of files that stay": lambda: mock.patch.object(row_changes, "_signed_touched", lambda *_: iter(())),
-    "somebody else's changes of a view": lambda: mock.patch.object(refresh_table, "is_untouched", lambda *_: True),
+    "deletes of files that stay": lambda: mock.patch.object(
+        row_changes, "_signed_touched", lambda *_: iter(())
+    ),
+    "somebody else's changes of a view": lambda: mock.patch.object(
+        refresh_table, "is_untouched", lambda *_: True
+    ),
 }
 """What a refresh goes by, each with what switches it off."""
 
@@ -93,7 +105,9 @@ JOINED = View(
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_the_rounds_see_a_rule_that_is_left_out(new_project: Callable[[], Project], rule: str) -> None:
+def test_the_rounds_see_a_rule_that_is_left_out(
+    new_project: Callable[[], Project], rule: str
+) -> None:
     faults: list[str] = []
     for seed in range(5):
         rounds = Rounds(new_project(), seed, models=(), figures=JOINED)

@@ -1,4 +1,5 @@
-"""Models over tables against their own SELECT, run over the tables that they read as these are then."""
+"""Models over tables against their own SELECT, run over the tables that they read as
+these are then."""
 
 from __future__ import annotations
 
@@ -20,14 +21,26 @@ from tests.spark.random_inputs import expire_by_hand, rewrite_all
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-ORDERS = {"id": "int", "customer": "int", "amount": "decimal(10,2)", "seq": "int", "gone": "boolean"}
+ORDERS = {
+    "id": "int",
+    "customer": "int",
+    "amount": "decimal(10,2)",
+    "seq": "int",
+    "gone": "boolean",
+}
 CUSTOMERS = {"id": "int", "country": "string", "seq": "int", "gone": "boolean"}
 CLICKS = {"customer": "int", "page": "string"}
 
 SELECTS = {
     "rows": ("SELECT id, customer, amount FROM {orders!r} WHERE amount > 5", ["id"]),
-    "per_customer": ("SELECT customer, count(*) AS n, sum(amount) AS amount FROM {orders!r} GROUP BY customer", []),
-    "most": ("SELECT customer, max(amount) AS most, min(amount) AS least FROM {orders!r} GROUP BY customer", []),
+    "per_customer": (
+        "SELECT customer, count(*) AS n, sum(amount) AS amount FROM {orders!r} GROUP BY customer",
+        [],
+    ),
+    "most": (
+        "SELECT customer, max(amount) AS most, min(amount) AS least FROM {orders!r} GROUP BY customer",
+        [],
+    ),
     "per_country": (
         "SELECT c.country, count(*) AS n, sum(o.amount) AS amount FROM {orders!r} o "
         "JOIN {customers!r} c ON c.id = o.customer GROUP BY c.country",
@@ -43,7 +56,10 @@ SELECTS = {
         ["id"],
     ),
     "countries": ("SELECT DISTINCT country FROM {customers!r}", []),
-    "pages": ("SELECT customer, page, count(*) AS n FROM {clicks!r} GROUP BY customer, page", []),
+    "pages": (
+        "SELECT customer, page, count(*) AS n FROM {clicks!r} GROUP BY customer, page",
+        [],
+    ),
     "ranked": (
         "SELECT id, customer, rank() OVER (PARTITION BY customer ORDER BY amount DESC, id) AS place FROM {orders!r}",
         ["customer", "id"],
@@ -62,7 +78,12 @@ def shop(project: Project) -> Project:
     project.stream("order_states", ORDERS)
     project.stream("customer_states", CUSTOMERS)
     project.stream("page_views", CLICKS)
-    keyed = {"mode": "upsert", "keys": "id", "sequence_by": "seq", "delete_when": "gone"}
+    keyed = {
+        "mode": "upsert",
+        "keys": "id",
+        "sequence_by": "seq",
+        "delete_when": "gone",
+    }
     project.model("orders", "SELECT * FROM {order_states}", **keyed)
     project.model("customers", "SELECT * FROM {customer_states}", **keyed)
     project.model("clicks", "SELECT * FROM {page_views}", mode="append")
@@ -102,7 +123,10 @@ class Changes:
         made: dict[str, Callable[[], Row]] = {
             "order_states": self.order,
             "customer_states": self.customer,
-            "page_views": lambda: {"customer": self.random.choice([None, 1, 2]), "page": "/"},
+            "page_views": lambda: {
+                "customer": self.random.choice([None, 1, 2]),
+                "page": "/",
+            },
         }
         for topic, make in made.items():
             if count := self.random.choice([0, 1, 5]):
@@ -124,7 +148,11 @@ def sorted_values(rows: list[Any]) -> list[Any]:
 def rows_of(project: Project, name: str) -> list[Any]:
     """The rows of a view's table, without the columns that only lakesql needs."""
     table = project.lake.session.table(project.table(name))
-    return sorted_values(table.select(*(it for it in table.columns if not it.startswith("_lakesql_"))).collect())
+    return sorted_values(
+        table.select(
+            *(it for it in table.columns if not it.startswith("_lakesql_"))
+        ).collect()
+    )
 
 
 def add_views(project: Project, **more: Any) -> None:
@@ -137,21 +165,28 @@ def add_views(project: Project, **more: Any) -> None:
 def test_a_view_equals_its_select_after_each_run(shop: Project, seed: int) -> None:
     changes, session = Changes(seed), shop.lake.session
     changes.record(shop)
-    for topic, make in (("order_states", changes.order), ("customer_states", changes.customer)):
+    for topic, make in (
+        ("order_states", changes.order),
+        ("customer_states", changes.customer),
+    ):
         shop.record(topic, [make() for _ in range(8)])
     shop.record("page_views", [{"customer": 1, "page": "/"}])
     add_views(shop)
     for round_ in range(6):
         shop.run().check()
         for name in SELECTS:
-            assert rows_of(shop, name) == expected(shop, name), f"{name}, round {round_}"
+            assert rows_of(shop, name) == expected(shop, name), (
+                f"{name}, round {round_}"
+            )
         changes.record(shop)
         if round_ == 1:  # somebody else deletes, too
             session.sql(f"DELETE FROM {shop.table('orders')} WHERE id = 3")
         if round_ == 2:
             rewrite_all(shop, "orders")
         if round_ == 3:
-            session.sql(f"UPDATE {shop.table('customers')} SET country = 'PT' WHERE country IS NULL")
+            session.sql(
+                f"UPDATE {shop.table('customers')} SET country = 'PT' WHERE country IS NULL"
+            )
 
 
 def test_nothing_is_written_where_no_input_has_changed(shop: Project) -> None:
@@ -177,49 +212,85 @@ def test_a_rewrite_of_an_input_is_noted_and_no_row_is_written(shop: Project) -> 
     shop.model("past", sums, mode="scd2", keys=["customer"])
     made = ["total", "sums", "past"]
     shop.run("orders", *made).check()
-    files = {name: shop.iceberg(name).inspect.files()["file_path"].to_pylist() for name in made}
+    files = {
+        name: shop.iceberg(name).inspect.files()["file_path"].to_pylist()
+        for name in made
+    }
     past = shop.rows("past")
     rewrite_all(shop, "orders")
     assert not shop.run_without_java(*made)
     ran = shop.run(*made).check()
     refreshed = {it.model: (it.refreshed, it.rows) for it in ran.of(BatchCommitted)}
     assert refreshed == dict.fromkeys(made, ("no row is another one", 0))
-    assert files == {name: shop.iceberg(name).inspect.files()["file_path"].to_pylist() for name in made}
+    assert files == {
+        name: shop.iceberg(name).inspect.files()["file_path"].to_pylist()
+        for name in made
+    }
     expire_by_hand(shop, "orders")
     assert not shop.run(*made).check().of(BatchCommitted)
     shop.record("order_states", [one | {"amount": "3.00", "seq": 2}])
     ran = shop.run("orders", *made).check()
-    assert not [it.text for it in ran.of(Noted) if "anew" in it.text], "what has changed is known"
+    assert not [it.text for it in ran.of(Noted) if "anew" in it.text], (
+        "what has changed is known"
+    )
     assert rows_of(shop, "total") == [(Decimal("5.00"),)]
     assert rows_of(shop, "sums") == [(1, Decimal("5.00"))]
     former, newest = sorted(shop.rows("past"), key=lambda row: row["valid_from"])
-    assert (former["valid_from"], newest["amount"]) == (past[0]["valid_from"], Decimal("5.00"))
+    assert (former["valid_from"], newest["amount"]) == (
+        past[0]["valid_from"],
+        Decimal("5.00"),
+    )
 
 
 def test_a_changed_select_makes_the_table_anew_in_one_commit(shop: Project) -> None:
-    shop.record("order_states", [{"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}])
-    shop.model("sums", "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer", mode="table")
+    shop.record(
+        "order_states",
+        [{"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}],
+    )
+    shop.model(
+        "sums",
+        "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer",
+        mode="table",
+    )
     shop.run("orders", "sums").check()
-    shop.model("sums", "SELECT customer AS who, count(*) AS n FROM {orders!r} GROUP BY customer", mode="table")
+    shop.model(
+        "sums",
+        "SELECT customer AS who, count(*) AS n FROM {orders!r} GROUP BY customer",
+        mode="table",
+    )
     ran = shop.run("orders", "sums").check()
     assert rows_of(shop, "sums") == [(1, 1)]
     assert len(ran.of(BatchCommitted, "sums")) == 1
     assert any("anew" in step.text for step in ran.of(StepApplied, "sums"))
-    shop.model("sums", "SELECT customer AS who, count(id) + 1 AS n FROM {orders!r} GROUP BY customer", mode="table")
+    shop.model(
+        "sums",
+        "SELECT customer AS who, count(id) + 1 AS n FROM {orders!r} GROUP BY customer",
+        mode="table",
+    )
     shop.run("orders", "sums").check()
     assert rows_of(shop, "sums") == [(1, 2)]
 
 
-def test_a_view_that_fails_leaves_no_table_and_a_killed_refresh_is_begun_anew(shop: Project) -> None:
-    shop.record("order_states", [{"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}])
-    shop.model("ratio", "SELECT id, 1 / (amount - 2) AS x FROM {orders!r}", mode="table")
+def test_a_view_that_fails_leaves_no_table_and_a_killed_refresh_is_begun_anew(
+    shop: Project,
+) -> None:
+    shop.record(
+        "order_states",
+        [{"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}],
+    )
+    shop.model(
+        "ratio", "SELECT id, 1 / (amount - 2) AS x FROM {orders!r}", mode="table"
+    )
     shop.run("orders").check()
     assert not shop.run("ratio").succeeded
     assert not shop.lake.session.catalog.tableExists(shop.table("ratio"))
     add_views(shop)
     shop.run("orders", "customers", "clicks", "per_customer")
     for step in ("look-up", "stage", "publish", "finish"):
-        shop.record("order_states", [{"id": 1, "customer": 1, "amount": "3.00", "seq": 2, "gone": False}])
+        shop.record(
+            "order_states",
+            [{"id": 1, "customer": 1, "amount": "3.00", "seq": 2, "gone": False}],
+        )
 
         def stop(model: str, reached: str, step: str = step) -> None:
             if model == "per_customer" and reached == step:
@@ -231,22 +302,43 @@ def test_a_view_that_fails_leaves_no_table_and_a_killed_refresh_is_begun_anew(sh
 
 
 def test_the_ledger_says_of_which_snapshots_a_view_is_made(shop: Project) -> None:
-    shop.record("order_states", [{"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}])
-    shop.model("sums", "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer", mode="table")
+    shop.record(
+        "order_states",
+        [{"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}],
+    )
+    shop.model(
+        "sums",
+        "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer",
+        mode="table",
+    )
     shop.run("orders", "sums").check()
     session = shop.lake.session
-    entry = read_entry(load_table(session, TableName(*shop.table("sums").split("."))), "sums")
+    entry = read_entry(
+        load_table(session, TableName(*shop.table("sums").split("."))), "sums"
+    )
     orders = load_table(session, TableName(*shop.table("orders").split(".")))
     assert entry is not None
     (read,) = read_inputs(entry.inputs).values()
-    assert (read.table_id, read.snapshot) == (str(orders.uuid()), orders.currentSnapshot().snapshotId())
+    assert (read.table_id, read.snapshot) == (
+        str(orders.uuid()),
+        orders.currentSnapshot().snapshotId(),
+    )
 
 
 def test_rows_of_somebody_else_are_not_exchanged(shop: Project) -> None:
-    shop.record("order_states", [{"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}])
-    shop.model("sums", "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer", mode="table")
+    shop.record(
+        "order_states",
+        [{"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}],
+    )
+    shop.model(
+        "sums",
+        "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer",
+        mode="table",
+    )
     shop.run("orders").check()
-    shop.lake.session.sql(f"CREATE TABLE {shop.table('sums')} USING iceberg AS SELECT 1 AS customer, 2.0 AS amount")
+    shop.lake.session.sql(
+        f"CREATE TABLE {shop.table('sums')} USING iceberg AS SELECT 1 AS customer, 2.0 AS amount"
+    )
     assert shop.run("sums").conditions("sums") == ["table-of-another"]
     assert rows_of(shop, "sums") == [(1, Decimal("2.0"))]
 
@@ -266,22 +358,39 @@ def test_two_rows_of_one_key_are_refused(shop: Project) -> None:
     assert rows_of(shop, "paid") == [(1, Decimal("2.00"))]
 
 
-def test_a_continuous_run_makes_views_of_views_that_have_no_table_yet(shop: Project) -> None:
-    shop.record("order_states", [{"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}])
-    shop.model("sums", "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer", mode="table")
+def test_a_continuous_run_makes_views_of_views_that_have_no_table_yet(
+    shop: Project,
+) -> None:
+    shop.record(
+        "order_states",
+        [{"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}],
+    )
+    shop.model(
+        "sums",
+        "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer",
+        mode="table",
+    )
     shop.model("n", "SELECT count(*) AS n FROM {sums!r}", mode="materialized_view")
     shop.run("orders").check()
     shop.run("sums", "n", continuous=True, until=lambda: shop.has("n")).check()
     assert rows_of(shop, "n") == [(1,)]
-    shop.model("ratio", "SELECT id, 1 / (amount - 2) AS x FROM {orders!r}", mode="table")
-    shop.model("of_ratio", "SELECT count(*) AS n FROM {ratio!r}", mode="materialized_view")
+    shop.model(
+        "ratio", "SELECT id, 1 / (amount - 2) AS x FROM {orders!r}", mode="table"
+    )
+    shop.model(
+        "of_ratio", "SELECT count(*) AS n FROM {ratio!r}", mode="materialized_view"
+    )
     ran = shop.run("ratio", "of_ratio", continuous=True)
-    assert ran.conditions("of_ratio") == ["table-missing"], "what it waits for has failed"
+    assert ran.conditions("of_ratio") == ["table-missing"], (
+        "what it waits for has failed"
+    )
 
 
 def test_what_is_no_iceberg_table_is_refused(shop: Project, tmp_path: Path) -> None:
     session, name = shop.lake.session, f"spark_catalog.default.{shop.namespace}_ids"
-    session.sql(f"CREATE TABLE {name} USING parquet LOCATION '{tmp_path}/ids' AS SELECT 1 AS id")
+    session.sql(
+        f"CREATE TABLE {name} USING parquet LOCATION '{tmp_path}/ids' AS SELECT 1 AS id"
+    )
     try:
         shop.model("ids", f"SELECT id FROM {name}", mode="table")
         assert shop.run("ids").conditions("ids") == ["input-not-iceberg"]
@@ -289,15 +398,23 @@ def test_what_is_no_iceberg_table_is_refused(shop: Project, tmp_path: Path) -> N
         session.sql(f"DROP TABLE {name}")
     shop.model("ids", f"SELECT id FROM {shop.table('no_ids')}", mode="table")
     assert shop.run("ids").conditions("ids") == ["table-missing"]
-    shop.record("order_states", [{"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}])
+    shop.record(
+        "order_states",
+        [{"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}],
+    )
     shop.model("ids", "SELECT id FROM {orders!r}", mode="table")
     shop.run("orders", "ids").check()
     assert rows_of(shop, "ids") == [(1,)]
 
 
-def test_a_view_that_must_be_incremental_says_that_a_snapshot_is_gone(shop: Project) -> None:
+def test_a_view_that_must_be_incremental_says_that_a_snapshot_is_gone(
+    shop: Project,
+) -> None:
     one = {"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}
-    session, sums = shop.lake.session, "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer"
+    session, sums = (
+        shop.lake.session,
+        "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer",
+    )
     shop.record("order_states", [one])
     shop.model("sums", sums, mode="materialized_view", refresh="incremental")
     shop.model("chosen", sums, mode="materialized_view")
@@ -306,7 +423,9 @@ def test_a_view_that_must_be_incremental_says_that_a_snapshot_is_gone(shop: Proj
     shop.run("orders").check()
     catalog, namespace, table = shop.table("orders").split(".")
     older = "older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1"
-    session.sql(f"CALL {catalog}.system.expire_snapshots(table => '{namespace}.{table}', {older})")
+    session.sql(
+        f"CALL {catalog}.system.expire_snapshots(table => '{namespace}.{table}', {older})"
+    )
     assert shop.run("sums").conditions("sums") == ["input-expired"]
     shop.run("chosen").check()
     assert rows_of(shop, "chosen") == [(1, Decimal("4.00"))]
@@ -314,7 +433,9 @@ def test_a_view_that_must_be_incremental_says_that_a_snapshot_is_gone(shop: Proj
     assert rows_of(shop, "sums") == [(1, Decimal("4.00"))]
 
 
-def test_rows_that_somebody_else_has_changed_in_a_view_are_put_right(shop: Project) -> None:
+def test_rows_that_somebody_else_has_changed_in_a_view_are_put_right(
+    shop: Project,
+) -> None:
     one = {"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}
     shop.record("order_states", [one, one | {"id": 2, "customer": 2}])
     sums = "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer"
@@ -346,10 +467,15 @@ def test_rows_that_somebody_else_has_changed_are_put_right_though_the_snapshot_t
 
 def expect(project: Project, that: str) -> None:
     expected = [{"that": that, "on_fail": "stop"}]
-    project.write("models/sums.yml", json.dumps({"models": [{"name": "sums", "expect": expected}]}))
+    project.write(
+        "models/sums.yml",
+        json.dumps({"models": [{"name": "sums", "expect": expected}]}),
+    )
 
 
-def test_what_is_expected_of_a_view_is_not_expected_of_groups_that_leave(shop: Project) -> None:
+def test_what_is_expected_of_a_view_is_not_expected_of_groups_that_leave(
+    shop: Project,
+) -> None:
     one = {"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}
     shop.record("order_states", [one, one | {"id": 2, "customer": 2}])
     sums = "SELECT customer, count(*) AS n, sum(amount) AS amount FROM {orders!r} GROUP BY customer"
@@ -366,8 +492,13 @@ def test_what_is_expected_of_a_view_is_not_expected_of_groups_that_leave(shop: P
 
 
 def test_a_view_that_asks_for_the_time_is_made_anew_by_each_run(shop: Project) -> None:
-    shop.record("order_states", [{"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}])
-    shop.model("aged", "SELECT id, current_timestamp() AS seen FROM {orders!r}", mode="table")
+    shop.record(
+        "order_states",
+        [{"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}],
+    )
+    shop.model(
+        "aged", "SELECT id, current_timestamp() AS seen FROM {orders!r}", mode="table"
+    )
     shop.run("orders", "aged").check()
     ((_, first),) = rows_of(shop, "aged")
     assert not shop.run_without_java("aged")
@@ -379,15 +510,29 @@ def test_a_view_that_asks_for_the_time_is_made_anew_by_each_run(shop: Project) -
 def test_the_changes_of_a_view_are_logged(shop: Project) -> None:
     one = {"id": 1, "customer": 1, "amount": "2.00", "seq": 1, "gone": False}
     shop.model(
-        "sums", "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer", mode="materialized_view"
+        "sums",
+        "SELECT customer, sum(amount) AS amount FROM {orders!r} GROUP BY customer",
+        mode="materialized_view",
     )
     fields = "_change.op AS op, customer, amount, _change.before.amount AS was"
     shop.model("log", f"SELECT {fields} FROM {{sums}}", mode="append")
-    for change in (one, one | {"id": 2, "seq": 2}, one | {"id": 3, "customer": None, "seq": 3}):
+    for change in (
+        one,
+        one | {"id": 2, "seq": 2},
+        one | {"id": 3, "customer": None, "seq": 3},
+    ):
         shop.record("order_states", [change])
         shop.run("orders", "sums", "log").check()
-    shop.record("order_states", [one | {"seq": 4, "gone": True}, one | {"id": 2, "seq": 5, "gone": True}])
+    shop.record(
+        "order_states",
+        [one | {"seq": 4, "gone": True}, one | {"id": 2, "seq": 5, "gone": True}],
+    )
     shop.run("orders", "sums", "log").check()
     two, four = Decimal("2.00"), Decimal("4.00")
-    expected = [("c", 1, two, None), ("u", 1, four, two), ("c", None, two, None), ("d", 1, four, four)]
+    expected = [
+        ("c", 1, two, None),
+        ("u", 1, four, two),
+        ("c", None, two, None),
+        ("d", 1, four, four),
+    ]
     assert rows_of(shop, "log") == sorted_values(expected)

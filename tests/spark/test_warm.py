@@ -1,4 +1,5 @@
-"""A Spark that one command leaves to the next: who finds it, what it keeps, and how it ends."""
+"""A Spark that one command leaves to the next: who finds it, what it keeps, and how it
+ends."""
 
 from __future__ import annotations
 
@@ -37,7 +38,11 @@ class Shop:
         return self.folder / "target" / "warm"
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("LAKESQL_")}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("LAKESQL_")
+        }
         return subprocess.Popen(
             [sys.executable, "-m", "lakesql", *arguments],
             cwd=self.folder,
@@ -88,7 +93,10 @@ def wait_for(what: Callable[[], object]) -> None:
 
 def is_running(process: int) -> bool:
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return (
+            Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+            != "Z"
+        )
     except FileNotFoundError:
         return False
 
@@ -104,7 +112,9 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     assert not made.sockets.exists()
 
 
-def test_commands_share_one_of_their_user_alone_and_see_files_as_they_are(shop: Shop) -> None:
+def test_commands_share_one_of_their_user_alone_and_see_files_as_they_are(
+    shop: Shop,
+) -> None:
     first = shop.preview()
     java = shop.java()
     assert len(first) == 2
@@ -112,14 +122,21 @@ def test_commands_share_one_of_their_user_alone_and_see_files_as_they_are(shop: 
     assert stat.S_IMODE(shop.sockets.stat().st_mode) == 0o700
 
     model = shop.folder / "models" / "orders.sql"
-    model.write_text(model.read_text().replace("SELECT order_id,", "SELECT order_id, order_id * 2 AS doubled,"))
+    model.write_text(
+        model.read_text().replace(
+            "SELECT order_id,", "SELECT order_id, order_id * 2 AS doubled,"
+        )
+    )
     assert all(row["doubled"] == row["order_id"] * 2 for row in shop.preview())
 
     assert shop.java() == java and shop.keeper()["commands"] == 2
 
     shop.do("run", "--select", "customers")
-    wait_for(lambda: not is_running(java))  # Java has called the run's Python, and ends with it
-    rows = shop.do("show", "customers", "--limit", "100000", "--output", "json").stdout.splitlines()
+    # Java has called the run's Python, and ends with it
+    wait_for(lambda: not is_running(java))
+    rows = shop.do(
+        "show", "customers", "--limit", "100000", "--output", "json"
+    ).stdout.splitlines()
     assert len(rows) > 100
 
     shop.preview()
@@ -142,7 +159,11 @@ def test_other_settings_and_other_secrets_are_another_one(shop: Shop) -> None:
     shop.preview()
     assert shop.java() != former
     wait_for(lambda: not is_running(former))
-    written = [path for path in shop.folder.rglob("*") if path.is_file() and b"the-new-secret" in path.read_bytes()]
+    written = [
+        path
+        for path in shop.folder.rglob("*")
+        if path.is_file() and b"the-new-secret" in path.read_bytes()
+    ]
     assert written == []
 
 
@@ -150,7 +171,12 @@ def test_one_that_nobody_uses_ends(shop: Shop) -> None:
     shop.write_profile(idle="2 seconds")
     shop.preview()
     said = shop.keeper()
-    wait_for(lambda: not (said and is_running(said["java"])) and reach_keeper(shop.sockets, "dev") is None)
+    wait_for(
+        lambda: (
+            not (said and is_running(said["java"]))
+            and reach_keeper(shop.sockets, "dev") is None
+        )
+    )
     assert not (shop.sockets / "dev.sock").exists()
 
 
@@ -164,14 +190,23 @@ def test_of_two_commands_at_a_time_one_has_its_own_and_says_so(shop: Shop) -> No
     assert said[0][0] == said[1][0] and shop.java() == java
 
 
-def test_a_run_whose_java_is_killed_fails_and_the_next_one_loses_nothing(shop: Shop) -> None:
+def test_a_run_whose_java_is_killed_fails_and_the_next_one_loses_nothing(
+    shop: Shop,
+) -> None:
     shop.preview()
     for victim in ("keeper", "java"):
         said = shop.keeper() if shop.keeper() else (shop.preview(), shop.keeper())[1]
         running = shop.start("run", "--select", "orders")
-        metadata = shop.folder / ".lakesql" / "warehouse" / "shop" / "orders" / "metadata"
+        metadata = (
+            shop.folder / ".lakesql" / "warehouse" / "shop" / "orders" / "metadata"
+        )
         before = len([*metadata.glob("*.json")])
-        wait_for(lambda: len([*metadata.glob("*.json")]) > before or running.poll() is not None)  # noqa: B023
+
+        def has_committed_or_ended() -> bool:
+            files = [*metadata.glob("*.json")]  # noqa: B023
+            return len(files) > before or running.poll() is not None  # noqa: B023
+
+        wait_for(has_committed_or_ended)
         os.kill(said[victim], signal.SIGKILL)
         _, stderr = running.communicate(timeout=600)
         assert running.returncode == 1 and "java-ended" in stderr, stderr
@@ -186,7 +221,9 @@ def test_a_run_whose_java_is_killed_fails_and_the_next_one_loses_nothing(shop: S
 
 
 def show_all(shop: Shop, model: str) -> list[str]:
-    return shop.do("show", model, "--limit", "100000", "--output", "json").stdout.splitlines()
+    return shop.do(
+        "show", model, "--limit", "100000", "--output", "json"
+    ).stdout.splitlines()
 
 
 SLOW = """{{ config(mode='append') }}
@@ -201,13 +238,16 @@ def cpu_seconds_of(process: int) -> float:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_command_that_is_ended_at_its_query_leaves_none(shop: Shop, number: signal.Signals) -> None:
+def test_a_command_that_is_ended_at_its_query_leaves_none(
+    shop: Shop, number: signal.Signals
+) -> None:
     (shop.folder / "models" / "slow.sql").write_text(SLOW)
     shop.preview()
     java = shop.java()
     before = cpu_seconds_of(java)
     process = shop.start("show", "slow", "--preview", "--limit", "100")
-    wait_for(lambda: cpu_seconds_of(java) > before + 15)  # many times what comes before the query
+    # many times what comes before the query
+    wait_for(lambda: cpu_seconds_of(java) > before + 15)
     process.send_signal(number)
     process.communicate(timeout=600)
     assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
@@ -216,7 +256,9 @@ def test_a_command_that_is_ended_at_its_query_leaves_none(shop: Shop, number: si
     assert len(shop.preview()) == 2 and shop.java() != java
 
 
-def test_a_command_that_is_interrupted_before_its_query_leaves_none_or_a_whole_one(shop: Shop) -> None:
+def test_a_command_that_is_interrupted_before_its_query_leaves_none_or_a_whole_one(
+    shop: Shop,
+) -> None:
     first = shop.preview()
     process = shop.start(*PREVIEW)
     wait_for(lambda: shop.keeper().get("in_use"))

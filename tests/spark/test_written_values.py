@@ -39,10 +39,36 @@ NUMBERS = (
         "0.1234567890123456789",
         "12345678901234567890.125",
     ),
-    *("100000000000000000000000", "1E5", "2.50", "0.30000000000000004", "true", "false"),
+    *(
+        "100000000000000000000000",
+        "1E5",
+        "2.50",
+        "0.30000000000000004",
+        "true",
+        "false",
+    ),
 )
-STRINGS = ("", "1.10", "[1.10]", '{"a": 1.10}', "-0", '"Infinity"', "a,b", "]}", "\\", "é\u2028", 'x": 1.10, "s": 2.50')
-DECIMALS = ("1.10", "0.12345678901234567890", "12345678901234.5", "123456789012345678.00000000000000000001", "3", "1e3")
+STRINGS = (
+    "",
+    "1.10",
+    "[1.10]",
+    '{"a": 1.10}',
+    "-0",
+    '"Infinity"',
+    "a,b",
+    "]}",
+    "\\",
+    "é\u2028",
+    'x": 1.10, "s": 2.50',
+)
+DECIMALS = (
+    "1.10",
+    "0.12345678901234567890",
+    "12345678901234.5",
+    "123456789012345678.00000000000000000001",
+    "3",
+    "1e3",
+)
 
 
 class Values:
@@ -68,7 +94,10 @@ class Values:
     def nested(self, depth: int) -> str:
         """An array or an object, with white space of any kind."""
         words = map(json.dumps, STRINGS)
-        parts = [self.random.choice([*NUMBERS, "null", *words]) for _ in range(self.random.randrange(4))]
+        parts = [
+            self.random.choice([*NUMBERS, "null", *words])
+            for _ in range(self.random.randrange(4))
+        ]
         if depth:
             parts.append(self.nested(depth - 1))
         comma = self.random.choice([",", ", ", " ,\n"])
@@ -114,17 +143,27 @@ WRAPS: dict[str, tuple[Envelope, Callable[[str, str], str]]] = {
     "plain": ("none", lambda row, _: row),
     "event": ("debezium", lambda row, _: EVENT % ("null", row, "c")),
     "delete": ("debezium", lambda row, other: EVENT % (row, "null", "d")),
-    "event with the row before": ("debezium", lambda row, other: EVENT % (other, row, "u")),
+    "event with the row before": (
+        "debezium",
+        lambda row, other: EVENT % (other, row, "u"),
+    ),
     "event with a schema": (
         "debezium",
-        lambda row, other: f'{{"schema":{SCHEMA},"payload":{EVENT % (other, row, "u")}}}',
+        lambda row, other: (
+            f'{{"schema":{SCHEMA},"payload":{EVENT % (other, row, "u")}}}'
+        ),
     ),
     "flat": ("debezium_flat", lambda row, _: row),
-    "flat with a schema": ("debezium_flat", lambda row, _: f'{{"schema":{FLAT_SCHEMA},"payload":{row}}}'),
+    "flat with a schema": (
+        "debezium_flat",
+        lambda row, _: f'{{"schema":{FLAT_SCHEMA},"payload":{row}}}',
+    ),
     "dms": ("dms", lambda row, _: f'{{"data":{row},"metadata":{METADATA % "insert"}}}'),
     "dms update": (
         "dms",
-        lambda row, other: f'{{"data":{row},"before-image":{other},"metadata":{METADATA % "update"}}}',
+        lambda row, other: (
+            f'{{"data":{row},"before-image":{other},"metadata":{METADATA % "update"}}}'
+        ),
     ),
     "flat dms": ("dms", lambda row, _: '{"Op":"I",' + row[1:]),
 }
@@ -154,10 +193,16 @@ def contract_of(columns: tuple[ContractColumn, ...], envelope: Envelope) -> Cont
 @pytest.mark.parametrize("wrap", WRAPS)
 def test_a_value_is_kept_as_it_is_written(spark: SparkSession, wrap: str) -> None:
     envelope, write = WRAPS[wrap]
-    columns = tuple(ContractColumn(field.name, field.dataType) for field in T.StructType.fromDDL(DDL).fields)  # type: ignore[attr-defined]
+    columns = tuple(
+        ContractColumn(field.name, field.dataType)
+        for field in T.StructType.fromDDL(DDL).fields
+    )  # type: ignore[attr-defined]
     contract = contract_of(columns, envelope)
     found, others = list(rows(1, 200)), list(rows(2, 200))
-    values = [write(text, other[0].replace('"id":', '"id": ')) for (text, _), other in zip(found, others, strict=True)]
+    values = [
+        write(text, other[0].replace('"id":', '"id": '))
+        for (text, _), other in zip(found, others, strict=True)
+    ]
     raw = spark.createDataFrame(
         [(f'{{"id":{number}}}'.encode(), value.encode(), "t", 0, number, None, None)
          for number, value in enumerate(values)],
@@ -168,16 +213,22 @@ def test_a_value_is_kept_as_it_is_written(spark: SparkSession, wrap: str) -> Non
     else:
         parsed = parse_changes(raw, contract, frozenset(), frozenset())
     names = [column.name for column in columns]
-    for record, value, (_, expected) in zip(parsed.collect(), values, found, strict=True):
+    for record, value, (_, expected) in zip(
+        parsed.collect(), values, found, strict=True
+    ):
         assert record["_lakesql_rejected"] is None, value
         assert {name: plain(record[name]) for name in names} == expected, value
 
 
 @pytest.mark.parametrize("wrap", ["event", "event with a schema", "flat", "dms"])
 def test_values_of_simple_columns_are_kept_too(spark: SparkSession, wrap: str) -> None:
-    """Without an array or a struct in the contract, as an event is read as it stands then."""
+    """Without an array or a struct in the contract, as an event is read as it stands
+    then."""
     envelope, write = WRAPS[wrap]
-    columns = (ContractColumn("id", T.IntegerType()), ContractColumn("s", T.StringType()))
+    columns = (
+        ContractColumn("id", T.IntegerType()),
+        ContractColumn("s", T.StringType()),
+    )
     contract = contract_of(columns, envelope)
     random_values = Values(3)
     found = [random_values.text() for _ in range(200)]
@@ -193,16 +244,25 @@ def test_values_of_simple_columns_are_kept_too(spark: SparkSession, wrap: str) -
 
 @pytest.mark.parametrize("lsn", ["100", '"100"'])
 @pytest.mark.parametrize("order", ["3", '"3"'])
-def test_numbers_beside_the_rows_may_be_texts(spark: SparkSession, lsn: str, order: str) -> None:
+def test_numbers_beside_the_rows_may_be_texts(
+    spark: SparkSession, lsn: str, order: str
+) -> None:
     """With the row before, and without it: then an event is read as it stands."""
-    contract = Contract((ContractColumn("id", T.IntegerType()),), key=("id",), envelope="debezium")
+    contract = Contract(
+        (ContractColumn("id", T.IntegerType()),), key=("id",), envelope="debezium"
+    )
     source = f'{{"connector":"postgresql","lsn":{lsn},"ts_ms":"1772366400000","snapshot":"false"}}'
     value = f'{{"after":{{"id":1}},"source":{source},"transaction":{{"id":"7:90","total_order":{order}}},"op":"c"}}'
-    raw = spark.createDataFrame([(b'{"id":1}', value.encode(), "t", 0, 0, None, None)], RAW)
+    raw = spark.createDataFrame(
+        [(b'{"id":1}', value.encode(), "t", 0, 0, None, None)], RAW
+    )
     for fields in (("position", "ts"), ("position", "ts", "before")):
         (row,) = parse_changes(raw, contract, frozenset(), frozenset(fields)).collect()
         assert row["_lakesql_rejected"] is None
-        assert (row["_change"]["position"], row["_change"]["ts"].year) == ([100, 3], 2026)
+        assert (row["_change"]["position"], row["_change"]["ts"].year) == (
+            [100, 3],
+            2026,
+        )
 
 
 def test_what_a_router_adds_to_a_key_is_no_column_of_it(spark: SparkSession) -> None:
@@ -216,7 +276,19 @@ def test_what_a_router_adds_to_a_key_is_no_column_of_it(spark: SparkSession) -> 
         '{"__dbz__physicalTableIdentifier":"s.t_2025"}': False,
     }
     raw = spark.createDataFrame(
-        [(key.encode(), (EVENT % ("null", '{"id":1}', "c")).encode(), "t", 0, 0, None, None) for key in keys], RAW
+        [
+            (
+                key.encode(),
+                (EVENT % ("null", '{"id":1}', "c")).encode(),
+                "t",
+                0,
+                0,
+                None,
+                None,
+            )
+            for key in keys
+        ],
+        RAW,
     ).coalesce(1)
     found = parse_changes(raw, contract, frozenset(), frozenset()).collect()
     assert [row["_lakesql_rejected"] is None for row in found] == list(keys.values())

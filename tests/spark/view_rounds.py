@@ -1,4 +1,5 @@
-"""Rounds of changes, each with a refresh of random views, after which each must be what `random_views` says."""
+"""Rounds of changes, each with a refresh of random views, after which each must be what
+`random_views` says."""
 
 from __future__ import annotations
 
@@ -9,13 +10,28 @@ from random import Random
 from lakesql.errors import render_problem
 from lakesql.events import BatchCommitted, Noted
 from tests.spark.project import Project, Ran
-from tests.spark.random_inputs import Writer, expire_by_hand, expire_by_lakesql, make_inputs, rewrite
+from tests.spark.random_inputs import (
+    Writer,
+    expire_by_hand,
+    expire_by_lakesql,
+    make_inputs,
+    rewrite,
+)
 from tests.spark.random_views import RandomViews, ViewModel
 from tests.views.random_selects import Column, View
 
 STEPS = ("look-up", "stage", "publish", "finish")
 
-MODELS = ("by_key", "wanted", "whole", "shown", "over_shown", "chained", "chained_twice", "history")
+MODELS = (
+    "by_key",
+    "wanted",
+    "whole",
+    "shown",
+    "over_shown",
+    "chained",
+    "chained_twice",
+    "history",
+)
 """What a project has beside `figures`, the view by difference that others read."""
 
 
@@ -26,17 +42,33 @@ def over(model: ViewModel, dice: Random, name: str) -> ViewModel:
     grouped = f"b.{by.name}"
     text = f"SELECT {grouped} AS g0, count(*) AS a0, max(b.{other.name}) AS a1 FROM lake.shop.{model.name} b"
     made = (Column("g0", by.kind), Column("a0", "int"), Column("a1", other.kind))
-    return ViewModel(name, "materialized_view", View(f"{text} GROUP BY {grouped}", (), made, ("g0",)))
+    return ViewModel(
+        name, "materialized_view", View(f"{text} GROUP BY {grouped}", (), made, ("g0",))
+    )
 
 
-def add_models(views: RandomViews, dice: Random, names: Collection[str], of_figures: View | None) -> None:
-    """Models of all modes over tables: `figures`, of a random SELECT if none is given, and those of `MODELS` named."""
-    figures = views.add(ViewModel("figures", "materialized_view", of_figures or views.pick("difference")))
+def add_models(
+    views: RandomViews, dice: Random, names: Collection[str], of_figures: View | None
+) -> None:
+    """Models of all modes over tables: `figures`, of a random SELECT if none is given,
+    and those of `MODELS` named."""
+    figures = views.add(
+        ViewModel(
+            "figures", "materialized_view", of_figures or views.pick("difference")
+        )
+    )
     if "by_key" in names:
         views.add(ViewModel("by_key", "materialized_view", views.pick("key")))
     if "wanted" in names:
         asked = {"refresh": "incremental"}
-        views.add(ViewModel("wanted", "materialized_view", views.pick(dice.choice(("key", "difference"))), asked))
+        views.add(
+            ViewModel(
+                "wanted",
+                "materialized_view",
+                views.pick(dice.choice(("key", "difference"))),
+                asked,
+            )
+        )
     if "whole" in names:
         views.add(ViewModel("whole", "table", views.pick("any")))
     if names & {"shown", "over_shown"}:
@@ -45,7 +77,13 @@ def add_models(views: RandomViews, dice: Random, names: Collection[str], of_figu
     if "over_shown" in names:
         view = views.pick("difference", "orders")
         text = view.text.replace("lake.shop.orders", "lake.shop.shown")
-        views.add(ViewModel("over_shown", "materialized_view", View(text, (), view.columns, view.group)))
+        views.add(
+            ViewModel(
+                "over_shown",
+                "materialized_view",
+                View(text, (), view.columns, view.group),
+            )
+        )
     if names & {"chained", "chained_twice"}:
         chained = views.add(over(figures, dice, "chained"))
         if "chained_twice" in names:
@@ -58,8 +96,9 @@ def add_models(views: RandomViews, dice: Random, names: Collection[str], of_figu
 
 @dataclass
 class Rounds:
-    """A project whose tables change by chance. `faults` are what was wrong after a refresh, `done` what was done, and
-    `taken` the tables of which somebody has taken away what views need, since these were refreshed."""
+    """A project whose tables change by chance. `faults` are what was wrong after a
+    refresh, `done` what was done, and `taken` the tables of which somebody has taken
+    away what views need, since these were refreshed."""
 
     project: Project
     seed: int
@@ -81,7 +120,11 @@ class Rounds:
     @property
     def exchanged(self) -> list[str]:
         """The models that have rows, but for histories."""
-        return [name for name, model in self.views.models.items() if model.is_stored and model.mode != "scd2"]
+        return [
+            name
+            for name, model in self.views.models.items()
+            if model.is_stored and model.mode != "scd2"
+        ]
 
     @property
     def stored(self) -> list[str]:
@@ -91,7 +134,8 @@ class Rounds:
     # Rounds
 
     def play(self, rounds: int) -> list[str]:
-        """So many rounds, with what happens to tables beside changes of rows; what was wrong."""
+        """So many rounds, with what happens to tables beside changes of rows; what was
+        wrong."""
         self.refresh()
         for _ in range(rounds):
             self.change()
@@ -104,7 +148,8 @@ class Rounds:
         return self.faults
 
     def play_changes(self, rounds: int) -> list[str]:
-        """So many rounds with changes of rows alone, of all inputs and of views; what was wrong."""
+        """So many rounds with changes of rows alone, of all inputs and of views; what
+        was wrong."""
         self.refresh()
         for number in range(rounds):
             self.change_all()
@@ -159,7 +204,8 @@ class Rounds:
         self.taken.add(name)
 
     def roll_back(self) -> None:
-        """By hand: a table of lakesql's own, which its model would refuse then, comes back after a refresh."""
+        """By hand: a table of lakesql's own, which its model would refuse then, comes
+        back after a refresh."""
         one = self.dice.choice([*self.inputs.values()])
         head, earlier = one.newest(), one.earlier()
         if head is None or earlier is None:
@@ -172,7 +218,8 @@ class Rounds:
             one.set_current(head)
 
     def recreate(self) -> None:
-        """By hand: the table is gone, perhaps for so long that a run misses it, and then it is another one."""
+        """By hand: the table is gone, perhaps for so long that a run misses it, and
+        then it is another one."""
         foreign = [one for one in self.inputs.values() if not one.is_own]
         if not foreign:
             return
@@ -204,13 +251,19 @@ class Rounds:
 
     def change_select(self) -> None:
         """Another SELECT of a view, over the same tables or others."""
-        free = [name for name in ("by_key", "wanted", "whole") if name in self.views.models]
+        free = [
+            name for name in ("by_key", "wanted", "whole") if name in self.views.models
+        ]
         if not free:
             return
         model = self.views.models[self.dice.choice(free)]
         self.note(f"change {model.name}")
-        kind = "any" if model.mode == "table" else self.dice.choice(("key", "difference"))
-        self.views.add(ViewModel(model.name, model.mode, self.views.pick(kind), model.more))
+        kind = (
+            "any" if model.mode == "table" else self.dice.choice(("key", "difference"))
+        )
+        self.views.add(
+            ViewModel(model.name, model.mode, self.views.pick(kind), model.more)
+        )
 
     def touch_view(self) -> None:
         """Somebody else changes rows of a view."""
@@ -219,7 +272,9 @@ class Rounds:
             return
         self.note(f"touch {name}")
         table = self.project.table(name)
-        statement = self.dice.choice((f"DELETE FROM {table}", f"INSERT INTO {table} SELECT * FROM {table}"))
+        statement = self.dice.choice(
+            (f"DELETE FROM {table}", f"INSERT INTO {table} SELECT * FROM {table}")
+        )
         self.project.sql(statement)
         self.touched.add(name)
         if self.dice.random() < 0.5:  # so that no snapshot says it any more
@@ -235,7 +290,8 @@ class Rounds:
             if self.dice.random() < 0.3:
                 expire_by_hand(self.project, name)
                 self.taken.add(name)
-                self.touched.add(name)  # of two rewrites one has expired, which might have been a change
+                # of two rewrites one has expired, which might have been a change
+                self.touched.add(name)
 
     def break_off(self) -> None:
         """A refresh that dies at a step."""
@@ -256,11 +312,16 @@ class Rounds:
     # A refresh
 
     def refresh(self) -> None:
-        """Run all models over tables, and note what is wrong then; what is refused for a good reason is rebuilt."""
+        """Run all models over tables, and note what is wrong then; what is refused for
+        a good reason is rebuilt."""
         self.note("refresh")
         ran = self.project.run(*self.views.models)
         self.look(ran)
-        refused = [name for name in self.views.models if self.conditions(ran, name) == ["input-expired"]]
+        refused = [
+            name
+            for name in self.views.models
+            if self.conditions(ran, name) == ["input-expired"]
+        ]
         for name in refused:
             self.note(f"rebuild {name}")
             self.project.rebuild(name)
@@ -272,7 +333,10 @@ class Rounds:
     def refresh_again(self) -> None:
         """A run with nothing new writes nothing."""
         ran = self.project.run(*self.views.models)
-        self.faults += [f"{event.model}: written, though nothing is new" for event in ran.of(BatchCommitted)]
+        self.faults += [
+            f"{event.model}: written, though nothing is new"
+            for event in ran.of(BatchCommitted)
+        ]
 
     @staticmethod
     def conditions(ran: Ran, name: str) -> list[str]:
@@ -282,18 +346,29 @@ class Rounds:
         """Note what is wrong after a run."""
         for name in self.views.models:
             self.faults += self._faults(ran, name)
-        lost = {event.model for event in ran.of(Noted) if event.text.startswith("all rows are made anew")}
+        lost = {
+            event.model
+            for event in ran.of(Noted)
+            if event.text.startswith("all rows are made anew")
+        }
         for name in sorted(lost):
             if not self._may_be_anew(name, ran):
                 notes = [event.text for event in ran.of(Noted, name)]
                 self.faults.append(f"{name}: {notes}")
-        left = {name for name in self.project.table_names() if name.startswith("_lakesql") or "__rebuild" in name}
+        left = {
+            name
+            for name in self.project.table_names()
+            if name.startswith("_lakesql") or "__rebuild" in name
+        }
         self.faults += [f"{name} is left" for name in sorted(left)]
 
     def _may_be_anew(self, name: str, ran: Ran) -> bool:
         """Whether what was taken away is a reason to make all rows of a view anew."""
         reads = self.views.tables_of(name)
-        gone = any("is gone" in event.text or "is another table" in event.text for event in ran.of(Noted, name))
+        gone = any(
+            "is gone" in event.text or "is another table" in event.text
+            for event in ran.of(Noted, name)
+        )
         if gone:
             return bool(reads & self.taken)
         if any("somebody else" in event.text for event in ran.of(Noted, name)):
@@ -314,6 +389,8 @@ class Rounds:
                 return []
             case "input-expired" if self.views.tables_of(name) & self.taken:
                 return []
-            case "table-missing" if not all(map(self.project.has, self.views.tables_of(name))):
+            case "table-missing" if not all(
+                map(self.project.has, self.views.tables_of(name))
+            ):
                 return []
         return [f"{name}: {render_problem(problem)}" for problem in finished.problems]

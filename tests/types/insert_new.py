@@ -1,4 +1,5 @@
-"""A mode of the tests: its options, and what they mean. Its other half is `insert_new_batches.py`."""
+"""A mode of the tests: its options, and what they mean. Its other half is
+`insert_new_batches.py`."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from lakesql.model.writing import AddedColumn, Reads, Writing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertNew(TableConfig):
-    """`mode='insert_new'`: a row is inserted where its key is not there, with the time at which that was."""
+    """`mode='insert_new'`: a row is inserted where its key is not there, with the time
+    at which that was."""
 
     keys: tuple[str, ...] = option("Columns that identify a row.", read=read_keys)
     ignored: tuple[str, ...] = option("Keys that are never inserted.", default=())
@@ -23,13 +25,18 @@ class InsertNew(TableConfig):
     own_effects: ClassVar[Mapping[str, OptionEffect]] = {"ignored": OF_COLUMNS}
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
-        """Rows without a key are dead letters, whose records are found by their positions."""
+        """Rows without a key are dead letters, whose records are found by their
+        positions."""
         return Writing(
             mode=self.mode,
             keys=self.keys,
             not_null=self.keys,
             compared={"keys": self.keys},
-            added=(AddedColumn("mode", "inserted", "Whether this mode has inserted it.", "boolean"),),
+            added=(
+                AddedColumn(
+                    "mode", "inserted", "Whether this mode has inserted it.", "boolean"
+                ),
+            ),
             is_positioned=not reads.is_stateful,
             output_mode="append",
         )

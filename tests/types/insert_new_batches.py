@@ -1,4 +1,5 @@
-"""A mode of the tests: what is checked of a SELECT, the statements of a batch, and what is said of the table."""
+"""A mode of the tests: what is checked of a SELECT, the statements of a batch, and what
+is said of the table."""
 
 from __future__ import annotations
 
@@ -25,12 +26,16 @@ class InsertNewBatches(Batches):
         """No state between batches."""
         if self.select.query.stateful:
             what = f"Mode '{self.config.mode}' keeps no state."
-            yield Problem("cdc-stateful", what, place=self.select.model.option_place("mode"))
+            yield Problem(
+                "cdc-stateful", what, place=self.select.model.option_place("mode")
+            )
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
         """One INSERT, bounded by the keys of the batch."""
         keys, (first, *_) = identifiers(self.config.keys), self.config.keys
-        ignored = " AND ".join(["true", *(f"{first} <> {text(key)}" for key in self.config.ignored)])
+        ignored = " AND ".join(
+            ["true", *(f"{first} <> {text(key)}" for key in self.config.ignored)]
+        )
         firsts = (
             f"SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY {keys} ORDER BY {POSITION}) AS nth "
             f"FROM {ROWS_VIEW} WHERE {first} IS NOT NULL AND {ignored}) WHERE nth = 1"

@@ -1,4 +1,5 @@
-"""A mode is two files: one is added here, and everything that asks a mode is asked of it."""
+"""A mode is two files: one is added here, and everything that asks a mode is asked of
+it."""
 
 from __future__ import annotations
 
@@ -60,7 +61,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setitem(MODES, (InsertNew.mode, InsertNew.reads), InsertNew)
     monkeypatch.setitem(BATCHES, InsertNew, InsertNewBatches)
     for name in ("models", "streams", "macros"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("recorded"))
+        shutil.copytree(
+            ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("recorded")
+        )
     for name in ("profiles.yml", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "models" / "first_clicks.sql").write_text(MODEL)
@@ -68,7 +71,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_is_compiled_with_its_statements_and_what_is_said_of_it(project: Path) -> None:
+def test_it_is_compiled_with_its_statements_and_what_is_said_of_it(
+    project: Path,
+) -> None:
     assert run_command(["compile", "--select", "first_clicks"]) == 0
     text = (project / "target/compiled/models/first_clicks.sql").read_text()
     assert text.startswith("-- shop.first_clicks: mode insert_new, table ")
@@ -76,14 +81,21 @@ def test_it_is_compiled_with_its_statements_and_what_is_said_of_it(project: Path
     assert "-- bad records: " in text and "rows whose view_id is NULL go to " in text
     assert "`inserted` boolean" in text or "inserted boolean" in text
     assert (
-        "WHERE NOT EXISTS (SELECT 1 FROM lake.shop.first_clicks AS target WHERE target.view_id = source.view_id" in text
+        "WHERE NOT EXISTS (SELECT 1 FROM lake.shop.first_clicks AS target WHERE target.view_id = source.view_id"
+        in text
     )
     assert run_command(["parse"]) == 0  # and once more, from what the caches have
     assert run_command(["compile", "--select", "first_clicks"]) == 0
-    assert (project / "target/compiled/models/first_clicks.sql").read_text().startswith(text[:100])
+    assert (
+        (project / "target/compiled/models/first_clicks.sql")
+        .read_text()
+        .startswith(text[:100])
+    )
 
 
-def test_its_options_are_decoded_and_its_checks_refuse(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_options_are_decoded_and_its_checks_refuse(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = project / "models/first_clicks.sql"
     path.write_text(MODEL.replace("keys=", "key="))
     assert run_command(["parse"]) == 2
@@ -96,18 +108,28 @@ def test_its_options_are_decoded_and_its_checks_refuse(project: Path, capsys: py
     assert "cdc-stateful" in capsys.readouterr().err
 
 
-def test_a_plan_says_what_another_value_of_its_options_means(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_says_what_another_value_of_its_options_means(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_command(["parse"]) == 0
     (project / "target").rename(project / "before")
-    (project / "models/first_clicks.sql").write_text(MODEL.replace("tags=", "ignored=['x'], tags="))
+    (project / "models/first_clicks.sql").write_text(
+        MODEL.replace("tags=", "ignored=['x'], tags=")
+    )
     capsys.readouterr()
-    run_command(["plan", "--state", "before", "--output", "json", "--select", "first_clicks"])
+    run_command(
+        ["plan", "--state", "before", "--output", "json", "--select", "first_clicks"]
+    )
     said = json.loads(capsys.readouterr().out)
     (model,) = said["models"]
-    assert [(it["verdict"], it["condition"]) for it in model["reasons"]] == [("next-batch", "option-changed")]
+    assert [(it["verdict"], it["condition"]) for it in model["reasons"]] == [
+        ("next-batch", "option-changed")
+    ]
 
 
-def test_its_batches_are_written_by_a_unit_test(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_batches_are_written_by_a_unit_test(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (project / "models/sizes.sql").write_text(SIZES)
     (project / "streams/sizes.yml").write_text(STREAM)
     (project / "models/sizes.yml").write_text(UNIT_TEST)

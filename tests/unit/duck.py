@@ -35,12 +35,16 @@ class Duck:
             if is_unit:
                 connection.execute("PRAGMA disable_optimizer")
             else:
-                connection.execute("SET disabled_optimizers = 'expression_rewriter,statistics_propagation'")
+                connection.execute(
+                    "SET disabled_optimizers = 'expression_rewriter,statistics_propagation'"
+                )
             yield cls(connection)
 
     def load(self, name: str, rows: pa.Table, types: Mapping[str, str]) -> None:
         self.tables[(name,)] = DuckTable(name, types)
-        columns = ", ".join(f"{quote(column)} {duck_type(kind)}" for column, kind in types.items())
+        columns = ", ".join(
+            f"{quote(column)} {duck_type(kind)}" for column, kind in types.items()
+        )
         self.connection.execute("SET TimeZone = 'UTC'")
         self.connection.execute(f"CREATE OR REPLACE TABLE {quote(name)} ({columns})")
         self.connection.register("given", rows)
@@ -56,7 +60,8 @@ class Duck:
         return self.connection.execute(made.text).to_arrow_table(), made.columns
 
     def values(self, text: str) -> tuple[dict[int, Any], str]:
-        """The values of an expression by the rows for which DuckDB has one, and its type in Spark's words."""
+        """The values of an expression by the rows for which DuckDB has one, and its
+        type in Spark's words."""
         made = self.translate(f"SELECT id, {text} AS value FROM r")
         kind = made.columns["value"]
         try:
@@ -67,7 +72,11 @@ class Duck:
         values = {}
         for key in self.ids:
             try:
-                (row,) = plain_rows(self.connection.execute(f"{made.text} WHERE id = {key}").to_arrow_table())
+                (row,) = plain_rows(
+                    self.connection.execute(
+                        f"{made.text} WHERE id = {key}"
+                    ).to_arrow_table()
+                )
                 values[key] = row["value"]
             except duckdb.Error:
                 continue
@@ -75,7 +84,8 @@ class Duck:
 
 
 def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows as Python's values: dates and times as numbers, as they may lie beyond its years; maps as lists of pairs."""
+    """Rows as Python's values: dates and times as numbers, as they may lie beyond its
+    years; maps as lists of pairs."""
     columns = {}
     for field, column in zip(table.schema, table.columns, strict=True):
         if pa.types.is_timestamp(field.type):
@@ -83,4 +93,7 @@ def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
         elif pa.types.is_date(field.type):
             column = column.cast(pa.int32())
         columns[field.name] = column.to_pylist()
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    return [
+        dict(zip(columns, values, strict=True))
+        for values in zip(*columns.values(), strict=True)
+    ]

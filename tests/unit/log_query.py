@@ -1,4 +1,5 @@
-"""A query over a log, with its checkpoint, for logs in memory that random tests drive."""
+"""A query over a log, with its checkpoint, for logs in memory that random tests
+drive."""
 
 from __future__ import annotations
 
@@ -14,9 +15,12 @@ from lakesql.source.stream_state import Expired
 
 
 class LogQuery:
-    """Reads topic `t` as `PlannedQuery` does; `rows` is what its table has. It may be killed between two steps."""
+    """Reads topic `t` as `PlannedQuery` does; `rows` is what its table has. It may be
+    killed between two steps."""
 
-    def __init__(self, source: LogSource, start: Any = "earliest", limit: int = 7) -> None:
+    def __init__(
+        self, source: LogSource, start: Any = "earliest", limit: int = 7
+    ) -> None:
         self.source, self.start, self.limit = source, start, limit
         self.position: Any = None
         self.planned: tuple[Any, list[bytes]] | None = None
@@ -34,23 +38,33 @@ class LogQuery:
 
     def expired(self) -> Mapping[tuple[str, str], Expired]:
         """What a run asks before it reads."""
-        return find_expired(self._open(""), self.position) if self.position is not None else {}
+        return (
+            find_expired(self._open(""), self.position)
+            if self.position is not None
+            else {}
+        )
 
     def plan(self, until: Any = None) -> bool:
         """Plan a batch, which is in the checkpoint then; whether there is one."""
         end = self.batches.find_end(self.position, until)
         if end is None:
             return False
-        self.planned = json.loads(json.dumps(end)), _values(self.batches.pages(self.position, end))
+        self.planned = (
+            json.loads(json.dumps(end)),
+            _values(self.batches.pages(self.position, end)),
+        )
         return True
 
     def write(self, is_read_again: bool) -> None:
-        """Write the batch that is planned; a new runner reads it again, and must find the same."""
+        """Write the batch that is planned; a new runner reads it again, and must find
+        the same."""
         assert self.planned is not None
         end, values = self.planned
         if is_read_again:
             self.restart()
-            assert sorted(_values(self.batches.pages(self.position, end))) == sorted(values)
+            assert sorted(_values(self.batches.pages(self.position, end))) == sorted(
+                values
+            )
         self.rows += map(int, values)
         self.position, self.planned = end, None
 

@@ -18,12 +18,19 @@ def create(*rows: Row) -> list[Row]:
     return [{"op": "c", "after": each} for each in rows]
 
 
-def changed(chance: random.Random, state: list[Row], has_key: bool) -> tuple[list[Row], list[Row]]:
-    """Some changes of the rows, as a unit test gives them, and the rows after them. With `has_key`, `id` is the key."""
+def changed(
+    chance: random.Random, state: list[Row], has_key: bool
+) -> tuple[list[Row], list[Row]]:
+    """Some changes of the rows, as a unit test gives them, and the rows after them.
+    With `has_key`, `id` is the key."""
     state, changes = [*state], []
     for _ in range(chance.randrange(5)):
         keys = {each["id"] for each in state}
-        new = row(chance.randrange(6), chance.choice(["a", "b", None]), chance.choice([None, 1, 2, 30]))
+        new = row(
+            chance.randrange(6),
+            chance.choice(["a", "b", None]),
+            chance.choice([None, 1, 2, 30]),
+        )
         old = chance.choice(state) if state else None
         op = chance.choice("cud")
         if op == "c" and not (has_key and new["id"] in keys):

@@ -1,6 +1,8 @@
-"""Random messages of Protobuf over versions of a random schema, and what columns must hold of them.
+"""Random messages of Protobuf over versions of a random schema, and what columns must
+hold of them.
 
-What must come out is worked out by Protobuf's own library, of the class that a message was written with.
+What must come out is worked out by Protobuf's own library, of the class that a message
+was written with.
 """
 
 from __future__ import annotations
@@ -45,14 +47,16 @@ WIDER = {
     "float": ("double",),
     "bool": ("int32",),
 }
-"""What a field may become, on the wire another thing too: each record is read by its own schema."""
+"""What a field may become, on the wire another thing too: each record is read by its
+own schema."""
 
 Label = Literal["", "optional", "repeated", "oneof", "map"]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A field: of a scalar, a message that Protobuf knows, or the message `below`. Maps have texts as keys."""
+    """A field: of a scalar, a message that Protobuf knows, or the message `below`. Maps
+    have texts as keys."""
 
     name: str
     number: int
@@ -89,7 +93,9 @@ def random_field(rng: random.Random, number: int, depth: int) -> Entry:
     return Entry(name, number, rng.choice([*SCALARS]), label)
 
 
-def evolved(rng: random.Random, fields: tuple[Entry, ...], depth: int = 2) -> tuple[Entry, ...]:
+def evolved(
+    rng: random.Random, fields: tuple[Entry, ...], depth: int = 2
+) -> tuple[Entry, ...]:
     """The fields of a later version: some renamed, some widened, one gone, one new."""
     kept = list(fields)
     if len(kept) > 2:
@@ -139,7 +145,9 @@ def _lines(fields: Sequence[Entry]) -> str:
     return "\n".join(out)
 
 
-def fill(rng: random.Random, message: Any, fields: Sequence[Entry], kinds: Sequence[int]) -> None:
+def fill(
+    rng: random.Random, message: Any, fields: Sequence[Entry], kinds: Sequence[int]
+) -> None:
     """Set some fields of a message."""
     for each in fields:
         if rng.random() < 0.35:
@@ -165,21 +173,29 @@ def _add(rng: random.Random, found: Any, each: Entry, kinds: Sequence[int]) -> N
         _fill_one(rng, found.add(), each, kinds)
 
 
-def _put(rng: random.Random, found: Any, key: str, each: Entry, kinds: Sequence[int]) -> None:
+def _put(
+    rng: random.Random, found: Any, key: str, each: Entry, kinds: Sequence[int]
+) -> None:
     if each.kind in SCALARS:
         found[key] = random_value(rng, each.kind, kinds)
     else:
         _fill_one(rng, found[key], each, kinds)
 
 
-def _fill_one(rng: random.Random, message: Any, each: Entry, kinds: Sequence[int]) -> None:
+def _fill_one(
+    rng: random.Random, message: Any, each: Entry, kinds: Sequence[int]
+) -> None:
     match each.kind:
         case "google.protobuf.Timestamp":
-            message.seconds = rng.choice([0, -1, 253402300799, -62135596800, rng.randrange(2 * 10**9)])
+            message.seconds = rng.choice(
+                [0, -1, 253402300799, -62135596800, rng.randrange(2 * 10**9)]
+            )
             message.nanos = rng.choice([0, 999_999_999, rng.randrange(10**9)])
         case "google.protobuf.Duration":
             sign = rng.choice([1, -1])
-            message.seconds = sign * rng.choice([0, 315_576_000_000, rng.randrange(10**6)])
+            message.seconds = sign * rng.choice(
+                [0, 315_576_000_000, rng.randrange(10**6)]
+            )
             message.nanos = sign * rng.choice([0, 999_999_999, rng.randrange(10**9)])
         case "google.protobuf.Struct":
             message.update({"a": rng.random(), "b": [None, True, "ü"], "c": {"d": {}}})
@@ -210,11 +226,16 @@ def random_value(rng: random.Random, kind: str, kinds: Sequence[int]) -> Any:
     bits = 64 if "64" in kind else 32
     if kind.startswith(("u", "fixed")):
         return rng.choice([0, 1, 2**bits - 1, rng.randrange(2**bits)])
-    return rng.choice([0, -1, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)), rng.randrange(2**20)])
+    return rng.choice(
+        [0, -1, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)), rng.randrange(2**20)]
+    )
 
 
 def expected(
-    columns: Sequence[Entry], written: Any, fields: Sequence[Entry], names: Mapping[int, str]
+    columns: Sequence[Entry],
+    written: Any,
+    fields: Sequence[Entry],
+    names: Mapping[int, str],
 ) -> dict[str, Any]:
     """What columns hold of a message, which was written with these fields."""
     row = {}
@@ -224,8 +245,12 @@ def expected(
     return row
 
 
-def _column(column: Entry, written: Any, own: Entry | None, names: Mapping[int, str]) -> Any:
-    has_presence = column.label in ("optional", "oneof") or (not column.label and column.kind not in SCALARS)
+def _column(
+    column: Entry, written: Any, own: Entry | None, names: Mapping[int, str]
+) -> Any:
+    has_presence = column.label in ("optional", "oneof") or (
+        not column.label and column.kind not in SCALARS
+    )
     if column.label == "map":
         found = {} if own is None else getattr(written, own.name)
         return {key: _single(column, found[key], own, names) for key in found}
@@ -258,16 +283,24 @@ def _default(column: Entry, names: Mapping[int, str]) -> Any:
             return 0
 
 
-def _single(column: Entry, value: Any, own: Entry | None, names: Mapping[int, str]) -> Any:
+def _single(
+    column: Entry, value: Any, own: Entry | None, names: Mapping[int, str]
+) -> Any:
     assert own is not None
     match own.kind:
         case "google.protobuf.Timestamp":
-            return EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
+            return EPOCH + timedelta(
+                seconds=value.seconds, microseconds=value.nanos // 1000
+            )
         case "google.protobuf.Duration":
             return Decimal(value.seconds) + Decimal(value.nanos).scaleb(-9)
         case "google.protobuf.Struct":
             return json.dumps({"a": value["a"], "b": [None, True, "ü"], "c": {"d": {}}})
-        case "google.protobuf.UInt64Value" | "google.protobuf.Int32Value" | "google.protobuf.StringValue":
+        case (
+            "google.protobuf.UInt64Value"
+            | "google.protobuf.Int32Value"
+            | "google.protobuf.StringValue"
+        ):
             return value.value
         case "Kind":
             return names[value]

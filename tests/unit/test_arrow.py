@@ -26,7 +26,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     yield clock
 
 
-def watched(clock: Clock, late_s: float = 100, wait_s: float = 0) -> tuple[AllocatorCleaner, list[float]]:
+def watched(
+    clock: Clock, late_s: float = 100, wait_s: float = 0
+) -> tuple[AllocatorCleaner, list[float]]:
     """Moments ten seconds apart, and the times at which it ran."""
     ran: list[float] = []
     return AllocatorCleaner(lambda: ran.append(clock.now), 10, late_s, wait_s), ran
@@ -58,7 +60,10 @@ def test_the_cleaner_does_not_run_while_a_block_is_open(clock: Clock) -> None:
 
 def test_a_block_waits_for_those_that_are_open_where_it_is_late(clock: Clock) -> None:
     moments, ran = watched(clock, wait_s=60)
-    first, second = ExitStack(), threading.Thread(target=lambda: moments.reading().__enter__())
+    first, second = (
+        ExitStack(),
+        threading.Thread(target=lambda: moments.reading().__enter__()),
+    )
     first.enter_context(moments.reading())
     clock.now = 101
 
@@ -90,7 +95,9 @@ def test_blocks_that_begin_wait_with_the_one_that_waits(clock: Clock) -> None:
     """Or there is no such moment where several models are busy."""
     ran: list[int] = []
     opened: list[str] = []
-    moments = AllocatorCleaner(lambda: ran.append(len(opened)), every_s=10, late_s=100, wait_s=60)
+    moments = AllocatorCleaner(
+        lambda: ran.append(len(opened)), every_s=10, late_s=100, wait_s=60
+    )
 
     def read(name: str) -> None:
         with moments.reading():
@@ -99,7 +106,9 @@ def test_blocks_that_begin_wait_with_the_one_that_waits(clock: Clock) -> None:
     first = ExitStack()
     first.enter_context(moments.reading())
     clock.now = 101
-    others = [threading.Thread(target=read, args=(name,)) for name in ("second", "third")]
+    others = [
+        threading.Thread(target=read, args=(name,)) for name in ("second", "third")
+    ]
     for thread in others:
         thread.start()
         thread.join(0.2)

@@ -1,4 +1,5 @@
-"""Readers of Avro made of the schemas of writers and the columns of a contract, resolved by fastavro as an oracle."""
+"""Readers of Avro made of the schemas of writers and the columns of a contract,
+resolved by fastavro as an oracle."""
 
 from __future__ import annotations
 
@@ -27,21 +28,37 @@ def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
     return {"name": name, "type": kind, **more}
 
 
-def known(*schemas: Any, newest: int | None = None, missing: tuple[int, ...] = ()) -> StreamSchemas:
-    found = tuple(Registered(id_, "AVRO", json.dumps(schema)) for id_, schema in enumerate(schemas, 1))
+def known(
+    *schemas: Any, newest: int | None = None, missing: tuple[int, ...] = ()
+) -> StreamSchemas:
+    found = tuple(
+        Registered(id_, "AVRO", json.dumps(schema))
+        for id_, schema in enumerate(schemas, 1)
+    )
     return StreamSchemas("confluent", found, newest, frozenset(missing))
 
 
 def resolves(reader: str, writer: str) -> bool:
-    """Whether fastavro reads nothing written by the one with the other: as far as these tests need it."""
-    texts = {"int": {"int", "long", "float", "double"}, "long": {"long", "float", "double"}}
+    """Whether fastavro reads nothing written by the one with the other: as far as these
+    tests need it."""
+    texts = {
+        "int": {"int", "long", "float", "double"},
+        "long": {"long", "float", "double"},
+    }
     wanted = {each["name"]: each for each in json.loads(reader)["fields"]}
     for each in json.loads(writer)["fields"]:
-        names = [it for it in wanted.values() if each["name"] in (it["name"], *it.get("aliases", ()))]
+        names = [
+            it
+            for it in wanted.values()
+            if each["name"] in (it["name"], *it.get("aliases", ()))
+        ]
         for it in names:
             kinds = it["type"] if isinstance(it["type"], list) else [it["type"]]
             plain = {kind for kind in kinds if isinstance(kind, str)}
-            if isinstance(each["type"], str) and not texts.get(each["type"], {each["type"]}) & plain:
+            if (
+                isinstance(each["type"], str)
+                and not texts.get(each["type"], {each["type"]}) & plain
+            ):
                 return False
     return True
 
@@ -51,18 +68,32 @@ def read(reader: str, writer: Any, row: dict[str, Any]) -> Any:
     parsed = fastavro.parse_schema(json.loads(json.dumps(writer)))
     fastavro.schemaless_writer(written, parsed, row)
     written.seek(0)
-    return fastavro.schemaless_reader(written, parsed, fastavro.parse_schema(json.loads(reader)))
+    return fastavro.schemaless_reader(
+        written, parsed, fastavro.parse_schema(json.loads(reader))
+    )
 
 
 def test_one_reader_of_added_removed_renamed_and_widened_fields() -> None:
     first = record(field("id", "int"), field("cust", "string"), field("gone", "string"))
-    second = record(field("id", "long"), field("customer", "string", aliases=["cust"]), field("n", "int", default=7))
+    second = record(
+        field("id", "long"),
+        field("customer", "string", aliases=["cust"]),
+        field("n", "int", default=7),
+    )
     columns = (("id", LONG), ("customer", TEXT), ("n", T.IntegerType()))
     readers = make_readers(known(first, second), columns, resolves)
     (group,) = readers.groups
     assert [id_ for id_, _ in group.writers] == [2, 1]
-    assert read(group.reader, first, {"id": 1, "cust": "a", "gone": ""}) == {"id": 1, "customer": "a", "n": 7}
-    assert read(group.reader, second, {"id": 2, "customer": "b", "n": 1}) == {"id": 2, "customer": "b", "n": 1}
+    assert read(group.reader, first, {"id": 1, "cust": "a", "gone": ""}) == {
+        "id": 1,
+        "customer": "a",
+        "n": 7,
+    }
+    assert read(group.reader, second, {"id": 2, "customer": "b", "n": 1}) == {
+        "id": 2,
+        "customer": "b",
+        "n": 1,
+    }
     assert readers.absent == ()
 
 
@@ -76,12 +107,20 @@ def test_a_writer_that_the_newest_cannot_read_is_read_as_itself() -> None:
 def test_a_field_that_only_older_records_have_is_read_of_them() -> None:
     inner = record(field("a", "int"), field("b", "int"), name="Inner")
     older = record(field("id", "int"), field("inner", inner))
-    newer = record(field("id", "int"), field("inner", record(field("a", "int"), name="Inner")))
-    wanted = T.StructType([T.StructField("a", T.IntegerType()), T.StructField("b", T.IntegerType())])
+    newer = record(
+        field("id", "int"), field("inner", record(field("a", "int"), name="Inner"))
+    )
+    wanted = T.StructType(
+        [T.StructField("a", T.IntegerType()), T.StructField("b", T.IntegerType())]
+    )
     readers = make_readers(known(older, newer), (("inner", wanted),), resolves)
     by_id = {id_: group.reader for group in readers.groups for id_, _ in group.writers}
-    assert read(by_id[1], older, {"id": 1, "inner": {"a": 1, "b": 2}}) == {"inner": {"a": 1, "b": 2}}
-    assert read(by_id[2], newer, {"id": 1, "inner": {"a": 1}}) == {"inner": {"a": 1, "b": None}}
+    assert read(by_id[1], older, {"id": 1, "inner": {"a": 1, "b": 2}}) == {
+        "inner": {"a": 1, "b": 2}
+    }
+    assert read(by_id[2], newer, {"id": 1, "inner": {"a": 1}}) == {
+        "inner": {"a": 1, "b": None}
+    }
     assert readers.absent == ()
 
 
@@ -90,7 +129,9 @@ def test_a_record_with_the_former_and_the_new_name_keeps_them_apart() -> None:
     renamed = record(field("customer", "string", aliases=["cust"]))
     readers = make_readers(known(both, renamed), (("customer", TEXT),), resolves)
     by_id = {id_: group.reader for group in readers.groups for id_, _ in group.writers}
-    assert read(by_id[1], both, {"cust": "old", "customer": "new"}) == {"customer": "new"}
+    assert read(by_id[1], both, {"cust": "old", "customer": "new"}) == {
+        "customer": "new"
+    }
 
 
 def test_the_subjects_newest_schema_is_the_reader_whatever_ids_are() -> None:
@@ -101,13 +142,21 @@ def test_the_subjects_newest_schema_is_the_reader_whatever_ids_are() -> None:
 
 
 def test_a_recursive_type_is_read_as_deep_as_it_is_declared() -> None:
-    node = record(field("v", "int"), field("next", ["null", "shop.Node"], default=None), name="shop.Node")
+    node = record(
+        field("v", "int"),
+        field("next", ["null", "shop.Node"], default=None),
+        name="shop.Node",
+    )
     schemas = known(record(field("list", node)))
     below = T.StructType([T.StructField("v", T.IntegerType())])
-    wanted = T.StructType([T.StructField("v", T.IntegerType()), T.StructField("next", below)])
+    wanted = T.StructType(
+        [T.StructField("v", T.IntegerType()), T.StructField("next", below)]
+    )
     (group,) = make_readers(schemas, (("list", wanted),), resolves).groups
     row = {"list": {"v": 1, "next": {"v": 2, "next": {"v": 3, "next": None}}}}
-    assert read(group.reader, record(field("list", node)), row) == {"list": {"v": 1, "next": {"v": 2}}}
+    assert read(group.reader, record(field("list", node)), row) == {
+        "list": {"v": 1, "next": {"v": 2}}
+    }
     with pytest.raises(NoColumnError, match=r"list\.next is of type shop\.Node"):
         make_readers(schemas, (("list", TEXT),), resolves)
 
@@ -116,14 +165,21 @@ def test_what_no_schema_has_and_what_cannot_be_read_is_told() -> None:
     schemas = known(record(field("id", "int")), "string", missing=(9,))
     readers = make_readers(schemas, (("id", LONG), ("nmae", TEXT)), resolves)
     assert readers.absent == ("nmae",)
-    assert readers.unusable == ((2, "is the schema of a string, not of a record"), (9, "is not in the registry"))
+    assert readers.unusable == (
+        (2, "is the schema of a string, not of a record"),
+        (9, "is not in the registry"),
+    )
     other = StreamSchemas("confluent", (Registered(1, "JSON", "{}"),))
-    assert make_readers(other, (("id", LONG),), resolves).unusable == ((1, "is a schema of JSON, not of Avro"),)
+    assert make_readers(other, (("id", LONG),), resolves).unusable == (
+        (1, "is a schema of JSON, not of Avro"),
+    )
 
 
 def test_references_are_put_in_where_they_first_stand() -> None:
     money = record(field("cents", "long"), name="shop.types.Money")
-    order = record(field("paid", "shop.types.Money"), field("due", ["null", "types.Money"]))
+    order = record(
+        field("paid", "shop.types.Money"), field("due", ["null", "types.Money"])
+    )
     order["namespace"], order["name"] = "shop", "Order"
     order["fields"][1]["type"] = ["null", "shop.types.Money"]
     found = parse_avro(json.dumps(order), [json.dumps(money)])

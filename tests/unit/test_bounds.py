@@ -4,14 +4,22 @@ from dataclasses import replace
 
 from lakesql.compile.key_range import KeyRange
 from lakesql.compile.quote import EpochDay
-from lakesql.engine.batch.bounds import BULK, MATCHED, ROWS_PER_KEY, bounds_pay, match_few
+from lakesql.engine.batch.bounds import (
+    BULK,
+    MATCHED,
+    ROWS_PER_KEY,
+    bounds_pay,
+    match_few,
+)
 from lakesql.ledger.entry import Snapshot
 from tests.cases import each_of
 
 
 def snapshot(total: int, added: int, model: str = "m") -> Snapshot:
     ledger = {"lakesql.model": model} if model else {}
-    return Snapshot(1, {"total-records": str(total), "added-records": str(added), **ledger})
+    return Snapshot(
+        1, {"total-records": str(total), "added-records": str(added), **ledger}
+    )
 
 
 @each_of(
@@ -23,12 +31,16 @@ def snapshot(total: int, added: int, model: str = "m") -> Snapshot:
         (0, 0, True),
     ],
 )
-def test_bounds_pay_unless_the_last_batch_was_a_bulk_load(total: int, added: int, expected: bool) -> None:
+def test_bounds_pay_unless_the_last_batch_was_a_bulk_load(
+    total: int, added: int, expected: bool
+) -> None:
     assert bounds_pay([snapshot(total, added)], "m") is expected
 
 
 def test_commits_of_others_are_no_batches() -> None:
-    assert not bounds_pay([snapshot(BULK, 1, ""), snapshot(BULK, 1, "other"), snapshot(BULK, BULK)], "m")
+    assert not bounds_pay(
+        [snapshot(BULK, 1, ""), snapshot(BULK, 1, "other"), snapshot(BULK, BULK)], "m"
+    )
     assert bounds_pay([snapshot(BULK, BULK, "other")], "m")
 
 
@@ -56,12 +68,17 @@ def test_rows_rewritten_by_copy_on_write_do_not_count_as_the_batch() -> None:
         ((), False),
     ],
 )
-def test_few_rows_match_where_the_bounds_hold_few_keys(ranges: tuple[KeyRange, ...], expected: bool) -> None:
+def test_few_rows_match_where_the_bounds_hold_few_keys(
+    ranges: tuple[KeyRange, ...], expected: bool
+) -> None:
     assert match_few(ranges, ("id",)) is expected
 
 
 def test_each_key_of_one_column_goes_with_each_of_the_others() -> None:
-    shops, days = KeyRange("shop", tuple("abcd")), KeyRange("day", low=1, high=MATCHED // 4)
+    shops, days = (
+        KeyRange("shop", tuple("abcd")),
+        KeyRange("day", low=1, high=MATCHED // 4),
+    )
     assert match_few((shops, days), ("shop", "day"))
     assert not match_few((shops, replace(days, high=MATCHED)), ("shop", "day"))
     assert not match_few((shops,), ("shop", "day"))

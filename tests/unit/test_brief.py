@@ -43,7 +43,11 @@ streams:
             ("sent", "id", "{{ stream('topic') }}"),
             ("ticked", "value", "{{ stream('ticks') }}"),
             ("after", "id", "{{ stream('sold') }}"),
-            ("joined", "s.id", "{{ stream('sales') }} AS s JOIN {{ ref('sold') }} AS o ON o.id = s.id"),
+            (
+                "joined",
+                "s.id",
+                "{{ stream('sales') }} AS s JOIN {{ ref('sold') }} AS o ON o.id = s.id",
+            ),
         )
     },
 }
@@ -61,7 +65,12 @@ def shop(tmp_path: Path) -> Path:
 
 
 def is_brief_there(shop: Path, *models: str) -> bool:
-    return is_brief(load_manifest(read_project(shop), load_target("shop", None, [shop], os.environ), {}), models)
+    return is_brief(
+        load_manifest(
+            read_project(shop), load_target("shop", None, [shop], os.environ), {}
+        ),
+        models,
+    )
 
 
 def write_sparse(file: Path, size: int) -> None:
@@ -82,7 +91,9 @@ def test_a_compressed_file_holds_more_than_its_size(shop: Path) -> None:
     assert not is_brief_there(shop, "sold")
 
 
-def test_a_model_that_reads_another_is_as_brief_as_that_if_they_run_together(shop: Path) -> None:
+def test_a_model_that_reads_another_is_as_brief_as_that_if_they_run_together(
+    shop: Path,
+) -> None:
     assert is_brief_there(shop, "sold", "after")
     assert not is_brief_there(shop, "after")
 
@@ -93,5 +104,7 @@ def test_a_model_that_has_run_before_may_have_a_large_table(shop: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ["joined", "distant", "sent", "ticked"])
-def test_what_is_joined_or_cannot_be_counted_may_be_much(shop: Path, model: str) -> None:
+def test_what_is_joined_or_cannot_be_counted_may_be_much(
+    shop: Path, model: str
+) -> None:
     assert not is_brief_there(shop, model, "sold")

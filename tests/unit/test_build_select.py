@@ -1,4 +1,5 @@
-"""What a SELECT keeps of the tables that it reads, whatever is asked of its rows besides."""
+"""What a SELECT keeps of the tables that it reads, whatever is asked of its rows
+besides."""
 
 from __future__ import annotations
 
@@ -34,5 +35,9 @@ def test_the_columns_of_joined_tables_are_known(
         (tmp_path / path).write_text(text)
     monkeypatch.chdir(tmp_path)
     select = build_select(load_project(Options()), "landed")
-    assert [*select.input_columns.values()] == [(("region", "manager"), ("string", "string"))]
-    assert (INVALID_TEXT in {check.name for check in select.checks}) == (invalid_text == "dead_letter")
+    assert [*select.input_columns.values()] == [
+        (("region", "manager"), ("string", "string"))
+    ]
+    assert (INVALID_TEXT in {check.name for check in select.checks}) == (
+        invalid_text == "dead_letter"
+    )

@@ -20,10 +20,15 @@ AT = datetime(2026, 3, 10, 12, 30, tzinfo=UTC)
     ],
 )
 @each_of("more", ["", ", or less where there are more than 7,200"])
-def test_an_age_becomes_a_time_beside_it_and_back(age: str, before: str, more: str) -> None:
+def test_an_age_becomes_a_time_beside_it_and_back(
+    age: str, before: str, more: str
+) -> None:
     plain = f"CALL c(a => 1, older_than => {age_mark(age, more)}, b => 2);\n"
     shown = with_times(plain, AT)
-    assert shown == f"CALL c(a => 1, older_than => TIMESTAMP '{before}' {age_mark(age, more)}, b => 2);\n"
+    assert (
+        shown
+        == f"CALL c(a => 1, older_than => TIMESTAMP '{before}' {age_mark(age, more)}, b => 2);\n"
+    )
     assert without_times(shown) == plain == without_times(plain)
     tomorrow = with_times(shown, AT + timedelta(days=1))
     assert tomorrow != shown and without_times(tomorrow) == plain

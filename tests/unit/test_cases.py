@@ -20,7 +20,10 @@ def test_each_case_runs_and_all_that_fail_are_named() -> None:
     with pytest.raises(BaseExceptionGroup) as caught:
         is_odd()
     assert seen == [(1, "a"), (2, "b"), (3, "c")]
-    assert [error.__notes__ for error in caught.value.exceptions] == [["of the case 2, 'b'"], ["of the case 3, 'c'"]]
+    assert [error.__notes__ for error in caught.value.exceptions] == [
+        ["of the case 2, 'b'"],
+        ["of the case 3, 'c'"],
+    ]
 
 
 def test_a_case_that_is_skipped_has_failed() -> None:

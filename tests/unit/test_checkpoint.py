@@ -23,7 +23,10 @@ class Files:
 
     def read(self, name: str) -> str | None:
         batches = self.batches.get(name.removeprefix("sources/0/"))
-        lines = [json.dumps({"path": f"file:///{n}", "timestamp": n, "batchId": n}) for n in batches or ()]
+        lines = [
+            json.dumps({"path": f"file:///{n}", "timestamp": n, "batchId": n})
+            for n in batches or ()
+        ]
         return "\n".join(["v1", *lines]) if batches is not None else None
 
 
@@ -32,12 +35,24 @@ def numbers(files: Any, first: int, last: int) -> list[int]:
 
 
 def singles(first: int, end: int) -> dict[str, range]:
-    return {f"{n}.compact" if n % 10 == 9 else str(n): range(0 if n % 10 == 9 else n, n + 1) for n in range(first, end)}
+    return {
+        f"{n}.compact" if n % 10 == 9 else str(n): range(0 if n % 10 == 9 else n, n + 1)
+        for n in range(first, end)
+    }
 
 
 def test_every_seen_file_is_read_from_single_and_compact_parts() -> None:
     files = Files(singles(0, 25))
-    for first, last in ((0, 0), (3, 3), (0, 8), (0, 9), (0, 24), (5, 12), (9, 9), (20, 24)):
+    for first, last in (
+        (0, 0),
+        (3, 3),
+        (0, 8),
+        (0, 9),
+        (0, 24),
+        (5, 12),
+        (9, 9),
+        (20, 24),
+    ):
         assert numbers(files, first, last) == list(range(first, last + 1))
 
 

@@ -1,4 +1,5 @@
-"""Whatever changes between two commands, the second says what it would say with nothing kept from the first."""
+"""Whatever changes between two commands, the second says what it would say with nothing
+kept from the first."""
 
 from __future__ import annotations
 
@@ -62,7 +63,10 @@ def compile_shop(shop: Path, **options: str) -> dict[str, str] | list[str]:
 
 def files_of(shop: Path) -> dict[str, str]:
     folder = outputs_of(shop).compiled
-    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.sql")}
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in folder.rglob("*.sql")
+    }
 
 
 def change(path: str, old: str, new: str) -> Edit:
@@ -79,36 +83,78 @@ EDITS: dict[str, Edit] = {
     "a macro": change("macros/text.sql", "lower(trim(", "upper(trim("),
     "a macro is gone": change("macros/text.sql", "macro page_of", "macro page_off"),
     "a variable": change("pyproject.toml", "big_order = 500", "big_order = 501"),
-    "a default of a folder": change("pyproject.toml", 'tags = ["report"]', 'namespace = "reports"'),
-    "the project's name": change("pyproject.toml", 'name = "shop"', 'name = "shop2"'),
-    "the target's namespace": change("profiles.yml", "namespace: shop", "namespace: other"),
-    "the target's catalog": change("profiles.yml", "{name: lake, type: sql", "{name: pond, type: sql"),
-    "a stream's type": change(
-        "streams/shop.yml", "customer_id: bigint\n      amount", "customer_id: int\n      amount"
+    "a default of a folder": change(
+        "pyproject.toml", 'tags = ["report"]', 'namespace = "reports"'
     ),
-    "a stream's column": change("streams/shop.yml", "      status: {type: string", "      state: {type: string"),
-    "a stream's watermark": change("streams/shop.yml", "    watermark: {column: viewed_at, delay: 2 hours}\n", ""),
-    "a stream's topic": change("streams/shop.yml", "topic: shop.orders", "topic: shop.orders2"),
-    "a stream's connection": change("streams/shop.yml", "connection: shop", "connection: other"),
-    "a stream's batches": change("streams/shop.yml", "max_per_batch: 100", "max_per_batch: 99"),
-    "a column is required": change("streams/shop.yml", "visitor: string", "visitor: {type: string, required: true}"),
-    "the target's trigger": change("profiles.yml", "run: once", "run: once\n      trigger: 7 seconds"),
-    "a column's description": change("models/shop.yml", "In euros, VAT included.", "In dollars."),
-    "a model's description": change("models/shop.yml", "Orders as they are now. Purged", "Orders. Purged"),
-    "the table that a model joins": change("models/customers.sql", "keys=", "table='people', keys="),
-    "the columns of a model read as a stream": change("models/clicks.sql", "view_id, visitor", "visitor AS view_id"),
-    "the mode of a model read as a stream": change("models/clicks.sql", "mode='append'", "mode='upsert', keys='page'"),
+    "the project's name": change("pyproject.toml", 'name = "shop"', 'name = "shop2"'),
+    "the target's namespace": change(
+        "profiles.yml", "namespace: shop", "namespace: other"
+    ),
+    "the target's catalog": change(
+        "profiles.yml", "{name: lake, type: sql", "{name: pond, type: sql"
+    ),
+    "a stream's type": change(
+        "streams/shop.yml",
+        "customer_id: bigint\n      amount",
+        "customer_id: int\n      amount",
+    ),
+    "a stream's column": change(
+        "streams/shop.yml", "      status: {type: string", "      state: {type: string"
+    ),
+    "a stream's watermark": change(
+        "streams/shop.yml", "    watermark: {column: viewed_at, delay: 2 hours}\n", ""
+    ),
+    "a stream's topic": change(
+        "streams/shop.yml", "topic: shop.orders", "topic: shop.orders2"
+    ),
+    "a stream's connection": change(
+        "streams/shop.yml", "connection: shop", "connection: other"
+    ),
+    "a stream's batches": change(
+        "streams/shop.yml", "max_per_batch: 100", "max_per_batch: 99"
+    ),
+    "a column is required": change(
+        "streams/shop.yml", "visitor: string", "visitor: {type: string, required: true}"
+    ),
+    "the target's trigger": change(
+        "profiles.yml", "run: once", "run: once\n      trigger: 7 seconds"
+    ),
+    "a column's description": change(
+        "models/shop.yml", "In euros, VAT included.", "In dollars."
+    ),
+    "a model's description": change(
+        "models/shop.yml", "Orders as they are now. Purged", "Orders. Purged"
+    ),
+    "the table that a model joins": change(
+        "models/customers.sql", "keys=", "table='people', keys="
+    ),
+    "the columns of a model read as a stream": change(
+        "models/clicks.sql", "view_id, visitor", "visitor AS view_id"
+    ),
+    "the mode of a model read as a stream": change(
+        "models/clicks.sql", "mode='append'", "mode='upsert', keys='page'"
+    ),
     "a model is gone": lambda shop: (shop / "models" / "customers.sql").unlink(),
     "a stream is gone": lambda shop: (shop / "streams" / "shop.yml").unlink(),
-    "a model has moved": lambda shop: (shop / "models/clicks.sql").rename(shop / "models/reports/clicks.sql"),
-    "a compiled file was edited": lambda shop: (shop / "target/compiled/models/orders.sql").write_text("x"),
-    "a compiled file is not text": lambda shop: (shop / "target/compiled/models/orders.sql").write_bytes(b"\xff"),
-    "the compiled files are gone": lambda shop: shutil.rmtree(shop / "target" / "compiled"),
+    "a model has moved": lambda shop: (shop / "models/clicks.sql").rename(
+        shop / "models/reports/clicks.sql"
+    ),
+    "a compiled file was edited": lambda shop: (
+        shop / "target/compiled/models/orders.sql"
+    ).write_text("x"),
+    "a compiled file is not text": lambda shop: (
+        shop / "target/compiled/models/orders.sql"
+    ).write_bytes(b"\xff"),
+    "the compiled files are gone": lambda shop: shutil.rmtree(
+        shop / "target" / "compiled"
+    ),
 }
 
 
 @pytest.mark.parametrize("name", a_few(EDITS, 2))
-def test_an_edit_is_seen(compiled: tuple[Path, dict[str, str]], tmp_path: Path, name: str) -> None:
+def test_an_edit_is_seen(
+    compiled: tuple[Path, dict[str, str]], tmp_path: Path, name: str
+) -> None:
     folder, before = compiled
     shop = tmp_path / "shop"
     shutil.copytree(folder, shop)
@@ -121,8 +167,16 @@ def test_an_edit_is_seen(compiled: tuple[Path, dict[str, str]], tmp_path: Path, 
         assert found != before
 
 
-def test_vars_and_targets_of_the_command_line_are_seen(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SPARK_MASTER", "CATALOG_URI", "LAKESQL_SECRET_CATALOG", "CHECKPOINTS", "KAFKA_BOOTSTRAP"):
+def test_vars_and_targets_of_the_command_line_are_seen(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (
+        "SPARK_MASTER",
+        "CATALOG_URI",
+        "LAKESQL_SECRET_CATALOG",
+        "CHECKPOINTS",
+        "KAFKA_BOOTSTRAP",
+    ):
         monkeypatch.setenv(name, "x")
     (shop / "models" / "where.sql").write_text(
         "{{ config(mode='append') }}\nSELECT '{{ target.name }}' AS target FROM {{ stream('orders') }}"
@@ -163,15 +217,24 @@ def test_a_model_that_is_wrong_is_wrong_again(shop: Path) -> None:
         lambda content: b"{}",
         lambda content: b"\xff\x00",
         lambda content: content[:-1],
-        lambda content: content.replace(b'"orders', b'"ordres').replace(b"orders.sql", b"ordres.sql"),
+        lambda content: content.replace(b'"orders', b'"ordres').replace(
+            b"orders.sql", b"ordres.sql"
+        ),
         lambda content: b"0.0.1" + content[content.index(b" ") :],
     ],
     ids=("empty", "short", "bytes", "cut", "changed", "another-version"),
 )
-def test_a_cache_that_is_not_as_it_was_written_is_empty(shop: Path, spoil: Callable[[bytes], bytes]) -> None:
+def test_a_cache_that_is_not_as_it_was_written_is_empty(
+    shop: Path, spoil: Callable[[bytes], bytes]
+) -> None:
     first = compile_shop(shop)
     contents = {path: path.read_bytes() for path in outputs_of(shop).cache.iterdir()}
-    assert sorted(path.stem for path in contents) == ["compiled", "files", "keys", "project"]
+    assert sorted(path.stem for path in contents) == [
+        "compiled",
+        "files",
+        "keys",
+        "project",
+    ]
     for path, content in contents.items():
         assert spoil(content) != content
         path.write_bytes(spoil(content))
@@ -179,13 +242,19 @@ def test_a_cache_that_is_not_as_it_was_written_is_empty(shop: Path, spoil: Calla
     assert {path: path.read_bytes() for path in contents} == contents
 
 
-def test_an_entry_is_found_under_its_key_and_forgotten_with_its_name(tmp_path: Path) -> None:
+def test_an_entry_is_found_under_its_key_and_forgotten_with_its_name(
+    tmp_path: Path,
+) -> None:
     cache = CacheFile(tmp_path / "deep" / "c.json")
     cache.put("a", "key", [1])
     cache.put("b", "key", [2])
     cache.save({"b"})
     again = CacheFile(tmp_path / "deep" / "c.json")
-    assert (again.get("a", "key"), again.get("b", "key"), again.get("b", "other")) == (None, [2], None)
+    assert (again.get("a", "key"), again.get("b", "key"), again.get("b", "other")) == (
+        None,
+        [2],
+        None,
+    )
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing_else(tmp_path: Path) -> None:
@@ -198,15 +267,29 @@ def test_a_cache_that_cannot_be_written_costs_nothing_else(tmp_path: Path) -> No
 
 def test_nothing_is_written_where_nothing_has_changed(shop: Path) -> None:
     compile_shop(shop)
-    before = {path: path.stat().st_mtime_ns for path in (shop / "target").rglob("*") if path.is_file()}
+    before = {
+        path: path.stat().st_mtime_ns
+        for path in (shop / "target").rglob("*")
+        if path.is_file()
+    }
     compile_shop(shop)
-    assert {path: path.stat().st_mtime_ns for path in (shop / "target").rglob("*") if path.is_file()} == before
+    assert {
+        path: path.stat().st_mtime_ns
+        for path in (shop / "target").rglob("*")
+        if path.is_file()
+    } == before
 
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+)
 VALUES = st.recursive(
-    SCALARS | st.frozensets(st.text()) | st.datetimes(timezones=st.none() | st.timezones().map(lambda _: None)),
-    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner),
+    SCALARS
+    | st.frozensets(st.text())
+    | st.datetimes(timezones=st.none() | st.timezones().map(lambda _: None)),
+    lambda inner: (
+        st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner)
+    ),
     max_leaves=20,
 )
 
@@ -217,7 +300,11 @@ def test_values_come_back_as_they_were(value: object) -> None:
     assert (found, type(found)) == (value, type(value))
 
 
-PLAIN = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+PLAIN = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
 
 
 @given(PLAIN)
@@ -233,11 +320,26 @@ def test_nodes_come_back_as_they_were(value: object) -> None:
         Append(trigger=Every("1 minute", 60_000), tags=("a",)),
         Upsert(keys=("a",)),
         Upsert(keys=("a",), table="t"),
-        Append(maintenance=Maintenance(rewrite_data_files=None, expire_snapshots=ExpireSnapshots(retain_last=3))),
+        Append(
+            maintenance=Maintenance(
+                rewrite_data_files=None, expire_snapshots=ExpireSnapshots(retain_last=3)
+            )
+        ),
     ],
 )
 def test_configurations_come_back_as_they_were(config: Append | Upsert) -> None:
-    decode = decoder([Append, Upsert, AvailableNow, Every, Maintenance, *PROCEDURES.values(), Duration, Size])
+    decode = decoder(
+        [
+            Append,
+            Upsert,
+            AvailableNow,
+            Every,
+            Maintenance,
+            *PROCEDURES.values(),
+            Duration,
+            Size,
+        ]
+    )
     assert decode(json.loads(json.dumps(encode(config)))) == config
 
 
@@ -247,27 +349,41 @@ def test_nothing_but_the_named_classes_is_made(found: object) -> None:
         decoder([Place])(found)
 
 
-def test_files_that_are_kept_in_a_project_do_not_change_with_the_day(shop: Path, tmp_path: Path) -> None:
+def test_files_that_are_kept_in_a_project_do_not_change_with_the_day(
+    shop: Path, tmp_path: Path
+) -> None:
     manifest, copies = load_project(Options(project_dir=shop)), tmp_path / "copies"
     first, later = datetime(2026, 3, 10, tzinfo=UTC), datetime(2026, 4, 10, tzinfo=UTC)
     texts = compiled_files(manifest, at=first).compile(manifest.models)
-    assert "TIMESTAMP '2026-03-05 00:00:00.000Z' /* 5 days before it runs" in "".join(texts.values())
-    assert compiled_files(manifest, at=later).compile(manifest.models) == texts, "they are known to be right"
+    assert "TIMESTAMP '2026-03-05 00:00:00.000Z' /* 5 days before it runs" in "".join(
+        texts.values()
+    )
+    assert compiled_files(manifest, at=later).compile(manifest.models) == texts, (
+        "they are known to be right"
+    )
     write_copies(manifest, texts, copies)
     before = {path: path.read_text() for path in copies.rglob("*.sql")}
     shutil.rmtree(outputs_of(shop).target)
     newer = compiled_files(manifest, at=later).compile(manifest.models)
     assert newer != texts and newer.keys() == texts.keys()
     write_copies(manifest, newer, copies)
-    assert before and {path: path.read_text() for path in copies.rglob("*.sql")} == before
+    assert (
+        before and {path: path.read_text() for path in copies.rglob("*.sql")} == before
+    )
 
 
-@pytest.mark.parametrize("edited", ["names.py", "project/cache.py", "modes/batches/merge.py"])
+@pytest.mark.parametrize(
+    "edited", ["names.py", "project/cache.py", "modes/batches/merge.py"]
+)
 def test_a_cache_is_of_no_lakesql_in_which_any_file_was_edited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: str
 ) -> None:
     package = tmp_path / "lakesql"
-    shutil.copytree(Path(cache.__file__).parents[1], package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        Path(cache.__file__).parents[1],
+        package,
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
     monkeypatch.setattr(cache, "__file__", str(package / "project" / "cache.py"))
     writer = cache._writer.__wrapped__
     before = writer()

@@ -1,4 +1,5 @@
-"""What commands select beside words: selectors.yml, results of a run, another version; and what --defer reads."""
+"""What commands select beside words: selectors.yml, results of a run, another version;
+and what --defer reads."""
 
 from __future__ import annotations
 
@@ -31,7 +32,11 @@ def shop(parsed_shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def conditions(stderr: str) -> list[str]:
-    return [line["condition"] for line in map(json.loads, stderr.splitlines()) if line["event"] == "problem"]
+    return [
+        line["condition"]
+        for line in map(json.loads, stderr.splitlines())
+        if line["event"] == "problem"
+    ]
 
 
 def refused(run: Run, *arguments: str) -> list[str]:
@@ -62,13 +67,25 @@ def test_selectors_are_said_as_options_and_as_words(run: Run, shop: Path) -> Non
     (shop / "selectors.yml").write_text(SELECTORS)
     web = listed(run, "--select", "tag:web")
     assert "checkouts" in web
-    assert listed(run, "--selector", "web") == listed(run, "--select", "selector:web") == web
-    assert listed(run, "--selector", "web", "--selector", "reports") == sorted({*web, "views_per_10_minutes"})
-    assert listed(run, "--selector", "web", "--exclude", "checkouts") == [it for it in web if it != "checkouts"]
-    assert listed(run, "--selector", "web", "--select", "orders") == sorted([*web, "orders"])
+    assert (
+        listed(run, "--selector", "web")
+        == listed(run, "--select", "selector:web")
+        == web
+    )
+    assert listed(run, "--selector", "web", "--selector", "reports") == sorted(
+        {*web, "views_per_10_minutes"}
+    )
+    assert listed(run, "--selector", "web", "--exclude", "checkouts") == [
+        it for it in web if it != "checkouts"
+    ]
+    assert listed(run, "--selector", "web", "--select", "orders") == sorted(
+        [*web, "orders"]
+    )
 
 
-def test_the_default_selector_stands_where_nothing_is_said(run: Run, shop: Path) -> None:
+def test_the_default_selector_stands_where_nothing_is_said(
+    run: Run, shop: Path
+) -> None:
     (shop / "selectors.yml").write_text(SELECTORS)
     code, out, err = run("compile")
     assert code == 0
@@ -77,8 +94,12 @@ def test_the_default_selector_stands_where_nothing_is_said(run: Run, shop: Path)
     assert "orders" in listed(run, "--exclude", "clicks")
 
 
-def test_a_wrong_selectors_file_is_told_as_other_files_are(run: Run, shop: Path) -> None:
-    (shop / "selectors.yml").write_text(SELECTORS.replace("{method: tag,", "{method: tga,"))
+def test_a_wrong_selectors_file_is_told_as_other_files_are(
+    run: Run, shop: Path
+) -> None:
+    (shop / "selectors.yml").write_text(
+        SELECTORS.replace("{method: tag,", "{method: tga,")
+    )
     assert refused(run, "parse") == ["bad-selector"]
     (shop / "selectors.yml").write_text(SELECTORS)
     assert refused(run, "ls", "--selector", "wbe") == ["unknown-selector"]
@@ -90,7 +111,9 @@ def test_a_wrong_selectors_file_is_told_as_other_files_are(run: Run, shop: Path)
 # result:
 
 
-def write_results(folder: Path, **statuses: Literal["success", "error", "skipped"]) -> None:
+def write_results(
+    folder: Path, **statuses: Literal["success", "error", "skipped"]
+) -> None:
     """The file of a run, by the code that a run writes it with."""
     folder.mkdir(exist_ok=True)
     results = RunResults(folder / "run_results.json", command="run", clock=lambda: 1)
@@ -103,15 +126,28 @@ def write_results(folder: Path, **statuses: Literal["success", "error", "skipped
 
 def test_models_are_selected_by_what_became_of_them(run: Run, shop: Path) -> None:
     assert refused(run, "ls", "--select", "result:error") == ["results-missing"]
-    write_results(shop / "target", orders="success", clicks="error", checkouts="skipped", gone="error")
+    write_results(
+        shop / "target",
+        orders="success",
+        clicks="error",
+        checkouts="skipped",
+        gone="error",
+    )
     assert listed(run, "--select", "result:error") == ["clicks"]
-    assert listed(run, "--select", "result:error", "result:skipped") == ["checkouts", "clicks"]
+    assert listed(run, "--select", "result:error", "result:skipped") == [
+        "checkouts",
+        "clicks",
+    ]
     assert listed(run, "--select", "1+result:skipped,result:error") == ["clicks"]
     assert refused(run, "ls", "--select", "result:failed") == ["bad-selector"]
     write_results(shop / "before", orders="error", clicks="success")
     assert listed(run, "--select", "result:error", "--state", "before") == ["orders"]
-    (shop / "before/run_results.json").write_text('{"metadata": {"dbt_version": "1.9"}, "results": []}')
-    assert refused(run, "ls", "--select", "result:error", "--state", "before") == ["results-unreadable"]
+    (shop / "before/run_results.json").write_text(
+        '{"metadata": {"dbt_version": "1.9"}, "results": []}'
+    )
+    assert refused(run, "ls", "--select", "result:error", "--state", "before") == [
+        "results-unreadable"
+    ]
 
 
 # state:
@@ -125,10 +161,16 @@ def test_every_command_that_selects_knows_states(run: Run, shop: Path) -> None:
     model.write_text(model.read_text().replace("30 seconds", "1 minute"))
     assert listed(run, "--select", "state:modified", "--state", "before") == ["orders"]
     code, out, _ = run("compile", "--select", "state:modified", "--state", "before")
-    assert code == 0 and out.count("-- shop.") == 1 and out.startswith("-- shop.orders:")
+    assert (
+        code == 0 and out.count("-- shop.") == 1 and out.startswith("-- shop.orders:")
+    )
     assert refused(run, "compile", "--select", "state:modified") == ["bad-selector"]
-    assert refused(run, "compile", "--select", "state:modified", "--state", "missing") == ["state-missing"]
-    assert refused(run, "plan", "--select", "result:error", "--state", "before") == ["bad-selector"]
+    assert refused(
+        run, "compile", "--select", "state:modified", "--state", "missing"
+    ) == ["state-missing"]
+    assert refused(run, "plan", "--select", "result:error", "--state", "before") == [
+        "bad-selector"
+    ]
 
 
 # --defer
@@ -136,7 +178,8 @@ def test_every_command_that_selects_knows_states(run: Run, shop: Path) -> None:
 
 @pytest.fixture
 def prod(run: Run, shop: Path) -> Path:
-    """The state of a target whose tables are in the namespace `prod` of the same catalog; customers is there."""
+    """The state of a target whose tables are in the namespace `prod` of the same
+    catalog; customers is there."""
     profiles = shop / "profiles.yml"
     text = profiles.read_text()
     profiles.write_text(text.replace("namespace: shop", "namespace: prod", 1))
@@ -148,24 +191,33 @@ def prod(run: Run, shop: Path) -> Path:
 
 
 def create(shop: Path, namespace: str, table: str) -> None:
-    catalog = open_catalog(load_project(Options(project_dir=shop)).target.catalog).iceberg
+    catalog = open_catalog(
+        load_project(Options(project_dir=shop)).target.catalog
+    ).iceberg
     catalog.create_namespace_if_not_exists(namespace)
-    catalog.create_table(f"{namespace}.{table}", pyarrow.schema([("customer_id", pyarrow.int64())]))
+    catalog.create_table(
+        f"{namespace}.{table}", pyarrow.schema([("customer_id", pyarrow.int64())])
+    )
 
 
 def joined(run: Run, *arguments: str) -> str:
     """The table that the statement of order_states joins."""
     code, out, err = run("compile", "--select", "order_states", *arguments)
     assert code == 0, err
-    return next(line for line in out.splitlines() if line.startswith("LEFT JOIN")).split()[2]
+    return next(
+        line for line in out.splitlines() if line.startswith("LEFT JOIN")
+    ).split()[2]
 
 
 @pytest.mark.checks
-def test_ref_means_the_other_targets_table_where_there_is_none_here(run: Run, shop: Path, prod: Path) -> None:
+def test_ref_means_the_other_targets_table_where_there_is_none_here(
+    run: Run, shop: Path, prod: Path
+) -> None:
     defer = ("--defer", "--state", "state")
     assert joined(run) == "lake.shop.customers"
     assert joined(run, *defer) == "lake.prod.customers"
-    assert joined(run, *defer, "--select", "customers") == "lake.shop.customers"  # it is run here
+    # it is run here
+    assert joined(run, *defer, "--select", "customers") == "lake.shop.customers"
     assert joined(run) == "lake.shop.customers"  # nothing of it is kept
     create(shop, "shop", "customers")
     assert joined(run, *defer) == "lake.shop.customers"
@@ -174,7 +226,9 @@ def test_ref_means_the_other_targets_table_where_there_is_none_here(run: Run, sh
 
 @pytest.mark.checks
 def test_what_is_deferred_is_said(run: Run, shop: Path, prod: Path) -> None:
-    _, _, err = run("compile", "--select", "order_states", "--defer", "--state", "state")
+    _, _, err = run(
+        "compile", "--select", "order_states", "--defer", "--state", "state"
+    )
     assert "ref('customers') reads lake.prod.customers." in err
 
 
@@ -182,11 +236,18 @@ def test_what_is_deferred_is_said(run: Run, shop: Path, prod: Path) -> None:
 def test_a_stream_is_not_deferred(run: Run, shop: Path, prod: Path) -> None:
     create(shop, "prod", "clicks")
     defer = ("--defer", "--state", "state")
-    code, out, err = run("compile", "--select", "checkouts", *defer, "--log-format", "json")
+    code, out, err = run(
+        "compile", "--select", "checkouts", *defer, "--log-format", "json"
+    )
     assert (code, out) == (2, "")
-    (problem,) = [line for line in map(json.loads, err.splitlines()) if line["event"] == "problem"]
+    (problem,) = [
+        line for line in map(json.loads, err.splitlines()) if line["event"] == "problem"
+    ]
     assert problem["condition"] == "defer-stream"
-    assert (problem["place"]["path"], problem["place"]["line"]) == ("models/checkouts.sql", 4)
+    assert (problem["place"]["path"], problem["place"]["line"]) == (
+        "models/checkouts.sql",
+        4,
+    )
     assert run("compile", "--select", "checkouts", "clicks", *defer)[0] == 0
     create(shop, "shop", "clicks")
     assert run("compile", "--select", "checkouts", *defer)[0] == 0
@@ -213,12 +274,18 @@ def test_what_cannot_be_deferred(run: Run, shop: Path, prod: Path) -> None:
 # data tests
 
 
-def test_what_a_selector_excludes_is_excluded_from_data_tests_too(run: Run, shop: Path) -> None:
-    (shop / "selectors.yml").write_text("selectors: [{name: sales, definition: orders}]\n", "utf-8")
+def test_what_a_selector_excludes_is_excluded_from_data_tests_too(
+    run: Run, shop: Path
+) -> None:
+    (shop / "selectors.yml").write_text(
+        "selectors: [{name: sales, definition: orders}]\n", "utf-8"
+    )
     code, out, err = run("test", "--data", "--exclude", "selector:sales")
     assert (code, out) == (0, ""), err
     assert "No selected model has a data test" in err
-    assert refused(run, "test", "--data", "--exclude", "state:modified") == ["bad-selector"]
+    assert refused(run, "test", "--data", "--exclude", "state:modified") == [
+        "bad-selector"
+    ]
 
 
 # maintain
@@ -231,21 +298,35 @@ def test_what_a_selector_excludes_is_excluded_from_data_tests_too(run: Run, shop
         (["orders"], {"orders": "*"}),
         (["reports.*"], {"views_per_10_minutes": "*", "visits_per_day": "*"}),
         (["orders.expire_snapshots"], {"orders": "orders.expire_snapshots"}),
-        (["orders", "orders.*", "clicks.rewrite_*"], {"orders": "*", "clicks": "clicks.rewrite_*"}),
-        (["tag:web", "*.rewrite_manifests"], {"clicks": "*", "checkouts": "*", "": "*.rewrite_manifests"}),
+        (
+            ["orders", "orders.*", "clicks.rewrite_*"],
+            {"orders": "*", "clicks": "clicks.rewrite_*"},
+        ),
+        (
+            ["tag:web", "*.rewrite_manifests"],
+            {"clicks": "*", "checkouts": "*", "": "*.rewrite_manifests"},
+        ),
     ],
 )
 def test_maintain_runs_the_tasks_that_selectors_mean(
-    shop: Path, run: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], chosen: dict[str, str]
+    shop: Path,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    chosen: dict[str, str],
 ) -> None:
     """`chosen` are patterns of tasks by model, of all others by ''."""
     ran: dict[str, frozenset[str]] = {}
 
-    def maintenance_jobs(tasks: Mapping[str, frozenset[str]], at_once: bool, sweep: str) -> None:
+    def maintenance_jobs(
+        tasks: Mapping[str, frozenset[str]], at_once: bool, sweep: str
+    ) -> None:
         ran.update(tasks)
 
     monkeypatch.setattr("lakesql.run.maintain.maintenance_jobs", maintenance_jobs)
-    monkeypatch.setattr("lakesql.run.models.run_models", lambda *arguments, **options: True)
+    monkeypatch.setattr(
+        "lakesql.run.models.run_models", lambda *arguments, **options: True
+    )
     code, _, _ = run("maintain", *words)
     code_ls, out, _ = run("ls", "--resource-type", "maintenance")
     assert (code, code_ls) == (0, 0)

@@ -9,13 +9,18 @@ from tests.cases import each_of
 
 
 def goes_by(sql: str, columns: str, former: str = "a b c") -> bool:
-    """Whether a SELECT over stream `s` and table `x.y.t` makes others of these columns than of the former ones."""
+    """Whether a SELECT over stream `s` and table `x.y.t` makes others of these columns
+    than of the former ones."""
     before, after = (
         find_ordered_columns(
             read_selects(
                 sql,
                 {"s": StreamShape(tuple(names.split()), None)},
-                {("x", "y", "t"): tuple(QueryColumn(name, 0) for name in names.split())},
+                {
+                    ("x", "y", "t"): tuple(
+                        QueryColumn(name, 0) for name in names.split()
+                    )
+                },
             )
         )
         for names in (former, columns)

@@ -6,9 +6,21 @@ import pytest
 
 from lakesql.decode import Node
 from lakesql.errors import ProjectError
-from lakesql.model.config import AvailableNow, Every, MaintenanceConfig, PartitionField, SortField, TableConfig
+from lakesql.model.config import (
+    AvailableNow,
+    Every,
+    MaintenanceConfig,
+    PartitionField,
+    SortField,
+    TableConfig,
+)
 from lakesql.modes.append import Append
-from lakesql.modes.read_config import check_defaults, folder_defaults, merge_config, read_config
+from lakesql.modes.read_config import (
+    check_defaults,
+    folder_defaults,
+    merge_config,
+    read_config,
+)
 from lakesql.modes.upsert import Upsert
 from lakesql.project.settings import parse_settings
 from lakesql.template.template import Macros, parse_template
@@ -19,12 +31,17 @@ NO_DEFAULTS = Node({}, parse_settings("p", "[tool.lakesql]\nname = 'x'").models.
 
 def call(options: str) -> Node:
     """What a model's `config(…)` says: the first option stands in column 11."""
-    return parse_template("m.sql", f"{{{{ config({options}) }}}} SELECT 1", Macros()).config
+    return parse_template(
+        "m.sql", f"{{{{ config({options}) }}}} SELECT 1", Macros()
+    ).config
 
 
 def settings(text: str) -> Node:
     """`[tool.lakesql.models]`, whose first option stands in line 4."""
-    return parse_settings("pyproject.toml", f"[tool.lakesql]\nname = 'shop'\n[tool.lakesql.models]\n{text}").models
+    return parse_settings(
+        "pyproject.toml",
+        f"[tool.lakesql]\nname = 'shop'\n[tool.lakesql.models]\n{text}",
+    ).models
 
 
 def read(options: str, defaults: Node = NO_DEFAULTS) -> TableConfig | MaintenanceConfig:
@@ -34,7 +51,9 @@ def read(options: str, defaults: Node = NO_DEFAULTS) -> TableConfig | Maintenanc
 def problems(options: str, defaults: Node = NO_DEFAULTS) -> list[tuple[str, str]]:
     with pytest.raises(ProjectError) as caught:
         read(options, defaults)
-    return [(problem.condition, str(problem.place)) for problem in caught.value.problems]
+    return [
+        (problem.condition, str(problem.place)) for problem in caught.value.problems
+    ]
 
 
 def test_a_mode_is_enough_for_append_and_keys_for_upsert() -> None:
@@ -57,7 +76,9 @@ def test_a_mode_is_enough_for_append_and_keys_for_upsert() -> None:
         (", maintenance=False", None),
     ],
 )
-def test_fewer_small_files_make_a_rewrite_due_where_rows_are_changed(said: str, small_files: int | None) -> None:
+def test_fewer_small_files_make_a_rewrite_due_where_rows_are_changed(
+    said: str, small_files: int | None
+) -> None:
     rewrite = read(f"mode='upsert', keys='id'{said}").maintenance.rewrite_data_files
     assert (rewrite.small_files if rewrite else None) == small_files
     appended = read(f"mode='append'{said}").maintenance.rewrite_data_files
@@ -79,7 +100,10 @@ def test_every_option_of_a_model_is_read() -> None:
         trigger=Every("1 hour 30 minutes", 5_400_000),
         namespace="other",
         table="t",
-        partition_by=(PartitionField("days", "at"), PartitionField("bucket", "order id", 16)),
+        partition_by=(
+            PartitionField("days", "at"),
+            PartitionField("bucket", "order id", 16),
+        ),
         order_by=(SortField("at", descending=True, nulls_first=False),),
         properties={"a": "1", "b": "true", "c": "x", "d": "1.5"},
         on_schema_change="fail",
@@ -116,8 +140,24 @@ def test_partitions_are_transforms_of_columns(text: str, field: PartitionField) 
 @each_of(
     "value",
     [
-        *("''", "'a b'", "'days(a'", "'a)'", "'days()'", "'day(a)'", "'days(a, b)'", "'days(2, a)'", "'bucket(a)'"),
-        *("'bucket(0, a)'", "'bucket(16)'", "'bucket(-1, a)'", "'bucket(9999999999, a)'", "'void(a)'"),
+        *(
+            "''",
+            "'a b'",
+            "'days(a'",
+            "'a)'",
+            "'days()'",
+            "'day(a)'",
+            "'days(a, b)'",
+            "'days(2, a)'",
+            "'bucket(a)'",
+        ),
+        *(
+            "'bucket(0, a)'",
+            "'bucket(16)'",
+            "'bucket(-1, a)'",
+            "'bucket(9999999999, a)'",
+            "'void(a)'",
+        ),
         *(
             "'days(days(a))'",
             "'a; DROP TABLE x'",
@@ -134,7 +174,9 @@ def test_partitions_are_transforms_of_columns(text: str, field: PartitionField) 
     ],
 )
 def test_a_text_that_is_no_partition_transform_is_refused(value: str) -> None:
-    assert problems(f"partition_by=['a', {value}], mode='append'") == [("bad-partition", "m.sql:1:30")]
+    assert problems(f"partition_by=['a', {value}], mode='append'") == [
+        ("bad-partition", "m.sql:1:30")
+    ]
 
 
 @each_of(
@@ -152,9 +194,14 @@ def test_an_order_is_columns_with_directions(text: str, field: SortField) -> Non
     assert read(f"mode='append', order_by={text!r}").order_by == (field,)
 
 
-@each_of("value", ["''", "'a b'", "'a down'", "'a nulls'", "'days(a)'", "'a, b'", "3", "none", "{}"])
+@each_of(
+    "value",
+    ["''", "'a b'", "'a down'", "'a nulls'", "'days(a)'", "'a, b'", "3", "none", "{}"],
+)
 def test_a_text_that_is_no_sort_order_is_refused(value: str) -> None:
-    assert problems(f"order_by=[{value}], mode='append'") == [("bad-order", "m.sql:1:21")]
+    assert problems(f"order_by=[{value}], mode='append'") == [
+        ("bad-order", "m.sql:1:21")
+    ]
 
 
 @each_of(
@@ -191,7 +238,11 @@ def test_a_text_that_is_no_sort_order_is_refused(value: str) -> None:
         ("properties={'a': none}, mode='append'", "wrong-type", 28),
         ("properties={'format-version': 'v3'}, mode='append'", "wrong-value", 41),
         ("properties={'format-version': 3.0}, mode='append'", "wrong-value", 41),
-        ("properties={'format-version': 1}, keys='a', mode='upsert'", "wrong-value", 41),
+        (
+            "properties={'format-version': 1}, keys='a', mode='upsert'",
+            "wrong-value",
+            41,
+        ),
         ("properties={'format-version': '4'}, mode='append'", "wrong-value", 41),
         ("on_schema_change='sync', mode='append'", "wrong-value", 28),
         ("max_dead_letter_ratio=1.5, mode='append'", "wrong-value", 33),
@@ -205,13 +256,17 @@ def test_a_text_that_is_no_sort_order_is_refused(value: str) -> None:
         ("sequence_by=3, keys='a', mode='upsert'", "wrong-type", 23),
     ],
 )
-def test_each_mistake_has_a_condition_and_a_place(options: str, condition: str, column: int) -> None:
+def test_each_mistake_has_a_condition_and_a_place(
+    options: str, condition: str, column: int
+) -> None:
     found = problems(options)
     assert found == [(condition, f"m.sql:1:{column}")]
 
 
 def test_all_problems_of_a_config_call_are_reported_together() -> None:
-    assert problems("mode='upsert', partition_by=['x(', 'y('], properties={'a': [], 'b': {}}, nope=1") == [
+    assert problems(
+        "mode='upsert', partition_by=['x(', 'y('], properties={'a': [], 'b': {}}, nope=1"
+    ) == [
         ("unknown-option", "m.sql:1:84"),
         ("bad-partition", "m.sql:1:40"),
         ("bad-partition", "m.sql:1:46"),
@@ -244,7 +299,10 @@ table = "t"
 @each_of(
     ("fqn", "options"),
     [
-        (("shop", "clicks"), {"mode": "append", "tags": "all", "meta": {"owner": "us", "team": "a"}}),
+        (
+            ("shop", "clicks"),
+            {"mode": "append", "tags": "all", "meta": {"owner": "us", "team": "a"}},
+        ),
         (
             ("shop", "staging", "orders"),
             {
@@ -267,17 +325,33 @@ table = "t"
                 "properties": {"a": 1, "b": "x"},
             },
         ),
-        (("shop", "table", "x"), {"mode": "append", "tags": "all", "meta": {"owner": "us", "team": "a"}, "table": "t"}),
-        (("shop", "meta", "x"), {"mode": "append", "tags": "all", "meta": {"owner": "us", "team": "a"}}),
+        (
+            ("shop", "table", "x"),
+            {
+                "mode": "append",
+                "tags": "all",
+                "meta": {"owner": "us", "team": "a"},
+                "table": "t",
+            },
+        ),
+        (
+            ("shop", "meta", "x"),
+            {"mode": "append", "tags": "all", "meta": {"owner": "us", "team": "a"}},
+        ),
     ],
 )
-def test_defaults_come_from_the_outer_folder_to_the_model(fqn: tuple[str, ...], options: dict[str, Any]) -> None:
+def test_defaults_come_from_the_outer_folder_to_the_model(
+    fqn: tuple[str, ...], options: dict[str, Any]
+) -> None:
     assert folder_defaults(settings(DEFAULTS), fqn).plain() == options
 
 
 def test_options_of_a_model_override_those_of_its_folders() -> None:
     defaults = folder_defaults(settings(DEFAULTS), ("shop", "staging", "clicks"))
-    found = read("trigger='5 minutes', tags=['own'], properties={'b': 'y'}, meta={'owner': 'me'}", defaults)
+    found = read(
+        "trigger='5 minutes', tags=['own'], properties={'b': 'y'}, meta={'owner': 'me'}",
+        defaults,
+    )
     assert found == Append(
         trigger=Every("5 minutes", 300_000),
         tags=("all", "staging", "raw", "own"),
@@ -286,23 +360,31 @@ def test_options_of_a_model_override_those_of_its_folders() -> None:
     )
 
 
-def test_an_option_of_another_mode_is_ignored_in_defaults_and_refused_in_a_model() -> None:
+def test_an_option_of_another_mode_is_ignored_in_defaults_and_refused_in_a_model() -> (
+    None
+):
     defaults = settings("keys = ['id']\ndelete_when = 'gone'\n")
     assert read("mode='append'", defaults) == Append()
     assert read("mode='upsert'", defaults) == Upsert(keys=("id",), delete_when="gone")
-    assert problems("mode='append', delete_when='id'", defaults) == [("unknown-option", "m.sql:1:26")]
+    assert problems("mode='append', delete_when='id'", defaults) == [
+        ("unknown-option", "m.sql:1:26")
+    ]
     assert read("mode='append', keys='id'", defaults) == Append(keys=("id",))
 
 
 def test_a_wrong_default_is_placed_where_it_stands() -> None:
-    defaults = settings("trigger = 'never'\nproperties = {a = []}\nmode = 'append'\ntags = 3\n")
+    defaults = settings(
+        "trigger = 'never'\nproperties = {a = []}\nmode = 'append'\ntags = 3\n"
+    )
     assert problems("max_dead_letter_ratio=2", defaults) == [
         ("bad-trigger", "pyproject.toml:4:11"),
         ("wrong-type", "pyproject.toml:5:14"),
         ("wrong-value", "m.sql:1:33"),
         ("wrong-type", "pyproject.toml:7:8"),
     ]
-    assert problems("mode='append', properties={'b': {}}", settings("properties = {a = []}")) == [
+    assert problems(
+        "mode='append', properties={'b': {}}", settings("properties = {a = []}")
+    ) == [
         ("wrong-type", "pyproject.toml:4:14"),
         ("wrong-type", "m.sql:1:43"),
     ]
@@ -311,8 +393,14 @@ def test_a_wrong_default_is_placed_where_it_stands() -> None:
 def test_every_default_that_no_mode_has_is_refused() -> None:
     check_defaults(settings(DEFAULTS))
     with pytest.raises(ProjectError) as caught:
-        check_defaults(settings("trigr = 'x'\n[tool.lakesql.models.a.b]\nkeyz = 'x'\ntags = 'y'\nowner = 'z'\n"))
-    assert [(problem.condition, str(problem.place)) for problem in caught.value.problems] == [
+        check_defaults(
+            settings(
+                "trigr = 'x'\n[tool.lakesql.models.a.b]\nkeyz = 'x'\ntags = 'y'\nowner = 'z'\n"
+            )
+        )
+    assert [
+        (problem.condition, str(problem.place)) for problem in caught.value.problems
+    ] == [
         ("unknown-option", "pyproject.toml:4:1"),
         ("unknown-option", "pyproject.toml:6:1"),
         ("unknown-option", "pyproject.toml:8:1"),

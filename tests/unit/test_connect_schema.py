@@ -1,4 +1,5 @@
-"""Avro's schemas as Kafka Connect's: what its JsonConverter would write beside a value."""
+"""Avro's schemas as Kafka Connect's: what its JsonConverter would write beside a
+value."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ from lakesql.stream.feed_schema import merge_fields, schema_fields
 
 def envelope(*fields: dict[str, Any]) -> dict[str, Any]:
     row = {"type": "record", "name": "Value", "fields": [*fields]}
-    sides = [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}]
+    sides = [
+        {"name": "before", "type": ["null", row]},
+        {"name": "after", "type": ["null", "Value"]},
+    ]
     return {
         "type": "record",
         "name": "Envelope",
@@ -27,8 +31,14 @@ def test_the_columns_of_an_event_are_those_of_its_json() -> None:
         {"name": "id", "type": "long"},
         {"name": "small", "type": {"type": "int", "connect.type": "int16"}},
         {"name": "price", "type": ["null", numeric]},
-        {"name": "day", "type": {"type": "int", "connect.name": "io.debezium.time.Date"}},
-        {"name": "at", "type": {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"}},
+        {
+            "name": "day",
+            "type": {"type": "int", "connect.name": "io.debezium.time.Date"},
+        },
+        {
+            "name": "at",
+            "type": {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"},
+        },
         {"name": "tags", "type": ["null", {"type": "array", "items": ["null", "int"]}]},
         {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["a"]}},
         {"name": "seen", "type": {"type": "long", "logicalType": "timestamp-millis"}},
@@ -49,7 +59,11 @@ def test_the_columns_of_an_event_are_those_of_its_json() -> None:
 
 def test_values_are_read_without_what_they_mean() -> None:
     plain = without_meanings(
-        parse_avro(json.dumps(envelope({"name": "d", "type": {"type": "int", "logicalType": "date"}})))
+        parse_avro(
+            json.dumps(
+                envelope({"name": "d", "type": {"type": "int", "logicalType": "date"}})
+            )
+        )
     )
     assert "logicalType" not in plain.text()
     assert parse_avro(plain.text()).record is not None

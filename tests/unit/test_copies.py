@@ -31,7 +31,9 @@ def test_a_result_comes_back_and_what_changes_in_memory_does_not() -> None:
     assert (one, held) == (1, []) and process != os.getpid()
 
 
-@pytest.mark.parametrize("end", [lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: 1 / 0])
+@pytest.mark.parametrize(
+    "end", [lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: 1 / 0]
+)
 def test_what_a_copy_does_not_bring_back_is_done_here(end: object) -> None:
     here = os.getpid()
 
@@ -68,7 +70,8 @@ WRONG = ("model_3", f"model_{WORTH_TWO - 3}")
 
 
 def many_models(folder: Path, wrong: tuple[str, ...] = ()) -> Manifest:
-    """A shop with as many models more as are compiled by two processes. Those that are wrong read no column."""
+    """A shop with as many models more as are compiled by two processes. Those that are
+    wrong read no column."""
     write_project(folder, "shop")
     for number in range(WORTH_TWO):
         name = f"model_{number}"
@@ -79,28 +82,42 @@ def many_models(folder: Path, wrong: tuple[str, ...] = ()) -> Manifest:
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core")
-def test_two_processes_compile_what_one_does_and_leave_it_to_the_next_command(tmp_path: Path) -> None:
+def test_two_processes_compile_what_one_does_and_leave_it_to_the_next_command(
+    tmp_path: Path,
+) -> None:
     manifest = many_models(tmp_path / "shop")
     one = dict(compiled_files(manifest, at=AT).compile(manifest.models))
-    files = {path: path.read_bytes() for path in manifest.outputs.compiled.rglob("*.sql")}
+    files = {
+        path: path.read_bytes() for path in manifest.outputs.compiled.rglob("*.sql")
+    }
     shutil.rmtree(manifest.outputs.target)
 
     built: dict[str, object] = {}
     both = compiled_files(manifest, built, at=AT)  # type: ignore[arg-type]
     assert dict(both.compile_in_two(manifest.models)) == one
     assert len(built) < len(one) or not can_copy(), "a copy builds the others"
-    assert {path: path.read_bytes() for path in manifest.outputs.compiled.rglob("*.sql")} == files
+    assert {
+        path: path.read_bytes() for path in manifest.outputs.compiled.rglob("*.sql")
+    } == files
     again = compiled_files(manifest, at=AT)
-    assert all(again.known(name) == both.known(name) is not None for name in manifest.models)
+    assert all(
+        again.known(name) == both.known(name) is not None for name in manifest.models
+    )
     assert dict(again.compile_in_two(manifest.models)) == one
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core")
-def test_what_is_wrong_in_either_half_is_said_and_the_others_are_known(tmp_path: Path) -> None:
+def test_what_is_wrong_in_either_half_is_said_and_the_others_are_known(
+    tmp_path: Path,
+) -> None:
     manifest = many_models(tmp_path / "shop", WRONG)
     files = compiled_files(manifest, at=AT)
     with pytest.raises(ProjectError) as raised:
         files.compile_in_two(manifest.models)
-    places = [problem.place.path for problem in raised.value.problems if problem.place is not None]
+    places = [
+        problem.place.path
+        for problem in raised.value.problems
+        if problem.place is not None
+    ]
     assert sorted(places) == sorted(f"models/{name}.sql" for name in WRONG)
     assert {name for name in manifest.models if not files.is_known(name)} == {*WRONG}

@@ -12,14 +12,22 @@ from typing import Any
 import pytest
 import yaml
 
-from lakesql.observe.metrics import LABELS, RUN_METRICS, TABLE_METRICS, TABLE_STATES, Metric
+from lakesql.observe.metrics import (
+    LABELS,
+    RUN_METRICS,
+    TABLE_METRICS,
+    TABLE_STATES,
+    Metric,
+)
 from lakesql.plan import thresholds
 from tests.cases import each_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 DASHBOARD: dict[str, Any] = json.loads((DOCS / "grafana.json").read_text())
 RULES: list[dict[str, Any]] = [
-    rule for group in yaml.safe_load((DOCS / "alerts.yml").read_text())["groups"] for rule in group["rules"]
+    rule
+    for group in yaml.safe_load((DOCS / "alerts.yml").read_text())["groups"]
+    for rule in group["rules"]
 ]
 METRICS = (*RUN_METRICS, *TABLE_STATES, *(metric for metric, _ in TABLE_METRICS))
 
@@ -29,31 +37,61 @@ GIVEN = {"up"}
 SCRAPED = {"job", "instance"}
 """Labels that it adds."""
 
-WORDS = {"and", "or", "unless", "on", "ignoring", "by", "without", "group_left", "group_right", "bool", "offset"}
+WORDS = {
+    "and",
+    "or",
+    "unless",
+    "on",
+    "ignoring",
+    "by",
+    "without",
+    "group_left",
+    "group_right",
+    "bool",
+    "offset",
+}
 
 
 def names_of(metric: Metric) -> set[str]:
     """The series of a metric."""
-    return {f"{metric.name}_sum", f"{metric.name}_count"} if metric.kind == "summary" else {metric.name}
+    return (
+        {f"{metric.name}_sum", f"{metric.name}_count"}
+        if metric.kind == "summary"
+        else {metric.name}
+    )
 
 
 def expressions() -> Iterator[str]:
     """Every expression of the dashboard and of the rules."""
     yield from (rule["expr"] for rule in RULES)
-    yield from (target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", ()))
+    yield from (
+        target["expr"]
+        for panel in DASHBOARD["panels"]
+        for target in panel.get("targets", ())
+    )
     for variable in DASHBOARD["templating"]["list"]:
         if variable["type"] == "query":
-            metric, label = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"]).groups()  # type: ignore[union-attr]
+            metric, label = re.fullmatch(
+                r"label_values\((.+), (\w+)\)", variable["query"]["query"]
+            ).groups()  # type: ignore[union-attr]
             yield f"sum by ({label}) ({metric})"
 
 
 def read_expression(text: str) -> tuple[set[str], set[str]]:
     """The names of metrics and of labels in an expression."""
     text = re.sub(r"\"[^\"]*\"|'[^']*'", '""', text)
-    labels = {name for inner in re.findall(r"\{([^}]*)\}", text) for name in re.findall(r"(\w+)\s*[=!]", inner)}
+    labels = {
+        name
+        for inner in re.findall(r"\{([^}]*)\}", text)
+        for name in re.findall(r"(\w+)\s*[=!]", inner)
+    }
     text = re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", text)
     grouped = r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)"
-    labels |= {name for inner in re.findall(grouped, text) for name in re.findall(r"\w+", inner)}
+    labels |= {
+        name
+        for inner in re.findall(grouped, text)
+        for name in re.findall(r"\w+", inner)
+    }
     text = re.sub(grouped, "", text)
     names = re.findall(r"(?<![\w.])[a-zA-Z_:][\w:]*(?!\w|\s*\()", text)
     return set(names) - WORDS, labels
@@ -64,12 +102,22 @@ def read_expression(text: str) -> tuple[set[str], set[str]]:
     [
         ("up", {"up"}, set()),
         ('rate(a_total{model=~"b|c", x!="y"}[5m])', {"a_total"}, {"model", "x"}),
-        ("sum by (model) (a) / on (job) group_left (b) c > 1e3", {"a", "c"}, {"model", "job", "b"}),
-        ("a unless on (model) increase(b[1h] offset 5m) > 0 and c", {"a", "b", "c"}, {"model"}),
+        (
+            "sum by (model) (a) / on (job) group_left (b) c > 1e3",
+            {"a", "c"},
+            {"model", "job", "b"},
+        ),
+        (
+            "a unless on (model) increase(b[1h] offset 5m) > 0 and c",
+            {"a", "b", "c"},
+            {"model"},
+        ),
         ("sum(a) without (instance) == bool 0 or vector(0)", {"a"}, {"instance"}),
     ],
 )
-def test_names_are_found_in_expressions(text: str, metrics: set[str], labels: set[str]) -> None:
+def test_names_are_found_in_expressions(
+    text: str, metrics: set[str], labels: set[str]
+) -> None:
     assert read_expression(text) == (metrics, labels)
 
 
@@ -95,7 +143,10 @@ def test_texts_of_alerts_name_labels_that_are_there() -> None:
 
 @pytest.mark.parametrize(
     ("alert", "bound"),
-    [("LakesqlDeadLetters", thresholds.DEAD_LETTER_RATIO), ("LakesqlLateEvents", thresholds.LATE_RATIO)],
+    [
+        ("LakesqlDeadLetters", thresholds.DEAD_LETTER_RATIO),
+        ("LakesqlLateEvents", thresholds.LATE_RATIO),
+    ],
 )
 def test_alerts_have_the_limits_of_status(alert: str, bound: thresholds.Bound) -> None:
     (rule,) = [rule for rule in RULES if rule["alert"] == alert]
@@ -114,4 +165,6 @@ def test_panels_lie_side_by_side() -> None:
         )
         assert any(apart), (one, other)
     for panel in panels:
-        assert panel["type"] == "row" or (panel["description"] and panel["fieldConfig"]["defaults"]["unit"])
+        assert panel["type"] == "row" or (
+            panel["description"] and panel["fieldConfig"]["defaults"]["unit"]
+        )

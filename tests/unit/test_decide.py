@@ -13,7 +13,16 @@ import pytest
 from lakesql.errors import RunError
 from lakesql.ledger.entry import Entry
 from lakesql.progress.decide import decide
-from lakesql.progress.state import Batch, Checkpoint, Decision, Fresh, Origin, ProgressState, Resume, StartFrom
+from lakesql.progress.state import (
+    Batch,
+    Checkpoint,
+    Decision,
+    Fresh,
+    Origin,
+    ProgressState,
+    Resume,
+    StartFrom,
+)
 from lakesql.source.kinds import SOURCES
 from lakesql.source.stream_state import SourceState, spark_position
 from tests.cases import each_of
@@ -21,18 +30,32 @@ from tests.cases import each_of
 TABLE_ID, ID = "uuid-1", "c-1"
 READ = {"shop.orders": {"0": 40, "1": 7}}
 SOURCE = SourceState(
-    "orders", "kafka", {"shop.orders": "id-1"}, {"shop.orders": {0: 0, 1: 0}}, {"shop.orders": {0: 90, 1: 9}}
+    "orders",
+    "kafka",
+    {"shop.orders": "id-1"},
+    {"shop.orders": {0: 0, 1: 0}},
+    {"shop.orders": {0: 90, 1: 9}},
 )
 
 
 def entry(batch: int, checkpoint: str = ID, **fields: Any) -> Entry:
     positions = fields.pop("positions", {"orders": READ})
     topics = fields.pop("topics", {"shop.orders": "id-1"})
-    return Entry("orders", checkpoint, batch, json.dumps(positions), "q", topics=topics, **fields)
+    return Entry(
+        "orders", checkpoint, batch, json.dumps(positions), "q", topics=topics, **fields
+    )
 
 
 def origin(**fields: Any) -> Origin:
-    return Origin(**{"model": "orders", "table_id": TABLE_ID, "streams": ("orders",), "state": "", **fields})
+    return Origin(
+        **{
+            "model": "orders",
+            "table_id": TABLE_ID,
+            "streams": ("orders",),
+            "state": "",
+            **fields,
+        }
+    )
 
 
 def checkpoint(newest_planned: int, newest_committed: int, **fields: Any) -> Checkpoint:
@@ -41,16 +64,30 @@ def checkpoint(newest_planned: int, newest_committed: int, **fields: Any) -> Che
         "id": ID,
         "planned": frozenset(range(newest_planned + 1)),
         "committed": frozenset(range(newest_committed + 1)),
-        "positions": {number: (READ,) for number in {newest_planned, newest_committed} if number >= 0},
+        "positions": {
+            number: (READ,)
+            for number in {newest_planned, newest_committed}
+            if number >= 0
+        },
         "origin": origin(),
         **fields,
     }
     return Checkpoint(**known)
 
 
-def state(there: Checkpoint | None, newest: Entry | None, **fields: Any) -> ProgressState:
+def state(
+    there: Checkpoint | None, newest: Entry | None, **fields: Any
+) -> ProgressState:
     base = ProgressState(
-        "orders", "orders", "lake.shop.orders", TABLE_ID, "checkpoints/orders", (SOURCE,), "", there, newest
+        "orders",
+        "orders",
+        "lake.shop.orders",
+        TABLE_ID,
+        "checkpoints/orders",
+        (SOURCE,),
+        "",
+        there,
+        newest,
     )
     return replace(base, **{"has_rows": newest is not None, **fields})
 
@@ -60,8 +97,14 @@ def refusal(given: ProgressState) -> str:
         decide(given)
     (problem,) = caught.value.problems
     assert problem.what and problem.fix
-    assert not re.search(r"(?<!`)\blakesql \w+[^`]*\. [A-Z]", problem.fix), "a command and a sentence run together"
-    assert "lakesql r" in problem.fix or "lakesql drop" in problem.fix or "--accept-data-loss" in problem.fix
+    assert not re.search(r"(?<!`)\blakesql \w+[^`]*\. [A-Z]", problem.fix), (
+        "a command and a sentence run together"
+    )
+    assert (
+        "lakesql r" in problem.fix
+        or "lakesql drop" in problem.fix
+        or "--accept-data-loss" in problem.fix
+    )
     return problem.condition
 
 
@@ -74,13 +117,18 @@ def outcome(given: ProgressState) -> Decision | str:
 
 
 @pytest.mark.parametrize("there", [checkpoint(5, 5), None])
-def test_rows_of_another_mode_or_of_other_keys_are_refused(there: Checkpoint | None) -> None:
+def test_rows_of_another_mode_or_of_other_keys_are_refused(
+    there: Checkpoint | None,
+) -> None:
     written = entry(5, mode="upsert", keys=("id", "Day"))
     assert refusal(state(there, written, mode="append")) == "mode-changed"
     assert refusal(state(there, written, mode="upsert", keys=("id",))) == "keys-changed"
     marked = entry(5, mode="cdc", keys=("id",), deletes="soft")
     assert refusal(state(there, marked, mode="cdc", keys=("id",))) == "mode-changed"
-    assert isinstance(outcome(state(there, marked, mode="cdc", keys=("id",), deletes="soft")), Resume | StartFrom)
+    assert isinstance(
+        outcome(state(there, marked, mode="cdc", keys=("id",), deletes="soft")),
+        Resume | StartFrom,
+    )
     for same in (
         state(there, written, mode="upsert", keys=("day", "id")),
         state(there, written, mode="append", has_rows=False),
@@ -90,14 +138,26 @@ def test_rows_of_another_mode_or_of_other_keys_are_refused(there: Checkpoint | N
 
 
 def test_rows_that_another_model_has_written_otherwise_are_refused() -> None:
-    """A model that has another name and the same table begins with its rows, whatever the checkpoint says."""
+    """A model that has another name and the same table begins with its rows, whatever
+    the checkpoint says."""
     written = replace(entry(5, mode="upsert", keys=("id",)), model="orders_before")
-    for there, own in [(None, None), (checkpoint(3, 3), entry(3, mode="upsert", keys=("id", "day")))]:
+    for there, own in [
+        (None, None),
+        (checkpoint(3, 3), entry(3, mode="upsert", keys=("id", "day"))),
+    ]:
         given = state(there, own, has_rows=True, written=written, unique_by=("id",))
         assert refusal(replace(given, mode="append")) == "mode-changed"
-        assert refusal(replace(given, mode="upsert", keys=("id", "day"))) == "keys-changed"
-        assert isinstance(decide(replace(given, mode="upsert", keys=("ID",))), Resume if there else Fresh)
-        assert isinstance(decide(replace(given, mode="append", has_rows=False)), Resume if there else Fresh)
+        assert (
+            refusal(replace(given, mode="upsert", keys=("id", "day"))) == "keys-changed"
+        )
+        assert isinstance(
+            decide(replace(given, mode="upsert", keys=("ID",))),
+            Resume if there else Fresh,
+        )
+        assert isinstance(
+            decide(replace(given, mode="append", has_rows=False)),
+            Resume if there else Fresh,
+        )
 
 
 def test_dead_letters_that_the_models_own_query_has_written_are_no_other_rows() -> None:
@@ -123,19 +183,30 @@ def test_a_checkpoint_in_which_nothing_was_planned_is_none() -> None:
 def test_a_checkpoint_that_agrees_with_the_ledger_resumes(done: int) -> None:
     assert decide(state(checkpoint(done, done), entry(done))) == Resume(done)
     assert decide(state(checkpoint(done + 1, done), entry(done))) == Resume(done)
-    assert decide(state(checkpoint(done + 1, done), entry(done + 1))) == Resume(done + 1)
+    assert decide(state(checkpoint(done + 1, done), entry(done + 1))) == Resume(
+        done + 1
+    )
 
 
 def test_every_combination_of_checkpoint_files_and_ledger_matches_an_oracle() -> None:
-    """Over all sets of files of four batches, and each place where the table may stand: an oracle of its own words."""
+    """Over all sets of files of four batches, and each place where the table may stand:
+    an oracle of its own words."""
     numbers = range(4)
-    sets = [frozenset(some) for some in chain.from_iterable(combinations(numbers, size) for size in range(5))]
+    sets = [
+        frozenset(some)
+        for some in chain.from_iterable(
+            combinations(numbers, size) for size in range(5)
+        )
+    ]
     resumed = 0
     for planned, committed, last in product(sets, sets, range(-1, 5)):
         there = checkpoint(-1, -1, planned=planned, committed=committed)
         newest = entry(last) if last >= 0 else None
         found = outcome(state(there, newest))
-        newest_planned, newest_committed = max(planned, default=-1), max(committed, default=-1)
+        newest_planned, newest_committed = (
+            max(planned, default=-1),
+            max(committed, default=-1),
+        )
         if not planned and not committed:
             expected: Any = Resume(-1) if last < 0 else "checkpoint-behind"
         elif newest_planned - newest_committed not in (0, 1) or (
@@ -193,9 +264,17 @@ def test_batches_without_rows_are_no_roll_back() -> None:
     assert decide(state(checkpoint(5, 5, origin=through(3, 5)), entry(3))) == Resume(3)
     assert decide(state(checkpoint(6, 5, origin=through(3, 5)), entry(3))) == Resume(3)
     assert decide(state(checkpoint(5, 5, origin=through(-1, 5)), None)) == Resume(-1)
-    assert refusal(state(checkpoint(5, 5, origin=through(3, 4)), entry(3))) == "table-behind"
-    assert refusal(state(checkpoint(5, 5, origin=through(3, 5)), entry(2))) == "table-behind"
-    assert refusal(state(checkpoint(5, 5, origin=through(3, 5)), None)) == "ledger-missing"
+    assert (
+        refusal(state(checkpoint(5, 5, origin=through(3, 4)), entry(3)))
+        == "table-behind"
+    )
+    assert (
+        refusal(state(checkpoint(5, 5, origin=through(3, 5)), entry(2)))
+        == "table-behind"
+    )
+    assert (
+        refusal(state(checkpoint(5, 5, origin=through(3, 5)), None)) == "ledger-missing"
+    )
 
 
 def test_a_checkpoint_that_has_run_without_a_ledger_entry_is_refused() -> None:
@@ -206,9 +285,18 @@ def test_a_checkpoint_that_has_run_without_a_ledger_entry_is_refused() -> None:
 
 def test_a_checkpoint_of_another_model_or_table_is_refused() -> None:
     assert refusal(state(checkpoint(5, 5), entry(5, "c-2"))) == "checkpoint-foreign"
-    assert refusal(state(checkpoint(5, 5, origin=None), entry(5, "c-2"))) == "checkpoint-foreign"
-    assert refusal(state(checkpoint(5, 5, origin=origin(model="clicks")), entry(5))) == "checkpoint-foreign"
-    assert refusal(state(checkpoint(5, 5, origin=origin(model="clicks")), None)) == "checkpoint-foreign"
+    assert (
+        refusal(state(checkpoint(5, 5, origin=None), entry(5, "c-2")))
+        == "checkpoint-foreign"
+    )
+    assert (
+        refusal(state(checkpoint(5, 5, origin=origin(model="clicks")), entry(5)))
+        == "checkpoint-foreign"
+    )
+    assert (
+        refusal(state(checkpoint(5, 5, origin=origin(model="clicks")), None))
+        == "checkpoint-foreign"
+    )
 
 
 def test_a_seeded_checkpoint_resumes_only_after_the_batch_that_it_follows() -> None:
@@ -216,8 +304,14 @@ def test_a_seeded_checkpoint_resumes_only_after_the_batch_that_it_follows() -> N
     assert decide(state(checkpoint(0, 0, origin=seeded), entry(9, "c-0"))) == Resume(-1)
     assert decide(state(checkpoint(1, 0, origin=seeded), entry(9, "c-0"))) == Resume(-1)
     assert decide(state(checkpoint(1, 1, origin=seeded), entry(1))) == Resume(1)
-    assert refusal(state(checkpoint(1, 1, origin=seeded), entry(9, "c-0"))) == "table-behind"
-    assert refusal(state(checkpoint(0, 0, origin=seeded), entry(8, "c-0"))) == "checkpoint-foreign"
+    assert (
+        refusal(state(checkpoint(1, 1, origin=seeded), entry(9, "c-0")))
+        == "table-behind"
+    )
+    assert (
+        refusal(state(checkpoint(0, 0, origin=seeded), entry(8, "c-0")))
+        == "checkpoint-foreign"
+    )
 
 
 def test_a_checkpoint_behind_its_table_is_refused() -> None:
@@ -227,45 +321,70 @@ def test_a_checkpoint_behind_its_table_is_refused() -> None:
 
 
 def test_a_batch_planned_with_other_offsets_than_the_tables_is_refused() -> None:
-    """Skipping it, because its number is in the table, would lose what is in this one and not in that."""
+    """Skipping it, because its number is in the table, would lose what is in this one
+    and not in that."""
     other = {"shop.orders": {"0": 50, "1": 7}}
     there = checkpoint(5, 4, positions={4: (READ,), 5: (other,)})
     assert refusal(state(there, entry(5))) == "checkpoint-inconsistent"
     recorded = SourceState("orders", "recorded")
     position = {"logOffset": 5}
     there = checkpoint(5, 4, positions={5: (position,)})
-    newest = entry(5, positions={"orders": {**position, "through": {"orders": "b.jsonl"}}})
+    newest = entry(
+        5, positions={"orders": {**position, "through": {"orders": "b.jsonl"}}}
+    )
     assert decide(state(there, newest, sources=(recorded,))) == Resume(5)
 
 
 def test_a_recreated_table_is_refused() -> None:
     for table_id in ("uuid-2", ""):
         for newest in (None, entry(5)):
-            assert refusal(state(checkpoint(5, 5), newest, table_id=table_id)) == "table-recreated"
+            assert (
+                refusal(state(checkpoint(5, 5), newest, table_id=table_id))
+                == "table-recreated"
+            )
 
 
 def test_changed_streams_are_refused() -> None:
     clicks = SourceState("clicks", "recorded")
-    assert refusal(state(checkpoint(5, 5), entry(5), sources=(SOURCE, clicks))) == "streams-changed"
-    assert refusal(state(checkpoint(5, 5), entry(5), sources=(clicks,))) == "streams-changed"
-    assert refusal(state(checkpoint(5, 5, origin=None), entry(5), sources=(clicks,))) == "streams-changed"
+    assert (
+        refusal(state(checkpoint(5, 5), entry(5), sources=(SOURCE, clicks)))
+        == "streams-changed"
+    )
+    assert (
+        refusal(state(checkpoint(5, 5), entry(5), sources=(clicks,)))
+        == "streams-changed"
+    )
+    assert (
+        refusal(state(checkpoint(5, 5, origin=None), entry(5), sources=(clicks,)))
+        == "streams-changed"
+    )
     assert refusal(state(None, entry(5), sources=(SOURCE, clicks))) == "streams-changed"
     two = origin(streams=("clicks", "orders"))
-    assert refusal(state(checkpoint(0, -1, origin=two), None, sources=(SOURCE, clicks))) == "streams-changed"
+    assert (
+        refusal(state(checkpoint(0, -1, origin=two), None, sources=(SOURCE, clicks)))
+        == "streams-changed"
+    )
 
 
 @pytest.mark.parametrize(("before", "now"), [("", "s"), ("s", ""), ("s", "t")])
 def test_a_changed_stateful_shape_is_refused(before: str, now: str) -> None:
     there = checkpoint(5, 5, origin=origin(state=before))
     assert refusal(state(there, entry(5, state=before), shape=now)) == "state-changed"
-    assert refusal(state(replace(there, origin=None), entry(5, state=before), shape=now)) == "state-changed"
+    assert (
+        refusal(state(replace(there, origin=None), entry(5, state=before), shape=now))
+        == "state-changed"
+    )
     assert decide(state(there, entry(5, state=before), shape=before)) == Resume(5)
 
 
 def test_a_lost_checkpoint_starts_from_the_ledgers_positions() -> None:
     found = decide(state(None, entry(5, accepted="x-0: 1 to 2")))
     assert isinstance(found, StartFrom)
-    assert (found.positions, found.follows, found.accepted) == ({"orders": READ}, Batch(ID, 5), "x-0: 1 to 2")
+    assert (found.positions, found.follows, found.accepted) == (
+        {"orders": READ},
+        Batch(ID, 5),
+        "x-0: 1 to 2",
+    )
     assert found.start_ms is None
 
 
@@ -297,7 +416,10 @@ def test_a_lost_checkpoint_needs_positions_that_its_kind_of_source_can_start_fro
 
 def test_state_is_not_in_the_ledger() -> None:
     for unique_by in (("id",), ()):
-        assert refusal(state(None, entry(5, state="s"), shape="s", unique_by=unique_by)) == "checkpoint-lost"
+        assert (
+            refusal(state(None, entry(5, state="s"), shape="s", unique_by=unique_by))
+            == "checkpoint-lost"
+        )
     assert isinstance(decide(state(None, entry(5, state="s"))), StartFrom)
 
 
@@ -306,9 +428,17 @@ def test_dead_letters_leave_no_trace_of_most_batches() -> None:
     assert decide(state(checkpoint(5, 5), None, **companion)) == Resume(-1)
     assert decide(state(checkpoint(5, 5), entry(2), **companion)) == Resume(2)
     assert decide(state(checkpoint(6, 5), entry(6), **companion)) == Resume(6)
-    assert refusal(state(checkpoint(5, 5), entry(7), **companion)) == "checkpoint-behind"
-    assert refusal(state(checkpoint(5, 5), entry(2, "c-2"), **companion)) == "checkpoint-foreign"
-    assert refusal(state(checkpoint(5, 3), entry(2), **companion)) == "checkpoint-inconsistent"
+    assert (
+        refusal(state(checkpoint(5, 5), entry(7), **companion)) == "checkpoint-behind"
+    )
+    assert (
+        refusal(state(checkpoint(5, 5), entry(2, "c-2"), **companion))
+        == "checkpoint-foreign"
+    )
+    assert (
+        refusal(state(checkpoint(5, 3), entry(2), **companion))
+        == "checkpoint-inconsistent"
+    )
 
 
 def test_a_refused_dead_letter_query_advises_a_rewind_of_its_model() -> None:
@@ -322,15 +452,27 @@ def test_a_refused_dead_letter_query_advises_a_rewind_of_its_model() -> None:
         (whole, entry(2, "c-2"), (SOURCE,)),
         (checkpoint(5, 3, origin=made), None, (SOURCE,)),
         (replace(whole, origin=origin()), entry(5), (SOURCE,)),
-        (replace(whole, origin=replace(made, streams=("clicks",))), entry(5), (SOURCE,)),
-        (replace(whole, origin=replace(made, topics={"shop.orders": "id-0"})), None, (SOURCE,)),
+        (
+            replace(whole, origin=replace(made, streams=("clicks",))),
+            entry(5),
+            (SOURCE,),
+        ),
+        (
+            replace(whole, origin=replace(made, topics={"shop.orders": "id-0"})),
+            None,
+            (SOURCE,),
+        ),
         (None, entry(5, positions={"orders": {"logOffset": 3}}), files),
         (None, entry(5, positions={"orders": {"logOffset": 3}}), (SOURCE,)),
     ):
         with pytest.raises(RunError) as caught:
-            decide(state(there, newest, sources=sources, owner=owner, is_companion=True))
+            decide(
+                state(there, newest, sources=sources, owner=owner, is_companion=True)
+            )
         (problem,) = caught.value.problems
-        assert re.findall(r"`(lakesql rewind .*?)`", problem.fix) == ["lakesql rewind orders"], problem
+        assert re.findall(r"`(lakesql rewind .*?)`", problem.fix) == [
+            "lakesql rewind orders"
+        ], problem
 
 
 def test_what_is_added_to_a_position_is_taken_off() -> None:
@@ -351,7 +493,10 @@ STANDS: dict[str, Any] = {
 @each_of(("before", "now"), [(a, b) for a, b in product(STANDS, STANDS) if a != b])
 def test_a_position_of_another_kind_of_source_is_refused(before: str, now: str) -> None:
     """A position of another kind of source is no place in this one."""
-    stands, sources = STANDS[before], (SourceState("orders", now, *((SOURCE.topics,) if now == "kafka" else ())),)
+    stands, sources = (
+        STANDS[before],
+        (SourceState("orders", now, *((SOURCE.topics,) if now == "kafka" else ())),),
+    )
     newest = entry(5, positions={"orders": stands})
     there = checkpoint(5, 5, positions={5: (spark_position(stands),)})
     if {before, now} <= {"recorded", "files"}:  # both count batches of files
@@ -362,14 +507,24 @@ def test_a_position_of_another_kind_of_source_is_refused(before: str, now: str) 
 
 
 def test_sources_that_spark_orders_otherwise_are_not_moved() -> None:
-    """It does so for a stateful SELECT over common table expressions, and reads a stream in twice that joins itself."""
+    """It does so for a stateful SELECT over common table expressions, and reads a
+    stream in twice that joins itself."""
     sources = (SOURCE, SourceState("clicks", "table"))
     there = origin(streams=("orders", "clicks"), state="s")
     positions = (STANDS["table"], STANDS["kafka"])
-    newest = entry(5, positions=dict(zip(there.streams, positions, strict=True)), state="s")
-    given = state(checkpoint(5, 5, origin=there, positions={5: positions}), newest, sources=sources, shape="s")
+    newest = entry(
+        5, positions=dict(zip(there.streams, positions, strict=True)), state="s"
+    )
+    given = state(
+        checkpoint(5, 5, origin=there, positions={5: positions}),
+        newest,
+        sources=sources,
+        shape="s",
+    )
     assert decide(given) == Resume(5)
-    numbered = entry(5, positions={str(n): p for n, p in enumerate((READ, *positions))}, state="s")
+    numbered = entry(
+        5, positions={str(n): p for n, p in enumerate((READ, *positions))}, state="s"
+    )
     twice = checkpoint(5, 5, origin=there, positions={5: (READ, *positions)})
     assert decide(replace(given, checkpoint=twice, entry=numbered)) == Resume(5)
 
@@ -378,7 +533,9 @@ def test_sources_that_spark_orders_otherwise_are_not_moved() -> None:
 def test_a_topic_may_be_called_as_a_mark_of_other_positions(topic: str) -> None:
     position = {topic: {"0": 5}}
     assert SOURCES["kafka"].is_position(position)
-    assert not any(SOURCES[kind].is_position(position) for kind in ("recorded", "files", "table"))
+    assert not any(
+        SOURCES[kind].is_position(position) for kind in ("recorded", "files", "table")
+    )
 
 
 @each_of("kind", STANDS)
@@ -387,12 +544,15 @@ def test_a_position_is_recognized_by_its_own_kind_of_source(kind: str) -> None:
 
 
 def test_the_first_batch_is_compared_as_well() -> None:
-    """It was planned anew with other records: to skip it would lose them. What came before it has no batch."""
+    """It was planned anew with other records: to skip it would lose them. What came
+    before it has no batch."""
     other = {"shop.orders": {"0": 39, "1": 7}}
     planned = checkpoint(0, -1, positions={0: (other,)})
     assert refusal(state(planned, entry(0))) == "checkpoint-inconsistent"
     made = origin(follows=Batch("c-0", 9))
-    rewound = checkpoint(0, -1, id="c-1", origin=made, positions={-1: (READ,), 0: (other,)})
+    rewound = checkpoint(
+        0, -1, id="c-1", origin=made, positions={-1: (READ,), 0: (other,)}
+    )
     assert decide(state(rewound, entry(9, "c-0"))) == Resume(-1)
 
 
@@ -403,47 +563,77 @@ def test_a_seeded_checkpoint_whose_predecessor_has_expired_is_refused() -> None:
 
 BROKEN = checkpoint(5, 5, damage="x")
 WITH_STATE = replace(BROKEN, origin=origin(state="s"))
-FROM_FILES = state(checkpoint(5, 5), entry(5), sources=(SourceState("orders", "files"),))
+FROM_FILES = state(
+    checkpoint(5, 5), entry(5), sources=(SourceState("orders", "files"),)
+)
 
 
 @each_of(
     ("given", "said", "unsaid"),
     [
-        # The table is right: a new checkpoint continues from it, unless there is state, which no ledger holds.
+        # The table is right: a new checkpoint continues from it, unless there is state,
+        # which no ledger holds.
         (state(BROKEN, entry(5)), "`lakesql rewind orders`. ", "--to start"),
         (state(WITH_STATE, entry(5, state="s"), shape="s"), "--to start", "orders`. "),
         (state(BROKEN, None), "lakesql rewind orders --to start", "--to checkpoint"),
         # The table is not: in mode append, what is in it would stand there twice.
-        (state(checkpoint(5, 5), None, has_rows=True), "Drop the table, or", "To read all again"),
-        (state(checkpoint(5, 5), None, has_rows=True, unique_by=("id",)), "To read all again", "Drop the table"),
-        (state(checkpoint(5, 5), None), "lakesql rewind orders --to checkpoint", "Drop the table"),
+        (
+            state(checkpoint(5, 5), None, has_rows=True),
+            "Drop the table, or",
+            "To read all again",
+        ),
+        (
+            state(checkpoint(5, 5), None, has_rows=True, unique_by=("id",)),
+            "To read all again",
+            "Drop the table",
+        ),
+        (
+            state(checkpoint(5, 5), None),
+            "lakesql rewind orders --to checkpoint",
+            "Drop the table",
+        ),
         # Neither says what was read.
         (FROM_FILES, "--to TIME --allow-duplicates", "#"),
         (replace(FROM_FILES, unique_by=("id",)), "--to TIME", "--allow"),
         (
-            state(checkpoint(5, 5), entry(5), sources=(SourceState("orders", "table"),)),
+            state(
+                checkpoint(5, 5), entry(5), sources=(SourceState("orders", "table"),)
+            ),
             "--to start --allow",
             "--to TIME",
         ),
     ],
 )
-def test_a_refusal_advises_the_commands_that_duplicate_nothing(given: ProgressState, said: str, unsaid: str) -> None:
+def test_a_refusal_advises_the_commands_that_duplicate_nothing(
+    given: ProgressState, said: str, unsaid: str
+) -> None:
     with pytest.raises(RunError) as caught:
         decide(given)
     (problem,) = caught.value.problems
     assert said in problem.fix and unsaid not in problem.fix, problem.fix
 
 
-def test_a_stream_that_would_begin_behind_expired_rows_is_refused_until_somebody_accepts_it() -> None:
+def test_a_stream_that_would_begin_behind_expired_rows_is_refused_until_somebody_accepts_it() -> (
+    None
+):
     cut = (SourceState("orders", "table", is_cut=True),)
     assert refusal(state(None, None, sources=cut)) == "upstream-expired"
     assert decide(state(None, None, sources=cut, accept_data_loss=True)) == Fresh()
-    assert decide(state(None, None, sources=(SourceState("orders", "table"),))) == Fresh()
+    assert (
+        decide(state(None, None, sources=(SourceState("orders", "table"),))) == Fresh()
+    )
     rebuilt = SourceState("orders", "table", rebuilt=(7, 8), rebuilt_ms=5)
-    assert isinstance(decide(state(None, None, sources=(rebuilt,))), StartFrom), "it begins with all rows"
+    assert isinstance(decide(state(None, None, sources=(rebuilt,))), StartFrom), (
+        "it begins with all rows"
+    )
     at = {"version": 1, "snapshot_id": 7, "position": 1, "scan_all_files": False}
     known = checkpoint(3, 3, positions={3: (at,)})
-    assert isinstance(decide(state(known, entry(3, positions={"orders": at}, topics={}), sources=cut)), Resume)
+    assert isinstance(
+        decide(
+            state(known, entry(3, positions={"orders": at}, topics={}), sources=cut)
+        ),
+        Resume,
+    )
 
 
 AT_A = {"version": 1, "snapshot_id": 7, "position": 1, "scan_all_files": False}
@@ -451,13 +641,23 @@ BEFORE_A = {"version": 1, "snapshot_id": -1, "position": -1, "scan_all_files": F
 
 
 def streams_of_tables(*positions: Any, cut: tuple[bool, ...]) -> ProgressState:
-    """A model that was rewound to positions of its streams, which are tables, and has run no batch since."""
+    """A model that was rewound to positions of its streams, which are tables, and has
+    run no batch since."""
     names = tuple(f"t{number}" for number in range(len(positions)))
     is_started = any(position is not None for position in positions)
     newest = 0 if is_started else -1
     made = origin(streams=names, follows=Batch("c-0", 9), empty_through=newest)
-    there = checkpoint(newest, newest, id="c-1", positions={0: positions} if is_started else {}, origin=made)
-    sources = tuple(SourceState(name, "table", is_cut=is_cut) for name, is_cut in zip(names, cut, strict=True))
+    there = checkpoint(
+        newest,
+        newest,
+        id="c-1",
+        positions={0: positions} if is_started else {},
+        origin=made,
+    )
+    sources = tuple(
+        SourceState(name, "table", is_cut=is_cut)
+        for name, is_cut in zip(names, cut, strict=True)
+    )
     return state(there, entry(9, "c-0", positions={"orders": READ}), sources=sources)
 
 
@@ -467,7 +667,9 @@ def test_a_stream_that_begins_behind_expired_rows_after_a_rewind_is_refused(
     positions: tuple[Any, Any], cut: tuple[bool, bool]
 ) -> None:
     given = streams_of_tables(*positions, cut=cut)
-    misses = any(is_cut and at is not AT_A for at, is_cut in zip(positions, cut, strict=True))
+    misses = any(
+        is_cut and at is not AT_A for at, is_cut in zip(positions, cut, strict=True)
+    )
     assert outcome(given) == ("upstream-expired" if misses else Resume(-1))
     accepted = outcome(replace(given, accept_data_loss=True))
     assert accepted == (Resume(-1) if misses else "nothing-lost")
@@ -478,12 +680,23 @@ def test_a_stream_of_expired_rows_is_refused_however_the_model_was_rewound() -> 
     read = entry(9, "c-0", positions={"a": AT_A})
     follows = origin(streams=("a",), follows=Batch("c-0", 9))
     rewound = checkpoint(-1, -1, id="c-1", positions={}, origin=follows)
-    assert refusal(state(rewound, read, sources=cut)) == "upstream-expired", "to its start"
-    assert decide(state(rewound, read, sources=(SourceState("a", "table"),))) == Resume(-1)
+    assert refusal(state(rewound, read, sources=cut)) == "upstream-expired", (
+        "to its start"
+    )
+    assert decide(state(rewound, read, sources=(SourceState("a", "table"),))) == Resume(
+        -1
+    )
 
 
-def test_an_accepted_loss_of_a_table_says_nothing_of_a_topic_that_was_made_again() -> None:
-    made = origin(streams=("orders", "a"), follows=Batch("c-0", 9), empty_through=0, topics={"shop.orders": "id-1"})
+def test_an_accepted_loss_of_a_table_says_nothing_of_a_topic_that_was_made_again() -> (
+    None
+):
+    made = origin(
+        streams=("orders", "a"),
+        follows=Batch("c-0", 9),
+        empty_through=0,
+        topics={"shop.orders": "id-1"},
+    )
     there = checkpoint(0, 0, id="c-1", positions={0: (READ, None)}, origin=made)
     sources = (SOURCE, SourceState("a", "table", is_cut=True))
     given = state(there, entry(9, "c-0"), sources=sources, accept_data_loss=True)

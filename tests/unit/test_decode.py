@@ -50,7 +50,11 @@ def problems(text: str) -> list[tuple[str, int | None, int | None]]:
     with pytest.raises(ProjectError) as caught:
         read(text)
     return [
-        (problem.condition, problem.place and problem.place.line, problem.place and problem.place.column)
+        (
+            problem.condition,
+            problem.place and problem.place.line,
+            problem.place and problem.place.column,
+        )
         for problem in caught.value.problems
     ]
 
@@ -112,7 +116,9 @@ def test_a_missing_field_has_its_default() -> None:
         ("many: [{a: 1}, {b: x}]", "missing-option", 16),
     ],
 )
-def test_each_mistake_has_a_condition_and_a_place(line: str, condition: str, column: int) -> None:
+def test_each_mistake_has_a_condition_and_a_place(
+    line: str, condition: str, column: int
+) -> None:
     assert problems(f"name: n\n{line}") == [(condition, 2, column)]
 
 
@@ -138,7 +144,9 @@ def test_a_field_that_the_caller_gives_is_no_option() -> None:
     assert read("size: 1", name="n") == Outer("n", 1)
     with pytest.raises(ProjectError) as caught:
         read("name: other", name="n")
-    assert [problem.condition for problem in caught.value.problems] == ["unknown-option"]
+    assert [problem.condition for problem in caught.value.problems] == [
+        "unknown-option"
+    ]
 
 
 def test_ignored_keys_are_no_unknown_options() -> None:
@@ -168,7 +176,10 @@ def test_each_entry_is_placed_at_its_key() -> None:
         ("b", Place("f", 2, 1)),
         ("c", Place("f", 3, 1)),
     ]
-    assert read_entries(parse_yaml("f", "{a: 1, b: 2}"), read_number) == {"a": 1, "b": 2}
+    assert read_entries(parse_yaml("f", "{a: 1, b: 2}"), read_number) == {
+        "a": 1,
+        "b": 2,
+    }
     assert read_each(parse_yaml("f", "[1, 2]").items(), read_positive) == (1, 2)
 
 
@@ -176,7 +187,9 @@ def test_each_entry_is_placed_at_its_key() -> None:
 def test_a_count_is_one_at_least(value: Any) -> None:
     with pytest.raises(ProjectError) as caught:
         read_positive(node_of(value, Place("f", 2)))
-    assert [(problem.condition, problem.place) for problem in caught.value.problems] == [("wrong-value", Place("f", 2))]
+    assert [
+        (problem.condition, problem.place) for problem in caught.value.problems
+    ] == [("wrong-value", Place("f", 2))]
 
 
 @each_of(
@@ -207,7 +220,10 @@ def test_a_handed_on_option_is_one_value(written: str) -> None:
     [
         (Node("a", Place("f")), "'a'"),
         (Node(1000, Place("f"), written="1_000"), "'1_000'"),
-        (Node("s3cret", Place("f"), written="{{ env_var('X') }}"), "'{{ env_var('X') }}'"),
+        (
+            Node("s3cret", Place("f"), written="{{ env_var('X') }}"),
+            "'{{ env_var('X') }}'",
+        ),
         (Node("a\n\x1bb", Place("f")), r"'a\n\x1bb'"),
         (Node("x" * 1000, Place("f")), "'" + "x" * MAX_SHOWN + "…'"),
         (Node(None, Place("f")), "An empty value"),
@@ -228,7 +244,10 @@ def test_plain_values_have_no_places() -> None:
 
 
 def test_the_docs_can_list_every_field() -> None:
-    assert [(field.name, field.required, field.default, field.doc) for field in fields_of(Inner)] == [
+    assert [
+        (field.name, field.required, field.default, field.doc)
+        for field in fields_of(Inner)
+    ] == [
         ("a", True, None, "A number."),
         ("b", False, (), "Words."),
     ]
@@ -255,7 +274,11 @@ class Switches:
 def test_a_rendered_text_is_read_as_the_field_takes_it(written, expected):
     place = Place("profiles.yml", 1, 1)
     entries = dict(
-        zip(("on", "share", "label"), (Node(text, place, written="{{ … }}") for text in written), strict=True)
+        zip(
+            ("on", "share", "label"),
+            (Node(text, place, written="{{ … }}") for text in written),
+            strict=True,
+        )
     )
     if isinstance(expected, Switches):
         assert decode(Node(entries, place), Switches, what="it") == expected

@@ -16,5 +16,7 @@ except duckdb.Error as error:
 
 
 def test_errors_of_duckdb_are_its_own_once_pulsar_is_imported() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False
+    )
     assert (done.stdout.strip(), done.stderr) == ("ConversionException", "")

@@ -22,21 +22,40 @@ from tests.cases import each_of
         ("0 seconds", "0 seconds", 0),
     ],
 )
-def test_an_interval_has_one_spelling_that_spark_reads(text: str, canonical: str, length_ms: int) -> None:
+def test_an_interval_has_one_spelling_that_spark_reads(
+    text: str, canonical: str, length_ms: int
+) -> None:
     assert parse_duration(node_of(text, Place("f"))) == Duration(canonical, length_ms)
 
 
 @each_of(
     "value",
     [
-        *("", " ", "30", "seconds", "1 month", "2 years", "-5 minutes", "1.5 hours", "10 min", "interval 5 minutes"),
-        *("5 minutes ago", "5 minutes, 3 seconds", "9" * 30 + " days", "1 day " * 1000, "1" * 100_000),
+        *(
+            "",
+            " ",
+            "30",
+            "seconds",
+            "1 month",
+            "2 years",
+            "-5 minutes",
+            "1.5 hours",
+            "10 min",
+            "interval 5 minutes",
+        ),
+        *(
+            "5 minutes ago",
+            "5 minutes, 3 seconds",
+            "9" * 30 + " days",
+            "1 day " * 1000,
+            "1" * 100_000,
+        ),
         *(None, 30, True, ["5 minutes"], {"minutes": 5}),
     ],
 )
 def test_a_text_that_is_no_interval_is_refused(value: Any) -> None:
     with pytest.raises(ProjectError) as caught:
         parse_duration(node_of(value, Place("f", 2, 3)))
-    assert [(problem.condition, problem.place) for problem in caught.value.problems] == [
-        ("bad-interval", Place("f", 2, 3))
-    ]
+    assert [
+        (problem.condition, problem.place) for problem in caught.value.problems
+    ] == [("bad-interval", Place("f", 2, 3))]

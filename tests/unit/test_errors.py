@@ -46,9 +46,18 @@ def test_an_undeclared_condition_is_an_internal_error() -> None:
 
 @each_of(
     ("kind", "exit_code"),
-    [(ProjectError, 2), (ProfileError, 2), (UsageError, 2), (RunError, 1), (TransientError, 1), (InternalError, 1)],
+    [
+        (ProjectError, 2),
+        (ProfileError, 2),
+        (UsageError, 2),
+        (RunError, 1),
+        (TransientError, 1),
+        (InternalError, 1),
+    ],
 )
-def test_the_type_of_an_error_says_who_must_act(kind: type[LakesqlError], exit_code: int) -> None:
+def test_the_type_of_an_error_says_who_must_act(
+    kind: type[LakesqlError], exit_code: int
+) -> None:
     error = kind.of("cycle", "x", place=Place("a", 1))
     assert type(error) is kind
     assert error.exit_code == exit_code
@@ -100,39 +109,86 @@ def test_a_caret_stands_under_the_column_whatever_is_before_it() -> None:
 
 
 def test_a_problem_says_what_to_do_by_its_condition_or_in_words_of_its_own() -> None:
-    assert Problem("cycle", "what").fix == CONDITIONS["cycle"].do == ProjectError.of("cycle", "what").problems[0].fix
+    assert (
+        Problem("cycle", "what").fix
+        == CONDITIONS["cycle"].do
+        == ProjectError.of("cycle", "what").problems[0].fix
+    )
     assert Problem("cycle", "what", fix="Break it at b.").fix == "Break it at b."
 
 
 def test_a_problem_without_a_line_is_its_sentences() -> None:
-    assert render_problem(Problem("cycle", "what", fix="fix")) == "error[cycle]\n  what\n  fix"
+    assert (
+        render_problem(Problem("cycle", "what", fix="fix"))
+        == "error[cycle]\n  what\n  fix"
+    )
 
 
 @each_of(
     ("condition", "path", "column", "line", "shown"),
     [
-        ("client-option", "s.yml", 5, '    sasl.jaas.config: x password="hush";', "    sasl.jaas.config: …"),
+        (
+            "client-option",
+            "s.yml",
+            5,
+            '    sasl.jaas.config: x password="hush";',
+            "    sasl.jaas.config: …",
+        ),
         ("client-option", "s.yml", 5, "  - {kafka: {p: hush}}", "  - {kafka: …"),
-        ("client-option", "m.sql", 11, "{{ config(options={'x.y': 'hush'}) }}", "{{ config(options=…"),
-        ("kafka-option", "profiles.yml", 3, "  ssl.key.text: hush", "  ssl.key.text: …"),
+        (
+            "client-option",
+            "m.sql",
+            11,
+            "{{ config(options={'x.y': 'hush'}) }}",
+            "{{ config(options=…",
+        ),
+        (
+            "kafka-option",
+            "profiles.yml",
+            3,
+            "  ssl.key.text: hush",
+            "  ssl.key.text: …",
+        ),
         ("unknown-option", "s.yml", 1, "password: hush", "password: …"),
-        ("unknown-option", "p.yaml", 20, 'a: {"s3.secret-access-key" : hush, b: 1}', 'a: {"s3.secret-access-key" : …'),
+        (
+            "unknown-option",
+            "p.yaml",
+            20,
+            'a: {"s3.secret-access-key" : hush, b: 1}',
+            'a: {"s3.secret-access-key" : …',
+        ),
         ("yaml-syntax", "profiles.yml", 9, "  token: 'hush", "  token: …"),
-        ("missing-option", "profiles.yml", 3, "  uri: postgresql://me:hu@sh@h/db", "  uri: postgresql://me:…@h/db"),
+        (
+            "missing-option",
+            "profiles.yml",
+            3,
+            "  uri: postgresql://me:hu@sh@h/db",
+            "  uri: postgresql://me:…@h/db",
+        ),
     ],
 )
-def test_a_quoted_line_holds_no_password(condition: str, path: str, column: int, line: str, shown: str) -> None:
-    said = render_problem(Problem(condition, "what", place=Place(path, 7, column)), line)
+def test_a_quoted_line_holds_no_password(
+    condition: str, path: str, column: int, line: str, shown: str
+) -> None:
+    said = render_problem(
+        Problem(condition, "what", place=Place(path, 7, column)), line
+    )
     assert "hush" not in said and "hu@sh" not in said
     assert f"  7 | {shown}\n" in said
 
 
 def test_a_line_of_sql_is_quoted_whatever_its_columns_are_called() -> None:
     line = "WHERE token = 'a' AND pass:x = 2"
-    assert f"  7 | {line}\n" in render_problem(Problem("sql-syntax", "what", place=Place("m.sql", 7, 9)), line)
+    assert f"  7 | {line}\n" in render_problem(
+        Problem("sql-syntax", "what", place=Place("m.sql", 7, 9)), line
+    )
 
 
 def test_a_caret_stands_only_under_text_that_is_shown() -> None:
     line = "a: {password: hush, b: 1}"
-    assert "^" in render_problem(Problem("unknown-option", "what", place=Place("p.yml", 7, 5)), line)
-    assert "^" not in render_problem(Problem("unknown-option", "what", place=Place("p.yml", 7, 21)), line)
+    assert "^" in render_problem(
+        Problem("unknown-option", "what", place=Place("p.yml", 7, 5)), line
+    )
+    assert "^" not in render_problem(
+        Problem("unknown-option", "what", place=Place("p.yml", 7, 21)), line
+    )

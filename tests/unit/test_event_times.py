@@ -1,4 +1,5 @@
-"""Event times that streams make of fields and expressions: the SELECT that Spark runs, and what is refused."""
+"""Event times that streams make of fields and expressions: the SELECT that Spark runs,
+and what is refused."""
 
 from __future__ import annotations
 
@@ -14,7 +15,13 @@ from tests.cases import each_of
 BIDS = ("int", "struct<auction:bigint,price:bigint,dateTime:timestamp>")
 STREAMS = {
     "n": StreamShape(("kind", "bid"), None, BIDS, "bid.dateTime", "timestamp"),
-    "e": StreamShape(("id", "ts", "v"), None, ("bigint", "string", "int"), "to_timestamp(ts, 'HH')", "timestamp"),
+    "e": StreamShape(
+        ("id", "ts", "v"),
+        None,
+        ("bigint", "string", "int"),
+        "to_timestamp(ts, 'HH')",
+        "timestamp",
+    ),
     "p": StreamShape(("id", "at"), "at", ("bigint", "timestamp")),
 }
 N, E = event_column("n"), event_column("e")
@@ -59,18 +66,26 @@ def test_an_event_time_is_read_as_a_column(sql: str) -> None:
     assert query.timed is not None
     assert query.timed.sql == TIMED[sql]
     assert query.sql == sql
-    assert not any(name.startswith("_lakesql") for output in query.outputs or () for name in [output.name])
+    assert not any(
+        name.startswith("_lakesql")
+        for output in query.outputs or ()
+        for name in [output.name]
+    )
     for output in query.outputs or ():
-        assert sql[output.offset :][:1].strip(), "the place of a column is one of the author's text"
+        assert sql[output.offset :][:1].strip(), (
+            "the place of a column is one of the author's text"
+        )
 
 
 @each_of(
     "sql",
     [
         "SELECT id, to_timestamp(ts, 'HH') AS at FROM e",  # keeps no state
-        "SELECT to_timestamp(ts, 'hh') AS at, count(*) AS c FROM e GROUP BY 1",  # of another pattern
+        # of another pattern
+        "SELECT to_timestamp(ts, 'hh') AS at, count(*) AS c FROM e GROUP BY 1",
         "SELECT date(bid.dateTime) AS day, count(*) AS c FROM n GROUP BY 1",
-        "SELECT bid, bid.dateTime AS at, count(*) AS c FROM n GROUP BY bid",  # it would be no key
+        # it would be no key
+        "SELECT bid, bid.dateTime AS at, count(*) AS c FROM n GROUP BY bid",
         "SELECT count(*) AS c FROM (SELECT DISTINCT bid FROM n) GROUP BY window(bid.dateTime, '1 day')",
         "SELECT count(*) AS c FROM (SELECT struct(at AS t) AS bid FROM p) GROUP BY window(bid.t, '1 day')",
     ],
@@ -88,7 +103,9 @@ def test_problems_are_in_the_words_and_places_of_the_author() -> None:
     sql = "SELECT nope FROM (SELECT * FROM n) AS n GROUP BY nope, window(bid.dateTime, '1 day')"
     with pytest.raises(ProjectError) as raised:
         read(sql)
-    assert {problem.condition for problem in raised.value.problems} == {"unknown-column"}
+    assert {problem.condition for problem in raised.value.problems} == {
+        "unknown-column"
+    }
     for problem in raised.value.problems:
         assert problem.place is not None and problem.place.column is not None
         assert sql[problem.place.column - 1 :].startswith("nope")
@@ -101,10 +118,24 @@ def test_names_of_lakesql_are_not_the_authors() -> None:
     assert "reserved-column" in [problem.condition for problem in raised.value.problems]
 
 
-TYPES = {"id": "bigint", "at": "timestamp", "a b": "timestamp", "ts": "string", "s": "struct<t: timestamp, u: int>"}
+TYPES = {
+    "id": "bigint",
+    "at": "timestamp",
+    "a b": "timestamp",
+    "ts": "string",
+    "s": "struct<t: timestamp, u: int>",
+}
 
 
-GOOD = ("at", "A B", "s.t", "S.T", "to_timestamp(ts)", "timestamp_millis(id)", "date(at)::timestamp")
+GOOD = (
+    "at",
+    "A B",
+    "s.t",
+    "S.T",
+    "to_timestamp(ts)",
+    "timestamp_millis(id)",
+    "date(at)::timestamp",
+)
 
 
 @each_of("column", GOOD)
@@ -133,4 +164,6 @@ def test_what_a_watermark_may_be_on(column: str) -> None:
     ],
 )
 def test_what_it_may_not_be_on(column: str, condition: str) -> None:
-    assert [problem.condition for problem in find_unfit(column, TYPES, "stream 'x'", None)] == [condition]
+    assert [
+        problem.condition for problem in find_unfit(column, TYPES, "stream 'x'", None)
+    ] == [condition]

@@ -3,7 +3,11 @@ from __future__ import annotations
 from lakesql.compile.checks import checked_rows, checks_of, kept_rows
 from lakesql.graph.parse_cache import _DECLARATIONS
 from lakesql.model.expectations import ExpectAcceptedValues, ExpectNotNull, ExpectThat
-from lakesql.model.properties import ModelProperties, read_model_properties, read_sections
+from lakesql.model.properties import (
+    ModelProperties,
+    read_model_properties,
+    read_sections,
+)
 from lakesql.project.codec import decoder, encode
 from lakesql.project.yaml import parse_yaml
 from lakesql.review.option_changes import resolved
@@ -27,7 +31,10 @@ def read(text: str = TEXT) -> ModelProperties:
 
 
 def test_each_expectation_has_a_name_and_a_condition() -> None:
-    found = [(check.name, check.condition, check.on_fail, check.place.line) for check in checks_of(read())]
+    found = [
+        (check.name, check.condition, check.on_fail, check.place.line)
+        for check in checks_of(read())
+    ]
     assert found == [
         ("a > 0 OR b", "a >  0  OR b", "stop", 5),
         ("not_null a b", "`a b` IS NOT NULL", "warn", 7),
@@ -51,13 +58,25 @@ def test_where_they_stand_makes_no_difference_and_a_cache_keeps_them() -> None:
 
 def test_rows_stay_that_make_no_dead_letter() -> None:
     checks = checks_of(read())
-    assert "NOT gone AND NOT (c IS NOT NULL) THEN 'c!'" in checked_rows(checks, "rows", "NOT gone")
-    assert kept_rows(checks, is_placed=False).endswith("WHERE NOT arrays_overlap(_lakesql_failed, array('c!'))")
+    assert "NOT gone AND NOT (c IS NOT NULL) THEN 'c!'" in checked_rows(
+        checks, "rows", "NOT gone"
+    )
+    assert kept_rows(checks, is_placed=False).endswith(
+        "WHERE NOT arrays_overlap(_lakesql_failed, array('c!'))"
+    )
     assert "WHERE" not in kept_rows(checks[:1], is_placed=True)
 
 
 @each_of(
-    ("text", "unsteady"), [("at < Now()", True), ("current_timestamp > at", True), ("known = 1", False), ("a", False)]
+    ("text", "unsteady"),
+    [
+        ("at < Now()", True),
+        ("current_timestamp > at", True),
+        ("known = 1", False),
+        ("a", False),
+    ],
 )
-def test_what_may_be_another_value_when_it_is_read_again(text: str, unsteady: bool) -> None:
+def test_what_may_be_another_value_when_it_is_read_again(
+    text: str, unsteady: bool
+) -> None:
     assert is_unsteady("1", text) == unsteady

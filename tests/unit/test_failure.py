@@ -34,7 +34,9 @@ def trace(*causes: str) -> str:
     ("text", "condition"),
     [
         (
-            trace("org.apache.iceberg.exceptions.CommitStateUnknownException: Cannot determine whether …"),
+            trace(
+                "org.apache.iceberg.exceptions.CommitStateUnknownException: Cannot determine whether …"
+            ),
             "commit-unknown",
         ),
         (
@@ -45,12 +47,22 @@ def trace(*causes: str) -> str:
             "commit-unknown",
         ),
         (
-            trace("org.apache.spark.SparkConcurrentModificationException: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent"),
+            trace(
+                "org.apache.spark.SparkConcurrentModificationException: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent"
+            ),
             "commit-conflict",
         ),
-        (trace("org.apache.iceberg.exceptions.CommitFailedException: Cannot commit, changed"), "commit-conflict"),
+        (
+            trace(
+                "org.apache.iceberg.exceptions.CommitFailedException: Cannot commit, changed"
+            ),
+            "commit-conflict",
+        ),
         *(
-            (trace(f"org.apache.iceberg.exceptions.ValidationException: {said}"), "commit-conflict")
+            (
+                trace(f"org.apache.iceberg.exceptions.ValidationException: {said}"),
+                "commit-conflict",
+            )
             for said in (
                 "Cannot commit, missing data files: [/lake/a.parquet]",
                 "Cannot commit, found new delete for replaced data file: GenericDataFile",
@@ -88,7 +100,9 @@ def trace(*causes: str) -> str:
             "commit-conflict",
         ),
         (
-            trace("org.apache.iceberg.exceptions.ValidationException: Found conflicting files that can contain …"),
+            trace(
+                "org.apache.iceberg.exceptions.ValidationException: Found conflicting files that can contain …"
+            ),
             "commit-conflict",
         ),
         (
@@ -103,7 +117,9 @@ def trace(*causes: str) -> str:
             "connection-unreachable",
         ),
         (
-            trace("org.apache.iceberg.exceptions.RESTException: Error occurred while processing GET request"),
+            trace(
+                "org.apache.iceberg.exceptions.RESTException: Error occurred while processing GET request"
+            ),
             "catalog-unreachable",
         ),
         (
@@ -114,10 +130,17 @@ def trace(*causes: str) -> str:
             "catalog-unreachable",
         ),
         (
-            trace("org.postgresql.util.PSQLException: Connection to 127.0.0.1:5432 refused. Check that …"),
+            trace(
+                "org.postgresql.util.PSQLException: Connection to 127.0.0.1:5432 refused. Check that …"
+            ),
             "catalog-unreachable",
         ),
-        (trace("org.postgresql.util.PSQLException: FATAL: the database system is starting up"), "catalog-unreachable"),
+        (
+            trace(
+                "org.postgresql.util.PSQLException: FATAL: the database system is starting up"
+            ),
+            "catalog-unreachable",
+        ),
         *(
             (
                 trace(
@@ -135,11 +158,16 @@ def trace(*causes: str) -> str:
             )
         ),
         (
-            trace("java.io.UncheckedIOException: x", "java.net.ConnectException: Connection refused"),
+            trace(
+                "java.io.UncheckedIOException: x",
+                "java.net.ConnectException: Connection refused",
+            ),
             "catalog-unreachable",
         ),
         (
-            trace("software.amazon.awssdk.core.exception.SdkClientException: Unable to execute HTTP request: refused"),
+            trace(
+                "software.amazon.awssdk.core.exception.SdkClientException: Unable to execute HTTP request: refused"
+            ),
             "storage-unreachable",
         ),
         (
@@ -161,23 +189,45 @@ def test_each_transient_failure_has_its_condition(text: str, condition: str) -> 
     "text",
     [
         "",
-        trace("org.apache.iceberg.exceptions.ValidationException: Cannot find column id"),
+        trace(
+            "org.apache.iceberg.exceptions.ValidationException: Cannot find column id"
+        ),
         trace("org.apache.iceberg.exceptions.NotAuthorizedException: Not authorized"),
-        trace("org.apache.iceberg.exceptions.NoSuchTableException: Table does not exist"),
-        trace("org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics"),
-        trace("org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not host …"),
-        trace("software.amazon.awssdk.core.exception.SdkClientException: Unable to load credentials from any of …"),
-        trace("software.amazon.awssdk.services.s3.model.S3Exception: Access Denied (Service: S3, Status Code: 403)"),
-        trace("software.amazon.awssdk.services.s3.model.NoSuchBucketException: null (Service: S3, Status Code: 404)"),
-        trace("org.postgresql.util.PSQLException: ERROR: permission denied for table iceberg_tables"),
+        trace(
+            "org.apache.iceberg.exceptions.NoSuchTableException: Table does not exist"
+        ),
+        trace(
+            "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics"
+        ),
+        trace(
+            "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not host …"
+        ),
+        trace(
+            "software.amazon.awssdk.core.exception.SdkClientException: Unable to load credentials from any of …"
+        ),
+        trace(
+            "software.amazon.awssdk.services.s3.model.S3Exception: Access Denied (Service: S3, Status Code: 403)"
+        ),
+        trace(
+            "software.amazon.awssdk.services.s3.model.NoSuchBucketException: null (Service: S3, Status Code: 404)"
+        ),
+        trace(
+            "org.postgresql.util.PSQLException: ERROR: permission denied for table iceberg_tables"
+        ),
         trace('org.postgresql.util.PSQLException: FATAL: role "x" does not exist'),
-        trace("org.postgresql.util.PSQLException: ERROR: value too long for type character varying(255)"),
-        trace("org.sqlite.SQLiteException: [SQLITE_ERROR] SQL error (no such table: iceberg_tables)"),
+        trace(
+            "org.postgresql.util.PSQLException: ERROR: value too long for type character varying(255)"
+        ),
+        trace(
+            "org.sqlite.SQLiteException: [SQLITE_ERROR] SQL error (no such table: iceberg_tables)"
+        ),
         trace("java.util.concurrent.TimeoutException: something of Spark's"),
         trace("java.lang.OutOfMemoryError: Java heap space"),
         f"{JOB}: org.apache.spark.SparkArithmeticException: [DIVIDE_BY_ZERO] Division by zero.",
         # What a record or a query says is no exception of Java's.
-        trace("org.apache.spark.SparkRuntimeException: [CAST] The value 'java.net.ConnectException: x' cannot be cast"),
+        trace(
+            "org.apache.spark.SparkRuntimeException: [CAST] The value 'java.net.ConnectException: x' cannot be cast"
+        ),
         "The text org.apache.iceberg.exceptions.RESTException: stands in a sentence.",
     ],
 )
@@ -187,11 +237,18 @@ def test_a_permanent_failure_is_not_found_transient(text: str) -> None:
 
 def test_the_trace_that_pyspark_keeps_beside_the_message_is_read() -> None:
     error = Py4JError("Query q terminated with an exception")
-    error._stackTrace = "org.apache.spark.X: y\n\tat a.b\nCaused by: java.net.ConnectException: refused"  # type: ignore[attr-defined]
-    assert [kind.condition for kind, _ in find_transient(error)] == ["catalog-unreachable"]
+    error._stackTrace = (
+        "org.apache.spark.X: y\n\tat a.b\nCaused by: java.net.ConnectException: refused"  # type: ignore[attr-defined]
+    )
+    assert [kind.condition for kind, _ in find_transient(error)] == [
+        "catalog-unreachable"
+    ]
 
 
-SELECT = build("mode='append'", "SELECT id,\n  CAST(Status AS int) AS s FROM {{ stream('orders') }}")
+SELECT = build(
+    "mode='append'",
+    "SELECT id,\n  CAST(Status AS int) AS s FROM {{ stream('orders') }}",
+)
 AT_THE_CAST = "\n== SQL (line 3, position 3) ==\n  CAST(Status AS int) AS s\n  ^^^\n"
 
 
@@ -203,28 +260,85 @@ STATE = "SQLSTATE: 42703"
     ("error", "condition", "place"),
     [
         *(
-            (Py4JError(f"{JOB}: [{name}] It does not fit. SQLSTATE: 22003{AT_THE_CAST}"), "expression-failed", CAST)
-            for name in ("CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "ARITHMETIC_OVERFLOW", "DIVIDE_BY_ZERO")
+            (
+                Py4JError(
+                    f"{JOB}: [{name}] It does not fit. SQLSTATE: 22003{AT_THE_CAST}"
+                ),
+                "expression-failed",
+                CAST,
+            )
+            for name in (
+                "CAST_OVERFLOW",
+                "NUMERIC_VALUE_OUT_OF_RANGE",
+                "ARITHMETIC_OVERFLOW",
+                "DIVIDE_BY_ZERO",
+            )
         ),
         (
-            Py4JError(f"{JOB}: [CAST_INVALID_INPUT] The value 'x' cannot be cast. SQLSTATE: 22018{AT_THE_CAST}"),
+            Py4JError(
+                f"{JOB}: [CAST_INVALID_INPUT] The value 'x' cannot be cast. SQLSTATE: 22018{AT_THE_CAST}"
+            ),
             "expression-failed",
             Place("models/m.sql", 3, 3),
         ),
-        (AnalysisException("[UNRESOLVED_COLUMN] a"), "analysis-failed", Place("models/m.sql")),
-        (AnalysisException(f"[UNRESOLVED_COLUMN.X] a {STATE}; line 3 pos 2;\n'Project"), "analysis-failed", CAST),
-        (AnalysisException(f"[AMBIGUOUS_REFERENCE] a {STATE}; line 3 pos 2"), "analysis-failed", CAST),
-        (ParseException(f"\n[PARSE_SYNTAX_ERROR] a {STATE} (line 3, pos 2)\n\n== SQL ==\n"), "analysis-failed", CAST),
-        (AnalysisException(f"[TABLE_OR_VIEW_NOT_FOUND] a\nb {STATE}; line 3 pos 2;\n+-"), "analysis-failed", CAST),
-        (AnalysisException(f"[FIELD_NOT_FOUND] a {STATE}"), "analysis-failed", Place("models/m.sql")),
-        (AnalysisException(f"[OTHER] a {STATE}; line 9 pos 2"), "analysis-failed", Place("models/m.sql")),
         (
-            Py4JError(trace("x.Y: z", "java.lang.ClassNotFoundException: Class org.x.S3AFileSystem not found")),
+            AnalysisException("[UNRESOLVED_COLUMN] a"),
+            "analysis-failed",
+            Place("models/m.sql"),
+        ),
+        (
+            AnalysisException(
+                f"[UNRESOLVED_COLUMN.X] a {STATE}; line 3 pos 2;\n'Project"
+            ),
+            "analysis-failed",
+            CAST,
+        ),
+        (
+            AnalysisException(f"[AMBIGUOUS_REFERENCE] a {STATE}; line 3 pos 2"),
+            "analysis-failed",
+            CAST,
+        ),
+        (
+            ParseException(
+                f"\n[PARSE_SYNTAX_ERROR] a {STATE} (line 3, pos 2)\n\n== SQL ==\n"
+            ),
+            "analysis-failed",
+            CAST,
+        ),
+        (
+            AnalysisException(
+                f"[TABLE_OR_VIEW_NOT_FOUND] a\nb {STATE}; line 3 pos 2;\n+-"
+            ),
+            "analysis-failed",
+            CAST,
+        ),
+        (
+            AnalysisException(f"[FIELD_NOT_FOUND] a {STATE}"),
+            "analysis-failed",
+            Place("models/m.sql"),
+        ),
+        (
+            AnalysisException(f"[OTHER] a {STATE}; line 9 pos 2"),
+            "analysis-failed",
+            Place("models/m.sql"),
+        ),
+        (
+            Py4JError(
+                trace(
+                    "x.Y: z",
+                    "java.lang.ClassNotFoundException: Class org.x.S3AFileSystem not found",
+                )
+            ),
             "storage-unreachable",
             Place("models/m.sql"),
         ),
         (
-            Py4JError(trace("x.Y: z", "software.amazon.awssdk.services.s3.model.NoSuchBucketException: null (404)")),
+            Py4JError(
+                trace(
+                    "x.Y: z",
+                    "software.amazon.awssdk.services.s3.model.NoSuchBucketException: null (404)",
+                )
+            ),
             "storage-unreachable",
             Place("models/m.sql"),
         ),
@@ -232,7 +346,9 @@ STATE = "SQLSTATE: 42703"
         (OSError("something"), "batch-failed", Place("models/m.sql")),
     ],
 )
-def test_each_permanent_failure_has_its_condition_and_place(error: Exception, condition: str, place: Place) -> None:
+def test_each_permanent_failure_has_its_condition_and_place(
+    error: Exception, condition: str, place: Place
+) -> None:
     found = explain(error, SELECT)
     (problem,) = found.problems
     assert type(found) is RunError
@@ -242,15 +358,27 @@ def test_each_permanent_failure_has_its_condition_and_place(error: Exception, co
 
 def test_an_exception_without_a_cause_is_named() -> None:
     (problem,) = explain(
-        Py4JError(trace("org.apache.iceberg.exceptions.ValidationException: No such ref")), SELECT
+        Py4JError(
+            trace("org.apache.iceberg.exceptions.ValidationException: No such ref")
+        ),
+        SELECT,
     ).problems
     assert problem.what == "ValidationException: No such ref"
 
 
 def test_a_transient_failure_is_explained_as_a_transient_error() -> None:
-    found = explain(Py4JError(trace("java.io.UncheckedIOException: x", "java.net.ConnectException: refused")), SELECT)
+    found = explain(
+        Py4JError(
+            trace(
+                "java.io.UncheckedIOException: x", "java.net.ConnectException: refused"
+            )
+        ),
+        SELECT,
+    )
     assert type(found) is TransientError
-    assert [(each.condition, each.place) for each in found.problems] == [("catalog-unreachable", Place("models/m.sql"))]
+    assert [(each.condition, each.place) for each in found.problems] == [
+        ("catalog-unreachable", Place("models/m.sql"))
+    ]
 
 
 SOME_DATA = "Some data may have been lost because they are not available in Kafka any more;\neither the data was aged"
@@ -259,22 +387,36 @@ SOME_DATA = "Some data may have been lost because they are not available in Kafk
 @pytest.mark.parametrize(
     "error",
     [
-        Py4JError("[KAFKA_DATA_LOSS.START_OFFSET_RESET] Some data may have been lost. SQLSTATE: 22000"),
-        StreamingQueryException(f"[STREAM_FAILED] Query [id = 1] terminated: {SOME_DATA}\n\nReason: 4 < 9.\nThis is"),
-        Py4JError(trace("x.Y: z", "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: out of range")),
+        Py4JError(
+            "[KAFKA_DATA_LOSS.START_OFFSET_RESET] Some data may have been lost. SQLSTATE: 22000"
+        ),
+        StreamingQueryException(
+            f"[STREAM_FAILED] Query [id = 1] terminated: {SOME_DATA}\n\nReason: 4 < 9.\nThis is"
+        ),
+        Py4JError(
+            trace(
+                "x.Y: z",
+                "org.apache.kafka.clients.consumer.OffsetOutOfRangeException: out of range",
+            )
+        ),
     ],
 )
 def test_records_that_are_gone_are_named_by_the_next_try(error: Exception) -> None:
-    """Which looks at the topics before it reads: one that was created again needs another command than lost records."""
+    """Which looks at the topics before it reads: one that was created again needs
+    another command than lost records."""
     found = explain(error, SELECT)
     assert type(found) is TransientError
-    assert [(each.condition, each.place) for each in found.problems] == [("data-lost", Place("models/m.sql"))]
+    assert [(each.condition, each.place) for each in found.problems] == [
+        ("data-lost", Place("models/m.sql"))
+    ]
 
 
 def test_a_records_text_that_looks_like_a_java_error_is_not_transient() -> None:
     quoted = "a\nCaused by: java.net.ConnectException: refused"
     said = f"[CAST_INVALID_INPUT] The value '{quoted}' of the type \"STRING\" cannot be cast. SQLSTATE: 22018"
-    found = explain(Py4JError(trace(f"org.apache.spark.SparkNumberFormatException: {said}")), SELECT)
+    found = explain(
+        Py4JError(trace(f"org.apache.spark.SparkNumberFormatException: {said}")), SELECT
+    )
     assert type(found) is RunError
     assert [problem.condition for problem in found.problems] == ["expression-failed"]
 

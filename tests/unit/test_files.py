@@ -10,7 +10,13 @@ import pytest
 from lakesql.cli.options import Options
 from lakesql.cli.report import read_line
 from lakesql.errors import LakesqlError, Place, ProfileError, ProjectError, UsageError
-from lakesql.project.files import SourceFile, date_by_name, find_project, read_project, write_atomically
+from lakesql.project.files import (
+    SourceFile,
+    date_by_name,
+    find_project,
+    read_project,
+    write_atomically,
+)
 
 SETTINGS = "[tool.lakesql]\nname = 'shop'\n"
 
@@ -29,10 +35,14 @@ def write(directory: Path, files: Mapping[str, str | bytes]) -> Path:
 
 
 def problems(caught: pytest.ExceptionInfo[LakesqlError]) -> list[tuple[str, str]]:
-    return [(problem.condition, str(problem.place)) for problem in caught.value.problems]
+    return [
+        (problem.condition, str(problem.place)) for problem in caught.value.problems
+    ]
 
 
-def test_files_are_found_by_folder_and_kind_in_the_order_of_their_paths(project: Path) -> None:
+def test_files_are_found_by_folder_and_kind_in_the_order_of_their_paths(
+    project: Path,
+) -> None:
     write(
         project,
         {
@@ -49,8 +59,14 @@ def test_files_are_found_by_folder_and_kind_in_the_order_of_their_paths(project:
         },
     )
     files = read_project(project)
-    assert files.models == (SourceFile("models/a/z.sql", "Z"), SourceFile("models/b.sql", "B"))
-    assert files.properties == (SourceFile("models/deep/er/x.yaml", "x: 1"), SourceFile("models/shop.yml", "y: 1"))
+    assert files.models == (
+        SourceFile("models/a/z.sql", "Z"),
+        SourceFile("models/b.sql", "B"),
+    )
+    assert files.properties == (
+        SourceFile("models/deep/er/x.yaml", "x: 1"),
+        SourceFile("models/shop.yml", "y: 1"),
+    )
     assert files.streams == (SourceFile("streams/s.yml", "s: 1"),)
     assert files.macros == (SourceFile("macros/m.sql", "M"),)
     assert files.settings.name == "shop"
@@ -58,8 +74,21 @@ def test_files_are_found_by_folder_and_kind_in_the_order_of_their_paths(project:
 
 def test_a_file_that_would_be_passed_over_is_refused(project: Path) -> None:
     tests = "version: 2\nunit_tests:\n  - {name: t, model: a, given: [], expect: {rows: []}}\n"
-    files = {"models/a.SQL": "A", "models/a.Yml": "y: 1", "seeds/s.CSV": "id\n1\n", "macros/m.sql": "M"}
-    write(project, {**files, "tests/t.yml": tests, "tests/compose.yml": "services: {}", "macros/m.yml": "macros: []"})
+    files = {
+        "models/a.SQL": "A",
+        "models/a.Yml": "y: 1",
+        "seeds/s.CSV": "id\n1\n",
+        "macros/m.sql": "M",
+    }
+    write(
+        project,
+        {
+            **files,
+            "tests/t.yml": tests,
+            "tests/compose.yml": "services: {}",
+            "macros/m.yml": "macros: []",
+        },
+    )
     with pytest.raises(ProjectError) as caught:
         read_project(project)
     places = ["models/a.SQL", "models/a.Yml", "seeds/s.CSV", "tests/t.yml"]
@@ -88,8 +117,22 @@ def test_a_link_that_leads_to_nothing_is_refused(project: Path) -> None:
 
 
 def test_hidden_files_and_folders_are_passed_over(project: Path) -> None:
-    write(project, {"models/a.sql": "A", "models/._a.sql": b"\x00\xff", "models/.ipynb_checkpoints/a.sql": "B"})
-    write(project, {"streams/._s.yml": b"\xff", "macros/.m.sql": b"\xff", "models/.hidden/x.yml": b"\xff"})
+    write(
+        project,
+        {
+            "models/a.sql": "A",
+            "models/._a.sql": b"\x00\xff",
+            "models/.ipynb_checkpoints/a.sql": "B",
+        },
+    )
+    write(
+        project,
+        {
+            "streams/._s.yml": b"\xff",
+            "macros/.m.sql": b"\xff",
+            "models/.hidden/x.yml": b"\xff",
+        },
+    )
     files = read_project(project)
     assert files.models == (SourceFile("models/a.sql", "A"),)
     assert (files.streams, files.macros, files.properties) == ((), (), ())
@@ -97,7 +140,9 @@ def test_hidden_files_and_folders_are_passed_over(project: Path) -> None:
 
 def test_a_project_in_a_hidden_folder_is_read(tmp_path: Path) -> None:
     write(tmp_path / ".hidden", {"pyproject.toml": SETTINGS, "models/a.sql": "A"})
-    assert read_project(tmp_path / ".hidden").models == (SourceFile("models/a.sql", "A"),)
+    assert read_project(tmp_path / ".hidden").models == (
+        SourceFile("models/a.sql", "A"),
+    )
 
 
 LARGE = [
@@ -112,7 +157,9 @@ LARGE = [
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_a_large_file_is_refused_and_not_quoted_before_it_is_read(project: Path, name: str) -> None:
+def test_a_large_file_is_refused_and_not_quoted_before_it_is_read(
+    project: Path, name: str
+) -> None:
     write(project, {name: b"[tool.lakesql]\n"})
     os.truncate(project / name, 1 << 40)  # a hole: nothing could read all of it
     assert find_project(project) == project
@@ -125,18 +172,38 @@ def test_a_large_file_is_refused_and_not_quoted_before_it_is_read(project: Path,
 
 def test_an_empty_project_is_one(project: Path) -> None:
     files = read_project(project)
-    assert (files.models, files.streams, files.macros, files.properties) == ((), (), (), ())
+    assert (files.models, files.streams, files.macros, files.properties) == (
+        (),
+        (),
+        (),
+        (),
+    )
 
 
 def test_folders_are_those_of_the_settings(project: Path) -> None:
-    write(project, {"pyproject.toml": SETTINGS + "paths.models = './sql/'\n", "sql/a.sql": "A", "models/b.sql": "B"})
+    write(
+        project,
+        {
+            "pyproject.toml": SETTINGS + "paths.models = './sql/'\n",
+            "sql/a.sql": "A",
+            "models/b.sql": "B",
+        },
+    )
     assert read_project(project).models == (SourceFile("sql/a.sql", "A"),)
 
 
 def test_a_byte_order_mark_is_no_text_and_line_ends_stay(project: Path) -> None:
     mark = "\ufeff"
-    write(project, {"pyproject.toml": mark + SETTINGS, "models/a.sql": mark + "SELECT 1\r\nFROM x"})
-    assert read_project(project).models == (SourceFile("models/a.sql", "SELECT 1\r\nFROM x"),)
+    write(
+        project,
+        {
+            "pyproject.toml": mark + SETTINGS,
+            "models/a.sql": mark + "SELECT 1\r\nFROM x",
+        },
+    )
+    assert read_project(project).models == (
+        SourceFile("models/a.sql", "SELECT 1\r\nFROM x"),
+    )
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "models/a.sql", "streams/s.yml"])
@@ -153,7 +220,9 @@ def test_a_directory_without_settings_is_no_project(tmp_path: Path) -> None:
     assert problems(caught) == [("no-project", "None")]
 
 
-def test_links_that_leave_the_project_are_refused(project: Path, tmp_path: Path) -> None:
+def test_links_that_leave_the_project_are_refused(
+    project: Path, tmp_path: Path
+) -> None:
     write(tmp_path, {"secret.sql": "SELECT 1", "folder/other.sql": "SELECT 2"})
     (project / "models").mkdir()
     (project / "models/a.sql").symlink_to(tmp_path / "secret.sql")
@@ -170,7 +239,15 @@ def test_links_that_leave_the_project_are_refused(project: Path, tmp_path: Path)
 
 
 def test_links_inside_the_project_are_followed(project: Path) -> None:
-    write(project, {"shared/a.sql": "A", "models/b.sql": "B", "other/c.sql": "C", "other/deep/c.yml": "c: 1"})
+    write(
+        project,
+        {
+            "shared/a.sql": "A",
+            "models/b.sql": "B",
+            "other/c.sql": "C",
+            "other/deep/c.yml": "c: 1",
+        },
+    )
     (project / "models/a.sql").symlink_to(project / "shared/a.sql")
     (project / "models/linked").symlink_to("../other")
     files = read_project(project)
@@ -182,7 +259,9 @@ def test_links_inside_the_project_are_followed(project: Path) -> None:
     assert [file.path for file in files.properties] == ["models/linked/deep/c.yml"]
 
 
-def test_a_linked_folder_that_leaves_the_project_is_refused(project: Path, tmp_path: Path) -> None:
+def test_a_linked_folder_that_leaves_the_project_is_refused(
+    project: Path, tmp_path: Path
+) -> None:
     write(project, {"models/b.sql": "B"})
     write(tmp_path, {"folder/other.sql": "no"})
     (project / "models/linked").symlink_to(tmp_path / "folder")
@@ -194,21 +273,39 @@ def test_a_linked_folder_that_leaves_the_project_is_refused(project: Path, tmp_p
 
 def test_links_in_a_circle_end(project: Path) -> None:
     write(project, {"models/x/a.sql": "A", "models/y/b.sql": "B", "macros/m.sql": "M"})
-    for link, to in {"x/up": "../..", "x/self": ".", "x/y1": "../y", "y/x1": "../x", "x/y2": "../y"}.items():
+    for link, to in {
+        "x/up": "../..",
+        "x/self": ".",
+        "x/y1": "../y",
+        "y/x1": "../x",
+        "x/y2": "../y",
+    }.items():
         (project / "models" / link).symlink_to(to)
     found = [file.path for file in read_project(project).models]
-    assert found == sorted({*found}) and not any("/up/" in path or "/self/" in path for path in found)
-    assert {"models/x/a.sql", "models/x/y1/b.sql", "models/x/y2/b.sql", "models/y/x1/a.sql"} < {*found}
+    assert found == sorted({*found}) and not any(
+        "/up/" in path or "/self/" in path for path in found
+    )
+    assert {
+        "models/x/a.sql",
+        "models/x/y1/b.sql",
+        "models/x/y2/b.sql",
+        "models/y/x1/a.sql",
+    } < {*found}
 
 
-def test_a_linked_project_is_read_as_if_it_stood_there(project: Path, tmp_path: Path) -> None:
+def test_a_linked_project_is_read_as_if_it_stood_there(
+    project: Path, tmp_path: Path
+) -> None:
     write(project, {"models/a.sql": "A"})
     (tmp_path / "link").symlink_to(project)
     assert read_project(tmp_path / "link").models == (SourceFile("models/a.sql", "A"),)
 
 
 def test_the_nearest_project_above_is_found(project: Path, tmp_path: Path) -> None:
-    deep = write(project, {"models/deep/pyproject.toml": b"[tool.other]\nx = '\xff'\n"}) / "models/deep"
+    deep = (
+        write(project, {"models/deep/pyproject.toml": b"[tool.other]\nx = '\xff'\n"})
+        / "models/deep"
+    )
     assert find_project(deep) == project
     assert find_project(project) == project
     assert find_project(tmp_path) == tmp_path
@@ -232,7 +329,10 @@ def test_recorded_files_become_as_old_as_their_names_say(tmp_path: Path) -> None
     for name, age in zip("abcd", (5, 3, 3, 9), strict=True):
         os.utime(tmp_path / f"t/{name}.jsonl", (age, age))
     date_by_name(tmp_path)
-    ages = [(tmp_path / f"t/{name}.jsonl").stat().st_mtime_ns // 1_000_000 for name in "abcd"]
+    ages = [
+        (tmp_path / f"t/{name}.jsonl").stat().st_mtime_ns // 1_000_000
+        for name in "abcd"
+    ]
     assert ages == [5_000, 5_001, 5_002, 9_000]
 
 

@@ -1,4 +1,5 @@
-"""What lies in a table's folder and is no part of the table, against an oracle that compares plain paths."""
+"""What lies in a table's folder and is no part of the table, against an oracle that
+compares plain paths."""
 
 from __future__ import annotations
 
@@ -41,7 +42,13 @@ USUAL = {
     "path": "incoming/*.json",
 }
 MODELS = {"a": "s", "ab": "f"}
-BESIDE = ("", "__dead_letter", *MEMORY_SUFFIXES.values(), "__rebuild", "__rebuild__dead_letter")
+BESIDE = (
+    "",
+    "__dead_letter",
+    *MEMORY_SUFFIXES.values(),
+    "__rebuild",
+    "__rebuild__dead_letter",
+)
 
 
 def write(folder: Path, given: Mapping[str, str], config: str = "") -> None:
@@ -75,18 +82,33 @@ def is_within(place: Path, around: Path) -> bool:
     return one == other or one.startswith(other.rstrip("/") + "/")
 
 
-NAMES = ("a", "ab", "a__dead_letter", "a__rebuild", "abc", "t", "lake", "data", "checkpoints", "x")
+NAMES = (
+    "a",
+    "ab",
+    "a__dead_letter",
+    "a__rebuild",
+    "abc",
+    "t",
+    "lake",
+    "data",
+    "checkpoints",
+    "x",
+)
 
 
 @pytest.mark.checks
-def test_a_folder_is_refused_where_a_table_would_be_touched_and_nowhere_else(tmp_path: Path) -> None:
+def test_a_folder_is_refused_where_a_table_would_be_touched_and_nowhere_else(
+    tmp_path: Path,
+) -> None:
     chance = random.Random(5)
     refused = 0
     for _ in range(60):
         places = {
             key: "/".join(chance.choices(NAMES, k=chance.choice((1, 2, 3, 4))))
             if chance.random() < 0.4
-            else "/".join(("lake", "t", *chance.choices(NAMES, k=chance.choice((0, 1, 2)))))
+            else "/".join(
+                ("lake", "t", *chance.choices(NAMES, k=chance.choice((0, 1, 2))))
+            )
             for key in ("checkpoints", "recorded", "files")
             if chance.random() < 0.5
         }
@@ -94,11 +116,20 @@ def test_a_folder_is_refused_where_a_table_would_be_touched_and_nowhere_else(tmp
         said = {**USUAL, **places}
         tables = list(table_folders(tmp_path, "lake"))
         own = [
-            tmp_path / said["checkpoints"] / f"{name}{end}" for name in MODELS for end in ("", ".lease", "__rebuild")
+            tmp_path / said["checkpoints"] / f"{name}{end}"
+            for name in MODELS
+            for end in ("", ".lease", "__rebuild")
         ]
-        read = [tmp_path / said["recorded"] / "topic", tmp_path / said["files"] / "incoming"]
+        read = [
+            tmp_path / said["recorded"] / "topic",
+            tmp_path / said["files"] / "incoming",
+        ]
         expected = [
-            any(is_within(place, table) or is_within(table, place) for place in own for table in tables),
+            any(
+                is_within(place, table) or is_within(table, place)
+                for place in own
+                for table in tables
+            ),
             *(any(is_within(place, table) for table in tables) for place in read),
         ]
         found = conditions(tmp_path)
@@ -146,9 +177,15 @@ def test_folders_that_a_table_is_given_count_in_every_catalog(tmp_path: Path) ->
     assert conditions(tmp_path) == []
 
 
-def test_what_is_written_beside_the_tables_stays_out_of_their_folders(tmp_path: Path) -> None:
+def test_what_is_written_beside_the_tables_stays_out_of_their_folders(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, {})
-    assert conditions(tmp_path, log_path=tmp_path / "lake" / "t" / "ab" / "logs") == ["unsafe-folder"]
-    assert conditions(tmp_path, target_path=tmp_path / "lake" / "t" / "ab") == ["unsafe-folder"]
+    assert conditions(tmp_path, log_path=tmp_path / "lake" / "t" / "ab" / "logs") == [
+        "unsafe-folder"
+    ]
+    assert conditions(tmp_path, target_path=tmp_path / "lake" / "t" / "ab") == [
+        "unsafe-folder"
+    ]
     write(tmp_path, {"uri": "sqlite:///lake/t/a/catalog.db"})
     assert conditions(tmp_path) == ["unsafe-folder"]

@@ -1,4 +1,5 @@
-"""A pulled contract and newer schemas: what they make of its columns, and which of a registry's schemas are newer."""
+"""A pulled contract and newer schemas: what they make of its columns, and which of a
+registry's schemas are newer."""
 
 from __future__ import annotations
 
@@ -28,8 +29,18 @@ def text(**fields: Any) -> str:
 
 
 def stream(**fields: Any) -> Stream:
-    entry = {"name": "s", "connection": "broker", "topic": "t", "format": "avro", "registry": "r"}
-    return with_pulled(read_stream(node_of(entry, Place("streams/s.yml"))), PATH, {PATH: text(**fields)})
+    entry = {
+        "name": "s",
+        "connection": "broker",
+        "topic": "t",
+        "format": "avro",
+        "registry": "r",
+    }
+    return with_pulled(
+        read_stream(node_of(entry, Place("streams/s.yml"))),
+        PATH,
+        {PATH: text(**fields)},
+    )
 
 
 def followed(of: Stream, *newer: str) -> dict[str, str]:
@@ -38,7 +49,12 @@ def followed(of: Stream, *newer: str) -> dict[str, str]:
 
 
 def decimal(precision: int, scale: int = 2) -> dict[str, Any]:
-    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+    return {
+        "type": "bytes",
+        "logicalType": "decimal",
+        "precision": precision,
+        "scale": scale,
+    }
 
 
 def inner(**fields: Any) -> dict[str, Any]:
@@ -48,7 +64,9 @@ def inner(**fields: Any) -> dict[str, Any]:
 
 def test_the_files_columns_come_first_and_what_a_newer_schema_lacks_stays() -> None:
     of = stream(b="int", a="string")
-    assert [*followed(of, text(c="int", b="int"), text(d="string", A="string")).items()] == [
+    assert [
+        *followed(of, text(c="int", b="int"), text(d="string", A="string")).items()
+    ] == [
         ("b", "int"),
         ("a", "string"),
         ("c", "int"),
@@ -58,7 +76,14 @@ def test_the_files_columns_come_first_and_what_a_newer_schema_lacks_stays() -> N
 
 
 def test_a_type_becomes_the_one_that_holds_both() -> None:
-    of = stream(n="int", f="float", d=decimal(6), s=inner(x="int"), l={"type": "array", "items": "int"}, w="long")
+    of = stream(
+        n="int",
+        f="float",
+        d=decimal(6),
+        s=inner(x="int"),
+        l={"type": "array", "items": "int"},
+        w="long",
+    )
     newer = text(
         n="long",
         f="double",
@@ -76,7 +101,9 @@ def test_a_type_becomes_the_one_that_holds_both() -> None:
         "w": "bigint",
     }
     assert not follow_schemas(of, [Registered(2, "AVRO", text(w="int"))]).differences
-    assert not follow_schemas(of, [Registered(2, "PROTOBUF", "no schema of the stream's kind")]).differences
+    assert not follow_schemas(
+        of, [Registered(2, "PROTOBUF", "no schema of the stream's kind")]
+    ).differences
 
 
 @each_of(
@@ -100,7 +127,9 @@ def test_what_no_column_holds_is_refused_with_the_id(newer: str, said: str) -> N
     assert not refused.value.transient
 
 
-def test_which_schemas_are_newer_is_said_by_the_versions_and_by_ids_where_there_are_none() -> None:
+def test_which_schemas_are_newer_is_said_by_the_versions_and_by_ids_where_there_are_none() -> (
+    None
+):
     texts = {1: text(c="int"), 2: text(a="int"), 3: text(b="int")}
     known = tuple(Registered(id_, "AVRO", each) for id_, each in texts.items())
     spaced = Registered(0, "AVRO", json.dumps(json.loads(texts[2]), indent=8))
@@ -118,9 +147,14 @@ def test_which_schemas_are_newer_is_said_by_the_versions_and_by_ids_where_there_
     assert StreamSchemas("confluent").with_kept(kept.text()) == kept
 
 
-def test_versions_are_asked_for_from_the_newest_back_to_the_one_that_is_wanted() -> None:
+def test_versions_are_asked_for_from_the_newest_back_to_the_one_that_is_wanted() -> (
+    None
+):
     with open_memory_registry() as registry:
-        ids = [registry.register("t-value", json.loads(text(**{name: "int"}))) for name in "abc"]
+        ids = [
+            registry.register("t-value", json.loads(text(**{name: "int"})))
+            for name in "abc"
+        ]
         asked: list[int] = []
 
         def is_last(each: Registered) -> bool:
@@ -130,6 +164,11 @@ def test_versions_are_asked_for_from_the_newest_back_to_the_one_that_is_wanted()
         of = Registry(registry.url)
         assert [each.id for each in fetch_versions(of, "t-value", is_last)] == ids[1:]
         assert asked == [ids[2], ids[1]]
-        assert [each.id for each in fetch_versions(of, "t-value", lambda each: False)] == ids
+        assert [
+            each.id for each in fetch_versions(of, "t-value", lambda each: False)
+        ] == ids
         assert fetch_versions(of, "nothing", lambda each: True) == ()
-        assert fetch_versions(Registry(path="somewhere"), "t-value", lambda each: True) == ()
+        assert (
+            fetch_versions(Registry(path="somewhere"), "t-value", lambda each: True)
+            == ()
+        )

@@ -14,7 +14,9 @@ from tests.cases import each_of
 CHAIN = {"a": ["stream.a"], "b": ["model.a"], "c": ["model.b"], "d": ["stream.a"]}
 
 
-def model(name: str, reads: list[str], references: dict[str, Place] | None = None) -> GraphNode:
+def model(
+    name: str, reads: list[str], references: dict[str, Place] | None = None
+) -> GraphNode:
     return GraphNode(
         id=node_id("model", name),
         name=name,
@@ -44,7 +46,9 @@ def stream(name: str) -> GraphNode:
 
 
 def graph_of(reads: dict[str, list[str]]) -> Graph:
-    streams = {read for every in reads.values() for read in every if read.startswith("stream.")}
+    streams = {
+        read for every in reads.values() for read in every if read.startswith("stream.")
+    }
     return build_graph(
         [
             *(model(name, every) for name, every in reads.items()),
@@ -69,7 +73,9 @@ def test_a_model_and_a_stream_may_share_a_name() -> None:
         (9, {"model.b", "model.a", "stream.a"}),
     ],
 )
-def test_upstream_holds_what_is_read_within_the_depth(depth: int | None, expected: set[str]) -> None:
+def test_upstream_holds_what_is_read_within_the_depth(
+    depth: int | None, expected: set[str]
+) -> None:
     assert graph_of(CHAIN).upstream(["model.c"], depth) == expected
 
 
@@ -82,25 +88,48 @@ def test_upstream_holds_what_is_read_within_the_depth(depth: int | None, expecte
         (2, {"model.a", "model.b", "model.d"}),
     ],
 )
-def test_downstream_holds_the_readers_within_the_depth(depth: int | None, expected: set[str]) -> None:
+def test_downstream_holds_the_readers_within_the_depth(
+    depth: int | None, expected: set[str]
+) -> None:
     assert graph_of(CHAIN).downstream(["stream.a"], depth) == expected
 
 
-def test_relatives_of_several_include_those_of_them_that_are_relatives_of_others() -> None:
+def test_relatives_of_several_include_those_of_them_that_are_relatives_of_others() -> (
+    None
+):
     graph = graph_of(CHAIN)
     assert graph.downstream(["model.a", "model.b"], 1) == {"model.b", "model.c"}
     assert graph.upstream(["model.a", "model.b"], 1) == {"model.a", "stream.a"}
 
 
 def test_a_depth_counts_the_shortest_way() -> None:
-    graph = graph_of({"a": ["stream.a"], "b": ["model.a"], "c": ["model.a", "model.b"], "d": ["model.c"]})
+    graph = graph_of(
+        {
+            "a": ["stream.a"],
+            "b": ["model.a"],
+            "c": ["model.a", "model.b"],
+            "d": ["model.c"],
+        }
+    )
     assert graph.downstream(["model.a"], 2) == {"model.b", "model.c", "model.d"}
 
 
 def test_order_puts_what_is_read_first_and_else_goes_by_name() -> None:
-    graph = graph_of({"z": ["stream.s"], "a": ["model.z"], "c": ["stream.s"], "b": ["stream.s"]})
-    assert graph.order(graph.nodes) == ("stream.s", "model.b", "model.c", "model.z", "model.a")
-    assert graph.order(["model.c", "model.a", "model.b"]) == ("model.a", "model.b", "model.c")
+    graph = graph_of(
+        {"z": ["stream.s"], "a": ["model.z"], "c": ["stream.s"], "b": ["stream.s"]}
+    )
+    assert graph.order(graph.nodes) == (
+        "stream.s",
+        "model.b",
+        "model.c",
+        "model.z",
+        "model.a",
+    )
+    assert graph.order(["model.c", "model.a", "model.b"]) == (
+        "model.a",
+        "model.b",
+        "model.c",
+    )
     assert graph.order([]) == ()
 
 
@@ -122,7 +151,9 @@ def test_order_holds_through_nodes_that_are_not_selected() -> None:
 
 
 def test_predecessors_are_the_nearest_only() -> None:
-    assert graph_of(CHAIN).predecessors_within(["model.a", "model.b", "model.c", "model.d"]) == {
+    assert graph_of(CHAIN).predecessors_within(
+        ["model.a", "model.b", "model.c", "model.d"]
+    ) == {
         "model.a": frozenset(),
         "model.b": frozenset({"model.a"}),
         "model.c": frozenset({"model.b"}),
@@ -160,8 +191,17 @@ def test_a_model_that_reads_itself_is_a_cycle() -> None:
 def test_cycles_apart_are_problems_apart() -> None:
     for read_by_c in (["model.c"], ["model.a", "model.c"]):
         with pytest.raises(ProjectError) as caught:
-            build_graph([model("a", ["model.b"]), model("b", ["model.a"]), model("c", read_by_c)])
-        assert [problem.place for problem in caught.value.problems] == [Place("models/b.sql"), Place("models/c.sql")]
+            build_graph(
+                [
+                    model("a", ["model.b"]),
+                    model("b", ["model.a"]),
+                    model("c", read_by_c),
+                ]
+            )
+        assert [problem.place for problem in caught.value.problems] == [
+            Place("models/b.sql"),
+            Place("models/c.sql"),
+        ]
 
 
 def test_a_long_chain_needs_no_deep_stack() -> None:
@@ -173,18 +213,29 @@ def test_a_long_chain_needs_no_deep_stack() -> None:
         graph_of({names[0]: [node_id("model", names[-1])], **reads})
 
 
-@pytest.mark.parametrize("nodes", [[model("a", ["model.gone"])], [model("a", []), model("a", [])]])
+@pytest.mark.parametrize(
+    "nodes", [[model("a", ["model.gone"])], [model("a", []), model("a", [])]]
+)
 def test_unknown_and_duplicate_ids_are_internal_errors(nodes: list[GraphNode]) -> None:
     with pytest.raises(InternalError):
         build_graph(nodes)
 
 
-@given(st.lists(st.sets(st.integers(0, 11)), max_size=12), st.permutations(range(12)), st.sets(st.integers(0, 11)))
-def test_order_keeps_every_path(reads: list[set[int]], labels: list[int], chosen: set[int]) -> None:
-    """In any graph, a node stands after every chosen node that it reads by any way, and has the nearest to wait for."""
+@given(
+    st.lists(st.sets(st.integers(0, 11)), max_size=12),
+    st.permutations(range(12)),
+    st.sets(st.integers(0, 11)),
+)
+def test_order_keeps_every_path(
+    reads: list[set[int]], labels: list[int], chosen: set[int]
+) -> None:
+    """In any graph, a node stands after every chosen node that it reads by any way, and
+    has the nearest to wait for."""
     ids = [node_id("model", f"m{labels[number]:02}") for number in range(len(reads))]
     graph = build_graph(
-        model(id_.removeprefix("model."), [ids[read] for read in every if read < number])
+        model(
+            id_.removeprefix("model."), [ids[read] for read in every if read < number]
+        )
         for number, (id_, every) in enumerate(zip(ids, reads, strict=True))
     )
     wanted = {ids[number] for number in chosen if number < len(ids)}
@@ -194,4 +245,6 @@ def test_order_keeps_every_path(reads: list[set[int]], labels: list[int], chosen
     for index, id_ in enumerate(order):
         assert graph.upstream([id_]) & wanted <= set(order[:index])
         assert before[id_] <= graph.upstream([id_]) & wanted
-        assert graph.upstream([id_]) & wanted == before[id_] | (graph.upstream(before[id_]) & wanted)
+        assert graph.upstream([id_]) & wanted == before[id_] | (
+            graph.upstream(before[id_]) & wanted
+        )

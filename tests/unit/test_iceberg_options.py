@@ -1,4 +1,5 @@
-"""Options of Iceberg's procedures that pass through, and what their former names are answered with."""
+"""Options of Iceberg's procedures that pass through, and what their former names are
+answered with."""
 
 from __future__ import annotations
 
@@ -61,18 +62,23 @@ def problems(procedure: str, said: dict[str, Any]) -> list[tuple[str, str]]:
 def test_each_passes_through_to_the_call(procedure: str, key: str) -> None:
     takes = ICEBERG_OPTIONS[procedure][key]
     options = read(procedure, {"options": {key: VALUES[takes]}})
-    text = call_text(MaintenanceTask("m", "m", procedure, TableName("lake", "shop", "m"), options))
+    text = call_text(
+        MaintenanceTask("m", "m", procedure, TableName("lake", "shop", "m"), options)
+    )
     value = str(VALUES[takes]).lower()
     assert f"'{key}', '{value}'" in text or f"{key} => {value}" in text
     as_text = read(procedure, {"options": {key: value}})
     assert as_text.options == options.options
-    assert [condition for condition, _ in problems(procedure, {"options": {key: WRONG[takes]}})] == [
-        "bad-size" if takes == "a number of bytes" else "wrong-value"
-    ]
+    assert [
+        condition
+        for condition, _ in problems(procedure, {"options": {key: WRONG[takes]}})
+    ] == ["bad-size" if takes == "a number of bytes" else "wrong-value"]
 
 
 @each_of(("procedure", "key"), ALL)
-def test_a_former_name_is_answered_with_what_is_taken_now(procedure: str, key: str) -> None:
+def test_a_former_name_is_answered_with_what_is_taken_now(
+    procedure: str, key: str
+) -> None:
     former, takes = former_name(key), ICEBERG_OPTIONS[procedure][key]
     value = "256 MB" if takes == "a number of bytes" else VALUES[takes]
     ((condition, fix),) = problems(procedure, {former: value})
@@ -94,15 +100,29 @@ def test_an_option_by_which_lakesql_decides_does_not_pass_by_it() -> None:
 
 
 def test_a_name_that_iceberg_does_not_have_is_answered_with_the_nearest() -> None:
-    ((condition, fix),) = problems("rewrite_data_files", {"options": {"partial-progres.enabled": True}})
+    ((condition, fix),) = problems(
+        "rewrite_data_files", {"options": {"partial-progres.enabled": True}}
+    )
     assert condition == "unknown-option" and "partial-progress.enabled" in fix
 
 
 def test_options_of_a_model_go_over_those_of_its_folder_key_by_key() -> None:
-    outer = node_of({"rewrite_data_files": {"options": {"max-output-size": 8, "rewrite-job-order": "none"}}}, PLACE)
+    outer = node_of(
+        {
+            "rewrite_data_files": {
+                "options": {"max-output-size": 8, "rewrite-job-order": "none"}
+            }
+        },
+        PLACE,
+    )
     inner = {"sort_order": "zorder(a, b)", "options": {"max-output-size": 9}}
-    found = read_maintenance(merge_maintenance(outer, node_of({"rewrite_data_files": inner}, PLACE)))
-    assert found.procedures["rewrite_data_files"].options == {"max-output-size": 9, "rewrite-job-order": "none"}
+    found = read_maintenance(
+        merge_maintenance(outer, node_of({"rewrite_data_files": inner}, PLACE))
+    )
+    assert found.procedures["rewrite_data_files"].options == {
+        "max-output-size": 9,
+        "rewrite-job-order": "none",
+    }
 
 
 def test_they_are_those_of_the_version_that_is_pinned() -> None:

@@ -13,4 +13,7 @@ def test_columns_land_by_their_names() -> None:
 
 
 def test_columns_that_only_spark_knows_land_by_their_names() -> None:
-    assert insert_statement(NAME, None) == "INSERT INTO lake.shop.clicks BY NAME\nSELECT *\nFROM _lakesql_rows"
+    assert (
+        insert_statement(NAME, None)
+        == "INSERT INTO lake.shop.clicks BY NAME\nSELECT *\nFROM _lakesql_rows"
+    )

@@ -34,4 +34,7 @@ def test_a_defect_names_the_model_that_it_was_met_in(tmp_path: Path) -> None:
 
 def _defaults() -> dict[str, str]:
     files = (file for file in (FOLDER / "default").rglob("*") if file.is_file())
-    return {str(file.relative_to(FOLDER / "default")): file.read_text("utf-8") for file in files}
+    return {
+        str(file.relative_to(FOLDER / "default")): file.read_text("utf-8")
+        for file in files
+    }

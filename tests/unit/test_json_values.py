@@ -29,7 +29,10 @@ MOMENT = datetime(2026, 3, 1, 12, 0, 0, 500_000)
         (time(12, 30), "12:30:00"),
         ("é".encode(), "é"),
         (b"\xff", "/w=="),
-        ({"a": [MOMENT, (Decimal(1),)], 2: None}, {"a": ["2026-03-01T12:00:00.500000Z", ["1"]], "2": None}),
+        (
+            {"a": [MOMENT, (Decimal(1),)], 2: None},
+            {"a": ["2026-03-01T12:00:00.500000Z", ["1"]], "2": None},
+        ),
     ],
 )
 def test_a_value_is_one_of_json(value: Any, found: Any) -> None:

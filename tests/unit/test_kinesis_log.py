@@ -1,7 +1,9 @@
-"""Kinesis as a log: random shards that split, merge, limit and expire, read by runners that are killed at any place.
+"""Kinesis as a log: random shards that split, merge, limit and expire, read by runners
+that are killed at any place.
 
-What was sent is known, so each record must come once, those of a key in their order, and a batch that is read again
-must have the same records. Where something has expired unread, that must be said; and only there.
+What was sent is known, so each record must come once, those of a key in their order,
+and a batch that is read again must have the same records. Where something has expired
+unread, that must be said; and only there.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ class Shard:
 
 
 class MemoryKinesis:
-    """A stream in memory, which answers as boto3's client does. `random` decides how well it answers."""
+    """A stream in memory, which answers as boto3's client does. `random` decides how
+    well it answers."""
 
     def __init__(self, seed: int, shards: int = 2) -> None:
         self.random = random.Random(seed)
@@ -69,7 +72,9 @@ class MemoryKinesis:
             self._open((), number * KEYS // shards, (number + 1) * KEYS // shards)
 
     def _open(self, parents: tuple[str, ...], low: int, high: int) -> None:
-        shard = Shard(f"shardId-{len(self.shards):012}", parents, low, high, self.sequence)
+        shard = Shard(
+            f"shardId-{len(self.shards):012}", parents, low, high, self.sequence
+        )
         self.shards[shard.id] = shard
 
     def open_shards(self) -> list[Shard]:
@@ -81,7 +86,9 @@ class MemoryKinesis:
             self.now_ms += self.random.choice((0, 1, 40))
             self.sequence += self.random.randint(1, 1000)
             key = self.random.randrange(KEYS)
-            (shard,) = (shard for shard in self.open_shards() if shard.low <= key < shard.high)
+            (shard,) = (
+                shard for shard in self.open_shards() if shard.low <= key < shard.high
+            )
             record = Sent(self.sequence, self.now_ms, key, next(self.ids))
             shard.records.append(record)
             self.sent.append(record)
@@ -117,18 +124,28 @@ class MemoryKinesis:
         return self.now_ms - at_ms <= RETENTION_MS
 
     def _listed(self) -> list[Shard]:
-        return [shard for shard in self.shards.values() if shard.closed_ms is None or self._is_kept(shard.closed_ms)]
+        return [
+            shard
+            for shard in self.shards.values()
+            if shard.closed_ms is None or self._is_kept(shard.closed_ms)
+        ]
 
     def _may_refuse(self, operation: str) -> None:
         if self.is_capricious and self.refused < 4 and self.random.random() < 0.1:
             self.refused += 1
-            raise ClientError({"Error": {"Code": "ProvisionedThroughputExceededException"}}, operation)
+            raise ClientError(
+                {"Error": {"Code": "ProvisionedThroughputExceededException"}}, operation
+            )
         self.refused = 0
 
     # --- as boto3 has it
 
     def describe_stream_summary(self, **_: Any) -> Mapping[str, Any]:
-        found = {"StreamARN": "arn:s", "StreamCreationTimestamp": _time(BEGAN_MS), "RetentionPeriodHours": self.hours}
+        found = {
+            "StreamARN": "arn:s",
+            "StreamCreationTimestamp": _time(BEGAN_MS),
+            "RetentionPeriodHours": self.hours,
+        }
         return {"StreamDescriptionSummary": found}
 
     def list_shards(self, **words: Any) -> Mapping[str, Any]:
@@ -140,8 +157,16 @@ class MemoryKinesis:
             numbers = {"StartingSequenceNumber": str(shard.opened)}
             if shard.closed_ms is not None:
                 numbers["EndingSequenceNumber"] = "1"
-            names = dict(zip(("ParentShardId", "AdjacentParentShardId"), shard.parents, strict=False))
-            answer["Shards"].append({"ShardId": shard.id, "SequenceNumberRange": numbers, **names})
+            names = dict(
+                zip(
+                    ("ParentShardId", "AdjacentParentShardId"),
+                    shard.parents,
+                    strict=False,
+                )
+            )
+            answer["Shards"].append(
+                {"ShardId": shard.id, "SequenceNumberRange": numbers, **names}
+            )
         if begin + 5 < len(listed):
             answer["NextToken"] = str(begin + 5)
         return answer
@@ -149,7 +174,9 @@ class MemoryKinesis:
     def get_shard_iterator(self, **words: Any) -> Mapping[str, Any]:
         self._may_refuse("GetShardIterator")
         if words["ShardId"] not in {shard.id for shard in self._listed()}:
-            raise ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "GetShardIterator")
+            raise ClientError(
+                {"Error": {"Code": "ResourceNotFoundException"}}, "GetShardIterator"
+            )
         records = self.shards[words["ShardId"]].records
         begin = 0
         if words["ShardIteratorType"] == "AFTER_SEQUENCE_NUMBER":
@@ -158,7 +185,9 @@ class MemoryKinesis:
         if words["ShardIteratorType"] == "AT_TIMESTAMP":
             at_ms = round(words["Timestamp"].timestamp() * 1000)
             if at_ms > self.now_ms:
-                raise ClientError({"Error": {"Code": "InvalidArgumentException"}}, "GetShardIterator")
+                raise ClientError(
+                    {"Error": {"Code": "InvalidArgumentException"}}, "GetShardIterator"
+                )
             begin = sum(record.at_ms < at_ms for record in records)
         return {"ShardIterator": f"{words['ShardId']} {begin} 0"}
 
@@ -173,10 +202,14 @@ class MemoryKinesis:
             count = min(count, self.random.choice((0, 1, 3, 10_000)))
         records = shard.records[at : at + count]
         at += len(records)
-        behind = self.now_ms - shard.records[at].at_ms + 1 if at < len(shard.records) else 0
+        behind = (
+            self.now_ms - shard.records[at].at_ms + 1 if at < len(shard.records) else 0
+        )
         following: str | None = f"{name} {at} {0 if records else int(empty) + 1}"
         is_at_end = shard.closed_ms is not None and at == len(shard.records)
-        if is_at_end and not (self.is_capricious and int(empty) < 3 and self.random.random() < 0.5):
+        if is_at_end and not (
+            self.is_capricious and int(empty) < 3 and self.random.random() < 0.5
+        ):
             following = None
         return {
             "Records": [
@@ -228,7 +261,9 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, MemoryKinesis
 class Query(LogQuery):
     """A query over such a stream."""
 
-    def __init__(self, server: MemoryKinesis, start: Any = "earliest", limit: int = 7) -> None:
+    def __init__(
+        self, server: MemoryKinesis, start: Any = "earliest", limit: int = 7
+    ) -> None:
         SERVERS["s"] = server
         super().__init__(MemorySource(region="s"), start, limit)
 
@@ -242,7 +277,9 @@ def check_rows(query: Query, sent: Sequence[Sent]) -> None:
         assert of_key == sorted(of_key)
 
 
-def test_each_record_is_there_once_and_in_order(servers: dict[str, MemoryKinesis], log_seed: int) -> None:
+def test_each_record_is_there_once_and_in_order(
+    servers: dict[str, MemoryKinesis], log_seed: int
+) -> None:
     choice = random.Random(log_seed)
     server = MemoryKinesis(log_seed, choice.choice((1, 2, 4)))
     starts = choice.choice(("earliest", "latest", "time"))
@@ -275,8 +312,12 @@ def test_each_record_is_there_once_and_in_order(servers: dict[str, MemoryKinesis
             case 5:
                 server.now_ms += choice.choice((1000, HOUR_MS // 2))
             case 6:
-                there = {record.id for record in server.sent if record.at_ms >= start_ms}
-                query.run_once((lambda: server.put(3)) if choice.random() < 0.3 else None)
+                there = {
+                    record.id for record in server.sent if record.at_ms >= start_ms
+                }
+                query.run_once(
+                    (lambda: server.put(3)) if choice.random() < 0.3 else None
+                )
                 assert there <= {*query.rows}, "a run reads all that was there"
             case _:
                 if query.plan():
@@ -286,23 +327,36 @@ def test_each_record_is_there_once_and_in_order(servers: dict[str, MemoryKinesis
     assert not query.plan(), "nothing is left"
 
 
-def test_what_expires_unread_is_said_and_nothing_else(servers: dict[str, MemoryKinesis], log_seed: int) -> None:
-    """With a loss accepted it goes on. A runner that comes within the retention hears of no loss."""
+def test_what_expires_unread_is_said_and_nothing_else(
+    servers: dict[str, MemoryKinesis], log_seed: int
+) -> None:
+    """With a loss accepted it goes on. A runner that comes within the retention hears
+    of no loss."""
     choice = random.Random(log_seed)
     server = MemoryKinesis(log_seed, choice.choice((1, 2, 4)))
-    query = Query(server, choice.choice(("earliest", "latest")), choice.choice((5, 500)))
+    query = Query(
+        server, choice.choice(("earliest", "latest")), choice.choice((5, 500))
+    )
     query.run_once()
     given_up: set[int] = set()
     ran_ms = server.now_ms
     for _ in range(12):
         for _ in range(choice.randrange(4)):
-            choice.choice((lambda: server.put(5), server.split, server.merge, lambda: None))()
-            server.now_ms += choice.choice((0, HOUR_MS, 8 * HOUR_MS)) if choice.random() < 0.5 else 0
+            choice.choice(
+                (lambda: server.put(5), server.split, server.merge, lambda: None)
+            )()
+            server.now_ms += (
+                choice.choice((0, HOUR_MS, 8 * HOUR_MS)) if choice.random() < 0.5 else 0
+            )
         away_ms = choice.choice((HOUR_MS, 20 * HOUR_MS, 60 * HOUR_MS))
         server.now_ms += away_ms
         query.restart()
         expired = query.expired()
-        lost = {record.id for record in server.sent if not server._is_kept(record.at_ms)} - {*query.rows} - given_up
+        lost = (
+            {record.id for record in server.sent if not server._is_kept(record.at_ms)}
+            - {*query.rows}
+            - given_up
+        )
         if lost:
             assert expired
         if server.now_ms - ran_ms < RETENTION_MS - 2 * HOUR_MS:
@@ -313,27 +367,41 @@ def test_what_expires_unread_is_said_and_nothing_else(servers: dict[str, MemoryK
         given_up |= lost
         query.run_once()
         ran_ms = server.now_ms
-        check_rows(query, [record for record in server.sent if record.id not in given_up])
+        check_rows(
+            query, [record for record in server.sent if record.id not in given_up]
+        )
 
 
-def test_a_position_says_whether_something_is_new(servers: dict[str, MemoryKinesis], log_seed: int) -> None:
+def test_a_position_says_whether_something_is_new(
+    servers: dict[str, MemoryKinesis], log_seed: int
+) -> None:
     choice = random.Random(log_seed)
     server = MemoryKinesis(log_seed, choice.choice((1, 2, 4)))
     query = Query(server, limit=choice.choice((3, 500)))
     for _ in range(30):
-        choice.choice((lambda: server.put(3), server.split, server.merge, lambda: None))()
+        choice.choice(
+            (lambda: server.put(3), server.split, server.merge, lambda: None)
+        )()
         server.now_ms += choice.choice((0, 40, 100_000))
         places = (query.position or {}).get("t")
-        is_at_end = places is not None and MemorySource(region="s").open("t", "").is_at_end(places)
-        assert not is_at_end or sorted(query.rows) == [record.id for record in server.sent]
+        is_at_end = places is not None and MemorySource(region="s").open(
+            "t", ""
+        ).is_at_end(places)
+        assert not is_at_end or sorted(query.rows) == [
+            record.id for record in server.sent
+        ]
         if choice.random() < 0.3:
             query.take_all()
             places = query.position["t"]
-            assert MemorySource(region="s").open("t", "").is_at_end(places), "all was read"
+            assert MemorySource(region="s").open("t", "").is_at_end(places), (
+                "all was read"
+            )
             assert query.batches.report(query.position) in ({"behindMs": 0}, {})
     query.take_all()
     server.now_ms += kinesis.TIP_MS + 100_000
-    assert not MemorySource(region="s").open("t", "").is_at_end(query.position["t"]), "it is to be noted"
+    assert not MemorySource(region="s").open("t", "").is_at_end(query.position["t"]), (
+        "it is to be noted"
+    )
 
 
 def test_a_batch_says_how_far_it_is_behind(servers: dict[str, MemoryKinesis]) -> None:
@@ -352,7 +420,9 @@ def test_a_batch_says_how_far_it_is_behind(servers: dict[str, MemoryKinesis]) ->
     assert behind == [2, 1, 0]
 
 
-def test_a_quiet_stream_that_is_read_each_hour_has_lost_nothing(servers: dict[str, MemoryKinesis]) -> None:
+def test_a_quiet_stream_that_is_read_each_hour_has_lost_nothing(
+    servers: dict[str, MemoryKinesis],
+) -> None:
     server = MemoryKinesis(1)
     query = Query(server)
     server.put(5)
@@ -380,7 +450,9 @@ def test_a_stream_that_begins_at_its_end_and_is_left_alone_says_what_it_may_have
     assert query.expired()
 
 
-def test_a_start_that_is_to_come_is_waited_for(servers: dict[str, MemoryKinesis]) -> None:
+def test_a_start_that_is_to_come_is_waited_for(
+    servers: dict[str, MemoryKinesis],
+) -> None:
     """Kinesis refuses to be asked for a time that is to come."""
     server = MemoryKinesis(1)
     query = Query(server, _time(server.now_ms + HOUR_MS))
@@ -393,7 +465,9 @@ def test_a_start_that_is_to_come_is_waited_for(servers: dict[str, MemoryKinesis]
     check_rows(query, server.sent[5:])
 
 
-def test_a_retention_that_has_changed_is_seen(servers: dict[str, MemoryKinesis]) -> None:
+def test_a_retention_that_has_changed_is_seen(
+    servers: dict[str, MemoryKinesis],
+) -> None:
     server = MemoryKinesis(1)
     query = Query(server)
     server.put(5)
@@ -405,7 +479,9 @@ def test_a_retention_that_has_changed_is_seen(servers: dict[str, MemoryKinesis])
     log.check(shard, {"after": "1", "at": BEGAN_MS})
 
 
-def test_what_came_before_the_start_is_not_read_again_behind_a_split(servers: dict[str, MemoryKinesis]) -> None:
+def test_what_came_before_the_start_is_not_read_again_behind_a_split(
+    servers: dict[str, MemoryKinesis],
+) -> None:
     """A batch that was planned as a split was found has the same records once more."""
     server = MemoryKinesis(1, shards=1)
     server.is_capricious = False
@@ -424,7 +500,9 @@ def test_what_came_before_the_start_is_not_read_again_behind_a_split(servers: di
     check_rows(query, server.sent[23:])
 
 
-def test_a_topic_that_joins_a_stream_begins_once(servers: dict[str, MemoryKinesis]) -> None:
+def test_a_topic_that_joins_a_stream_begins_once(
+    servers: dict[str, MemoryKinesis],
+) -> None:
     server = MemoryKinesis(1)
     query = Query(server, "latest")
     query.run_once()
@@ -440,9 +518,21 @@ def test_a_topic_that_joins_a_stream_begins_once(servers: dict[str, MemoryKinesi
     ("error", "kind", "condition"),
     [
         (ParamValidationError(report="Invalid length"), ProfileError, "client-option"),
-        (ClientError({"Error": {"Code": "ValidationException"}}, "x"), ProfileError, "client-option"),
-        (ClientError({"Error": {"Code": "InternalFailure"}}, "x"), TransientError, "connection-unreachable"),
-        (ClientError({"Error": {"Code": "KMSDisabledException"}}, "x"), ProfileError, "topic-forbidden"),
+        (
+            ClientError({"Error": {"Code": "ValidationException"}}, "x"),
+            ProfileError,
+            "client-option",
+        ),
+        (
+            ClientError({"Error": {"Code": "InternalFailure"}}, "x"),
+            TransientError,
+            "connection-unreachable",
+        ),
+        (
+            ClientError({"Error": {"Code": "KMSDisabledException"}}, "x"),
+            ProfileError,
+            "topic-forbidden",
+        ),
     ],
 )
 def test_what_the_client_says_is_an_error_of_who_can_mend_it(

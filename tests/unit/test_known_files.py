@@ -1,4 +1,5 @@
-"""Lists of files that were read, beside a dictionary of them: whatever breaks off, and however they are folded."""
+"""Lists of files that were read, beside a dictionary of them: whatever breaks off, and
+however they are folded."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from tests.share import a_few
 
 
 class Kept:
-    """The files of a checkpoint in memory. A write may fail, as a kill would have it."""
+    """The files of a checkpoint in memory. A write may fail, as a kill would have
+    it."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -24,7 +26,11 @@ class Kept:
         return self.texts.get(name)
 
     def names(self, name: str = "") -> list[str]:
-        return [path.removeprefix(f"{name}/") for path in self.texts if path.startswith(f"{name}/")]
+        return [
+            path.removeprefix(f"{name}/")
+            for path in self.texts
+            if path.startswith(f"{name}/")
+        ]
 
     def write(self, name: str, text: str) -> None:
         self._change()
@@ -91,7 +97,10 @@ def test_what_was_read_is_known_whatever_breaks_off(seed: int) -> None:
             pass
         kept.fails_at = -1
         known = opened(kept)
-        batch = [there[name] for name in random.sample(wanted, random.randint(0, len(wanted)))]
+        batch = [
+            there[name]
+            for name in random.sample(wanted, random.randint(0, len(wanted)))
+        ]
         if not batch:
             continue
         known.plan_batch(files, files + len(batch), sorted(batch))
@@ -99,14 +108,28 @@ def test_what_was_read_is_known_whatever_breaks_off(seed: int) -> None:
         if random.random() < 0.7:  # or it was planned, and never written
             read |= {file.name for file in batch}
             files += len(batch)
-    assert max((len(text.split("\n")) for name, text in kept.texts.items() if "segments" in name), default=0) <= 4
+    assert (
+        max(
+            (
+                len(text.split("\n"))
+                for name, text in kept.texts.items()
+                if "segments" in name
+            ),
+            default=0,
+        )
+        <= 4
+    )
 
 
 def test_what_has_changed_is_said_and_what_is_gone_is_forgotten() -> None:
     kept, found = Kept(), Findings()
     known = opened(kept)
-    known.plan_batch(0, 3, [FoundFile("a", 1, 1), FoundFile("b", 1, 1), FoundFile("c", 1, 1)])
-    known.compare([FoundFile("a", 1, 1), FoundFile("c", 2, 9), FoundFile("d", 1, 1)], 3, found)
+    known.plan_batch(
+        0, 3, [FoundFile("a", 1, 1), FoundFile("b", 1, 1), FoundFile("c", 1, 1)]
+    )
+    known.compare(
+        [FoundFile("a", 1, 1), FoundFile("c", 2, 9), FoundFile("d", 1, 1)], 3, found
+    )
     assert (found.late_ones, found.changed_ones) == (["d"], ["c"])
     assert [file.name for file in opened(kept).read_all()] == ["a", "c"]
 

@@ -1,4 +1,5 @@
-"""A project that is known from a command before says what it would say if it were read anew, whatever has changed."""
+"""A project that is known from a command before says what it would say if it were read
+anew, whatever has changed."""
 
 from __future__ import annotations
 
@@ -18,7 +19,13 @@ from lakesql.compile.compiled import compiled_files
 from lakesql.errors import LakesqlError, ProjectError
 from lakesql.graph.known_project import version_of
 from lakesql.graph.manifest import Manifest
-from lakesql.project.files import ProjectFiles, SeedFile, SourceFile, outputs_of, read_project
+from lakesql.project.files import (
+    ProjectFiles,
+    SeedFile,
+    SourceFile,
+    outputs_of,
+    read_project,
+)
 from lakesql.project.profiles import load_target
 from tests.cases import each_of
 from tests.share import a_few
@@ -31,7 +38,9 @@ MORE_EDITS: dict[str, Edit] = {
     "a unit test": change("models/shop.yml", "unit_tests:", "unit_tests:  # all"),
     "a second target": change("profiles.yml", "run: once", "run: continuous"),
     "a wrong option": change("models/orders.sql", "mode='", "moode='"),
-    "a stream that is not there": change("models/clicks.sql", "stream('", "stream('not_"),
+    "a stream that is not there": change(
+        "models/clicks.sql", "stream('", "stream('not_"
+    ),
     "a new model": lambda shop: (shop / "models/more.sql").write_text(
         "{{ config(mode='append') }}\nSELECT order_id FROM {{ stream('orders') }}"
     ),
@@ -48,7 +57,8 @@ def shop(tmp_path: Path) -> Path:
 
 
 def said_of(shop: Path, **options: Any) -> object:
-    """All that a manifest says and what is compiled of it, or the conditions of what is wrong."""
+    """All that a manifest says and what is compiled of it, or the conditions of what is
+    wrong."""
     try:
         manifest = load_project(Options(project_dir=shop, **options))
         compiled = compiled_files(manifest)
@@ -59,7 +69,12 @@ def said_of(shop: Path, **options: Any) -> object:
     except LakesqlError as error:
         return sorted(problem.condition for problem in error.problems)
     derived = (manifest.file_streams, manifest.schema_paths)
-    return {field.name: getattr(manifest, field.name) for field in fields(Manifest)}, derived, texts, file
+    return (
+        {field.name: getattr(manifest, field.name) for field in fields(Manifest)},
+        derived,
+        texts,
+        file,
+    )
 
 
 def said_anew(shop: Path, **options: Any) -> object:
@@ -97,7 +112,8 @@ def test_an_edit_is_seen(shop: Path, name: str) -> None:
 
 @pytest.mark.parametrize("seed", a_few(range(12), 1))
 def test_any_row_of_edits_is_seen(shop: Path, seed: int) -> None:
-    """Edits one after the other, some of them undone, and variables of the command line in between."""
+    """Edits one after the other, some of them undone, and variables of the command line
+    in between."""
     random = Random(seed)
     edits = {**EDITS, **MORE_EDITS}
     kept = shop.parent / "kept"
@@ -128,8 +144,14 @@ def test_variables_of_the_command_line_are_seen(shop: Path) -> None:
     assert said_of(shop) == without
 
 
-def test_a_variable_of_the_environment_is_seen(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    change("profiles.yml", "namespace: shop", "namespace: \"{{ env_var('SPACE', 'one') }}\"")(shop)
+def test_a_variable_of_the_environment_is_seen(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(
+        "profiles.yml",
+        "namespace: shop",
+        "namespace: \"{{ env_var('SPACE', 'one') }}\"",
+    )(shop)
     first = said_of(shop)
     monkeypatch.setenv("SPACE", "two")
     second = said_of(shop)
@@ -137,7 +159,8 @@ def test_a_variable_of_the_environment_is_seen(shop: Path, monkeypatch: pytest.M
 
 
 def test_a_link_on_the_disk_is_seen(shop: Path) -> None:
-    """A namespace's folder that has become a link to the checkpoints' folder is refused, though no file has changed."""
+    """A namespace's folder that has become a link to the checkpoints' folder is
+    refused, though no file has changed."""
     first = said_of(shop)
     assert is_known(shop)
     lake = shop / ".lakesql"
@@ -154,7 +177,9 @@ def test_a_link_on_the_disk_is_seen(shop: Path) -> None:
 def test_a_secret_is_in_no_digest(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "LAKESQL_SECRET_KEY"
     change(
-        "profiles.yml", "type: sql", f"s3.secret-access-key: \"{{{{ env_var('{secret}', 'none-of-it') }}}}\", type: sql"
+        "profiles.yml",
+        "type: sql",
+        f"s3.secret-access-key: \"{{{{ env_var('{secret}', 'none-of-it') }}}}\", type: sql",
     )(shop)
     versions = set()
     for value in ("correct-horse", "battery-staple"):
@@ -164,10 +189,16 @@ def test_a_secret_is_in_no_digest(shop: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(versions) == 1 and "" not in versions
 
 
-def test_where_a_folder_has_a_secret_in_its_name_nothing_is_known(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_folder_has_a_secret_in_its_name_nothing_is_known(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secret = "LAKESQL_SECRET_PLACE"
     monkeypatch.setenv(secret, "hidden-place")
-    change("profiles.yml", "checkpoints: .lakesql", f"checkpoints: \"{{{{ env_var('{secret}') }}}}\"  #")(shop)
+    change(
+        "profiles.yml",
+        "checkpoints: .lakesql",
+        f"checkpoints: \"{{{{ env_var('{secret}') }}}}\"  #",
+    )(shop)
     assert not isinstance(said_of(shop), list)
     assert not is_known(shop)
     assert load_project(Options(project_dir=shop)).version == ""
@@ -187,7 +218,9 @@ FOUND_ELSEWHERE = {
 
 
 @pytest.mark.parametrize("name", FOUND_ELSEWHERE)
-def test_what_is_found_elsewhere_than_in_files_is_looked_for_again(shop: Path, name: str) -> None:
+def test_what_is_found_elsewhere_than_in_files_is_looked_for_again(
+    shop: Path, name: str
+) -> None:
     assert load_project(Options(project_dir=shop)).version
     for path, text in FOUND_ELSEWHERE[name].items():
         (shop / path).write_text(text)
@@ -200,14 +233,20 @@ def test_a_manifest_with_another_field_is_no_longer_the_known_one(shop: Path) ->
     assert manifest.version
     changed = replace(manifest, vars={**manifest.vars, "big_order": 1})
     assert changed.version == ""
-    assert compiled_files(changed).key("order_states") != compiled_files(manifest).key("order_states")
+    assert compiled_files(changed).key("order_states") != compiled_files(manifest).key(
+        "order_states"
+    )
 
 
 ANOTHER = (SourceFile("a.sql", "SELECT 1"),)
 
 
-@each_of("name", [field.name for field in fields(ProjectFiles) if field.name != "settings"])
-def test_whatever_the_files_say_makes_another_version(name: str, tmp_path: Path) -> None:
+@each_of(
+    "name", [field.name for field in fields(ProjectFiles) if field.name != "settings"]
+)
+def test_whatever_the_files_say_makes_another_version(
+    name: str, tmp_path: Path
+) -> None:
     """But for the settings, which are those of their text."""
     (tmp_path / "pyproject.toml").write_text('[tool.lakesql]\nname = "shop"\n')
     (tmp_path / "profiles.yml").write_text("shop:\n  outputs:\n    dev: {}\n")

@@ -26,7 +26,9 @@ ME = Holder("t", "host", "boot 1", (HERE,), "")
         ("", (GONE, GONE), False),
     ],
 )
-def test_a_holder_is_dead_when_all_of_it_is(machine: str, processes: tuple[Process, ...], expected: bool) -> None:
+def test_a_holder_is_dead_when_all_of_it_is(
+    machine: str, processes: tuple[Process, ...], expected: bool
+) -> None:
     assert is_dead(replace(ME, machine=machine, processes=processes), ME) is expected
 
 

@@ -1,4 +1,5 @@
-"""`lineage` of a target: what its options say, what is refused, and what things are called in it."""
+"""`lineage` of a target: what its options say, what is refused, and what things are
+called in it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ import pytest
 
 from lakesql.errors import ProfileError
 from lakesql.lineage.lineage_inputs import catalog_namespace
-from lakesql.project.lineage_target import BATCH, LineageFile, LineageHttp, LineageKafka, LineageTarget
+from lakesql.project.lineage_target import (
+    BATCH,
+    LineageFile,
+    LineageHttp,
+    LineageKafka,
+    LineageTarget,
+)
 from lakesql.project.profiles import Catalog, Target, load_target, resolve_paths
 from lakesql.source.dataset import Dataset, dataset_at, folder_before
 from tests.cases import each_of
@@ -28,8 +35,14 @@ def load(folder: Path, lineage: str) -> Target:
     ("lineage", "target"),
     [
         ("{type: file, path: a.jsonl}", LineageFile(path="a.jsonl")),
-        ("{type: file, path: a.jsonl, every: batch}", LineageFile(path="a.jsonl", every=BATCH)),
-        ("{type: http, url: 'https://m:5000', token: t}", LineageHttp(url="https://m:5000", token="t")),
+        (
+            "{type: file, path: a.jsonl, every: batch}",
+            LineageFile(path="a.jsonl", every=BATCH),
+        ),
+        (
+            "{type: http, url: 'https://m:5000', token: t}",
+            LineageHttp(url="https://m:5000", token="t"),
+        ),
         (
             "{type: kafka, connection: broker, topic: lineage, namespace: prod}",
             LineageKafka(connection="broker", topic="lineage", namespace="prod"),
@@ -59,7 +72,9 @@ def test_each_type_is_read(tmp_path: Path, lineage: str, target: LineageTarget) 
         ("{type: kafka, connection: files, topic: t}", "lineage-options"),
     ],
 )
-def test_what_says_nothing_is_refused(tmp_path: Path, lineage: str, condition: str) -> None:
+def test_what_says_nothing_is_refused(
+    tmp_path: Path, lineage: str, condition: str
+) -> None:
     with pytest.raises(ProfileError) as raised:
         load(tmp_path, lineage)
     (problem,) = raised.value.problems
@@ -69,7 +84,10 @@ def test_what_says_nothing_is_refused(tmp_path: Path, lineage: str, condition: s
 
 
 def test_paths_are_those_of_the_project(tmp_path: Path) -> None:
-    for lineage, name in (("{type: file, path: a}", "path"), ("{type: http, url: 'http://m', ca: a}", "ca")):
+    for lineage, name in (
+        ("{type: file, path: a}", "path"),
+        ("{type: http, url: 'http://m', ca: a}", "ca"),
+    ):
         target = resolve_paths(load(tmp_path, lineage), tmp_path / "project")
         assert getattr(target.lineage, name) == str(tmp_path / "project" / "a")
 
@@ -89,7 +107,15 @@ def test_a_place_is_named_as_openlineage_does(place: str, dataset: Dataset) -> N
     assert dataset_at(place) == dataset
 
 
-@each_of(("pattern", "folder"), [("in/2026-*/x.json", "in"), ("in/a", "in/a"), ("*.json", ""), ("in/{a,b}/*", "in")])
+@each_of(
+    ("pattern", "folder"),
+    [
+        ("in/2026-*/x.json", "in"),
+        ("in/a", "in/a"),
+        ("*.json", ""),
+        ("in/{a,b}/*", "in"),
+    ],
+)
 def test_a_pattern_of_files_is_the_folder_before_it(pattern: str, folder: str) -> None:
     assert folder_before(pattern) == folder
 
@@ -97,12 +123,18 @@ def test_a_pattern_of_files_is_the_folder_before_it(pattern: str, folder: str) -
 @each_of(
     ("type_", "uri", "namespace"),
     [
-        ("sql", "postgresql+psycopg://u:p@db:5432/iceberg?sslmode=require", "postgresql://db:5432/iceberg"),
+        (
+            "sql",
+            "postgresql+psycopg://u:p@db:5432/iceberg?sslmode=require",
+            "postgresql://db:5432/iceberg",
+        ),
         ("sql", "sqlite:////p/catalog.db", "sqlite:////p/catalog.db"),
         ("rest", "https://catalog/api/", "https://catalog/api"),
         ("hive", "thrift://meta:9083", "hive://meta:9083"),
         ("glue", "", "glue://lake"),
     ],
 )
-def test_a_catalog_is_its_address_without_a_login(type_: str, uri: str, namespace: str) -> None:
+def test_a_catalog_is_its_address_without_a_login(
+    type_: str, uri: str, namespace: str
+) -> None:
     assert catalog_namespace(Catalog(type=type_, uri=uri)) == namespace

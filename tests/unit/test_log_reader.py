@@ -20,7 +20,8 @@ from tests.unit.log_query import LogQuery
 
 
 class Numbers(Log):
-    """Partitions that have so many records each, whose values are the place in base ten."""
+    """Partitions that have so many records each, whose values are the place in base
+    ten."""
 
     def __init__(self, partitions: int, count: int, size: int) -> None:
         self.partitions_count, self.count, self.size = partitions, count, size
@@ -31,11 +32,15 @@ class Numbers(Log):
     def ends(self, places: LogPlaces) -> LogPlaces:
         return dict.fromkeys(places, self.count)
 
-    def read(self, partition: str, place: LogPlace, until: LogPlace, limit: int) -> Iterator[LogPage]:
+    def read(
+        self, partition: str, place: LogPlace, until: LogPlace, limit: int
+    ) -> Iterator[LogPage]:
         end = min(self.count if until is None else until, place + limit)
         for number in range(place, end):
             value = str(int(partition) * self.count + number).encode().zfill(self.size)
-            yield LogPage([LogRecord(value, 0, None, int(partition), number)], number + 1)
+            yield LogPage(
+                [LogRecord(value, 0, None, int(partition), number)], number + 1
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,9 @@ def test_a_batch_of_many_partitions_has_no_more_than_its_limit() -> None:
     assert sorted(query.rows) == [*range(600)]
 
 
-def test_a_batch_of_many_partitions_is_no_larger_than_it_may_be(monkeypatch: Any) -> None:
+def test_a_batch_of_many_partitions_is_no_larger_than_it_may_be(
+    monkeypatch: Any,
+) -> None:
     monkeypatch.setattr(reader, "BATCH_BYTES", 8_000)
     query = LogQuery(NumberSource(partitions=200, count=3, size=400), limit=100_000)
     found = [each["bytes"] for each in sizes(query)]
@@ -77,7 +84,13 @@ def test_a_batch_of_many_partitions_is_no_larger_than_it_may_be(monkeypatch: Any
 def test_topics_of_a_log_are_named_and_not_found_by_a_pattern() -> None:
     """It has no list of them: a pattern would mean none, and a run succeed."""
     place = Place("streams/s.yml", 3)
-    for source in (NumberSource(), Pulsar("pulsar://h"), Kinesis(), Mqtt("mqtt://h"), ProjectSource("sources/x.py")):
+    for source in (
+        NumberSource(),
+        Pulsar("pulsar://h"),
+        Kinesis(),
+        Mqtt("mqtt://h"),
+        ProjectSource("sources/x.py"),
+    ):
         (problem,) = source.problems(TopicPattern("orders.*"), place)
         assert (problem.condition, problem.place) == ("stream-origin", place)
         assert [*source.problems(Topics(("orders",)), place)] == []

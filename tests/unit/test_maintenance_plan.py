@@ -19,7 +19,13 @@ from lakesql.project.procedures import (
     name_of,
 )
 from lakesql.table.due import KnownAmounts
-from lakesql.table.maintenance_plan import Call, TimeBudget, Wait, next_step, plan_maintenance
+from lakesql.table.maintenance_plan import (
+    Call,
+    TimeBudget,
+    Wait,
+    next_step,
+    plan_maintenance,
+)
 from lakesql.table.maintenance_record import MaintenanceRecord
 from lakesql.table.metadata import TableMetadata
 from lakesql.table.uncompacted import Uncompacted
@@ -28,7 +34,12 @@ NOW = 1_800_000_000_000
 TABLE = TableName("lake", "shop", "orders")
 DATA, DELETES, MANIFESTS, EXPIRY = (
     MaintenanceTask("orders", "orders", name_of(options), TABLE, options)
-    for options in (RewriteDataFiles(), RewritePositionDeleteFiles(), RewriteManifests(), ExpireSnapshots())
+    for options in (
+        RewriteDataFiles(),
+        RewritePositionDeleteFiles(),
+        RewriteManifests(),
+        ExpireSnapshots(),
+    )
 )
 HEAD = Snapshot(1, {"total-delete-files": "3"}, at_ms=NOW - 9 * HOUR_MS)
 METADATA = TableMetadata("", 2, {}, {1: HEAD}, (HEAD,))
@@ -36,8 +47,12 @@ AMOUNTS = KnownAmounts(METADATA, Uncompacted(small_files=40), manifests=120)
 UNUSED = TimeBudget(MaintenanceRecord(), 0.1)
 
 
-def plan(budget: TimeBudget = UNUSED, amounts: KnownAmounts = AMOUNTS) -> list[Call | Wait]:
-    return plan_maintenance((DATA, DELETES, MANIFESTS, EXPIRY), amounts, budget, NOW, 1.0)
+def plan(
+    budget: TimeBudget = UNUSED, amounts: KnownAmounts = AMOUNTS
+) -> list[Call | Wait]:
+    return plan_maintenance(
+        (DATA, DELETES, MANIFESTS, EXPIRY), amounts, budget, NOW, 1.0
+    )
 
 
 def spent(*times: tuple[int, int], **more: object) -> TimeBudget:
@@ -45,7 +60,11 @@ def spent(*times: tuple[int, int], **more: object) -> TimeBudget:
 
 
 def test_what_is_due_is_called_in_order_each_with_why() -> None:
-    assert [(step.task, type(step)) for step in plan()] == [(DATA, Call), (DELETES, Call), (MANIFESTS, Call)]
+    assert [(step.task, type(step)) for step in plan()] == [
+        (DATA, Call),
+        (DELETES, Call),
+        (MANIFESTS, Call),
+    ]
     assert [step.why for step in plan()][::2] == ["40 small files", "120 manifests"]
 
 
@@ -54,22 +73,35 @@ def test_what_has_failed_waits_and_nothing_follows_it() -> None:
     steps = plan(spent(retry_at={DATA.name: until}))
     assert [step.task for step in steps if isinstance(step, Call)] == [MANIFESTS]
     (wait,) = (step for step in steps if isinstance(step, Wait))
-    assert (wait.task, wait.why, wait.until_ms, wait.is_of_time) == (DATA, "40 small files", until, False)
-    assert all(isinstance(step, Call) for step in plan(spent(retry_at={DATA.name: NOW})))
+    assert (wait.task, wait.why, wait.until_ms, wait.is_of_time) == (
+        DATA,
+        "40 small files",
+        until,
+        False,
+    )
+    assert all(
+        isinstance(step, Call) for step in plan(spent(retry_at={DATA.name: NOW}))
+    )
     asked_for = replace(spent(retry_at={DATA.name: until}), is_unlimited=True)
     assert DATA in [step.task for step in plan(asked_for) if isinstance(step, Call)]
 
 
-def test_all_waits_where_the_time_is_spent_or_somebody_else_maintains_the_table() -> None:
+def test_all_waits_where_the_time_is_spent_or_somebody_else_maintains_the_table() -> (
+    None
+):
     late = plan(spent((NOW - 1_000, 360_000)))
     assert [step.task for step in late] == [DATA, DELETES, MANIFESTS]
     assert all(isinstance(step, Wait) and step.is_of_time for step in late)
     left = replace(METADATA, properties={"lakesql.maintenance.enabled": "false"})
     found = plan(amounts=replace(AMOUNTS, metadata=left))
-    assert found and all(isinstance(step, Wait) and step.until_ms is None for step in found)
+    assert found and all(
+        isinstance(step, Wait) and step.until_ms is None for step in found
+    )
 
 
-def test_time_is_looked_at_before_each_call_but_for_one_that_belongs_to_the_last() -> None:
+def test_time_is_looked_at_before_each_call_but_for_one_that_belongs_to_the_last() -> (
+    None
+):
     calls = [step for step in plan() if isinstance(step, Call)]
     over, since = spent((NOW - 1_000, 360_000)), NOW - 9 * HOUR_MS
     assert next_step(calls, None, over, since, NOW) == calls[0], "it was planned"
@@ -80,14 +112,21 @@ def test_time_is_looked_at_before_each_call_but_for_one_that_belongs_to_the_last
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, HOUR_MS - 1), st.integers(1, 900_000)), max_size=6),
+    st.lists(
+        st.tuples(st.integers(0, HOUR_MS - 1), st.integers(1, 900_000)), max_size=6
+    ),
     st.integers(0, 3 * HOUR_MS),
     st.sampled_from([0.05, 0.1, 1.0]),
 )
 def test_time_is_back_at_the_first_moment_that_has_some(
     calls: list[tuple[int, int]], age_ms: int, ratio: float
 ) -> None:
-    budget = TimeBudget(MaintenanceRecord(spent=tuple((NOW - ago_ms, took_ms) for ago_ms, took_ms in calls)), ratio)
+    budget = TimeBudget(
+        MaintenanceRecord(
+            spent=tuple((NOW - ago_ms, took_ms) for ago_ms, took_ms in calls)
+        ),
+        ratio,
+    )
     since = NOW - age_ms
     if budget.time_left_ms(since, NOW) > 0:
         return

@@ -33,14 +33,21 @@ def load(
     overrides: Mapping[str, Any] | None = None,
     target: Target = Target("dev", "main"),  # noqa: B008
 ) -> Manifest:
-    """A project of these files, one stream `orders` beside them unless they declare their own."""
+    """A project of these files, one stream `orders` beside them unless they declare
+    their own."""
     texts = {"streams/s.yml": STREAM, **files}
 
     def under(folder: str, *suffixes: str) -> tuple[SourceFile, ...]:
-        paths = sorted(path for path in texts if path.startswith(f"{folder}/") and path.endswith(suffixes))
+        paths = sorted(
+            path
+            for path in texts
+            if path.startswith(f"{folder}/") and path.endswith(suffixes)
+        )
         return tuple(SourceFile(path, texts[path]) for path in paths)
 
-    parsed = parse_settings("pyproject.toml", f"[tool.lakesql]\nname = 'shop'\n{settings}")
+    parsed = parse_settings(
+        "pyproject.toml", f"[tool.lakesql]\nname = 'shop'\n{settings}"
+    )
     project = ProjectFiles(
         DIRECTORY,
         parsed,
@@ -56,7 +63,9 @@ def load(
 def problems(files: Mapping[str, str], settings: str = "") -> list[tuple[str, str]]:
     with pytest.raises(ProjectError) as caught:
         load(files, settings)
-    return [(problem.condition, str(problem.place)) for problem in caught.value.problems]
+    return [
+        (problem.condition, str(problem.place)) for problem in caught.value.problems
+    ]
 
 
 def test_an_empty_project_is_a_manifest() -> None:
@@ -75,11 +84,19 @@ def test_a_model_is_its_file_its_folder_and_its_properties() -> None:
         "[tool.lakesql.models.staging]\ntags = 'raw'\n",
     )
     orders, clicks = manifest.models["orders"], manifest.models["clicks"]
-    assert (orders.fqn, orders.path) == (("shop", "staging", "deep", "orders"), "models/staging/deep/orders.sql")
-    assert (orders.table, clicks.table) == (TableName("lake", "main", "orders"), TableName("lake", "other", "c"))
+    assert (orders.fqn, orders.path) == (
+        ("shop", "staging", "deep", "orders"),
+        "models/staging/deep/orders.sql",
+    )
+    assert (orders.table, clicks.table) == (
+        TableName("lake", "main", "orders"),
+        TableName("lake", "other", "c"),
+    )
     assert orders.config == Upsert(keys=("id",), tags=("raw",))
     assert orders.options == {"mode": "upsert", "keys": "id", "tags": "raw"}
-    assert orders.properties == ModelProperties(Place("models/any.yml", 1, 11), "orders", "what it is")
+    assert orders.properties == ModelProperties(
+        Place("models/any.yml", 1, 11), "orders", "what it is"
+    )
     assert (clicks.fqn, clicks.properties.description) == (("shop", "clicks"), "")
     assert isinstance(clicks.config, Append)
 
@@ -89,11 +106,17 @@ def test_the_graph_knows_who_reads_whom() -> None:
         {
             "models/orders.sql": APPEND,
             "models/clicks.sql": "{{ config(mode='append') }} SELECT id FROM {{ stream('orders') }}",
-            "models/late.sql": APPEND.replace("orders", "clicks") + "\nJOIN {{ ref('orders') }}",
+            "models/late.sql": APPEND.replace("orders", "clicks")
+            + "\nJOIN {{ ref('orders') }}",
         }
     )
-    assert manifest.graph.nodes["model.late"].depends_on == ("model.orders", "model.clicks")
-    assert manifest.graph.nodes["model.late"].references["model.orders"] == Place("models/late.sql", 2, 13)
+    assert manifest.graph.nodes["model.late"].depends_on == (
+        "model.orders",
+        "model.clicks",
+    )
+    assert manifest.graph.nodes["model.late"].references["model.orders"] == Place(
+        "models/late.sql", 2, 13
+    )
     assert manifest.graph.nodes["model.orders"].depends_on == ("stream.orders",)
     assert reads_model(manifest, "orders") is None
     assert reads_model(manifest, "clicks") == manifest.models["clicks"]
@@ -111,14 +134,22 @@ def test_streams_may_stand_beside_models() -> None:
 
 
 def test_folders_may_lie_in_one_another() -> None:
-    files = {"streams/s.yml": "", "models/streams/s.yml": STREAM, "models/m.sql": APPEND}
+    files = {
+        "streams/s.yml": "",
+        "models/streams/s.yml": STREAM,
+        "models/m.sql": APPEND,
+    }
     assert list(load(files, "paths.streams = 'models/streams'").streams) == ["orders"]
     assert list(load(files, "paths.streams = 'models'").streams) == ["orders"]
 
 
 def test_vars_of_the_command_line_go_over_those_of_the_settings() -> None:
     settings = "[tool.lakesql.vars]\na = 1\nb = [{c = 2}]\n"
-    assert load({}, settings, {"a": 3, "d": None}).vars == {"a": 3, "b": [{"c": 2}], "d": None}
+    assert load({}, settings, {"a": 3, "d": None}).vars == {
+        "a": 3,
+        "b": [{"c": 2}],
+        "d": None,
+    }
 
 
 @each_of(
@@ -127,24 +158,49 @@ def test_vars_of_the_command_line_go_over_those_of_the_settings() -> None:
         ({"models/a b.sql": APPEND}, ("bad-name", "models/a b.sql")),
         ({"models/orders.v2.sql": APPEND}, ("bad-name", "models/orders.v2.sql")),
         ({"models/_record.sql": APPEND}, ("bad-name", "models/_record.sql")),
-        ({"models/a/m.sql": APPEND, "models/b/m.sql": APPEND}, ("duplicate-name", "models/b/m.sql:1:1")),
-        ({"models/a/m.sql": APPEND, "models/b/M.sql": APPEND}, ("duplicate-name", "models/b/M.sql:1:1")),
+        (
+            {"models/a/m.sql": APPEND, "models/b/m.sql": APPEND},
+            ("duplicate-name", "models/b/m.sql:1:1"),
+        ),
+        (
+            {"models/a/m.sql": APPEND, "models/b/M.sql": APPEND},
+            ("duplicate-name", "models/b/M.sql:1:1"),
+        ),
         ({"models/ORDERS.sql": APPEND}, ("duplicate-name", "models/ORDERS.sql:1:1")),
         ({"streams/t.yml": STREAM}, ("duplicate-name", "streams/t.yml:1:12")),
-        ({"streams/t.yml": STREAM.replace("orders", "Orders")}, ("duplicate-name", "streams/t.yml:1:12")),
-        ({"models/p.yml": STREAM}, ("duplicate-name", "models/p.yml:1:12")),
-        ({"models/p.yml": "models: [{name: nobody}]"}, ("unknown-model", "models/p.yml:1:11")),
-        ({"models/p.yml": "models: [{name: M}]", "models/m.sql": APPEND}, ("unknown-model", "models/p.yml:1:11")),
         (
-            {"models/p.yml": "models: [{name: m}]", "models/q.yml": "models: [{name: m}]", "models/m.sql": APPEND},
+            {"streams/t.yml": STREAM.replace("orders", "Orders")},
+            ("duplicate-name", "streams/t.yml:1:12"),
+        ),
+        ({"models/p.yml": STREAM}, ("duplicate-name", "models/p.yml:1:12")),
+        (
+            {"models/p.yml": "models: [{name: nobody}]"},
+            ("unknown-model", "models/p.yml:1:11"),
+        ),
+        (
+            {"models/p.yml": "models: [{name: M}]", "models/m.sql": APPEND},
+            ("unknown-model", "models/p.yml:1:11"),
+        ),
+        (
+            {
+                "models/p.yml": "models: [{name: m}]",
+                "models/q.yml": "models: [{name: m}]",
+                "models/m.sql": APPEND,
+            },
             ("duplicate-name", "models/q.yml:1:11"),
         ),
         (
-            {"models/m.sql": APPEND, "models/n.sql": APPEND.replace("mode", "table='m', mode")},
+            {
+                "models/m.sql": APPEND,
+                "models/n.sql": APPEND.replace("mode", "table='m', mode"),
+            },
             ("duplicate-table", "models/n.sql:1:17"),
         ),
         (
-            {"models/m.sql": APPEND, "models/n.sql": APPEND.replace("mode", "table='M', mode")},
+            {
+                "models/m.sql": APPEND,
+                "models/n.sql": APPEND.replace("mode", "table='M', mode"),
+            },
             ("duplicate-table", "models/n.sql:1:17"),
         ),
         (
@@ -152,13 +208,28 @@ def test_vars_of_the_command_line_go_over_those_of_the_settings() -> None:
             ("duplicate-table", "models/m__dead_letter.sql:1:4"),
         ),
         (
-            {"models/a.sql": APPEND.replace("mode", "table='m__Dead_letter', mode"), "models/m.sql": APPEND},
+            {
+                "models/a.sql": APPEND.replace("mode", "table='m__Dead_letter', mode"),
+                "models/m.sql": APPEND,
+            },
             ("duplicate-table", "models/m.sql:1:4"),
         ),
-        ({"models/m.sql": APPEND.replace("orders", "ordres")}, ("unknown-stream", "models/m.sql:1:54")),
-        ({"models/m.sql": APPEND + " JOIN {{ ref('x') }}"}, ("unknown-ref", "models/m.sql:1:79")),
-        ({"models/m.sql": APPEND + " JOIN {{ ref('orders') }}"}, ("unknown-ref", "models/m.sql:1:79")),
-        ({"models/m.sql": APPEND.replace("orders", "m")}, ("cycle", "models/m.sql:1:54")),
+        (
+            {"models/m.sql": APPEND.replace("orders", "ordres")},
+            ("unknown-stream", "models/m.sql:1:54"),
+        ),
+        (
+            {"models/m.sql": APPEND + " JOIN {{ ref('x') }}"},
+            ("unknown-ref", "models/m.sql:1:79"),
+        ),
+        (
+            {"models/m.sql": APPEND + " JOIN {{ ref('orders') }}"},
+            ("unknown-ref", "models/m.sql:1:79"),
+        ),
+        (
+            {"models/m.sql": APPEND.replace("orders", "m")},
+            ("cycle", "models/m.sql:1:54"),
+        ),
         ({"macros/a.sql": "SELECT 1"}, ("not-a-macro", "macros/a.sql:1:1")),
         ({"models/m.sql": "SELECT 1"}, ("missing-option", "models/m.sql:1:1")),
     ],
@@ -171,9 +242,19 @@ def test_each_conflict_between_files_has_a_condition_and_a_place(
 
 def test_one_broken_file_brings_no_other_problems() -> None:
     reader = "{{ config(mode='append') }} SELECT id FROM {{ stream('broken') }} JOIN {{ ref('bad') }}"
-    files = {"models/m.sql": reader, "models/bad.sql": "{{ config(mode='apend') }}", "streams/t.yml": "streams: ["}
-    assert [condition for condition, _ in problems(files)] == ["yaml-syntax", "unknown-mode"]
-    described = {"models/bad.sql": "{{ config(mode='apend') }}", "models/p.yml": "models: [{name: bad}]"}
+    files = {
+        "models/m.sql": reader,
+        "models/bad.sql": "{{ config(mode='apend') }}",
+        "streams/t.yml": "streams: [",
+    }
+    assert [condition for condition, _ in problems(files)] == [
+        "yaml-syntax",
+        "unknown-mode",
+    ]
+    described = {
+        "models/bad.sql": "{{ config(mode='apend') }}",
+        "models/p.yml": "models: [{name: bad}]",
+    }
     assert problems(described) == [("unknown-mode", "models/bad.sql:1:16")]
 
 
@@ -184,7 +265,10 @@ def test_the_problems_of_all_files_are_reported_together() -> None:
         "models/a.sql": "{{ config(mode='x') }}",
         "models/b.sql": "{{ config(mode='append', delete_when='x') }}",
     }
-    assert {(condition, place.split(":")[0]) for condition, place in problems(files, "models.tgas = 'x'")} == {
+    assert {
+        (condition, place.split(":")[0])
+        for condition, place in problems(files, "models.tgas = 'x'")
+    } == {
         ("bad-name", "streams/t.yml"),
         ("missing-option", "streams/t.yml"),
         ("unknown-option", "streams/t.yml"),
@@ -200,19 +284,31 @@ def test_what_can_be_understood_of_a_file_is_kept() -> None:
     found = parse_declarations(SourceFile("f.yml", text))
     assert [stream.name for stream in found.streams] == ["a"]
     assert [model.name for model in found.models] == ["m"]
-    assert sorted(problem.condition for problem in found.problems) == ["bad-name", "missing-option"]
-    assert [problem.condition for problem in parse_declarations(SourceFile("f.yml", "- a")).problems] == ["wrong-type"]
+    assert sorted(problem.condition for problem in found.problems) == [
+        "bad-name",
+        "missing-option",
+    ]
+    assert [
+        problem.condition
+        for problem in parse_declarations(SourceFile("f.yml", "- a")).problems
+    ] == ["wrong-type"]
 
 
 @each_of(
     ("config", "target", "trigger"),
     [
         ("", Target("dev"), Every("1 minute", 60_000)),
-        ("", Target("dev", trigger=Duration("5 seconds", 5_000)), Every("5 seconds", 5_000)),
+        (
+            "",
+            Target("dev", trigger=Duration("5 seconds", 5_000)),
+            Every("5 seconds", 5_000),
+        ),
         (", trigger='2 hours'", Target("dev"), Every("2 hours", 7_200_000)),
         (", trigger='available_now'", Target("dev"), AvailableNow()),
     ],
 )
-def test_a_trigger_is_the_models_or_the_targets(config: str, target: Target, trigger: Trigger) -> None:
+def test_a_trigger_is_the_models_or_the_targets(
+    config: str, target: Target, trigger: Trigger
+) -> None:
     text = f"{{{{ config(mode='append'{config}) }}}} SELECT 1"
     assert load({"models/m.sql": text}, target=target).models["m"].trigger == trigger

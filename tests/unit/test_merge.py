@@ -18,13 +18,20 @@ NAME = TableName("lake", "shop", "orders")
 
 
 def merge_statement(
-    table: TableName, config: Upsert, columns: tuple[str, ...] | None, bounds: tuple[KeyRange, ...] | None
+    table: TableName,
+    config: Upsert,
+    columns: tuple[str, ...] | None,
+    bounds: tuple[KeyRange, ...] | None,
 ) -> str:
-    return Write("", Bounded(merge_parts(merge_of(table, config), columns), ("target",))).text(bounds)
+    return Write(
+        "", Bounded(merge_parts(merge_of(table, config), columns), ("target",))
+    ).text(bounds)
 
 
 def test_the_newest_row_is_by_sequence_and_then_by_arrival() -> None:
-    config = Upsert(keys=("id", "a b"), sequence_by=("at", "no"), delete_when="status = 'gone' OR x")
+    config = Upsert(
+        keys=("id", "a b"), sequence_by=("at", "no"), delete_when="status = 'gone' OR x"
+    )
     assert (
         newest_rows(merge_of(NAME, config), positioned=True)
         == """\
@@ -49,8 +56,12 @@ WHERE _lakesql_rank = 1"""
         ((), False, "id DESC"),
     ],
 )
-def test_rows_are_ordered_by_what_is_known(sequence: tuple[str, ...], positioned: bool, order: str) -> None:
-    found = newest_rows(merge_of(NAME, Upsert(keys=("id",), sequence_by=sequence)), positioned)
+def test_rows_are_ordered_by_what_is_known(
+    sequence: tuple[str, ...], positioned: bool, order: str
+) -> None:
+    found = newest_rows(
+        merge_of(NAME, Upsert(keys=("id",), sequence_by=sequence)), positioned
+    )
     assert f"ORDER BY {order})" in found
     assert "_lakesql_delete" not in found
 
@@ -96,8 +107,13 @@ WHEN NOT MATCHED AND NOT source._lakesql_delete THEN INSERT (at, id, k)
 
 
 def test_several_sequence_columns_are_compared_as_one() -> None:
-    merge = merge_statement(NAME, Upsert(keys=("id",), sequence_by=("at", "a b")), ("id", "at", "a b"), None)
-    assert "WHEN MATCHED AND struct(source.at, source.`a b`) >= struct(target.at, target.`a b`) THEN UPDATE" in merge
+    merge = merge_statement(
+        NAME, Upsert(keys=("id",), sequence_by=("at", "a b")), ("id", "at", "a b"), None
+    )
+    assert (
+        "WHEN MATCHED AND struct(source.at, source.`a b`) >= struct(target.at, target.`a b`) THEN UPDATE"
+        in merge
+    )
 
 
 @pytest.mark.parametrize("keys", [("id", "k"), ("ID", "K")])
@@ -126,14 +142,26 @@ def test_columns_that_only_spark_knows_are_matched_by_name() -> None:
         ((KeyRange("id", values=(1, 2**40)),), "target.id IN (1, 1099511627776L)"),
         ((KeyRange("id", low=-5, high=7),), "target.id BETWEEN -5 AND 7"),
         ((KeyRange("id", low=0, high=0),), "target.id BETWEEN 0 AND 0"),
-        ((KeyRange("id", (1, 9), 1, 9),), "target.id BETWEEN 1 AND 9\n  AND target.id IN (1, 9)"),
+        (
+            (KeyRange("id", (1, 9), 1, 9),),
+            "target.id BETWEEN 1 AND 9\n  AND target.id IN (1, 9)",
+        ),
         ((KeyRange("k", values=("",)),), "target.k IN ('')"),
         ((KeyRange("k", has_null=True),), "target.k IS NULL"),
-        ((KeyRange("k", low=1, high=2, has_null=True),), "(target.k BETWEEN 1 AND 2 OR target.k IS NULL)"),
-        ((KeyRange("a b", values=("it's", "x ")),), r"target.`a b` IN ('it\'s', 'x ')"),
-        ((KeyRange("d", low=Decimal("-1.50"), high=Decimal("2E+2")),), "target.d BETWEEN -1.50BD AND 200BD"),
         (
-            (KeyRange("t", low=Instant(-1), high=Instant(1)), KeyRange("d", values=(EpochDay(0),))),
+            (KeyRange("k", low=1, high=2, has_null=True),),
+            "(target.k BETWEEN 1 AND 2 OR target.k IS NULL)",
+        ),
+        ((KeyRange("a b", values=("it's", "x ")),), r"target.`a b` IN ('it\'s', 'x ')"),
+        (
+            (KeyRange("d", low=Decimal("-1.50"), high=Decimal("2E+2")),),
+            "target.d BETWEEN -1.50BD AND 200BD",
+        ),
+        (
+            (
+                KeyRange("t", low=Instant(-1), high=Instant(1)),
+                KeyRange("d", values=(EpochDay(0),)),
+            ),
             "target.t BETWEEN timestamp_micros(-1) AND timestamp_micros(1)\n  AND target.d IN (date_from_unix_date(0))",
         ),
     ],
@@ -158,7 +186,9 @@ def test_a_merge_that_updates_nothing_only_inserts() -> None:
         (("id",), {"ignore_null_updates": True, "when_matched": "source.id = 1"}, True),
     ):
         config = Upsert(keys=("id",), **options)  # type: ignore[arg-type]
-        assert ("WHEN MATCHED" not in merge_statement(NAME, config, columns, ())) is expected
+        assert (
+            "WHEN MATCHED" not in merge_statement(NAME, config, columns, ())
+        ) is expected
 
 
 def test_updates_of_all_columns_need_no_more_than_the_newest_row() -> None:
@@ -172,21 +202,31 @@ def test_updates_of_all_columns_need_no_more_than_the_newest_row() -> None:
 
 
 def test_names_with_braces_and_blanks_stay_as_they_are() -> None:
-    config = Upsert(keys=("{0}",), sequence_by=("{at}",), ignore_null_updates=True, exclude_columns=("a b",))
+    config = Upsert(
+        keys=("{0}",),
+        sequence_by=("{at}",),
+        ignore_null_updates=True,
+        exclude_columns=("a b",),
+    )
     columns = ("{0}", "{at}", "a b", "{v}")
     found = newest_rows(merge_of(NAME, config), True, columns)
     assert "PARTITION BY `{0}` ORDER BY `{at}` DESC, _lakesql_position DESC" in found
     assert "max_by(struct(`a b`), _lakesql_rank)" in found
     assert "struct(`{v}` AS value, struct(`{at}`) AS at)" in found
-    assert "source._lakesql_first.`a b`, source._lakesql_last.`{v}`.value)" in merge_statement(
-        NAME, config, columns, ()
+    assert (
+        "source._lakesql_first.`a b`, source._lakesql_last.`{v}`.value)"
+        in merge_statement(NAME, config, columns, ())
     )
 
 
 def test_rows_without_a_position_are_never_outdated() -> None:
     config = Upsert(keys=("id",), sequence_by=("at",), exclude_columns=("a",))
-    assert "_lakesql_outdated" not in newest_rows(merge_of(NAME, config), False, ("id", "at", "a"))
-    assert "_lakesql_outdated" in newest_rows(merge_of(NAME, config), True, ("id", "at", "a"))
+    assert "_lakesql_outdated" not in newest_rows(
+        merge_of(NAME, config), False, ("id", "at", "a")
+    )
+    assert "_lakesql_outdated" in newest_rows(
+        merge_of(NAME, config), True, ("id", "at", "a")
+    )
 
 
 def test_a_null_leaves_the_stored_value_where_nothing_orders_rows() -> None:
@@ -196,7 +236,9 @@ def test_a_null_leaves_the_stored_value_where_nothing_orders_rows() -> None:
 
 
 def test_when_matched_bounds_updates_and_nothing_else() -> None:
-    config = Upsert(keys=("id",), delete_when="gone", when_matched="source.a > 1 OR target.a = 1")
+    config = Upsert(
+        keys=("id",), delete_when="gone", when_matched="source.a > 1 OR target.a = 1"
+    )
     merge = merge_statement(NAME, config, ("id", "a"), ())
     assert "WHEN MATCHED AND source._lakesql_delete THEN DELETE" in merge
     assert "WHEN MATCHED AND source._lakesql_deleted THEN UPDATE SET" in merge

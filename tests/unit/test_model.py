@@ -7,7 +7,9 @@ from tests.unit.test_manifest import load
 
 def test_an_option_stands_where_the_model_gives_it() -> None:
     text = "-- x\n{{ config(\n  mode='append',\n  tags=['a'],\n) }}\nSELECT id FROM {{ stream('orders') }}"
-    model = load({"models/m.sql": text}, "[tool.lakesql.models]\ntrigger = '1 minute'\n").models["m"]
+    model = load(
+        {"models/m.sql": text}, "[tool.lakesql.models]\ntrigger = '1 minute'\n"
+    ).models["m"]
     assert model.place == Place("models/m.sql", 1, 1)
     assert model.option_place("tags") == Place("models/m.sql", 4, 8)
     assert model.option_place("trigger") == Place("models/m.sql", 2, 4)

@@ -13,7 +13,17 @@ from lakesql.source.pattern import files_below, listing_of
 from tests.cases import each_of
 from tests.share import a_few
 
-PATTERNS = ("in/**/*.json", "in/*.json", "in/*/*.json", "in/{a,b}*/**", "in", "in/a.json", "*/a*/*", "**", "in/[ab]/b*")
+PATTERNS = (
+    "in/**/*.json",
+    "in/*.json",
+    "in/*/*.json",
+    "in/{a,b}*/**",
+    "in",
+    "in/a.json",
+    "*/a*/*",
+    "**",
+    "in/[ab]/b*",
+)
 
 
 class Watched(LocalFolders):
@@ -32,10 +42,22 @@ def fill(folder: Path, random: Random) -> set[str]:
     names = set[str]()
     for _ in range(60):
         depth = random.randint(1, 4)
-        parts = [random.choice(("a", "b", "a-1", "a.b", "ü+%", "b=3", "in", "_x", ".y")) for _ in range(depth)]
-        name = "/".join(("in", *parts, random.choice(("a.json", "b.json", "c.txt", "_SUCCESS", "ab"))))
+        parts = [
+            random.choice(("a", "b", "a-1", "a.b", "ü+%", "b=3", "in", "_x", ".y"))
+            for _ in range(depth)
+        ]
+        name = "/".join(
+            (
+                "in",
+                *parts,
+                random.choice(("a.json", "b.json", "c.txt", "_SUCCESS", "ab")),
+            )
+        )
         file = folder / name
-        if any((folder / "/".join(name.split("/")[:n])).is_file() for n in range(1, name.count("/") + 1)):
+        if any(
+            (folder / "/".join(name.split("/")[:n])).is_file()
+            for n in range(1, name.count("/") + 1)
+        ):
             continue
         file.parent.mkdir(parents=True, exist_ok=True)
         if not file.is_dir():
@@ -46,19 +68,28 @@ def fill(folder: Path, random: Random) -> set[str]:
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("seed", a_few(range(4), 1))
-def test_files_come_in_the_order_of_their_paths(tmp_path: Path, pattern: str, seed: int) -> None:
+def test_files_come_in_the_order_of_their_paths(
+    tmp_path: Path, pattern: str, seed: int
+) -> None:
     random = Random(seed)
     names = fill(tmp_path, random)
     glob = files_below(str(tmp_path), pattern)
     listing, order = listing_of(glob), NameOrder(str(tmp_path), glob)
-    wanted = sorted((name for name in names if listing.means(f"{tmp_path}/{name}")), key=lambda name: name.encode())
+    wanted = sorted(
+        (name for name in names if listing.means(f"{tmp_path}/{name}")),
+        key=lambda name: name.encode(),
+    )
 
     assert [file.name for file in order.files(LocalFolders())] == wanted
     for after in ("", *random.sample(sorted(names), 8), "in/a/", "zz", "in"):
         for until in (None, random.choice(sorted(names))):
             found = order.files(LocalFolders(), after, until)
             said = [(file.name, file.size_bytes) for file in found]
-            assert said == [(name, len(name)) for name in wanted if name > after and (until is None or name <= until)]
+            assert said == [
+                (name, len(name))
+                for name in wanted
+                if name > after and (until is None or name <= until)
+            ]
 
 
 def test_folders_that_lie_before_are_not_listed(tmp_path: Path) -> None:
@@ -67,7 +98,10 @@ def test_folders_that_lie_before_are_not_listed(tmp_path: Path) -> None:
         file.parent.mkdir(parents=True)
         file.write_text("")
     (tmp_path / "other").mkdir()
-    order, folders = NameOrder(str(tmp_path), files_below(str(tmp_path), "in/*/*.json")), Watched()
+    order, folders = (
+        NameOrder(str(tmp_path), files_below(str(tmp_path), "in/*/*.json")),
+        Watched(),
+    )
 
     found = [file.name for file in order.files(folders, "in/2026-02-26/x.json")]
 
@@ -87,7 +121,9 @@ def test_folders_that_lie_before_are_not_listed(tmp_path: Path) -> None:
         ("**", "_x/a", True),
     ],
 )
-def test_which_files_spark_passes_over(pattern: str, name: str, is_hidden: bool) -> None:
+def test_which_files_spark_passes_over(
+    pattern: str, name: str, is_hidden: bool
+) -> None:
     assert NameOrder("/srv", files_below("/srv", pattern)).is_hidden(name) is is_hidden
 
 

@@ -10,7 +10,9 @@ from lakesql.project.files import SourceFile
 from tests.cases import each_of
 
 
-def node(resource_type: ResourceType, name: str, reads: list[str], *tags: str) -> GraphNode:
+def node(
+    resource_type: ResourceType, name: str, reads: list[str], *tags: str
+) -> GraphNode:
     return GraphNode(
         id=node_id(resource_type, name),
         name=name,
@@ -45,7 +47,9 @@ def names(selectors: Selectors, *words: str, exclude: tuple[str, ...] = ()) -> s
 
 
 def of(definition: str) -> Selectors:
-    return read(f"selectors:\n- name: it\n  definition: {definition}\n- name: core\n  definition: 'tag:core'\n")
+    return read(
+        f"selectors:\n- name: it\n  definition: {definition}\n- name: core\n  definition: 'tag:core'\n"
+    )
 
 
 @each_of(
@@ -64,8 +68,14 @@ def of(definition: str) -> Selectors:
         ("{method: fqn, value: report, parents: true, parents_depth: 1}", ["1+report"]),
         ("{method: fqn, value: raw, childrens_parents: true}", ["@raw"]),
         ("{union: ['tag:nightly', {tag: core}]}", ["tag:nightly", "tag:core"]),
-        ("{intersection: ['tag:nightly', {method: tag, value: core}]}", ["tag:nightly,tag:core"]),
-        ("{union: ['raw', {intersection: ['tag:nightly', 'tag:core']}]}", ["raw", "tag:nightly,tag:core"]),
+        (
+            "{intersection: ['tag:nightly', {method: tag, value: core}]}",
+            ["tag:nightly,tag:core"],
+        ),
+        (
+            "{union: ['raw', {intersection: ['tag:nightly', 'tag:core']}]}",
+            ["raw", "tag:nightly,tag:core"],
+        ),
         ("{method: selector, value: core}", ["tag:core"]),
         ("{selector: core}", ["tag:core"]),
         ("'selector:core'", ["tag:core"]),
@@ -75,7 +85,9 @@ def of(definition: str) -> Selectors:
         ("{method: selector, value: 'cor*', parents: true}", ["+clean", "+costs"]),
     ],
 )
-def test_a_definition_selects_what_the_same_words_select(definition: str, words: list[str]) -> None:
+def test_a_definition_selects_what_the_same_words_select(
+    definition: str, words: list[str]
+) -> None:
     selectors = of(definition)
     assert names(selectors, "selector:it") == names(selectors, *words) != set()
 
@@ -86,9 +98,15 @@ def test_a_definition_selects_what_the_same_words_select(definition: str, words:
         ("{union: ['tag:nightly', {exclude: ['tag:core']}]}", {"raw"}),
         ("{union: [{exclude: [clean]}, 'tag:nightly', 'tag:core']}", {"raw", "costs"}),
         ("{intersection: ['tag:core', {exclude: ['clean', 'report']}]}", {"costs"}),
-        ("{method: tag, value: core, children: true, exclude: [{tag: nightly}]}", {"costs", "report"}),
+        (
+            "{method: tag, value: core, children: true, exclude: [{tag: nightly}]}",
+            {"costs", "report"},
+        ),
         # what is excluded is taken from its own list, not from what stands beside that
-        ("{union: ['clean', {union: ['tag:nightly', {exclude: ['clean']}]}]}", {"clean", "raw"}),
+        (
+            "{union: ['clean', {union: ['tag:nightly', {exclude: ['clean']}]}]}",
+            {"clean", "raw"},
+        ),
     ],
 )
 def test_exclude_takes_away_from_its_list(definition: str, left: set[str]) -> None:
@@ -122,14 +140,22 @@ def test_a_glob_means_what_each_selector_that_it_matches_does() -> None:
 
 def test_one_selector_may_be_the_default() -> None:
     assert read("selectors: [{name: a, definition: raw}]").default == ""
-    assert read("selectors: [{name: a, definition: raw}, {name: b, definition: raw, default: true}]").default == "b"
+    assert (
+        read(
+            "selectors: [{name: a, definition: raw}, {name: b, definition: raw, default: true}]"
+        ).default
+        == "b"
+    )
 
 
 def problems(text: str) -> list[tuple[str, str]]:
     with pytest.raises(ProjectError) as caught:
         read(text)
     assert all(problem.fix for problem in caught.value.problems)
-    return [(problem.condition, str(problem.place).removeprefix("selectors.yml:")) for problem in caught.value.problems]
+    return [
+        (problem.condition, str(problem.place).removeprefix("selectors.yml:"))
+        for problem in caught.value.problems
+    ]
 
 
 @each_of(
@@ -146,7 +172,10 @@ def problems(text: str) -> list[tuple[str, str]]:
         ("{method: tag, value: [x]}", "wrong-type"),
         ("{method: tag, value: x, childs: true}", "unknown-option"),
         ("{method: tag, value: x, children_depth: 2}", "wrong-value"),
-        ("{method: tag, value: x, children: true, childrens_parents: true}", "wrong-value"),
+        (
+            "{method: tag, value: x, children: true, childrens_parents: true}",
+            "wrong-value",
+        ),
         ("{union: [a], intersection: [b]}", "wrong-value"),
         ("{union: [a], exclude: [b]}", "wrong-value"),
         ("{union: []}", "wrong-value"),
@@ -162,8 +191,12 @@ def problems(text: str) -> list[tuple[str, str]]:
         ("{selector: 'x*'}", "unknown-selector"),
     ],
 )
-def test_a_wrong_definition_is_refused_at_its_place(definition: str, condition: str) -> None:
-    ((found, place),) = problems(f"selectors:\n- name: it\n  definition: {definition}\n")
+def test_a_wrong_definition_is_refused_at_its_place(
+    definition: str, condition: str
+) -> None:
+    ((found, place),) = problems(
+        f"selectors:\n- name: it\n  definition: {definition}\n"
+    )
     assert found == condition
     assert place.startswith("3:")
 
@@ -193,6 +226,11 @@ selectors:
 
 
 def test_a_file_that_is_none() -> None:
-    assert [condition for condition, _ in problems("selector: []")] == ["unknown-option", "missing-option"]
-    assert [condition for condition, _ in problems("selectors: {a: b}")] == ["wrong-type"]
+    assert [condition for condition, _ in problems("selector: []")] == [
+        "unknown-option",
+        "missing-option",
+    ]
+    assert [condition for condition, _ in problems("selectors: {a: b}")] == [
+        "wrong-type"
+    ]
     assert [condition for condition, _ in problems("selectors: [")] == ["yaml-syntax"]

@@ -6,13 +6,21 @@ import pytest
 
 from lakesql.decode import node_of
 from lakesql.errors import Place, ProjectError
-from lakesql.names import check_column, check_landing, check_name, is_reserved, keeper_of
+from lakesql.names import (
+    check_column,
+    check_landing,
+    check_name,
+    is_reserved,
+    keeper_of,
+)
 from tests.cases import each_of
 
 PLACE = Place("f", 2, 3)
 
 
-def conditions(caught: pytest.ExceptionInfo[ProjectError]) -> list[tuple[str, Place | None]]:
+def conditions(
+    caught: pytest.ExceptionInfo[ProjectError],
+) -> list[tuple[str, Place | None]]:
     return [(problem.condition, problem.place) for problem in caught.value.problems]
 
 
@@ -24,7 +32,22 @@ def test_a_plain_word_is_a_name(name: str) -> None:
 @each_of(
     "value",
     [
-        *("", " a", "a b", "a.b", "1a", "a-b", "größe", "a\n", "a\x00", "`a`", "_record", "_Change", "_LAKESQL_x", "١"),
+        *(
+            "",
+            " a",
+            "a b",
+            "a.b",
+            "1a",
+            "a-b",
+            "größe",
+            "a\n",
+            "a\x00",
+            "`a`",
+            "_record",
+            "_Change",
+            "_LAKESQL_x",
+            "١",
+        ),
         *(None, 3, True, 1.5, ["a"], {"a": 1}),
     ],
 )
@@ -34,7 +57,22 @@ def test_a_text_that_is_no_plain_word_is_refused_as_a_name(value: Any) -> None:
     assert conditions(caught) == [("bad-name", PLACE)]
 
 
-@each_of("name", ["a", "a b", "größe", "it's", 'say "so"', "列", "1", "select", "a-b", "_records", "(x)"])
+@each_of(
+    "name",
+    [
+        "a",
+        "a b",
+        "größe",
+        "it's",
+        'say "so"',
+        "列",
+        "1",
+        "select",
+        "a-b",
+        "_records",
+        "(x)",
+    ],
+)
 def test_a_column_may_have_nearly_any_name(name: str) -> None:
     check_column(name, PLACE, "Rename it.")
 
@@ -62,7 +100,17 @@ def test_a_column_that_would_be_lost_is_refused(name: str, condition: str) -> No
 
 
 def test_reserved_names_are_ours_in_every_spelling() -> None:
-    assert [is_reserved(name) for name in ("_record", "_Change", "_lakesql_", "lakesql_", "record", "__record")] == [
+    assert [
+        is_reserved(name)
+        for name in (
+            "_record",
+            "_Change",
+            "_lakesql_",
+            "lakesql_",
+            "record",
+            "__record",
+        )
+    ] == [
         True,
         True,
         True,
@@ -82,7 +130,18 @@ def test_reserved_names_are_ours_in_every_spelling() -> None:
         ("_commit_snapshot_id", "Iceberg"),
         ("__row_operation", "Spark's MERGE"),
         ("__Original_Row_Id_7", "Spark's MERGE"),
-        *((name, "") for name in ("pos", "file_path", "file", "_deleted_at", "_files", "row_id", "__row")),
+        *(
+            (name, "")
+            for name in (
+                "pos",
+                "file_path",
+                "file",
+                "_deleted_at",
+                "_files",
+                "row_id",
+                "__row",
+            )
+        ),
     ],
 )
 def test_no_table_has_a_column_that_somebody_else_adds(name: str, keeper: str) -> None:

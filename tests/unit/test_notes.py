@@ -15,22 +15,37 @@ STREAMS = """streams:
 """
 UPSERT = "{{ config(mode='upsert', keys=['id']) }}\n"
 APPEND = "{{ config(mode='append') }}\n"
-KEPT = UPSERT.replace(") }}", ", sequence_by='at') }}") + "SELECT id, at FROM {{ stream('clicks') }}"
+KEPT = (
+    UPSERT.replace(") }}", ", sequence_by='at') }}")
+    + "SELECT id, at FROM {{ stream('clicks') }}"
+)
 
 
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        (UPSERT + "SELECT id, sum(amount) AS n FROM {{ stream('orders') }} GROUP BY id", ["a newer state of its id"]),
-        (UPSERT + "SELECT id, count(*) AS n FROM {{ stream('rows') }} GROUP BY id", ["each change of rows counts"]),
-        (UPSERT + "SELECT id, count(*) AS n FROM {{ stream('clicks') }} GROUP BY id", []),
+        (
+            UPSERT
+            + "SELECT id, sum(amount) AS n FROM {{ stream('orders') }} GROUP BY id",
+            ["a newer state of its id"],
+        ),
+        (
+            UPSERT + "SELECT id, count(*) AS n FROM {{ stream('rows') }} GROUP BY id",
+            ["each change of rows counts"],
+        ),
+        (
+            UPSERT + "SELECT id, count(*) AS n FROM {{ stream('clicks') }} GROUP BY id",
+            [],
+        ),
         (APPEND + "SELECT id, amount FROM {{ stream('orders') }}", []),
         (
-            APPEND + "SELECT c.id, o.at FROM {{ stream('clicks') }} c JOIN {{ stream('orders') }} o ON o.id = c.id",
+            APPEND
+            + "SELECT c.id, o.at FROM {{ stream('clicks') }} c JOIN {{ stream('orders') }} o ON o.id = c.id",
             ["pairs of newest rows"],
         ),
         (
-            APPEND + "SELECT c.id, k.at FROM {{ stream('clicks') }} c JOIN {{ ref('kept') }} k ON k.id = c.id",
+            APPEND
+            + "SELECT c.id, k.at FROM {{ stream('clicks') }} c JOIN {{ ref('kept') }} k ON k.id = c.id",
             ["kept as it is when the batch runs", "no row is joined again"],
         ),
         (
@@ -56,7 +71,11 @@ def test_parse_says_what_a_table_holds(
         (tmp_path / path).write_text(text)
     for _ in range(2):  # the second time from what was kept of the first
         assert run_command(["parse", "--project-dir", str(tmp_path)]) == 0
-        notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note")]
+        notes = [
+            line
+            for line in capsys.readouterr().out.splitlines()
+            if line.startswith("note")
+        ]
         assert len(notes) == bool(said)
         assert all(line.startswith("note  models/m.sql: ") for line in notes)
         assert all(text in notes[0] for text in said)

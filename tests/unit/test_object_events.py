@@ -1,4 +1,5 @@
-"""Events of object storage, as those that send them document them: which objects have come."""
+"""Events of object storage, as those that send them document them: which objects have
+come."""
 
 from __future__ import annotations
 
@@ -24,8 +25,17 @@ S3 = {
             "s3": {
                 "s3SchemaVersion": "1.0",
                 "configurationId": "testConfigRule",
-                "bucket": {"name": "lake", "ownerIdentity": {"principalId": "A3"}, "arn": "arn:aws:s3:::lake"},
-                "object": {"key": "in/my+file%2B%C3%BC.json", "size": 1024, "eTag": "d4", "sequencer": "0055AED6"},
+                "bucket": {
+                    "name": "lake",
+                    "ownerIdentity": {"principalId": "A3"},
+                    "arn": "arn:aws:s3:::lake",
+                },
+                "object": {
+                    "key": "in/my+file%2B%C3%BC.json",
+                    "size": 1024,
+                    "eTag": "d4",
+                    "sequencer": "0055AED6",
+                },
             },
         }
     ]
@@ -41,12 +51,20 @@ MINIO = {
             "eventTime": "2026-03-01T08:05:00.123Z",
             "eventName": "s3:ObjectCreated:CompleteMultipartUpload",
             "userIdentity": {"principalId": "minio"},
-            "requestParameters": {"principalId": "minio", "region": "", "sourceIPAddress": "127.0.0.1"},
+            "requestParameters": {
+                "principalId": "minio",
+                "region": "",
+                "sourceIPAddress": "127.0.0.1",
+            },
             "responseElements": {"x-minio-origin-endpoint": "http://127.0.0.1:9000"},
             "s3": {
                 "s3SchemaVersion": "1.0",
                 "configurationId": "Config",
-                "bucket": {"name": "lake", "ownerIdentity": {"principalId": "minio"}, "arn": "arn:aws:s3:::lake"},
+                "bucket": {
+                    "name": "lake",
+                    "ownerIdentity": {"principalId": "minio"},
+                    "arn": "arn:aws:s3:::lake",
+                },
                 "object": {
                     "key": "in%2Fmy+file%2B%C3%BC.json",
                     "size": 1024,
@@ -55,7 +73,11 @@ MINIO = {
                     "sequencer": "1589B6D1D7A0E8F5",
                 },
             },
-            "source": {"host": "127.0.0.1", "port": "", "userAgent": "MinIO (linux; amd64) mc"},
+            "source": {
+                "host": "127.0.0.1",
+                "port": "",
+                "userAgent": "MinIO (linux; amd64) mc",
+            },
         }
     ],
 }
@@ -69,11 +91,17 @@ CEPH = {
             "eventName": "ObjectCreated:Put",
             "userIdentity": {"principalId": "tester"},
             "requestParameters": {"sourceIPAddress": ""},
-            "responseElements": {"x-amz-request-id": "503a4c37-85eb-47cd-8681-2817e80b4281.5330.903595"},
+            "responseElements": {
+                "x-amz-request-id": "503a4c37-85eb-47cd-8681-2817e80b4281.5330.903595"
+            },
             "s3": {
                 "s3SchemaVersion": "1.0",
                 "configurationId": "mynotif1",
-                "bucket": {"name": "lake", "arn": "arn:aws:s3:us-east-1::lake", "id": "503a4c37"},
+                "bucket": {
+                    "name": "lake",
+                    "arn": "arn:aws:s3:us-east-1::lake",
+                    "id": "503a4c37",
+                },
                 "object": {
                     "key": "in/my file+ü.json",
                     "size": "1024",
@@ -101,28 +129,45 @@ EVENT_BRIDGE = {
     "detail": {
         "version": "0",
         "bucket": {"name": "lake"},
-        "object": {"key": "in/my file+ü.json", "size": 1024, "etag": "b1946ac9", "sequencer": "617f08299329d189"},
+        "object": {
+            "key": "in/my file+ü.json",
+            "size": 1024,
+            "etag": "b1946ac9",
+            "sequencer": "617f08299329d189",
+        },
         "request-id": "N4N7GDK58NMKJ12R",
         "requester": "123456789012",
         "source-ip-address": "1.2.3.4",
         "reason": "PutObject",
     },
 }
-SNS = {"Type": "Notification", "MessageId": "1", "TopicArn": "arn:aws:sns:x", "Message": json.dumps(S3)}
+SNS = {
+    "Type": "Notification",
+    "MessageId": "1",
+    "TopicArn": "arn:aws:sns:x",
+    "Message": json.dumps(S3),
+}
 
 MY_FILE = CreatedObject("lake", "in/my file+ü.json", 1024)
 
 
 @pytest.mark.parametrize(
-    "event", [S3, MINIO, CEPH, EVENT_BRIDGE, SNS], ids=["s3", "minio", "ceph", "eventbridge", "sns"]
+    "event",
+    [S3, MINIO, CEPH, EVENT_BRIDGE, SNS],
+    ids=["s3", "minio", "ceph", "eventbridge", "sns"],
 )
 def test_each_form_names_the_object(event: Any) -> None:
     assert read_event(None, json.dumps(event).encode()) == [MY_FILE]
-    assert read_event(b"lake/in/my file.json", json.dumps(event, ensure_ascii=False).encode()) == [MY_FILE]
+    assert read_event(
+        b"lake/in/my file.json", json.dumps(event, ensure_ascii=False).encode()
+    ) == [MY_FILE]
 
 
 def renamed(event: Any, name: str) -> Any:
-    return {**event, "Records": [{**record, "eventName": name} for record in event["Records"]]}
+    return {
+        **event,
+        "Records": [{**record, "eventName": name} for record in event["Records"]],
+    }
 
 
 @each_of(
@@ -132,7 +177,12 @@ def renamed(event: Any, name: str) -> Any:
         renamed(MINIO, "s3:ObjectRemoved:DeleteMarkerCreated"),
         renamed(CEPH, "ObjectLifecycle:Expiration:Current"),
         {**EVENT_BRIDGE, "detail-type": "Object Deleted"},
-        {"Service": "Amazon S3", "Event": "s3:TestEvent", "Time": "2014-10-13T15:57:02.089Z", "Bucket": "lake"},
+        {
+            "Service": "Amazon S3",
+            "Event": "s3:TestEvent",
+            "Time": "2014-10-13T15:57:02.089Z",
+            "Bucket": "lake",
+        },
         {"Records": []},
     ],
 )
@@ -141,8 +191,15 @@ def test_other_events_name_none(event: Any) -> None:
 
 
 def test_several_records_are_several_objects() -> None:
-    records = [*S3["Records"], *renamed(CEPH, "ObjectRemoved:Delete")["Records"], *CEPH["Records"]]
-    assert read_event(None, json.dumps({"Records": records}).encode()) == [MY_FILE, MY_FILE]
+    records = [
+        *S3["Records"],
+        *renamed(CEPH, "ObjectRemoved:Delete")["Records"],
+        *CEPH["Records"],
+    ]
+    assert read_event(None, json.dumps({"Records": records}).encode()) == [
+        MY_FILE,
+        MY_FILE,
+    ]
 
 
 @each_of(
@@ -176,12 +233,22 @@ def field(number: int, value: bytes | int) -> bytes:
 
 def test_an_event_of_the_filer_of_seaweedfs_names_the_object() -> None:
     path = "/buckets/lake/in/my file+ü.json".encode()
-    entry = field(1, "my file+ü.json".encode()) + field(3, field(3, 7)) + field(4, field(1, 9))
-    assert read_event(path, field(2, entry) + field(3, 1)) == [CreatedObject("lake", "in/my file+ü.json")]
+    entry = (
+        field(1, "my file+ü.json".encode())
+        + field(3, field(3, 7))
+        + field(4, field(1, 9))
+    )
+    assert read_event(path, field(2, entry) + field(3, 1)) == [
+        CreatedObject("lake", "in/my file+ü.json")
+    ]
     moved = field(1, field(1, b"old")) + field(2, entry) + field(4, b"/buckets/lake/in")
-    assert read_event(b"/buckets/lake/tmp/old", moved) == [CreatedObject("lake", "in/my file+ü.json")]
+    assert read_event(b"/buckets/lake/tmp/old", moved) == [
+        CreatedObject("lake", "in/my file+ü.json")
+    ]
     assert read_event(path, field(1, entry)) == [], "it was deleted"
-    assert read_event(b"/buckets/lake/in", field(2, field(1, b"in") + field(2, 1))) == [], "it is a folder"
+    assert (
+        read_event(b"/buckets/lake/in", field(2, field(1, b"in") + field(2, 1))) == []
+    ), "it is a folder"
     assert read_event(b"/etc/x", field(2, entry)) == [], "it is in no bucket"
     for wrong in (field(2, entry)[:-1], b"\x07", b"\x12", b"hello"):
         with pytest.raises(ValueError):

@@ -62,7 +62,9 @@ def test_events_of_many_threads_reach_all_renderers_in_one_order() -> None:
             emit(Noted(str(number), number, name))
 
     with Emitter([first, second]) as emit:
-        threads = [Thread(target=emit_many, args=(emit, str(name))) for name in range(8)]
+        threads = [
+            Thread(target=emit_many, args=(emit, str(name))) for name in range(8)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -71,9 +73,11 @@ def test_events_of_many_threads_reach_all_renderers_in_one_order() -> None:
     assert first.events == second.events
     assert first.overlaps == 0
     for name in range(8):
-        assert [event.at_ms for event in first.events if isinstance(event, Noted) and event.model == str(name)] == list(
-            range(100)
-        )
+        assert [
+            event.at_ms
+            for event in first.events
+            if isinstance(event, Noted) and event.model == str(name)
+        ] == list(range(100))
 
 
 def test_renderers_are_open_within_and_closed_after_even_when_the_run_fails() -> None:
@@ -133,7 +137,10 @@ def test_a_renderer_may_emit() -> None:
 
     emit = Emitter([echo, kept])
     emit(Noted("call", 1))
-    assert {event.text for event in kept.events if isinstance(event, Noted)} == {"call", "answer"}
+    assert {event.text for event in kept.events if isinstance(event, Noted)} == {
+        "call",
+        "answer",
+    }
 
 
 class Forewarning(Kept):
@@ -154,7 +161,12 @@ def test_what_is_said_first_is_shown_by_all_before_the_event() -> None:
     with Emitter([kept, Forewarning(9)]) as emit:
         emit(Noted("a", 1))
         emit(Noted("b", 2))
-    assert [event.text for event in kept.events if isinstance(event, Noted)] == ["before 1", "a", "before 2", "b"]
+    assert [event.text for event in kept.events if isinstance(event, Noted)] == [
+        "before 1",
+        "a",
+        "before 2",
+        "b",
+    ]
     assert emit.failures == []
 
 

@@ -36,7 +36,9 @@ from tests.cases import each_of
 
 AT = 1_772_366_585_123
 AT_ISO = "2026-03-01T12:03:05.123Z"
-PROBLEM = Problem("wrong-value", "This is wrong.", "Because.", "Do that.", Place("models/b.sql", 3, 5))
+PROBLEM = Problem(
+    "wrong-value", "This is wrong.", "Because.", "Do that.", Place("models/b.sql", 3, 5)
+)
 STARTED = RunStarted("dev", ("a", "b", "c"), False, AT)
 ENDS: tuple[Event, ...] = (
     ModelFinished("b", "error", 1, 5, 4, 1, 0, 700, AT, (PROBLEM,)),
@@ -62,31 +64,52 @@ def json_of(event: Event) -> dict[str, Any]:
 
 
 def test_why_a_table_is_not_well_is_a_list_of_objects() -> None:
-    why = HealthReason("freshness", "ill", 7_000, 5_000, "last commit 7.0 s ago (limit 5.0 s)")
+    why = HealthReason(
+        "freshness", "ill", 7_000, 5_000, "last commit 7.0 s ago (limit 5.0 s)"
+    )
     assert json_of(HealthJudged("orders", "ill", "well", (why,), AT)) == {
         "event": "health_judged",
         "at": AT_ISO,
         "model": "orders",
         "health": "ill",
         "was": "well",
-        "findings": [{"figure": "freshness", "word": "ill", "value": 7_000, "limit": 5_000, "text": why.text}],
+        "findings": [
+            {
+                "figure": "freshness",
+                "word": "ill",
+                "value": 7_000,
+                "limit": 5_000,
+                "text": why.text,
+            }
+        ],
     }
 
 
 @each_of("kind", get_args(Event))
 def test_every_event_can_be_written(kind: type[Event]) -> None:
     """With an empty value of each field, or a list of nothing."""
-    given = {field.name: EMPTY.get(str(field.type).partition("[")[0], "x") for field in fields(kind)}
+    given = {
+        field.name: EMPTY.get(str(field.type).partition("[")[0], "x")
+        for field in fields(kind)
+    }
     assert set(json_of(kind(**given))) == {"event", "at", *given} - {"at_ms"}
 
 
-EMPTY: dict[str, Any] = {"int": 0, "float": 0.0, "bool": False, "tuple": (), "TableTotals": TableTotals()}
+EMPTY: dict[str, Any] = {
+    "int": 0,
+    "float": 0.0,
+    "bool": False,
+    "tuple": (),
+    "TableTotals": TableTotals(),
+}
 
 
 def test_an_event_is_one_line_of_json() -> None:
     snapshot = 2**63 - 1
     given = ("orders", 3, 400, 371, 2, snapshot, 812, "2026-03-01T00:00:00Z", AT)
-    event = BatchCommitted(*given, table=TableTotals(7, 2, 1_000, 9), small_files=1, small_bytes=400)
+    event = BatchCommitted(
+        *given, table=TableTotals(7, 2, 1_000, 9), small_files=1, small_bytes=400
+    )
     assert json_of(event) == {
         "event": "batch_committed",
         "at": AT_ISO,
@@ -128,21 +151,37 @@ def test_problems_keep_their_parts() -> None:
 
 
 def test_reasons_are_an_object() -> None:
-    event = RecordsRejected("a", 1, "t", 3, (("missing-value", 1), ("not-readable", 2)), AT)
+    event = RecordsRejected(
+        "a", 1, "t", 3, (("missing-value", 1), ("not-readable", 2)), AT
+    )
     assert json_of(event)["reasons"] == {"missing-value": 1, "not-readable": 2}
 
 
 @pytest.mark.parametrize("speed", [float("nan"), float("inf")])
 def test_a_speed_that_json_does_not_have_is_null(speed: float) -> None:
-    assert json_of(Progress("a", speed, None, "records", AT))["records_per_second"] is None
+    assert (
+        json_of(Progress("a", speed, None, "records", AT))["records_per_second"] is None
+    )
 
 
 def test_progress_is_a_line_where_it_says_something_new_and_not_too_often() -> None:
     out = io.StringIO()
-    backlogs = [(at, model, left) for at in range(0, 60_000, 500) for model, left in (("idle", 0), ("busy", at))]
-    tell(JsonLines(out), *(Progress(model, 1.0, left, "records", AT + at) for at, model, left in backlogs))
+    backlogs = [
+        (at, model, left)
+        for at in range(0, 60_000, 500)
+        for model, left in (("idle", 0), ("busy", at))
+    ]
+    tell(
+        JsonLines(out),
+        *(
+            Progress(model, 1.0, left, "records", AT + at)
+            for at, model, left in backlogs
+        ),
+    )
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [line["left"] for line in lines if line["model"] == "busy"] == list(range(0, 60_000, 5_000))
+    assert [line["left"] for line in lines if line["model"] == "busy"] == list(
+        range(0, 60_000, 5_000)
+    )
     assert len([line for line in lines if line["model"] == "idle"]) == 1
 
 
@@ -164,7 +203,12 @@ def results_after(path: Path, *events: Event) -> dict[str, Any]:
 
 
 def test_results_hold_the_run_and_each_model_in_its_order(tmp_path: Path) -> None:
-    results = results_after(tmp_path / "target" / "run_results.json", STARTED, *ENDS, RunFinished(1_600, False, AT))
+    results = results_after(
+        tmp_path / "target" / "run_results.json",
+        STARTED,
+        *ENDS,
+        RunFinished(1_600, False, AT),
+    )
     assert results["metadata"] == {
         "lakesql_version": __version__,
         "generated_at": "2026-03-01T12:03:05.128Z",
@@ -180,20 +224,37 @@ def test_results_hold_the_run_and_each_model_in_its_order(tmp_path: Path) -> Non
     a, b, c = results["results"]
     assert [result["name"] for result in (a, b, c)] == ["a", "b", "c"]
     assert [result["status"] for result in (a, b, c)] == ["success", "error", "skipped"]
-    assert (a["batches"], a["records"], a["rows"], a["rejected"], a["skipped_batches"]) == (2, 40, 37, 3, 1)
+    assert (
+        a["batches"],
+        a["records"],
+        a["rows"],
+        a["rejected"],
+        a["skipped_batches"],
+    ) == (2, 40, 37, 3, 1)
     assert a["execution_time_ms"] == 900
     assert [problem["condition"] for problem in b["problems"]] == ["wrong-value"]
     assert "wrong-value" in b["message"]
     assert c["message"] == "b failed"
 
 
-def test_results_of_an_interrupted_run_mark_unfinished_models_as_skipped(tmp_path: Path) -> None:
+def test_results_of_an_interrupted_run_mark_unfinished_models_as_skipped(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "run_results.json"
-    events = (STARTED, ENDS[1], QueryStarted("b", AT), BatchCommitted("b", 0, 9, 8, 1, 1, 1, "", AT))
+    events = (
+        STARTED,
+        ENDS[1],
+        QueryStarted("b", AT),
+        BatchCommitted("b", 0, 9, 8, 1, 1, 1, "", AT),
+    )
     results = results_after(path, *events)
     assert results["metadata"]["interrupted"] is True
     assert results["metadata"]["elapsed_ms"] == 5
-    assert [result["status"] for result in results["results"]] == ["success", "error", "skipped"]
+    assert [result["status"] for result in results["results"]] == [
+        "success",
+        "error",
+        "skipped",
+    ]
     assert [result["rows"] for result in results["results"]] == [37, 8, 0]
 
 
@@ -204,7 +265,9 @@ def test_results_are_written_while_the_run_goes_on(tmp_path: Path) -> None:
     def read_after(*events: Event) -> tuple[dict[str, Any], list[tuple[str, int]]]:
         emit(*events)
         written = json.loads(path.read_text("utf-8"))
-        return written["metadata"], [(result["status"], result["rows"]) for result in written["results"]]
+        return written["metadata"], [
+            (result["status"], result["rows"]) for result in written["results"]
+        ]
 
     with Emitter([results]) as emitter:
 
@@ -216,16 +279,23 @@ def test_results_are_written_while_the_run_goes_on(tmp_path: Path) -> None:
         assert (metadata["running"], metadata["interrupted"]) == (True, False)
         assert models == [("waiting", 0)] * 3
         batch = BatchCommitted("a", 0, 9, 8, 1, 1, 1, "", AT)
-        assert read_after(QueryStarted("a", AT), batch)[1] == models  # not for each event
+        # not for each event
+        assert read_after(QueryStarted("a", AT), batch)[1] == models
         now += WRITE_EVERY_MS
         assert read_after(batch)[1][0] == ("running", 16)
-        assert read_after(batch, ENDS[0])[1] == [("running", 24), ("error", 4), ("waiting", 0)]
+        assert read_after(batch, ENDS[0])[1] == [
+            ("running", 24),
+            ("error", 4),
+            ("waiting", 0),
+        ]
     metadata, models = read_after()
     assert (metadata["running"], metadata["interrupted"]) == (False, True)
     assert [status for status, _ in models] == ["error", "error", "skipped"]
 
 
-def test_results_of_the_run_before_stay_where_this_one_never_began(tmp_path: Path) -> None:
+def test_results_of_the_run_before_stay_where_this_one_never_began(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "run_results.json"
     path.write_text("{}", "utf-8")
     assert results_after(path, SessionStarted(1, AT)) == {}
@@ -240,7 +310,9 @@ def test_whoever_reads_the_old_text_reads_it_to_its_end(tmp_path: Path) -> None:
     assert path.read_text("utf-8") == "new"
 
 
-def test_what_cannot_be_written_leaves_the_old_text_and_nothing_beside(tmp_path: Path) -> None:
+def test_what_cannot_be_written_leaves_the_old_text_and_nothing_beside(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "x.json"
     write_atomically(path, "old")
     with pytest.raises(UnicodeEncodeError):
@@ -249,9 +321,16 @@ def test_what_cannot_be_written_leaves_the_old_text_and_nothing_beside(tmp_path:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_log_holds_a_line_for_each_event_and_problems_in_full(tmp_path: Path) -> None:
+def test_the_log_holds_a_line_for_each_event_and_problems_in_full(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "logs" / "lakesql.log"
-    events = (STARTED, *ENDS, Progress("a", 1.0, 5, "records", AT), RunFinished(1_600, False, AT))
+    events = (
+        STARTED,
+        *ENDS,
+        Progress("a", 1.0, 5, "records", AT),
+        RunFinished(1_600, False, AT),
+    )
     tell(LogFile(path), *events)
     lines = path.read_text("utf-8").splitlines()
     stamped = [line for line in lines if line.startswith(AT_ISO)]
@@ -270,11 +349,19 @@ def test_the_log_of_one_run_follows_the_log_of_another(tmp_path: Path) -> None:
 
 def test_the_log_rotates_by_size_and_loses_only_the_oldest(tmp_path: Path) -> None:
     path = tmp_path / "lakesql.log"
-    tell(LogFile(path, max_bytes=300, kept=3), *(Noted(f"note {number:02} {'x' * 30}", AT) for number in range(40)))
+    tell(
+        LogFile(path, max_bytes=300, kept=3),
+        *(Noted(f"note {number:02} {'x' * 30}", AT) for number in range(40)),
+    )
     files = [path.with_name(f"lakesql.log.{number}") for number in (3, 2, 1)] + [path]
     assert set(tmp_path.iterdir()) <= set(files)
     assert all(file.exists() for file in files[:3])
-    kept = [line.split()[2] for file in files if file.exists() for line in file.read_text("utf-8").splitlines()]
+    kept = [
+        line.split()[2]
+        for file in files
+        if file.exists()
+        for line in file.read_text("utf-8").splitlines()
+    ]
     assert kept == [f"{number:02}" for number in range(40 - len(kept), 40)]
     assert all(file.stat().st_size < 300 + 80 for file in files if file.exists())
 
@@ -292,8 +379,14 @@ def test_two_concurrent_runs_share_a_rotating_log(tmp_path: Path) -> None:
             note(other, number + 1)
             if number == 30:
                 path.unlink(missing_ok=True)  # by `lakesql clean`, or whoever else
-    kept = [line.split()[2] for file in tmp_path.iterdir() for line in file.read_text("utf-8").splitlines()]
-    assert len(kept) == len(set(kept)) and set(kept) >= {f"{number:02}" for number in range(40, 60)}
+    kept = [
+        line.split()[2]
+        for file in tmp_path.iterdir()
+        for line in file.read_text("utf-8").splitlines()
+    ]
+    assert len(kept) == len(set(kept)) and set(kept) >= {
+        f"{number:02}" for number in range(40, 60)
+    }
     assert len(list(tmp_path.iterdir())) > 5
 
 

@@ -53,7 +53,14 @@ def test_figures_add_up_over_batches_of_every_kind() -> None:
         committed("b", 0),
     )
     a = run.models["a"]
-    assert (a.batch, a.batches, a.skipped_batches, a.records, a.rows, a.rejected) == (9, 2, 1, 205, 180, 5)
+    assert (a.batch, a.batches, a.skipped_batches, a.records, a.rows, a.rejected) == (
+        9,
+        2,
+        1,
+        205,
+        180,
+        5,
+    )
     assert (a.phase, a.committed_at_ms) == ("running", 90)
     assert run.models["b"].rows == 90
     assert run.models["c"].phase == "waiting"
@@ -68,7 +75,9 @@ def test_rows_that_fail_what_is_expected_are_counted_by_name_and_said() -> None:
     assert describe(failing).text.endswith("2 rows fail 'x > 0', 1 row fails 'y'")
     assert render_remarks(run) == ("a: 5 rows fail 'y', 2 rows fail 'x > 0'",)
     finished = run.models["a"].finish("success", 1, 2)
-    results = json.loads(render_results(tally(STARTED, failing, finished), False, command="run", at_ms=1))
+    results = json.loads(
+        render_results(tally(STARTED, failing, finished), False, command="run", at_ms=1)
+    )
     assert results["results"][0]["violations"] == {"y": 5, "x > 0": 2}
 
 
@@ -81,8 +90,13 @@ def test_streams_without_anything_are_said_once_and_not_called_up_to_date() -> N
     assert describe(finished).text == "nothing to read: stream s: no file matches x"
     run = tally(STARTED, empty, finished)
     assert render_remarks(run) == ("a: stream s: no file matches x",)
-    (result, *_) = json.loads(render_results(run, False, command="run", at_ms=9))["results"]
-    assert (result["status"], result["warnings"]) == ("success", ["stream s: no file matches x"])
+    (result, *_) = json.loads(render_results(run, False, command="run", at_ms=9))[
+        "results"
+    ]
+    assert (result["status"], result["warnings"]) == (
+        "success",
+        ["stream s: no file matches x"],
+    )
 
 
 def test_rows_that_came_too_late_add_up_and_are_said() -> None:
@@ -92,7 +106,9 @@ def test_rows_that_came_too_late_add_up_and_are_said() -> None:
     assert (run.models["a"].late, finished.late) == (7, 7)
     assert "2 dropped as late" in describe(late).text
     assert "7 dropped as late" in describe(finished).text
-    assert render_remarks(run) == ("a: 7 dropped as late, older than its watermark; no dead letter has them",)
+    assert render_remarks(run) == (
+        "a: 7 dropped as late, older than its watermark; no dead letter has them",
+    )
 
 
 def test_what_a_feed_sends_beside_changes_and_what_is_remembered_add_up() -> None:
@@ -105,7 +121,11 @@ def test_what_a_feed_sends_beside_changes_and_what_is_remembered_add_up() -> Non
 
 
 def test_a_model_whose_records_all_came_too_late_is_not_up_to_date() -> None:
-    finished = tally(STARTED, BatchEmpty("a", 1, 5, 0, 5, late=5)).models["a"].finish("success", 9, 6)
+    finished = (
+        tally(STARTED, BatchEmpty("a", 1, 5, 0, 5, late=5))
+        .models["a"]
+        .finish("success", 9, 6)
+    )
     assert not is_up_to_date(finished)
     assert is_up_to_date(tally(STARTED).models["a"].finish("success", 9, 6))
 
@@ -119,7 +139,12 @@ def test_a_retried_model_keeps_its_figures() -> None:
     away = Retrying("a", 1, 10, 1_000, (), 3)
     run = tally(STARTED, committed("a", 0), Progress("a", 5.0, 1, "files", 2), away)
     a = run.models["a"]
-    assert (a.phase, a.rows, a.records_per_second, run.count("retrying")) == ("retrying", 90, None, 1)
+    assert (a.phase, a.rows, a.records_per_second, run.count("retrying")) == (
+        "retrying",
+        90,
+        None,
+        1,
+    )
     assert most_telling(count_event(run, QueryStarted("b", 4)), 1) == (a,)
     assert count_event(run, QueryStarted("a", 4)).models["a"].phase == "running"
 
@@ -133,7 +158,14 @@ def test_a_model_that_pauses_waits_and_is_not_retried() -> None:
 def test_the_figures_of_a_finished_model_are_those_of_its_last_event() -> None:
     finished = ModelFinished("a", "success", 4, 400, 360, 40, 2, 9, 9)
     a = tally(STARTED, committed("a", 0), finished).models["a"]
-    assert (a.phase, a.batches, a.records, a.rows, a.rejected, a.skipped_batches) == ("success", 4, 400, 360, 40, 2)
+    assert (a.phase, a.batches, a.records, a.rows, a.rejected, a.skipped_batches) == (
+        "success",
+        4,
+        400,
+        360,
+        40,
+        2,
+    )
     assert a.finished is finished
 
 
@@ -151,8 +183,13 @@ def test_reasons_of_dead_letters_add_up() -> None:
 def test_fields_that_no_contract_knows_add_up_by_stream() -> None:
     first = (RescuedFields("s", 3, ("x", "y")), RescuedFields("t", 1, ("z",)))
     then = (RescuedFields("s", 2, ("y", "v", "w", "u", "more")),)
-    run = tally(STARTED, FieldsRescued("a", 1, first, 1), FieldsRescued("a", 2, then, 2))
-    assert run.models["a"].rescued == (RescuedFields("s", 5, ("x", "y", "v", "w", "u")), RescuedFields("t", 1, ("z",)))
+    run = tally(
+        STARTED, FieldsRescued("a", 1, first, 1), FieldsRescued("a", 2, then, 2)
+    )
+    assert run.models["a"].rescued == (
+        RescuedFields("s", 5, ("x", "y", "v", "w", "u")),
+        RescuedFields("t", 1, ("z",)),
+    )
     assert run.models["a"].finish("success", 1, 3).rescued == run.models["a"].rescued
     assert render_remarks(run) == (
         "a: 5 records of stream s have fields that its contract does not know: x, y, v, w, u; `_rescued` has them",
@@ -161,7 +198,12 @@ def test_fields_that_no_contract_knows_add_up_by_stream() -> None:
 
 
 def test_a_speed_that_is_not_finite_is_none() -> None:
-    assert tally(STARTED, Progress("a", float("nan"), 1, "files", 1)).models["a"].records_per_second is None
+    assert (
+        tally(STARTED, Progress("a", float("nan"), 1, "files", 1))
+        .models["a"]
+        .records_per_second
+        is None
+    )
 
 
 def test_a_model_that_was_not_announced_gets_its_line() -> None:
@@ -193,20 +235,31 @@ def test_the_most_telling_models_keep_the_order_of_the_run() -> None:
 def test_retries_are_counted_since_the_last_batch() -> None:
     second = Retrying("a", 2, 10, 1_000, (), 3)
     assert tally(STARTED, second).models["a"].retries == 2
-    for batch in (committed("a", 0), BatchSkipped("a", 0, 4), BatchEmpty("a", 0, 0, 0, 4)):
+    for batch in (
+        committed("a", 0),
+        BatchSkipped("a", 0, 4),
+        BatchEmpty("a", 0, 0, 0, 4),
+    ):
         assert tally(STARTED, second, batch).models["a"].retries == 0
 
 
 def test_retries_are_counted_until_the_query_waits_for_something_new() -> None:
-    second, busy = Retrying("a", 2, 10, 1_000, (), 3), Progress("a", 0.0, None, "records", 5, is_busy=True)
+    second, busy = (
+        Retrying("a", 2, 10, 1_000, (), 3),
+        Progress("a", 0.0, None, "records", 5, is_busy=True),
+    )
     restarted = tally(STARTED, second, QueryStarted("a", 4), busy)
     assert restarted.models["a"].retries == 2
     assert count_event(restarted, replace(busy, is_busy=False)).models["a"].retries == 0
 
 
 def test_a_finished_model_says_what_was_counted() -> None:
-    a = tally(STARTED, BatchSkipped("a", 0, 4), committed("a", 1), committed("a", 2)).models["a"]
-    assert a.finish("success", 9, 10) == ModelFinished("a", "success", 2, 200, 180, 0, 1, 9, 10)
+    a = tally(
+        STARTED, BatchSkipped("a", 0, 4), committed("a", 1), committed("a", 2)
+    ).models["a"]
+    assert a.finish("success", 9, 10) == ModelFinished(
+        "a", "success", 2, 200, 180, 0, 1, 9, 10
+    )
     assert ModelTally("b").finish("skipped", 0, 1, because="late") == ModelFinished(
         "b", "skipped", 0, 0, 0, 0, 0, 0, 1, because="late"
     )

@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from lakesql.counts import count
 from lakesql.errors import Place, Problem
 from lakesql.events import BatchCommitted, ModelFinished, Noted, Progress, Retrying
-from lakesql.observe.text import age, describe, duration, headline, iso_time, printable, stopwatch
+from lakesql.observe.text import (
+    age,
+    describe,
+    duration,
+    headline,
+    iso_time,
+    printable,
+    stopwatch,
+)
 from tests.cases import each_of
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
@@ -46,7 +54,9 @@ def test_an_age_is_written_in_its_largest_unit(ms: int, text: str) -> None:
     assert age(ms) == text
 
 
-@pytest.mark.parametrize(("ms", "text"), [(-1, "0:00"), (42_900, "0:42"), (3 * HOUR + 7 * SECOND, "3:00:07")])
+@pytest.mark.parametrize(
+    ("ms", "text"), [(-1, "0:00"), (42_900, "0:42"), (3 * HOUR + 7 * SECOND, "3:00:07")]
+)
 def test_the_stopwatch_is_written_with_minutes_and_hours(ms: int, text: str) -> None:
     assert stopwatch(ms) == text
 
@@ -68,19 +78,31 @@ def test_a_batch_says_its_figures() -> None:
 
 
 def test_a_batch_without_dead_letters_does_not_speak_of_them() -> None:
-    assert describe(BatchCommitted("orders", 3, 1, 1, 0, 77, 812, "", 0)).text == "batch 3: 1 record, 1 row, 0.8 s"
+    assert (
+        describe(BatchCommitted("orders", 3, 1, 1, 0, 77, 812, "", 0)).text
+        == "batch 3: 1 record, 1 row, 0.8 s"
+    )
 
 
 @pytest.mark.parametrize("speed", [float("nan"), float("inf")])
 def test_a_rate_that_is_not_a_number_is_omitted(speed: float) -> None:
-    assert describe(Progress("orders", speed, 12, "records", 0)).text == "backlog 12 records"
+    assert (
+        describe(Progress("orders", speed, 12, "records", 0)).text
+        == "backlog 12 records"
+    )
 
 
 def test_a_backlog_says_how_long_it_takes() -> None:
-    assert describe(Progress("orders", 200.0, 65_000, "ms", 0)).text == "backlog 1 min 05 s, 200 records/s"
+    assert (
+        describe(Progress("orders", 200.0, 65_000, "ms", 0)).text
+        == "backlog 1 min 05 s, 200 records/s"
+    )
     text = describe(Progress("orders", 200.0, 60_000, "records", 0)).text
     assert text == "backlog 60,000 records, 200 records/s, about 5 min 00 s left"
-    for event in (Progress("orders", 200.0, 600, "records", 0), Progress("orders", 200.0, 60_000, "files", 0)):
+    for event in (
+        Progress("orders", 200.0, 600, "records", 0),
+        Progress("orders", 200.0, 60_000, "files", 0),
+    ):
         assert "left" not in describe(event).text
 
 
@@ -95,7 +117,13 @@ def test_a_retry_says_its_reason_its_number_and_when_it_comes() -> None:
     line = describe(Retrying("orders", 3, 10, 4_000, (problem,), 0))
     assert (line.model, line.tone) == ("orders", "warning")
     assert all(
-        fact in line.text for fact in ("error[connection-unreachable]", "No broker answers.", "4.0 s", "3 of 10")
+        fact in line.text
+        for fact in (
+            "error[connection-unreachable]",
+            "No broker answers.",
+            "4.0 s",
+            "3 of 10",
+        )
     )
 
 

@@ -1,4 +1,5 @@
-"""What depends on offsets that records have not: it would be decided by NULL, and nobody told."""
+"""What depends on offsets that records have not: it would be decided by NULL, and
+nobody told."""
 
 from __future__ import annotations
 
@@ -35,9 +36,14 @@ S, K = "{{ stream('s') }}", "{{ stream('k') }}"
 
 def conditions(directory: Path, model: str, bus: str = "kinesis") -> list[str]:
     """What a model is refused for on a target whose connection is of this type."""
-    (directory / "pyproject.toml").write_text('[tool.lakesql]\nname = "p"\nprofile = "p"\n')
+    (directory / "pyproject.toml").write_text(
+        '[tool.lakesql]\nname = "p"\nprofile = "p"\n'
+    )
     (directory / "profiles.yml").write_text(PROFILES.replace("BUS", bus))
-    for folder, file, text in (("streams", "s.yml", STREAMS), ("models", "m.sql", model)):
+    for folder, file, text in (
+        ("streams", "s.yml", STREAMS),
+        ("models", "m.sql", model),
+    ):
         (directory / folder).mkdir(exist_ok=True)
         (directory / folder / file).write_text(text)
     manifest = load_project(Options(project_dir=directory))
@@ -55,10 +61,13 @@ def conditions(directory: Path, model: str, bus: str = "kinesis") -> list[str]:
         APPEND + f"SELECT id FROM {S} AS o WHERE o.`_Record`.Offset > 5",
         APPEND + f"SELECT id, _record.offset % 10 AS part FROM {S}",
         APPEND + f"SELECT id, _record['offset'] + 1 AS at FROM {S}",
-        APPEND + f"WITH r AS (SELECT id, _record.offset AS at FROM {S}) SELECT id FROM r WHERE at > 5",
+        APPEND
+        + f"WITH r AS (SELECT id, _record.offset AS at FROM {S}) SELECT id FROM r WHERE at > 5",
         UPSERT + f"SELECT id, n, _record.offset AS at FROM {S}",
-        "{{ config(mode='upsert', keys=['id']) }}\n" + f"SELECT _record.offset AS id, n FROM {S}",
-        APPEND + f"SELECT s.id FROM {S} AS s JOIN {K} AS k ON s.id = k.id WHERE s._record.offset > 5",
+        "{{ config(mode='upsert', keys=['id']) }}\n"
+        + f"SELECT _record.offset AS id, n FROM {S}",
+        APPEND
+        + f"SELECT s.id FROM {S} AS s JOIN {K} AS k ON s.id = k.id WHERE s._record.offset > 5",
     ],
 )
 def test_rows_that_depend_on_an_offset_are_refused(tmp_path: Path, model: str) -> None:
@@ -70,9 +79,12 @@ def test_rows_that_depend_on_an_offset_are_refused(tmp_path: Path, model: str) -
     "model",
     [
         APPEND + f"SELECT id, _record.offset AS source_offset FROM {S}",
-        APPEND + f"SELECT id, _record.partition AS p FROM {S} WHERE _record.partition > 5",
-        APPEND + f"SELECT id, _record.offset FROM {S} UNION ALL SELECT id, _record.offset FROM {K}",
-        APPEND + f"SELECT s.id FROM {S} AS s JOIN {K} AS k ON s.id = k.id WHERE k._record.offset > 5",
+        APPEND
+        + f"SELECT id, _record.partition AS p FROM {S} WHERE _record.partition > 5",
+        APPEND
+        + f"SELECT id, _record.offset FROM {S} UNION ALL SELECT id, _record.offset FROM {K}",
+        APPEND
+        + f"SELECT s.id FROM {S} AS s JOIN {K} AS k ON s.id = k.id WHERE k._record.offset > 5",
         UPSERT
         + "SELECT id, n, CAST(element_at(filter(_record.headers, h -> h.key = 'sequence_number'), 1).value AS string)"
         + f" AS at FROM {S}",
@@ -83,6 +95,13 @@ def test_what_does_not_is_not(tmp_path: Path, model: str) -> None:
 
 
 @pytest.mark.parametrize("bus", ["pulsar, url: 'pulsar://h'", "mqtt, url: 'mqtt://h'"])
-def test_messages_of_mqtt_have_a_number_and_those_of_pulsar_have_none(tmp_path: Path, bus: str) -> None:
+def test_messages_of_mqtt_have_a_number_and_those_of_pulsar_have_none(
+    tmp_path: Path, bus: str
+) -> None:
     expected = ["no-offset"] if bus.startswith("pulsar") else []
-    assert conditions(tmp_path, APPEND + f"SELECT id FROM {S} WHERE _record.offset > 5", bus) == expected
+    assert (
+        conditions(
+            tmp_path, APPEND + f"SELECT id FROM {S} WHERE _record.offset > 5", bus
+        )
+        == expected
+    )

@@ -1,4 +1,5 @@
-"""Columns that records spell in other capitals, as the first records of a run show them."""
+"""Columns that records spell in other capitals, as the first records of a run show
+them."""
 
 from __future__ import annotations
 
@@ -8,7 +9,11 @@ from lakesql.engine.batch.other_capitals import find_spelled
 from lakesql.stream.stream import Column
 from tests.cases import each_of
 
-COLUMNS = (Column("id", "int"), Column("Größe", "int"), Column("b", "int", from_field="B"))
+COLUMNS = (
+    Column("id", "int"),
+    Column("Größe", "int"),
+    Column("b", "int", from_field="B"),
+)
 
 
 @each_of(

@@ -33,9 +33,13 @@ def load(files: ProjectFiles) -> Manifest:
         ("seeds/broken.yml", "seeds: 1\n"),
     ],
 )
-def test_a_broken_file_of_any_kind_is_left_out(path: str, text: str, tmp_path: Path) -> None:
+def test_a_broken_file_of_any_kind_is_left_out(
+    path: str, text: str, tmp_path: Path
+) -> None:
     part = read_part(read_project(lay(tmp_path, {path: text})), load)
-    assert part.manifest is not None and CARTS in {model.path for model in part.manifest.models.values()}
+    assert part.manifest is not None and CARTS in {
+        model.path for model in part.manifest.models.values()
+    }
     assert part.left_out == (path,)
     assert {problem.place.path for problem in part.problems if problem.place} == {path}
 
@@ -58,9 +62,15 @@ def test_a_former_text_that_cannot_be_read_now_is_left_out_too(tmp_path: Path) -
     assert part.manifest is not None and part.left_out == (CARTS,)
 
 
-def test_a_text_of_no_folder_of_the_project_is_none_of_its_files(tmp_path: Path) -> None:
+def test_a_text_of_no_folder_of_the_project_is_none_of_its_files(
+    tmp_path: Path,
+) -> None:
     files = read_project(lay(tmp_path))
-    texts = {"elsewhere/a.sql": "SELECT", "models/.hidden/a.sql": "SELECT", "models/a.txt": "SELECT"}
+    texts = {
+        "elsewhere/a.sql": "SELECT",
+        "models/.hidden/a.sql": "SELECT",
+        "models/a.txt": "SELECT",
+    }
     assert with_buffers(files, texts) == files
     added = with_buffers(files, {"models/new.sql": "SELECT 1"})
     assert "models/new.sql" in {file.path for file in added.models}

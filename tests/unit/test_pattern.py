@@ -15,7 +15,10 @@ from lakesql.source.pattern import (
 from tests.cases import each_of
 
 
-@each_of("name", ["orders[1].csv", "{0f8f}", "a*b?", "back\\slash", "a,b", "plain é", "%41+#&='\""])
+@each_of(
+    "name",
+    ["orders[1].csv", "{0f8f}", "a*b?", "back\\slash", "a,b", "plain é", "%41+#&='\""],
+)
 def test_an_escaped_name_means_itself_alone(name: str) -> None:
     pattern = escape_glob(name)
     assert unescape_glob(pattern) == name
@@ -41,9 +44,21 @@ def test_braces_stand_for_each_alternative() -> None:
 @each_of(
     ("pattern", "meant", "others"),
     [
-        ("/in/*.json", ["/in/a.json", "/in/d.json/x"], ["/in/a.csv", "/in/s/a.json", "/in/d.json/s/x"]),
-        ("/in", ["/in", "/in/a", "/in/day=3/a", "/in/s/day=3/t/a"], ["/in/s/a", "/inn/a"]),
-        ("/in/**/*.json", ["/in/a.json", "/in/s/t/a.json"], ["/in/a.csv", "/in/s/a.csv", "/a.json"]),
+        (
+            "/in/*.json",
+            ["/in/a.json", "/in/d.json/x"],
+            ["/in/a.csv", "/in/s/a.json", "/in/d.json/s/x"],
+        ),
+        (
+            "/in",
+            ["/in", "/in/a", "/in/day=3/a", "/in/s/day=3/t/a"],
+            ["/in/s/a", "/inn/a"],
+        ),
+        (
+            "/in/**/*.json",
+            ["/in/a.json", "/in/s/t/a.json"],
+            ["/in/a.csv", "/in/s/a.csv", "/a.json"],
+        ),
         ("/in/**", ["/in/a", "/in/s/t/a"], ["/in"]),
         ("/in/**/x/*", ["/in/x/a", "/in/s/x/a"], ["/in/a", "/in/x/s/a"]),
         ("/in/?[a-c]*", ["/in/xa", "/in/xbc/a"], ["/in/xd", "/in/a"]),

@@ -10,7 +10,15 @@ import pytest
 
 from lakesql.errors import ProfileError
 from lakesql.project.duration import Duration
-from lakesql.project.profiles import Catalog, Retries, Spark, Target, load_target, resolve_paths, sqlite_file
+from lakesql.project.profiles import (
+    Catalog,
+    Retries,
+    Spark,
+    Target,
+    load_target,
+    resolve_paths,
+    sqlite_file,
+)
 from lakesql.source.files import Files
 from lakesql.source.kafka import Kafka
 from lakesql.source.rate import Rate
@@ -21,25 +29,38 @@ SECRET = "s3cr3t-value"
 
 
 def load(
-    tmp_path: Path, text: str | bytes, target: str | None = None, environ: Mapping[str, str] | None = None
+    tmp_path: Path,
+    text: str | bytes,
+    target: str | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Target:
-    (tmp_path / "profiles.yml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    (tmp_path / "profiles.yml").write_bytes(
+        text if isinstance(text, bytes) else text.encode()
+    )
     return load_target("shop", target, [tmp_path], environ or {})
 
 
 def output(block: str) -> str:
     """A profiles.yml whose output `dev` starts in line 4, indented by six."""
-    return "shop:\n  outputs:\n    dev:\n" + "".join(f"      {line}\n" for line in block.splitlines())
+    return "shop:\n  outputs:\n    dev:\n" + "".join(
+        f"      {line}\n" for line in block.splitlines()
+    )
 
 
-def problems(tmp_path: Path, text: str | bytes, **options: Any) -> list[tuple[str, int | None, int | None]]:
+def problems(
+    tmp_path: Path, text: str | bytes, **options: Any
+) -> list[tuple[str, int | None, int | None]]:
     with pytest.raises(ProfileError) as caught:
         load(tmp_path, text, **options)
     for problem in caught.value.problems:
         assert SECRET not in f"{problem.what} {problem.why} {problem.fix}"
         assert problem.place is not None and problem.place.path.endswith("profiles.yml")
     return [
-        (problem.condition, problem.place and problem.place.line, problem.place and problem.place.column)
+        (
+            problem.condition,
+            problem.place and problem.place.line,
+            problem.place and problem.place.column,
+        )
         for problem in caught.value.problems
     ]
 
@@ -61,24 +82,34 @@ def test_a_target_has_defaults_for_everything(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("value", "read"), [("3", 3), ("+12", 12), ("007", 7)])
-def test_a_variable_is_read_as_the_option_takes_it(tmp_path: Path, value: str, read: int) -> None:
+def test_a_variable_is_read_as_the_option_takes_it(
+    tmp_path: Path, value: str, read: int
+) -> None:
     text = output("""\
 threads: "{{ env_var('N') }}"
 checkpoints: "{{ env_var('N') }}"
 connections: {c: {type: rate, rows_per_second: "1{{ env_var('Z', '0') }}"}}
 spark: {conf: {spark.a: "{{ env_var('N') }}"}}""")
     target = load(tmp_path, text, environ={"N": value})
-    assert (target.threads, target.checkpoints, target.spark.conf) == (read, value, {"spark.a": value})
+    assert (target.threads, target.checkpoints, target.spark.conf) == (
+        read,
+        value,
+        {"spark.a": value},
+    )
     assert target.connections == {"c": Rate(10)}
 
 
-@pytest.mark.parametrize("value", ["", "x", "0", "-1", "1.5", "1e1", "1_0", "0x1", "1 0", "٣", "true"])
+@pytest.mark.parametrize(
+    "value", ["", "x", "0", "-1", "1.5", "1e1", "1_0", "0x1", "1 0", "٣", "true"]
+)
 def test_a_variable_that_is_no_such_value_is_wrong(tmp_path: Path, value: str) -> None:
     text = output("threads: \"{{ env_var('N') }}\"")
     with pytest.raises(ProfileError) as caught:
         load(tmp_path, text, environ={"N": value})
     assert [problem.condition for problem in caught.value.problems] == ["wrong-value"]
-    assert value == "" or value not in caught.value.problems[0].what.replace("env_var('N')", "")
+    assert value == "" or value not in caught.value.problems[0].what.replace(
+        "env_var('N')", ""
+    )
 
 
 def test_a_number_in_quotes_is_a_text(tmp_path: Path) -> None:
@@ -121,7 +152,10 @@ connections:
         run="continuous",
         trigger=Duration("90 seconds", 90_000),
         threads=2,
-        spark=Spark("spark://m", {"spark.sql.shuffle.partitions": "4", "spark.a": "true", "spark.b": "1.10"}),
+        spark=Spark(
+            "spark://m",
+            {"spark.sql.shuffle.partitions": "4", "spark.a": "true", "spark.b": "1.10"},
+        ),
         connections={
             "a": Recorded("here"),
             "b": Files("."),
@@ -132,7 +166,10 @@ connections:
 
 
 def test_the_settings_of_spark_have_their_places(tmp_path: Path) -> None:
-    spark = load(tmp_path, output("spark:\n  master: 'yarn'\n  conf: {spark.a: 1,\n    spark.b: x}")).spark
+    spark = load(
+        tmp_path,
+        output("spark:\n  master: 'yarn'\n  conf: {spark.a: 1,\n    spark.b: x}"),
+    ).spark
     assert {key: (place.line, place.column) for key, place in spark.places.items()} == {
         "spark.master": (5, 17),
         "spark.a": (6, 25),
@@ -141,8 +178,15 @@ def test_the_settings_of_spark_have_their_places(tmp_path: Path) -> None:
 
 
 def test_spark_may_have_catalogs_beside_the_targets_own(tmp_path: Path) -> None:
-    conf = {"spark.sql.catalog.lakes": "x", "spark.sql.catalog.other.uri": "x", "spark.sql.catalogImplementation": "x"}
-    assert load(tmp_path, output(f"spark: {{conf: {json.dumps(conf)}}}")).spark.conf == conf
+    conf = {
+        "spark.sql.catalog.lakes": "x",
+        "spark.sql.catalog.other.uri": "x",
+        "spark.sql.catalogImplementation": "x",
+    }
+    assert (
+        load(tmp_path, output(f"spark: {{conf: {json.dumps(conf)}}}")).spark.conf
+        == conf
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,14 +209,28 @@ def test_the_target_is_the_asked_one_or_the_default(
 @pytest.mark.parametrize(
     ("text", "wanted", "environ", "named_by"),
     [
-        ("shop: {outputs: {dev: {}}}", "prod", {"LAKESQL_TARGET": "prod"}, "LAKESQL_TARGET"),
-        ("shop: {target: \"{{ env_var('T') }}\", outputs: {dev: {}}}", None, {"T": "prod"}, "env_var('T')"),
+        (
+            "shop: {outputs: {dev: {}}}",
+            "prod",
+            {"LAKESQL_TARGET": "prod"},
+            "LAKESQL_TARGET",
+        ),
+        (
+            "shop: {target: \"{{ env_var('T') }}\", outputs: {dev: {}}}",
+            None,
+            {"T": "prod"},
+            "env_var('T')",
+        ),
         ("shop: {outputs: {dev: {}}}", "prod", {"LAKESQL_TARGET": "other"}, ""),
         ("shop: {target: prod, outputs: {dev: {}}}", None, {}, ""),
     ],
 )
 def test_an_unknown_target_says_which_variable_names_it(
-    tmp_path: Path, text: str, wanted: str | None, environ: Mapping[str, str], named_by: str
+    tmp_path: Path,
+    text: str,
+    wanted: str | None,
+    environ: Mapping[str, str],
+    named_by: str,
 ) -> None:
     with pytest.raises(ProfileError) as caught:
         load(tmp_path, text, wanted, environ)
@@ -189,7 +247,9 @@ def test_another_target_needs_none_of_its_secrets(tmp_path: Path) -> None:
 def test_the_first_profiles_file_counts(tmp_path: Path) -> None:
     for name in ("b", "c"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "profiles.yml").write_text(f"shop: {{outputs: {{dev: {{namespace: {name}}}}}}}")
+        (tmp_path / name / "profiles.yml").write_text(
+            f"shop: {{outputs: {{dev: {{namespace: {name}}}}}}}"
+        )
     folders = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
     assert load_target("shop", None, folders, {}).namespace == "b"
 
@@ -197,14 +257,22 @@ def test_the_first_profiles_file_counts(tmp_path: Path) -> None:
         load_target("shop", None, [tmp_path / "x", tmp_path / "y"], {})
     (problem,) = caught.value.problems
     assert problem.condition == "no-profiles"
-    assert str(tmp_path / "x" / "profiles.yml") in problem.why and str(tmp_path / "y" / "profiles.yml") in problem.why
+    assert (
+        str(tmp_path / "x" / "profiles.yml") in problem.why
+        and str(tmp_path / "y" / "profiles.yml") in problem.why
+    )
 
 
 def test_every_missing_variable_says_where_it_was_looked_for(tmp_path: Path) -> None:
-    text = output("checkpoints: \"{{ env_var('A') }}/{{ env_var('B') }}\"\nspark: {master: \"{{ env_var('C') }}\"}")
+    text = output(
+        "checkpoints: \"{{ env_var('A') }}/{{ env_var('B') }}\"\nspark: {master: \"{{ env_var('C') }}\"}"
+    )
     with pytest.raises(ProfileError) as caught:
         load(tmp_path, text, environ={"B": SECRET})
-    assert [(problem.condition, problem.place and problem.place.line) for problem in caught.value.problems] == [
+    assert [
+        (problem.condition, problem.place and problem.place.line)
+        for problem in caught.value.problems
+    ] == [
         ("env-var-missing", 4),
         ("env-var-missing", 5),
     ]
@@ -226,7 +294,9 @@ def test_every_missing_variable_says_where_it_was_looked_for(tmp_path: Path) -> 
     ],
 )
 def test_a_text_may_hold_variables(tmp_path: Path, text: str, value: str) -> None:
-    found = load(tmp_path, output(f"checkpoints: !!str |-\n  {text}"), environ={"A": "x"})
+    found = load(
+        tmp_path, output(f"checkpoints: !!str |-\n  {text}"), environ={"A": "x"}
+    )
     assert found.checkpoints == value
 
 
@@ -252,7 +322,9 @@ def test_a_text_may_hold_variables(tmp_path: Path, text: str, value: str) -> Non
     ],
 )
 def test_nothing_else_of_jinja_is_there(tmp_path: Path, text: str) -> None:
-    found = problems(tmp_path, output(f"checkpoints: !!str |-\n  {text}"), environ={"A": SECRET})
+    found = problems(
+        tmp_path, output(f"checkpoints: !!str |-\n  {text}"), environ={"A": SECRET}
+    )
     assert {condition for condition, *_ in found} == {"bad-profile-template"}
     assert {line for _, line, _ in found} == {4}
 
@@ -294,7 +366,11 @@ def test_a_missing_or_malformed_profile_is_refused(
         ("threads: \"{{ env_var('SECRET') }}\"", "wrong-value", 16),
         ("namespace: \"{{ env_var('SECRET') }} x\"", "bad-name", 18),
         ("catalog: {name: \"{{ env_var('SECRET') }}\"}", "bad-name", 23),
-        ("connections: {a: {type: \"{{ env_var('SECRET') }}\"}}", "unknown-connection-type", 31),
+        (
+            "connections: {a: {type: \"{{ env_var('SECRET') }}\"}}",
+            "unknown-connection-type",
+            31,
+        ),
         ("threads: 0", "wrong-value", 16),
         ("threads: yes", "wrong-value", 16),
         ("namespace: a.b", "bad-name", 18),
@@ -318,7 +394,11 @@ def test_a_missing_or_malformed_profile_is_refused(
         ("spark: {conf: {spark.sql.catalog.lake: x}}", "spark-option", 22),
         ("spark: {conf: {spark.wap.branch: audit}}", "spark-option", 22),
         ("spark: {conf: {spark.sql.timestampType: TIMESTAMP_NTZ}}", "spark-option", 22),
-        ("{catalog: {name: own}, spark: {conf: {spark.sql.catalog.own.warehouse: x}}}", "spark-option", 45),
+        (
+            "{catalog: {name: own}, spark: {conf: {spark.sql.catalog.own.warehouse: x}}}",
+            "spark-option",
+            45,
+        ),
         ("catalog: {name: my-lake}", "bad-name", 23),
         ("catalog: {type: 3}", "wrong-type", 23),
         ("catalog: {token: {a: b}}", "wrong-type", 24),
@@ -328,7 +408,11 @@ def test_a_missing_or_malformed_profile_is_refused(
         ("catalog: {Token: a}", "unknown-option", 17),
         ("catalog: {oauth2-server-url: a}", "unknown-option", 17),
         ("catalog: {io_impl: a}", "unknown-option", 17),
-        ("connections: {a: {type: kafka, bootstrap_servers: h, options: {security.protocl: x}}}", "kafka-option", 70),
+        (
+            "connections: {a: {type: kafka, bootstrap_servers: h, options: {security.protocl: x}}}",
+            "kafka-option",
+            70,
+        ),
         ("connections: [a]", "wrong-type", 20),
         ("connections: {a: kafka}", "wrong-type", 24),
         ("connections: {a: {path: x}}", "unknown-connection-type", 24),
@@ -337,14 +421,20 @@ def test_a_missing_or_malformed_profile_is_refused(
         ("connections: {a: {type: {kafka: 1}}}", "unknown-connection-type", 31),
         ("connections: {a: {type: ~}}", "unknown-connection-type", 31),
         ("connections: {a: {type: recorded}}", "missing-option", 24),
-        ("connections: {a: {type: kafka, bootstrap_servers: h, option: {}}}", "unknown-option", 60),
+        (
+            "connections: {a: {type: kafka, bootstrap_servers: h, option: {}}}",
+            "unknown-option",
+            60,
+        ),
         ("connections: {a: {type: rate, rows_per_second: 0}}", "wrong-value", 54),
     ],
 )
 def test_each_mistake_of_an_output_has_a_condition_and_a_place(
     tmp_path: Path, block: str, condition: str, column: int
 ) -> None:
-    assert problems(tmp_path, output(block), environ={"SECRET": SECRET}) == [(condition, 4, column)]
+    assert problems(tmp_path, output(block), environ={"SECRET": SECRET}) == [
+        (condition, 4, column)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -369,10 +459,24 @@ def test_a_connections_path_with_a_star_is_refused_with_the_folder_to_write(
 
 
 @pytest.mark.parametrize(
-    "key", ["py-io-impl", "warehouse-id", "clients", "client-id", "s3.endpiont", "x", "tenant", "prefer"]
+    "key",
+    [
+        "py-io-impl",
+        "warehouse-id",
+        "clients",
+        "client-id",
+        "s3.endpiont",
+        "x",
+        "tenant",
+        "prefer",
+    ],
 )
-def test_a_key_of_a_catalog_that_is_near_none_goes_on_to_it(tmp_path: Path, key: str) -> None:
-    assert load(tmp_path, output(f"catalog: {{{key}: a}}")).catalog.properties == {key: "a"}
+def test_a_key_of_a_catalog_that_is_near_none_goes_on_to_it(
+    tmp_path: Path, key: str
+) -> None:
+    assert load(tmp_path, output(f"catalog: {{{key}: a}}")).catalog.properties == {
+        key: "a"
+    }
 
 
 def test_all_problems_of_an_output_are_reported_together(tmp_path: Path) -> None:
@@ -387,7 +491,9 @@ def test_all_problems_of_an_output_are_reported_together(tmp_path: Path) -> None
 
 
 def test_a_profile_whose_name_is_no_namespace_needs_one(tmp_path: Path) -> None:
-    (tmp_path / "profiles.yml").write_text("my-shop: {outputs: {dev: {}, prod: {namespace: shop}}}")
+    (tmp_path / "profiles.yml").write_text(
+        "my-shop: {outputs: {dev: {}, prod: {namespace: shop}}}"
+    )
     assert load_target("my-shop", "prod", [tmp_path], {}).namespace == "shop"
     with pytest.raises(ProfileError) as caught:
         load_target("my-shop", "dev", [tmp_path], {})
@@ -410,7 +516,9 @@ def test_a_profile_whose_name_is_no_namespace_needs_one(tmp_path: Path) -> None:
         ("hdfs:/x", "hdfs:/x"),
     ],
 )
-def test_local_paths_become_absolute_and_urls_stay(monkeypatch: pytest.MonkeyPatch, path: str, absolute: str) -> None:
+def test_local_paths_become_absolute_and_urls_stay(
+    monkeypatch: pytest.MonkeyPatch, path: str, absolute: str
+) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
     kafka, rate = Kafka("h:1"), Rate()
     target = Target(
@@ -424,19 +532,31 @@ def test_local_paths_become_absolute_and_urls_stay(monkeypatch: pytest.MonkeyPat
         target,
         catalog=replace(target.catalog, warehouse=absolute),
         checkpoints=absolute,
-        connections={"r": Recorded(absolute), "f": Files(absolute), "k": kafka, "g": rate},
+        connections={
+            "r": Recorded(absolute),
+            "f": Files(absolute),
+            "k": kafka,
+            "g": rate,
+        },
     )
 
 
 def test_what_a_catalog_service_calls_its_warehouse_is_no_path() -> None:
-    target = Target("dev", catalog=Catalog(type="rest", uri="http://h", warehouse="main"))
+    target = Target(
+        "dev", catalog=Catalog(type="rest", uri="http://h", warehouse="main")
+    )
     assert resolve_paths(target, Path("/p")).catalog.warehouse == "main"
 
 
 @each_of(
     ("kind", "uri", "resolved", "file"),
     [
-        ("sql", "sqlite:///.lakesql/c.db", "sqlite:////p/.lakesql/c.db", "/p/.lakesql/c.db"),
+        (
+            "sql",
+            "sqlite:///.lakesql/c.db",
+            "sqlite:////p/.lakesql/c.db",
+            "/p/.lakesql/c.db",
+        ),
         ("sql", "sqlite:////abs/c.db", "sqlite:////abs/c.db", "/abs/c.db"),
         ("sql", "sqlite:///c.db?timeout=3", "sqlite:////p/c.db?timeout=3", "/p/c.db"),
         ("sql", "postgresql://h/db", "postgresql://h/db", None),
@@ -445,7 +565,11 @@ def test_what_a_catalog_service_calls_its_warehouse_is_no_path() -> None:
         ("rest", "sqlite:///c.db", "sqlite:////p/c.db", None),
     ],
 )
-def test_a_catalog_on_sqlite_is_a_file(kind: str, uri: str, resolved: str, file: str | None) -> None:
-    catalog = resolve_paths(Target("dev", catalog=Catalog(type=kind, uri=uri)), Path("/p")).catalog
+def test_a_catalog_on_sqlite_is_a_file(
+    kind: str, uri: str, resolved: str, file: str | None
+) -> None:
+    catalog = resolve_paths(
+        Target("dev", catalog=Catalog(type=kind, uri=uri)), Path("/p")
+    ).catalog
     assert catalog.uri == resolved
     assert sqlite_file(catalog) == (Path(file) if file else None)

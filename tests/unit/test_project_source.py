@@ -1,4 +1,5 @@
-"""A file of the project that is a source: what is wrong with it, and that nothing but reading runs it."""
+"""A file of the project that is a source: what is wrong with it, and that nothing but
+reading runs it."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ from __future__ import annotations
 def source(directory: Path, **options: object) -> ProjectSource:
     """The connection of a file of a project."""
     written = {"type": "sources/mine.py", **options}
-    found = project_source("sources/mine.py", node_of(written, Place("profiles.yml", 1)))
+    found = project_source(
+        "sources/mine.py", node_of(written, Place("profiles.yml", 1))
+    )
     assert isinstance(found, ProjectSource)
     return found.resolved(directory)
 
@@ -48,13 +51,20 @@ def write(directory: Path, code: str) -> None:
 def test_a_file_that_is_not_there_is_named_until_it_is(tmp_path: Path) -> None:
     with pytest.raises(ProfileError) as raised:
         source(tmp_path).check()
-    assert [problem.condition for problem in raised.value.problems] == ["source-missing"]
+    assert [problem.condition for problem in raised.value.problems] == [
+        "source-missing"
+    ]
     write(tmp_path, RIGHT)
     source(tmp_path).check()
 
 
-@pytest.mark.parametrize("code", ["def broken(:", "raise ValueError('no')", "import nothing_of_this_name", "x = 1"])
-def test_a_file_that_is_no_source_is_named_until_it_is_one(tmp_path: Path, code: str) -> None:
+@pytest.mark.parametrize(
+    "code",
+    ["def broken(:", "raise ValueError('no')", "import nothing_of_this_name", "x = 1"],
+)
+def test_a_file_that_is_no_source_is_named_until_it_is_one(
+    tmp_path: Path, code: str
+) -> None:
     write(tmp_path, code)
     with pytest.raises(ProfileError) as raised:
         source(tmp_path, address="h").loaded()
@@ -64,8 +74,13 @@ def test_a_file_that_is_no_source_is_named_until_it_is_one(tmp_path: Path, code:
     assert type(source(tmp_path, address="h").loaded()).__name__ == "Mine"
 
 
-@pytest.mark.parametrize(("options", "condition"), [({"adress": "h"}, "unknown-option"), ({}, "missing-option")])
-def test_options_are_those_of_its_class(tmp_path: Path, options: dict[str, str], condition: str) -> None:
+@pytest.mark.parametrize(
+    ("options", "condition"),
+    [({"adress": "h"}, "unknown-option"), ({}, "missing-option")],
+)
+def test_options_are_those_of_its_class(
+    tmp_path: Path, options: dict[str, str], condition: str
+) -> None:
     write(tmp_path, RIGHT)
     with pytest.raises(ProjectError) as raised:
         source(tmp_path, **options).loaded()
@@ -80,7 +95,9 @@ def test_neither_a_check_nor_a_look_runs_it(tmp_path: Path) -> None:
     assert not found.can_be_seen()
 
 
-def test_a_file_whose_annotations_are_texts_is_read_and_sent_to_another_process(tmp_path: Path) -> None:
+def test_a_file_whose_annotations_are_texts_is_read_and_sent_to_another_process(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, POSTPONED)
     found = source(tmp_path, address="h", seconds=3)
     assert str(found.loaded()).endswith("Mine(address='h', seconds=3)")
@@ -88,7 +105,9 @@ def test_a_file_whose_annotations_are_texts_is_read_and_sent_to_another_process(
     assert elsewhere.loaded() == found.loaded()
 
 
-@pytest.mark.parametrize("code", ["raise KeyError('id')", "raise SystemExit(0)", "return 1 / 0"])
+@pytest.mark.parametrize(
+    "code", ["raise KeyError('id')", "raise SystemExit(0)", "return 1 / 0"]
+)
 def test_what_its_code_raises_is_said_of_the_file(tmp_path: Path, code: str) -> None:
     """A run that its code ends has not read the records."""
     write(
@@ -108,4 +127,7 @@ class _Topic(Log):
     with pytest.raises(ProfileError) as raised:
         [*log.read("0", None, None, 1)]
     (problem,) = raised.value.problems
-    assert (problem.condition, str(problem.place)) == ("bad-source", "sources/mine.py:19")
+    assert (problem.condition, str(problem.place)) == (
+        "bad-source",
+        "sources/mine.py:19",
+    )

@@ -20,7 +20,9 @@ def problems(text: str) -> list[tuple[str, str]]:
     with pytest.raises(ProjectError) as caught:
         for node in read_sections(parse_yaml("p.yml", text)).models:
             read_model_properties(node)
-    return [(problem.condition, str(problem.place)) for problem in caught.value.problems]
+    return [
+        (problem.condition, str(problem.place)) for problem in caught.value.problems
+    ]
 
 
 def test_a_file_has_models_and_streams() -> None:
@@ -53,14 +55,23 @@ def test_every_property_of_a_model_is_read() -> None:
             ColumnProperties("b"),
         ),
     )
-    assert [entry.word for entry in found.columns[0].tests] == ["not_null", "expression"]
-    assert [found.description_of(name) for name in ("id", "B", "c")] == ["its number", "", ""]
+    assert [entry.word for entry in found.columns[0].tests] == [
+        "not_null",
+        "expression",
+    ]
+    assert [found.description_of(name) for name in ("id", "B", "c")] == [
+        "its number",
+        "",
+        "",
+    ]
 
 
 def test_what_a_table_is_held_to_is_read() -> None:
     limits = "{warn_after: 90 seconds, error_after: 1 hour 30 minutes, max_average_small_files: 2.5, "
     limits += "max_compaction_lag: 2 days, max_dead_letter_ratio: 0}"
-    (node,) = read_sections(parse_yaml("p.yml", f"models: [{{name: a, freshness: {limits}}}]")).models
+    (node,) = read_sections(
+        parse_yaml("p.yml", f"models: [{{name: a, freshness: {limits}}}]")
+    ).models
     assert read_model_properties(node).freshness == Freshness(
         Duration("90 seconds", 90_000),
         Duration("1 hour 30 minutes", 5_400_000),
@@ -86,26 +97,72 @@ def test_what_a_table_is_held_to_is_read() -> None:
         ("models: [{name: a, description: 3}]", "wrong-type", "1:33"),
         ("models: [{name: a, description: }]", "wrong-type", "1:33"),
         ("models: [{name: a, columns: [b]}]", "wrong-type", "1:30"),
-        ("models: [{name: a, columns: [{name: b, tests: not_null}]}]", "wrong-type", "1:47"),
+        (
+            "models: [{name: a, columns: [{name: b, tests: not_null}]}]",
+            "wrong-type",
+            "1:47",
+        ),
         ("models: [{name: a, columns: [{name: b, tests: 3}]}]", "wrong-type", "1:47"),
-        ("models: [{name: a, columns: [{name: b, type: int}]}]", "unknown-option", "1:40"),
+        (
+            "models: [{name: a, columns: [{name: b, type: int}]}]",
+            "unknown-option",
+            "1:40",
+        ),
         ("models: [{name: a, freshness: }]", "wrong-type", "1:31"),
         ("models: [{name: a, freshness: 5 minutes}]", "wrong-type", "1:31"),
         ("models: [{name: a, freshness: {}}]", "missing-option", "1:31"),
         ("models: [{name: a, freshness: {warn: 5 minutes}}]", "unknown-option", "1:32"),
         ("models: [{name: a, freshness: {warn_after: 5}}]", "bad-interval", "1:44"),
-        ("models: [{name: a, freshness: {warn_after: {count: 5, period: minute}}}]", "bad-interval", "1:44"),
-        ("models: [{name: a, freshness: {error_after: 2 months}}]", "bad-interval", "1:45"),
-        ("models: [{name: a, freshness: {warn_after: 1 hour, error_after: 60 minutes}}]", "wrong-value", "1:44"),
-        ("models: [{name: a, freshness: {max_average_small_files: -1}}]", "wrong-value", "1:57"),
-        ("models: [{name: a, freshness: {max_average_small_files: .inf}}]", "wrong-value", "1:57"),
-        ("models: [{name: a, freshness: {max_average_small_files: true}}]", "wrong-value", "1:57"),
-        ("models: [{name: a, freshness: {max_compaction_lag: 0.5}}]", "bad-interval", "1:52"),
-        ("models: [{name: a, freshness: {max_dead_letter_ratio: 1.1}}]", "wrong-value", "1:55"),
-        ("models: [{name: a, freshness: {max_dead_letter_ratio: '0.1'}}]", "wrong-value", "1:55"),
+        (
+            "models: [{name: a, freshness: {warn_after: {count: 5, period: minute}}}]",
+            "bad-interval",
+            "1:44",
+        ),
+        (
+            "models: [{name: a, freshness: {error_after: 2 months}}]",
+            "bad-interval",
+            "1:45",
+        ),
+        (
+            "models: [{name: a, freshness: {warn_after: 1 hour, error_after: 60 minutes}}]",
+            "wrong-value",
+            "1:44",
+        ),
+        (
+            "models: [{name: a, freshness: {max_average_small_files: -1}}]",
+            "wrong-value",
+            "1:57",
+        ),
+        (
+            "models: [{name: a, freshness: {max_average_small_files: .inf}}]",
+            "wrong-value",
+            "1:57",
+        ),
+        (
+            "models: [{name: a, freshness: {max_average_small_files: true}}]",
+            "wrong-value",
+            "1:57",
+        ),
+        (
+            "models: [{name: a, freshness: {max_compaction_lag: 0.5}}]",
+            "bad-interval",
+            "1:52",
+        ),
+        (
+            "models: [{name: a, freshness: {max_dead_letter_ratio: 1.1}}]",
+            "wrong-value",
+            "1:55",
+        ),
+        (
+            "models: [{name: a, freshness: {max_dead_letter_ratio: '0.1'}}]",
+            "wrong-value",
+            "1:55",
+        ),
     ],
 )
-def test_each_mistake_has_a_condition_and_a_place(text: str, condition: str, place: str) -> None:
+def test_each_mistake_has_a_condition_and_a_place(
+    text: str, condition: str, place: str
+) -> None:
     assert problems(text) == [(condition, f"p.yml:{place}")]
 
 

@@ -1,4 +1,5 @@
-"""Contracts out of Protobuf's schemas: which column a field is, and what no column holds."""
+"""Contracts out of Protobuf's schemas: which column a field is, and what no column
+holds."""
 
 from __future__ import annotations
 
@@ -23,18 +24,37 @@ from tests.cases import each_of
 PATH = "streams/schemas/t-value.proto"
 HEAD = 'syntax = "proto3"; package shop; '
 KNOWN = "".join(
-    f'import "google/protobuf/{each}.proto"; ' for each in ("timestamp", "duration", "wrappers", "struct", "any")
+    f'import "google/protobuf/{each}.proto"; '
+    for each in ("timestamp", "duration", "wrappers", "struct", "any")
 )
 
 
 def stream(**options: Any) -> Stream:
-    entry = {"name": "s", "connection": "broker", "topic": "t", "format": "protobuf", "registry": "r", **options}
+    entry = {
+        "name": "s",
+        "connection": "broker",
+        "topic": "t",
+        "format": "protobuf",
+        "registry": "r",
+        **options,
+    }
     return read_stream(node_of(entry, Place("streams/s.yml")))
 
 
-def pulled(text: str, files: dict[str, str] | None = None, **options: Any) -> dict[str, str]:
-    texts = {PATH: text, **{f"{PATH.removesuffix('.proto')}/{name}": it for name, it in (files or {}).items()}}
-    return {column.name: column.type for column in with_pulled(stream(**options), PATH, texts).columns}
+def pulled(
+    text: str, files: dict[str, str] | None = None, **options: Any
+) -> dict[str, str]:
+    texts = {
+        PATH: text,
+        **{
+            f"{PATH.removesuffix('.proto')}/{name}": it
+            for name, it in (files or {}).items()
+        },
+    }
+    return {
+        column.name: column.type
+        for column in with_pulled(stream(**options), PATH, texts).columns
+    }
 
 
 def problem(text: str, **options: Any) -> str:
@@ -47,12 +67,36 @@ def problem(text: str, **options: Any) -> str:
 
 def test_the_types_of_columns() -> None:
     kinds = (
-        *("double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64"),
+        *(
+            "double",
+            "float",
+            "int32",
+            "int64",
+            "uint32",
+            "uint64",
+            "sint32",
+            "sint64",
+            "fixed32",
+            "fixed64",
+        ),
         *("sfixed32", "sfixed64", "bool", "string", "bytes"),
     )
-    scalars = " ".join(f"{kind} f_{kind} = {number};" for number, kind in enumerate(kinds, 1))
+    scalars = " ".join(
+        f"{kind} f_{kind} = {number};" for number, kind in enumerate(kinds, 1)
+    )
     assert list(pulled(f"{HEAD} message M {{ {scalars} }}").values()) == [
-        *("double", "float", "int", "bigint", "bigint", "decimal(20,0)", "int", "bigint", "bigint", "decimal(20,0)"),
+        *(
+            "double",
+            "float",
+            "int",
+            "bigint",
+            "bigint",
+            "decimal(20,0)",
+            "int",
+            "bigint",
+            "bigint",
+            "decimal(20,0)",
+        ),
         *("int", "bigint", "boolean", "string", "binary"),
     ]
     assert pulled(
@@ -78,7 +122,9 @@ def test_the_types_of_columns() -> None:
 
 
 def test_proto2_and_editions() -> None:
-    assert pulled("message M { required int32 a = 1; optional string b = 2; repeated int64 c = 3; }") == {
+    assert pulled(
+        "message M { required int32 a = 1; optional string b = 2; repeated int64 c = 3; }"
+    ) == {
         "a": "int",
         "b": "string",
         "c": "array<bigint>",
@@ -113,9 +159,18 @@ def test_files_that_are_imported() -> None:
     ("text", "why"),
     [
         ("message M { M m = 1; }", "'m' is of type shop.M, which holds itself"),
-        ("message M { A a = 1; } message A { repeated A as = 1; }", "'a.as' is of type shop.A, which holds itself"),
-        ("message M { E e = 1; } message E {}", "'e' is of type shop.E, which has no fields"),
-        ("message M { map<string, M> m = 1; }", "'m.value' is of type shop.M, which holds itself"),
+        (
+            "message M { A a = 1; } message A { repeated A as = 1; }",
+            "'a.as' is of type shop.A, which holds itself",
+        ),
+        (
+            "message M { E e = 1; } message E {}",
+            "'e' is of type shop.E, which has no fields",
+        ),
+        (
+            "message M { map<string, M> m = 1; }",
+            "'m.value' is of type shop.M, which holds itself",
+        ),
         ("message M { N n = 1; }", '"N" is not defined'),
         ("enum E { A = 0; }", "There is no message in it"),
         ("message M {", "Reached end of input"),
@@ -126,11 +181,16 @@ def test_what_no_column_holds_is_refused(text: str, why: str) -> None:
 
 
 def test_a_group_is_refused() -> None:
-    assert "'g' is a group" in problem("message M { optional group G = 1 { optional int32 a = 1; } }")
+    assert "'g' is a group" in problem(
+        "message M { optional group G = 1 { optional int32 a = 1; } }"
+    )
 
 
 def test_the_message_is_named_where_there_are_several() -> None:
-    text = HEAD + "message A { int32 a = 1; } message B { int32 b = 1; message C { int32 c = 1; } }"
+    text = (
+        HEAD
+        + "message A { int32 a = 1; } message B { int32 b = 1; message C { int32 c = 1; } }"
+    )
     assert pulled(text) == {"a": "int"}
     assert pulled(text, message="shop.B") == {"b": "int"}
     assert pulled(text, message="C") == {"c": "int"}
@@ -139,7 +199,13 @@ def test_the_message_is_named_where_there_are_several() -> None:
 
 def test_paths_of_messages() -> None:
     text = HEAD + "message A { message B {} message C { message D {} } } message E {}"
-    names = {(0,): "shop.A", (0, 0): "shop.A.B", (0, 1): "shop.A.C", (0, 1, 0): "shop.A.C.D", (1,): "shop.E"}
+    names = {
+        (0,): "shop.A",
+        (0, 0): "shop.A.B",
+        (0, 1): "shop.A.C",
+        (0, 1, 0): "shop.A.C.D",
+        (1,): "shop.E",
+    }
     assert parse_proto(text).paths == names
 
 
@@ -199,12 +265,19 @@ def test_a_descriptor_in_base64_is_a_schema_and_so_is_what_it_imports() -> None:
     outer = descriptor_pb2.FileDescriptorProto.FromString(inner.SerializeToString())
     outer.name, outer.message_type[0].name = "m.proto", "M"
     outer.dependency.append("c.proto")
-    outer.message_type[0].field[0].type, outer.message_type[0].field[0].type_name = 11, ".shop.C"
+    outer.message_type[0].field[0].type, outer.message_type[0].field[0].type_name = (
+        11,
+        ".shop.C",
+    )
 
     def text(file: Any) -> str:
         return base64.b64encode(file.SerializeToString()).decode()
 
-    wanted = ProtoSchema(parse_proto(text(outer), (("c.proto", text(inner)),)).messages, {}, {(0,): "shop.M"})
+    wanted = ProtoSchema(
+        parse_proto(text(outer), (("c.proto", text(inner)),)).messages,
+        {},
+        {(0,): "shop.M"},
+    )
     assert [each.name for each in wanted.messages.values()] == ["shop.M", "shop.C"]
     for imported in (text(inner), f"{HEAD} message C {{ int32 d = 1; }}"):
         assert parse_proto(text(outer), (("c.proto", imported),)) == wanted
@@ -219,7 +292,9 @@ def test_an_import_that_leaves_the_folder_is_refused() -> None:
         parse_proto(f"{HEAD} message M {{ int32 a = 1; }}", (("../x.proto", HEAD),))
 
 
-def test_a_compiler_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_compiler_that_is_not_installed_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(proto_compiler.sysconfig, "get_path", lambda _: str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ProfileError, match="extra-missing"):

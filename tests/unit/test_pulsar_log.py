@@ -1,5 +1,6 @@
-"""Pulsar as a log: random topics whose messages come in batches, are cut by limits, compacted and deleted once they are
-acknowledged, read by runners that are killed at any place."""
+"""Pulsar as a log: random topics whose messages come in batches, are cut by limits,
+compacted and deleted once they are acknowledged, read by runners that are killed at any
+place."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ class Sent:
 
 @dataclass(slots=True)
 class Partition:
-    """Messages in their order; up to `compacted` the topic has the newest of each key, beside all of them."""
+    """Messages in their order; up to `compacted` the topic has the newest of each key,
+    beside all of them."""
 
     messages: list[Sent] = field(default_factory=list)
     ledger: int = 1
@@ -73,8 +75,14 @@ class Partition:
     def seen(self, is_compacted: bool) -> list[Sent]:
         if not is_compacted:
             return self.messages
-        newest = {each.key: each.id for each in self.messages if each.place <= self.compacted}
-        return [each for each in self.messages if each.place > self.compacted or newest[each.key] == each.id]
+        newest = {
+            each.key: each.id for each in self.messages if each.place <= self.compacted
+        }
+        return [
+            each
+            for each in self.messages
+            if each.place > self.compacted or newest[each.key] == each.id
+        ]
 
 
 class MemoryPulsar:
@@ -101,7 +109,9 @@ class MemoryPulsar:
                 number = next(self.ids)
                 place = (partition.ledger, partition.entry, index if size > 1 else -1)
                 payload = str(number).encode().zfill(self.size)
-                found = Sent(place, self.now_ms, self.random.randrange(KEYS), number, payload)
+                found = Sent(
+                    place, self.now_ms, self.random.randrange(KEYS), number, payload
+                )
                 partition.messages.append(found)
                 self.sent.append(found)
             partition.entry += 1
@@ -116,7 +126,9 @@ class MemoryPulsar:
     def delete_what_nobody_holds(self) -> None:
         for partition in self.partitions:
             held = min(partition.cursors.values(), default=(2**60, 0))
-            partition.messages = [each for each in partition.messages if each.place[:2] > held]
+            partition.messages = [
+                each for each in partition.messages if each.place[:2] > held
+            ]
 
     def compact(self) -> None:
         for partition in self.partitions:
@@ -141,7 +153,9 @@ class MemoryPulsar:
 
         return Holder()
 
-    def create_reader(self, name: str, begin: Any, *, is_read_compacted: bool, **_: Any) -> MemoryReader:
+    def create_reader(
+        self, name: str, begin: Any, *, is_read_compacted: bool, **_: Any
+    ) -> MemoryReader:
         self.open_readers += 1
         return MemoryReader(self, self._partition(name), begin, is_read_compacted)
 
@@ -152,8 +166,14 @@ class MemoryPulsar:
 class MemoryReader:
     """A reader that begins with a message, inclusive."""
 
-    def __init__(self, server: MemoryPulsar, partition: Partition, begin: Any, is_compacted: bool) -> None:
-        self._server, self._partition, self._is_compacted = server, partition, is_compacted
+    def __init__(
+        self, server: MemoryPulsar, partition: Partition, begin: Any, is_compacted: bool
+    ) -> None:
+        self._server, self._partition, self._is_compacted = (
+            server,
+            partition,
+            is_compacted,
+        )
         self._at = 0
         found = self._seen()
         if begin is pulsar.MessageId.latest:
@@ -192,7 +212,12 @@ class MemorySource(Pulsar):
 SERVERS: dict[str, MemoryPulsar] = {}
 
 
-def query_of(server: MemoryPulsar, start: Any = "earliest", limit: int = 7, read_compacted: bool = False) -> LogQuery:
+def query_of(
+    server: MemoryPulsar,
+    start: Any = "earliest",
+    limit: int = 7,
+    read_compacted: bool = False,
+) -> LogQuery:
     SERVERS["p"] = server
     return LogQuery(MemorySource("p", read_compacted=read_compacted), start, limit)
 
@@ -210,7 +235,9 @@ def test_each_message_is_there_once(log_seed: int) -> None:
         server.send(choice.randrange(20))
     skipped = len(server.sent)
     server.now_ms += 10
-    at: Any = datetime.fromtimestamp(server.now_ms / 1000, UTC) if start == "time" else start
+    at: Any = (
+        datetime.fromtimestamp(server.now_ms / 1000, UTC) if start == "time" else start
+    )
     query = query_of(server, at, choice.choice((1, 3, 20, 500)))
     query.run_once()
     for _ in range(choice.randrange(50)):
@@ -224,7 +251,9 @@ def test_each_message_is_there_once(log_seed: int) -> None:
             case 4:
                 assert not query.expired()
                 there = {message.id for message in server.sent[skipped:]}
-                query.run_once((lambda: server.send(2)) if choice.random() < 0.3 else None)
+                query.run_once(
+                    (lambda: server.send(2)) if choice.random() < 0.3 else None
+                )
                 assert there <= {*query.rows}, "a run reads all that was there"
             case 5 if start == "earliest":
                 server.delete_what_nobody_holds()
@@ -266,7 +295,8 @@ def test_a_batch_that_is_not_there_any_more_is_not_read_in_part() -> None:
 
 
 def test_an_end_of_which_nothing_was_there_is_not_read_past() -> None:
-    """A partition was empty as a run began: what comes meanwhile is the next one's, and the run ends."""
+    """A partition was empty as a run began: what comes meanwhile is the next one's, and
+    the run ends."""
     server = MemoryPulsar(1, 1)
     start = datetime.fromtimestamp(BEGAN_MS / 1000, UTC)
     query = query_of(server, start, limit=2)

@@ -1,4 +1,5 @@
-"""The log of a queue's messages: written by several at once, read as pages; and what a queue's answers mean."""
+"""The log of a queue's messages: written by several at once, read as pages; and what a
+queue's answers mean."""
 
 from __future__ import annotations
 
@@ -63,7 +64,12 @@ def test_old_pages_go_and_numbers_stay() -> None:
         assert QueueLog(folder).end() == 4, "a log without pages would begin anew"
 
 
-SOURCE = Sqs(region="us-east-1", endpoint="http://127.0.0.1:9", access_key_id="k", secret_access_key="s")
+SOURCE = Sqs(
+    region="us-east-1",
+    endpoint="http://127.0.0.1:9",
+    access_key_id="k",
+    secret_access_key="s",
+)
 URL = "http://127.0.0.1:9/1/q"
 
 
@@ -99,10 +105,24 @@ class Counted:
         self.deleted: list[str] = []
 
     def receive_message(self, MaxNumberOfMessages: int, **_: Any) -> dict[str, Any]:  # noqa: N803
-        given = [self.left.pop() for _ in range(min(MaxNumberOfMessages, len(self.left)))]
-        return {"Messages": [{"Body": str(each), "ReceiptHandle": f"h{each}"} for each in given]} if given else {}
+        given = [
+            self.left.pop() for _ in range(min(MaxNumberOfMessages, len(self.left)))
+        ]
+        return (
+            {
+                "Messages": [
+                    {"Body": str(each), "ReceiptHandle": f"h{each}"} for each in given
+                ]
+            }
+            if given
+            else {}
+        )
 
-    def delete_message_batch(self, Entries: list[dict[str, str]], **_: Any) -> dict[str, Any]:  # noqa: N803
+    def delete_message_batch(
+        self,
+        Entries: list[dict[str, str]],  # noqa: N803
+        **_: Any,
+    ) -> dict[str, Any]:
         assert 0 < len(Entries) <= 10, "SQS takes no more"
         self.deleted += [each["ReceiptHandle"] for each in Entries]
         return {}

@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 from sqlglot import exp, parse_one
 
-from lakesql.compile.quote import EpochDay, Instant, Literal, column_of, identifier, identifiers, literal, text
+from lakesql.compile.quote import (
+    EpochDay,
+    Instant,
+    Literal,
+    column_of,
+    identifier,
+    identifiers,
+    literal,
+    text,
+)
 from lakesql.errors import InternalError
 from tests.cases import each_of
 
@@ -32,7 +41,9 @@ from tests.cases import each_of
         ("timestamp", "timestamp"),
     ],
 )
-def test_a_name_is_quoted_where_it_would_be_read_otherwise(name: str, written: str) -> None:
+def test_a_name_is_quoted_where_it_would_be_read_otherwise(
+    name: str, written: str
+) -> None:
     assert identifier(name) == written
     assert column_of("target", name) == f"target.{written}"
 
@@ -62,7 +73,9 @@ def test_names_keep_their_order() -> None:
 def test_a_text_is_one_literal(value: str, written: str) -> None:
     assert text(value) == literal(value) == written
     read = parse_one(f"SELECT {written} AS a, 1 AS b", dialect="spark")
-    assert isinstance(read, exp.Select) and [column.alias for column in read.expressions] == ["a", "b"]
+    assert isinstance(read, exp.Select) and [
+        column.alias for column in read.expressions
+    ] == ["a", "b"]
     assert read.expressions[0].this.this == value
 
 

@@ -9,10 +9,17 @@ from threading import Barrier
 import pytest
 
 from lakesql.errors import ProfileError
-from lakesql.run.samples.record import SECRET_BYTES, SECRET_FILE, _read_secret, _write_secret
+from lakesql.run.samples.record import (
+    SECRET_BYTES,
+    SECRET_FILE,
+    _read_secret,
+    _write_secret,
+)
 
 
-def test_the_masking_key_is_stable_and_readable_by_its_user_alone(tmp_path: Path) -> None:
+def test_the_masking_key_is_stable_and_readable_by_its_user_alone(
+    tmp_path: Path,
+) -> None:
     home = tmp_path / "home"
     secret = _read_secret(home)
     assert len(secret) == SECRET_BYTES and _read_secret(home) == secret
@@ -20,8 +27,12 @@ def test_the_masking_key_is_stable_and_readable_by_its_user_alone(tmp_path: Path
     assert file.name == SECRET_FILE and file.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("content", [b"", b"x" * (SECRET_BYTES - 1), b"x" * (SECRET_BYTES + 1)])
-def test_a_key_that_was_cut_off_is_refused_and_stays(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    "content", [b"", b"x" * (SECRET_BYTES - 1), b"x" * (SECRET_BYTES + 1)]
+)
+def test_a_key_that_was_cut_off_is_refused_and_stays(
+    tmp_path: Path, content: bytes
+) -> None:
     (tmp_path / SECRET_FILE).write_bytes(content)
     with pytest.raises(ProfileError) as error:
         _read_secret(tmp_path)
@@ -30,7 +41,9 @@ def test_a_key_that_was_cut_off_is_refused_and_stays(tmp_path: Path, content: by
     assert (tmp_path / SECRET_FILE).read_bytes() == content
 
 
-def test_a_key_that_could_not_be_written_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_could_not_be_written_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(_: int) -> bytes:
         raise OSError(28, "No space left on device")
 

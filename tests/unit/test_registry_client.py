@@ -1,4 +1,5 @@
-"""What a registry answers, by Confluent's client: logins, references, and a registry that refuses or is away."""
+"""What a registry answers, by Confluent's client: logins, references, and a registry
+that refuses or is away."""
 
 from __future__ import annotations
 
@@ -13,8 +14,16 @@ from lakesql.registry.connection import Registry
 from lakesql.registry.registry_client import check_registry, fetch_newest, fetch_schema
 from tests.servers.memory_registry import MemoryRegistry, open_memory_registry
 
-MONEY = {"type": "record", "name": "shop.Money", "fields": [{"name": "cents", "type": "long"}]}
-ORDER = {"type": "record", "name": "shop.Order", "fields": [{"name": "price", "type": "shop.Money"}]}
+MONEY = {
+    "type": "record",
+    "name": "shop.Money",
+    "fields": [{"name": "cents", "type": "long"}],
+}
+ORDER = {
+    "type": "record",
+    "name": "shop.Order",
+    "fields": [{"name": "price", "type": "shop.Money"}],
+}
 
 
 @pytest.fixture
@@ -25,7 +34,11 @@ def registry() -> Iterator[MemoryRegistry]:
 
 @pytest.mark.parametrize(
     ("wanted", "login"),
-    [("Basic dTpw", {"user": "u", "password": "p"}), ("Bearer t", {"token": "t"}), ("", {})],
+    [
+        ("Basic dTpw", {"user": "u", "password": "p"}),
+        ("Bearer t", {"token": "t"}),
+        ("", {}),
+    ],
 )
 def test_a_login_is_sent_and_one_that_is_refused_is_named(
     wanted: str, login: dict[str, Any], registry: MemoryRegistry
@@ -37,10 +50,14 @@ def test_a_login_is_sent_and_one_that_is_refused_is_named(
     registry.login = "Bearer of another"
     with pytest.raises(LakesqlError) as refused:
         check_registry(Registry(registry.url, **login))
-    assert [problem.condition for problem in refused.value.problems] == ["wrong-credentials"]
+    assert [problem.condition for problem in refused.value.problems] == [
+        "wrong-credentials"
+    ]
 
 
-def test_what_is_not_there_is_none_and_what_does_not_answer_is_an_error(registry: MemoryRegistry) -> None:
+def test_what_is_not_there_is_none_and_what_does_not_answer_is_an_error(
+    registry: MemoryRegistry,
+) -> None:
     connection = Registry(registry.url)
     assert fetch_schema(connection, 7) is None
     assert fetch_newest(connection, "money") is None
@@ -50,7 +67,9 @@ def test_what_is_not_there_is_none_and_what_does_not_answer_is_an_error(registry
     registry.status = 500
     with pytest.raises(LakesqlError) as silent:
         fetch_schema(Registry(f"{registry.url}/"), 1)
-    assert [problem.condition for problem in silent.value.problems] == ["registry-unreachable"]
+    assert [problem.condition for problem in silent.value.problems] == [
+        "registry-unreachable"
+    ]
 
 
 def test_a_schema_has_those_that_it_refers_to_in_it(registry: MemoryRegistry) -> None:

@@ -1,4 +1,5 @@
-"""Contracts out of Avro's schemas: which column a field is, and what no column holds."""
+"""Contracts out of Avro's schemas: which column a field is, and what no column
+holds."""
 
 from __future__ import annotations
 
@@ -17,17 +18,33 @@ PATH = "streams/schemas/t-value.avsc"
 
 
 def stream(**options: Any) -> Stream:
-    entry = {"name": "s", "connection": "broker", "topic": "t", "format": "avro", "registry": "r", **options}
+    entry = {
+        "name": "s",
+        "connection": "broker",
+        "topic": "t",
+        "format": "avro",
+        "registry": "r",
+        **options,
+    }
     return read_stream(node_of(entry, Place("streams/s.yml")))
 
 
 def pulled(*types: Any, **options: Any) -> list[str]:
     fields = [{"name": f"f{number}", "type": kind} for number, kind in enumerate(types)]
     schema = {"type": "record", "name": "shop.R", "fields": fields}
-    return [column.type for column in with_pulled(stream(**options), PATH, {PATH: json.dumps(schema)}).columns]
+    return [
+        column.type
+        for column in with_pulled(
+            stream(**options), PATH, {PATH: json.dumps(schema)}
+        ).columns
+    ]
 
 
-INNER = {"type": "record", "name": "In", "fields": [{"name": "a b", "type": ["null", "int"]}]}
+INNER = {
+    "type": "record",
+    "name": "In",
+    "fields": [{"name": "a b", "type": ["null", "int"]}],
+}
 
 
 def test_the_types_of_columns() -> None:
@@ -40,7 +57,13 @@ def test_the_types_of_columns() -> None:
         ["null", "int", "long"],
         {"type": "string", "avro.java.string": "String"},
         logical("bytes", "decimal", precision=12, scale=2),
-        {"type": "fixed", "name": "F", "size": 6, "logicalType": "decimal", "precision": 9},
+        {
+            "type": "fixed",
+            "name": "F",
+            "size": 6,
+            "logicalType": "decimal",
+            "precision": 9,
+        },
         logical("int", "date"),
         logical("long", "timestamp-millis"),
         logical("long", "timestamp-micros"),
@@ -63,8 +86,18 @@ def test_the_types_of_columns() -> None:
     [
         (["int", "string"], "is a union of int, string"),
         ("null", "is always NULL"),
-        ({"type": "bytes", "logicalType": "decimal", "precision": 40, "scale": 2}, "is a decimal of 40 digits"),
-        ({"type": "record", "name": "N", "fields": [{"name": "n", "type": ["null", "N"]}]}, "holds itself"),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 40, "scale": 2},
+            "is a decimal of 40 digits",
+        ),
+        (
+            {
+                "type": "record",
+                "name": "N",
+                "fields": [{"name": "n", "type": ["null", "N"]}],
+            },
+            "holds itself",
+        ),
     ],
 )
 def test_what_no_column_holds_is_refused(kind: Any, why: str) -> None:
@@ -76,7 +109,15 @@ def test_what_no_column_holds_is_refused(kind: Any, why: str) -> None:
     assert why in problem.what
 
 
-@each_of("text", ['"string"', "{", '{"type": "record", "name": "R"}', '{"type": "array", "items": "x"}'])
+@each_of(
+    "text",
+    [
+        '"string"',
+        "{",
+        '{"type": "record", "name": "R"}',
+        '{"type": "array", "items": "x"}',
+    ],
+)
 def test_what_is_no_record_is_refused(text: str) -> None:
     with pytest.raises(ProjectError, match="avro-schema"):
         with_pulled(stream(), PATH, {PATH: text})

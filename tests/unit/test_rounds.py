@@ -1,4 +1,5 @@
-"""Rounds of batches whose commits are one: models that fail, come back, are moved, or are asked to stop."""
+"""Rounds of batches whose commits are one: models that fail, come back, are moved, or
+are asked to stop."""
 
 from __future__ import annotations
 
@@ -24,12 +25,19 @@ LAST = 5
 
 
 def snapshot(number: int) -> Snapshot:
-    return snapshot_of({"snapshot-id": number, "timestamp-ms": number, "summary": {"operation": "append"}})
+    return snapshot_of(
+        {
+            "snapshot-id": number,
+            "timestamp-ms": number,
+            "summary": {"operation": "append"},
+        }
+    )
 
 
 @dataclass
 class Tables:
-    """The tables of models: a round takes each one position further. What they show is noted whenever it changes."""
+    """The tables of models: a round takes each one position further. What they show is
+    noted whenever it changes."""
 
     names: tuple[str, ...]
     heads: dict[str, int] = field(default_factory=dict)
@@ -42,11 +50,19 @@ class Tables:
         self.heads = dict.fromkeys(self.names, 0)
 
     def plan(self, standing: Mapping[str, Standing]) -> Mapping[str, Any]:
-        planned = {name: each.planned for name, each in standing.items() if each.planned is not None}
+        planned = {
+            name: each.planned
+            for name, each in standing.items()
+            if each.planned is not None
+        }
         if planned:
             return planned
         low = min(each.position for each in standing.values())
-        return {name: low + 1 for name, each in standing.items() if each.position == low} if low < LAST else {}
+        return (
+            {name: low + 1 for name, each in standing.items() if each.position == low}
+            if low < LAST
+            else {}
+        )
 
     def finish(self) -> None:
         assert len(set(self.heads.values())) == 1, "all stand at one place"
@@ -56,20 +72,29 @@ class Tables:
         wanted = {(name, each) for name, each in publications.items()}
         if found := wanted & self.failing:
             self.failing -= found
-            raise OneFailedError(next(iter(found))[0], RunError.of("batch-published", "It fails."))
+            raise OneFailedError(
+                next(iter(found))[0], RunError.of("batch-published", "It fails.")
+            )
         if found := wanted & self.moved:
             self.moved -= found
             names = frozenset(name for name, _ in found)
-            return Published({}, names, {name: publications[name] for name in publications.keys() - names})
+            return Published(
+                {},
+                names,
+                {name: publications[name] for name in publications.keys() - names},
+            )
         self.heads |= publications
         self.shown.append(dict(self.heads))
         return Published({name: snapshot(each) for name, each in publications.items()})
 
 
 class Model(threading.Thread):
-    """The thread of a model, which is started again where it fails. `fails` are the positions at which it does once."""
+    """The thread of a model, which is started again where it fails. `fails` are the
+    positions at which it does once."""
 
-    def __init__(self, name: str, rounds: Rounds, tables: Tables, fails: set[int] | None = None) -> None:
+    def __init__(
+        self, name: str, rounds: Rounds, tables: Tables, fails: set[int] | None = None
+    ) -> None:
         super().__init__(name=name, daemon=True)
         self.rounds, self.tables, self.fails = rounds, tables, fails or set()
         self.restaged = self.put_off = self.position = 0
@@ -120,9 +145,22 @@ def leave_lying(publication: Any) -> None:
     """What is staged here is a number, of which there are no files."""
 
 
-def run(tables: Tables, slots: int = 2, fails: Mapping[str, set[int]] | None = None) -> dict[str, Model]:
-    rounds = Rounds(tables.names, tables.plan, tables.publish, leave_lying, tables.finish, None, slots)
-    models = {name: Model(name, rounds, tables, (fails or {}).get(name, set())) for name in tables.names}
+def run(
+    tables: Tables, slots: int = 2, fails: Mapping[str, set[int]] | None = None
+) -> dict[str, Model]:
+    rounds = Rounds(
+        tables.names,
+        tables.plan,
+        tables.publish,
+        leave_lying,
+        tables.finish,
+        None,
+        slots,
+    )
+    models = {
+        name: Model(name, rounds, tables, (fails or {}).get(name, set()))
+        for name in tables.names
+    }
     for model in models.values():
         model.start()
     for model in models.values():
@@ -139,7 +177,9 @@ def in_step(tables: Tables) -> bool:
 def test_all_tables_are_shown_in_step(slots: int) -> None:
     tables = Tables(tuple("abcde"))
     run(tables, slots)
-    assert in_step(tables) and [shown["a"] for shown in tables.shown] == [*range(1, LAST + 1)]
+    assert in_step(tables) and [shown["a"] for shown in tables.shown] == [
+        *range(1, LAST + 1)
+    ]
 
 
 def test_a_model_that_fails_holds_the_others_back_until_it_is_back() -> None:
@@ -166,8 +206,13 @@ def test_whatever_fails_tables_stay_in_step(seed: int) -> None:
     chance = random.Random(seed)
     names = tuple("abcdef"[: chance.randrange(1, 7)])
     some = [(name, at) for name in names for at in range(1, LAST + 1)]
-    tables = Tables(names, moved=set(chance.sample(some, 2)), failing=set(chance.sample(some, 2)))
-    fails = {name: {at for at in range(1, LAST + 1) if chance.random() < 0.2} for name in names}
+    tables = Tables(
+        names, moved=set(chance.sample(some, 2)), failing=set(chance.sample(some, 2))
+    )
+    fails = {
+        name: {at for at in range(1, LAST + 1) if chance.random() < 0.2}
+        for name in names
+    }
     run(tables, chance.randrange(1, 4), fails)
     assert in_step(tables) and tables.shown[-1] == dict.fromkeys(names, LAST)
     assert tables.finished
@@ -175,7 +220,9 @@ def test_whatever_fails_tables_stay_in_step(seed: int) -> None:
 
 def test_a_model_that_is_asked_to_stop_waits_no_longer() -> None:
     tables = Tables(("a", "b"))
-    rounds = Rounds(tables.names, tables.plan, tables.publish, leave_lying, tables.finish, None, 2)
+    rounds = Rounds(
+        tables.names, tables.plan, tables.publish, leave_lying, tables.finish, None, 2
+    )
     model = Model("a", rounds, tables)
     model.start()
     deadline = time.monotonic() + 10
@@ -193,7 +240,9 @@ def test_models_hear_why_no_round_can_be_planned() -> None:
         raise RunError.of("group-transactions", "The feed does not tell.")
 
     tables = Tables(("a", "b"))
-    rounds = Rounds(tables.names, fail, tables.publish, leave_lying, tables.finish, None, 2)
+    rounds = Rounds(
+        tables.names, fail, tables.publish, leave_lying, tables.finish, None, 2
+    )
     heard: list[str] = []
 
     def ask(name: str) -> None:
@@ -203,7 +252,9 @@ def test_models_hear_why_no_round_can_be_planned() -> None:
         except RunError as error:
             heard.append(error.problems[0].condition)
 
-    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in tables.names]
+    threads = [
+        threading.Thread(target=ask, args=(name,), daemon=True) for name in tables.names
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -44,7 +44,10 @@ PROBLEM = Problem("catalog-unreachable", "It does not answer.")
 
 
 def metrics_of(*events: Event, trigger: Trigger = EVERY_MINUTE) -> RunMetrics:
-    labels = {name: labels_of(TableName("lake", "shop", f"t_{name}"), name) for name in STARTED.models}
+    labels = {
+        name: labels_of(TableName("lake", "shop", f"t_{name}"), name)
+        for name in STARTED.models
+    }
     metrics = RunMetrics(labels, dict.fromkeys(STARTED.models, trigger))
     emit = Emitter([metrics])
     for event in events:
@@ -58,21 +61,33 @@ def samples(text: str, model: str = "orders") -> dict[str, float]:
         sample.name: sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
-        if sample.labels == {"catalog": "lake", "namespace": "shop", "table": f"t_{model}", "model": model}
+        if sample.labels
+        == {
+            "catalog": "lake",
+            "namespace": "shop",
+            "table": f"t_{model}",
+            "model": model,
+        }
     }
 
 
-def batch(number: int, minute: float = 1, *, event: str = "", model: str = "orders") -> BatchCommitted:
+def batch(
+    number: int, minute: float = 1, *, event: str = "", model: str = "orders"
+) -> BatchCommitted:
     at_ms = START + round(minute * MINUTE)
     return BatchCommitted(model, number, 100, 90, 0, 7, 2500, event, at_ms, late=3)
 
 
 def progress(left: int | None, minute: float = 2, *, is_busy: bool = False) -> Progress:
-    return Progress("orders", 50.0, left, "records", START + round(minute * MINUTE), is_busy=is_busy)
+    return Progress(
+        "orders", 50.0, left, "records", START + round(minute * MINUTE), is_busy=is_busy
+    )
 
 
 def retrying(attempt: int, minute: float) -> Retrying:
-    return Retrying("orders", attempt, 10, 1, (PROBLEM,), START + round(minute * MINUTE))
+    return Retrying(
+        "orders", attempt, 10, 1, (PROBLEM,), START + round(minute * MINUTE)
+    )
 
 
 def test_counters_add_up_and_gauges_are_the_last() -> None:
@@ -80,10 +95,19 @@ def test_counters_add_up_and_gauges_are_the_last() -> None:
         STARTED,
         QueryStarted("orders", START),
         batch(0, event="2026-03-01T10:00:00+00:00"),
-        RecordsRejected("orders", 1, "lake.shop.t__dead_letter", 5, (("late", 5),), START),
+        RecordsRejected(
+            "orders", 1, "lake.shop.t__dead_letter", 5, (("late", 5),), START
+        ),
         Retrying("orders", 1, 10, 1000, (PROBLEM,), START),
         batch(1, 2, event="2026-03-01T09:00:00+00:00"),
-        BatchEmpty("orders", 2, 10, 0, START, violations=(("amount >= 0", 3), ("not_null id", 2))),
+        BatchEmpty(
+            "orders",
+            2,
+            10,
+            0,
+            START,
+            violations=(("amount >= 0", 3), ("not_null id", 2)),
+        ),
         progress(400),
         progress(300),
         HealthJudged("orders", "watch", "well", (), LATER),
@@ -103,9 +127,11 @@ def test_counters_add_up_and_gauges_are_the_last() -> None:
         "lakesql_model_failed": 0,
         "lakesql_model_health": 1,
         "lakesql_model_consecutive_retries": 0,
-        "lakesql_model_no_progress_seconds": 60,  # two minutes after the last batch, with a trigger of one
+        # two minutes after the last batch, with a trigger of one
+        "lakesql_model_no_progress_seconds": 60,
         "lakesql_table_last_commit_timestamp_seconds": (START + 2 * MINUTE) / 1000,
-        "lakesql_table_last_event_timestamp_seconds": 1772359200,  # the newest, not the last
+        # the newest, not the last
+        "lakesql_table_last_event_timestamp_seconds": 1772359200,
     }
     assert samples(text, "clicks")["lakesql_batches_total"] == 0
 
@@ -114,10 +140,24 @@ def test_every_metric_that_is_listed_is_served_and_no_other() -> None:
     files = Progress("clicks", 1.0, 3, "files", START)
     committed = batch(0, event="2026-03-01T10:00:00+00:00")
     behind = Progress("clicks", 1.0, 1_500, "ms", START)
-    assert samples(metrics_of(STARTED, behind).render(LATER), "clicks")["lakesql_backlog_seconds"] == 1.5
-    texts = [metrics_of(STARTED, committed, progress(1), each).render(LATER) for each in (files, behind)]
-    families = {family.name: family.type for text in texts for family in text_string_to_metric_families(text)}
-    assert families == {metric.name.removesuffix("_total"): metric.kind for metric in RUN_METRICS}
+    assert (
+        samples(metrics_of(STARTED, behind).render(LATER), "clicks")[
+            "lakesql_backlog_seconds"
+        ]
+        == 1.5
+    )
+    texts = [
+        metrics_of(STARTED, committed, progress(1), each).render(LATER)
+        for each in (files, behind)
+    ]
+    families = {
+        family.name: family.type
+        for text in texts
+        for family in text_string_to_metric_families(text)
+    }
+    assert families == {
+        metric.name.removesuffix("_total"): metric.kind for metric in RUN_METRICS
+    }
 
 
 def test_nothing_is_served_of_a_run_that_has_not_begun() -> None:
@@ -131,32 +171,50 @@ def test_nothing_is_served_of_a_run_that_has_not_begun() -> None:
         ((), 60, True),
         ((BEGUN, progress(None), progress(None, 59)), 60, True),
         ((BEGUN, progress(0), progress(0, 59)), 60, True),
-        ((BEGUN, progress(0, 49)), 60, False),  # it has nothing to do, and nobody watches it any more
+        # it has nothing to do, and nobody watches it any more
+        ((BEGUN, progress(0, 49)), 60, False),
         ((BEGUN,), 60, False),
-        ((BEGUN, progress(None, 2, is_busy=True)), 60, False),  # its source has never answered
+        # its source has never answered
+        ((BEGUN, progress(None, 2, is_busy=True)), 60, False),
         ((BEGUN, progress(10)), 11, True),
         ((BEGUN, progress(10)), 13, False),
-        ((BEGUN, progress(0), progress(10, 55)), 60, True),  # it had nothing to do for long
+        # it had nothing to do for long
+        ((BEGUN, progress(0), progress(10, 55)), 60, True),
         ((BEGUN, progress(10), progress(10, 55)), 60, False),
-        ((BEGUN, progress(0), progress(0, 40, is_busy=True)), 60, False),  # a batch hangs, of what came at last
+        # a batch hangs, of what came at last
+        ((BEGUN, progress(0), progress(0, 40, is_busy=True)), 60, False),
         ((BEGUN, progress(0), progress(0, 55, is_busy=True)), 60, True),
         ((BEGUN, batch(0, 5), progress(0, 6), progress(0, 59)), 60, True),
         ((batch(0, 55), progress(10, 56)), 60, True),
         ((batch(0, 5), progress(10)), 60, False),
         (
-            (batch(0, 5), progress(10), TableMaintained("orders", "o.rewrite", "t", (), 1, START + 55 * MINUTE)),
+            (
+                batch(0, 5),
+                progress(10),
+                TableMaintained("orders", "o.rewrite", "t", (), 1, START + 55 * MINUTE),
+            ),
             60,
             True,
         ),
         ((BEGUN, progress(0), retrying(1, 59)), 60, True),
         ((retrying(1, 0), BEGUN, retrying(2, 59)), 60, False),
-        ((retrying(1, 0), BEGUN, progress(None, 1, is_busy=True), retrying(2, 59)), 60, False),
+        (
+            (retrying(1, 0), BEGUN, progress(None, 1, is_busy=True), retrying(2, 59)),
+            60,
+            False,
+        ),
         ((retrying(1, 0), BEGUN, progress(0, 1), retrying(2, 59)), 60, True),
-        ((BEGUN, progress(0), retrying(1, 3)), 12, True),  # while it waits for its retry, nothing is heard of it
+        # while it waits for its retry, nothing is heard of it
+        ((BEGUN, progress(0), retrying(1, 3)), 12, True),
         ((BEGUN, progress(0), QueryPaused("orders", START + 40 * MINUTE)), 45, True),
-        ((BEGUN, progress(0), QueryPaused("orders", START + 40 * MINUTE)), 60, False),  # its rebuild hangs
+        # its rebuild hangs
+        ((BEGUN, progress(0), QueryPaused("orders", START + 40 * MINUTE)), 60, False),
         ((ModelFinished("orders", "success", 1, 1, 1, 0, 0, 1, START),), 60, True),
-        ((ModelFinished("orders", "error", 1, 1, 1, 0, 0, 1, START, (PROBLEM,)),), 0, False),
+        (
+            (ModelFinished("orders", "error", 1, 1, 1, 0, 0, 1, START, (PROBLEM,)),),
+            0,
+            False,
+        ),
     ],
 )
 def test_a_run_is_well_while_no_model_is_stuck_or_has_failed(
@@ -169,12 +227,16 @@ def test_a_run_is_well_while_no_model_is_stuck_or_has_failed(
 
 @each_of("trigger_minutes", [0, 1, 60, 6 * 60])
 def test_a_wait_for_the_trigger_is_no_stall(trigger_minutes: int) -> None:
-    """A backlog of several batches: after each the model waits for its trigger, and more is left."""
+    """A backlog of several batches: after each the model waits for its trigger, and
+    more is left."""
     trigger = Every("", trigger_minutes * MINUTE) if trigger_minutes else AvailableNow()
     waits = (progress(400, 1 + minute) for minute in range(trigger_minutes + 11))
     metrics = metrics_of(STARTED, BEGUN, batch(0, 1), *waits, trigger=trigger)
     due = 1 + trigger_minutes
-    found = {minute: _judged(metrics, minute) for minute in (1, (1 + due) // 2, due, due + 10)}
+    found = {
+        minute: _judged(metrics, minute)
+        for minute in (1, (1 + due) // 2, due, due + 10)
+    }
     assert found == {**dict.fromkeys(found, (0, True)), due + 10: (10 * 60, True)}
     assert _judged(metrics, due + 10.5) == (10.5 * 60, False)
 
@@ -182,24 +244,40 @@ def test_a_wait_for_the_trigger_is_no_stall(trigger_minutes: int) -> None:
 def test_a_batch_that_hangs_is_noticed_however_long_the_trigger_is() -> None:
     """Its time begins with the batch, not with the one before."""
     busy = (progress(400, 61 + minute, is_busy=True) for minute in range(11))
-    metrics = metrics_of(STARTED, BEGUN, batch(0, 1), progress(400), *busy, trigger=Every("1 hour", 60 * MINUTE))
+    metrics = metrics_of(
+        STARTED,
+        BEGUN,
+        batch(0, 1),
+        progress(400),
+        *busy,
+        trigger=Every("1 hour", 60 * MINUTE),
+    )
     assert _judged(metrics, 71) == (10 * 60, True)
     assert _judged(metrics, 71.5) == (10.5 * 60, False)
 
 
 def test_a_retry_waits_for_no_trigger() -> None:
-    metrics = metrics_of(STARTED, BEGUN, progress(0), retrying(1, 3), trigger=Every("1 hour", 60 * MINUTE))
+    metrics = metrics_of(
+        STARTED,
+        BEGUN,
+        progress(0),
+        retrying(1, 3),
+        trigger=Every("1 hour", 60 * MINUTE),
+    )
     assert _judged(metrics, 13) == (10 * 60, True)
     assert _judged(metrics, 14) == (11 * 60, False)
 
 
 def test_a_run_that_hangs_shows_in_the_metrics_too() -> None:
-    metrics = metrics_of(STARTED, BEGUN, progress(0), trigger=Every("1 hour", 60 * MINUTE))
+    metrics = metrics_of(
+        STARTED, BEGUN, progress(0), trigger=Every("1 hour", 60 * MINUTE)
+    )
     assert _judged(metrics, 14) == (12 * 60, False)
 
 
 def _judged(metrics: RunMetrics, minute: float) -> tuple[float, bool]:
-    """For how many seconds `orders` makes no progress, and whether that is well where ten minutes are."""
+    """For how many seconds `orders` makes no progress, and whether that is well where
+    ten minutes are."""
     at_ms = START + round(minute * MINUTE)
     without = samples(metrics.render(at_ms))["lakesql_model_no_progress_seconds"]
     return without, metrics.faults(at_ms, 10 * MINUTE) == ()
@@ -211,14 +289,16 @@ def test_retries_in_a_row_stand_until_the_model_gets_on() -> None:
     stands: tuple[tuple[Event, float], ...] = (
         (retrying(1, 3), 1),
         (retrying(2, 8), 2),
-        (QueryStarted("orders", START + 9 * MINUTE), 2),  # it is being tried, and has done nothing yet
+        # it is being tried, and has done nothing yet
+        (QueryStarted("orders", START + 9 * MINUTE), 2),
         (busy, 2),
         (retrying(3, 13), 3),
         (progress(0, 14), 0),
         (retrying(1, 15), 1),
         (batch(0, 16), 0),
         (retrying(1, 17), 1),
-        (ModelFinished("orders", "error", 1, 1, 1, 0, 0, 1, START, (PROBLEM,)), 0),  # that it has failed is said
+        # that it has failed is said
+        (ModelFinished("orders", "error", 1, 1, 1, 0, 0, 1, START, (PROBLEM,)), 0),
     )
     for event, retries in stands:
         events.append(event)
@@ -228,7 +308,9 @@ def test_retries_in_a_row_stand_until_the_model_gets_on() -> None:
 
 def get(port: int, path: str) -> tuple[int, str, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{port}{path}", timeout=10
+        ) as answer:
             return answer.status, answer.headers["Content-Type"], answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.headers["Content-Type"], error.read().decode()
@@ -236,7 +318,9 @@ def get(port: int, path: str) -> tuple[int, str, str]:
 
 def test_metrics_and_health_are_answered_while_the_run_goes_on() -> None:
     now = time.time_ns() // 1_000_000
-    metrics = metrics_of(RunStarted("dev", ("orders",), True, now), replace(batch(0), at_ms=now))
+    metrics = metrics_of(
+        RunStarted("dev", ("orders",), True, now), replace(batch(0), at_ms=now)
+    )
     with serve_metrics(metrics, "127.0.0.1", 0, MINUTE) as port:
         code, kind, text = get(port, "/metrics")
         assert (code, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
@@ -256,7 +340,10 @@ def test_a_port_that_cannot_be_had_is_a_condition(address: str) -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(ProfileError) as caught, serve_metrics(metrics_of(), address, port, MINUTE):
+        with (
+            pytest.raises(ProfileError) as caught,
+            serve_metrics(metrics_of(), address, port, MINUTE),
+        ):
             pass
     (problem,) = caught.value.problems
     assert problem.condition == "metrics-port"

@@ -48,7 +48,9 @@ def test_a_secret_is_masked_in_every_form(written: str) -> None:
 
 
 @given(st.text(min_size=SHORTEST + 4), st.binary(max_size=9), st.binary(max_size=9))
-def test_base64_hides_nothing_whatever_stands_around(secret: str, before: bytes, after: bytes) -> None:
+def test_base64_hides_nothing_whatever_stands_around(
+    secret: str, before: bytes, after: bytes
+) -> None:
     encoded = secret.encode(errors="replace")
     secret = encoded.decode()
     text = base64.b64encode(before + encoded + after).decode()
@@ -88,12 +90,19 @@ def test_a_value_that_no_quote_closes_is_read_in_no_time() -> None:
 
 
 def test_other_variables_and_the_shortest_values_are_none() -> None:
-    assert not find_secrets({"OTHER": "visible", "LAKESQL_SECRET_A": "", "LAKESQL_SECRET_B": "abc"})
+    assert not find_secrets(
+        {"OTHER": "visible", "LAKESQL_SECRET_A": "", "LAKESQL_SECRET_B": "abc"}
+    )
     assert SECRETS.redact("visible") == "visible"
 
 
 def test_of_overlapping_secrets_the_longest_is_masked() -> None:
-    assert find_secrets({"LAKESQL_SECRET_A": "abcd", "LAKESQL_SECRET_B": "abcd-efgh"}).redact("abcd-efgh") == MASK
+    assert (
+        find_secrets(
+            {"LAKESQL_SECRET_A": "abcd", "LAKESQL_SECRET_B": "abcd-efgh"}
+        ).redact("abcd-efgh")
+        == MASK
+    )
 
 
 def test_secrets_are_removed_from_an_environment() -> None:
@@ -101,18 +110,31 @@ def test_secrets_are_removed_from_an_environment() -> None:
 
 
 def test_every_text_of_an_event_is_redacted_and_nothing_else() -> None:
-    problem = Problem("batch-failed", f"what {SECRET}", SECRET, "fix", Place("models/a.sql", 3))
-    event = ModelFinished("a", "error", 1, 2, 3, 4, 5, 6, 7, (problem,), f"because {SECRET}")
+    problem = Problem(
+        "batch-failed", f"what {SECRET}", SECRET, "fix", Place("models/a.sql", 3)
+    )
+    event = ModelFinished(
+        "a", "error", 1, 2, 3, 4, 5, 6, 7, (problem,), f"because {SECRET}"
+    )
     found = SECRETS.redact_fields(event)
-    assert found.problems == (Problem("batch-failed", f"what {MASK}", MASK, "fix", Place("models/a.sql", 3)),)
+    assert found.problems == (
+        Problem("batch-failed", f"what {MASK}", MASK, "fix", Place("models/a.sql", 3)),
+    )
     assert (found.model, found.rows, found.because) == ("a", 3, f"because {MASK}")
     assert find_secrets({}).redact_fields(event) is event
-    assert find_secrets({"LAKESQL_SECRET_X": "batch", "LAKESQL_SECRET_Y": "error"}).redact_fields(event) == event
+    assert (
+        find_secrets(
+            {"LAKESQL_SECRET_X": "batch", "LAKESQL_SECRET_Y": "error"}
+        ).redact_fields(event)
+        == event
+    )
 
 
 def test_a_guarded_stream_writes_no_secret_and_is_otherwise_the_same() -> None:
     buffer = io.BytesIO()
-    stream = guard(io.TextIOWrapper(buffer, encoding="ascii", errors="backslashreplace"), SECRETS)
+    stream = guard(
+        io.TextIOWrapper(buffer, encoding="ascii", errors="backslashreplace"), SECRETS
+    )
     print(f"a {SECRET} b ü", file=stream, flush=True)
     assert buffer.getvalue() == b"a *** b \\xfc\n"
     assert (stream.encoding, stream.errors) == ("ascii", "backslashreplace")

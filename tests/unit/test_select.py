@@ -32,14 +32,19 @@ streams:
 def build(config: str, select: str, **models: str) -> Select:
     """The model `m`; its SELECT starts in line 2."""
     files = {f"models/{name}.sql": text for name, text in models.items()}
-    files |= {"streams/s.yml": STREAMS, "models/m.sql": f"{{{{ config({config}) }}}}\n{select}"}
+    files |= {
+        "streams/s.yml": STREAMS,
+        "models/m.sql": f"{{{{ config({config}) }}}}\n{select}",
+    }
     return build_select(load(files), "m")
 
 
 def problems(config: str, select: str, **models: str) -> list[tuple[str, str]]:
     with pytest.raises(ProjectError) as caught:
         build(config, select, **models)
-    return [(problem.condition, str(problem.place)) for problem in caught.value.problems]
+    return [
+        (problem.condition, str(problem.place)) for problem in caught.value.problems
+    ]
 
 
 def test_columns_have_the_types_of_the_contract_and_of_casts() -> None:
@@ -60,11 +65,16 @@ def test_columns_have_the_types_of_the_contract_and_of_casts() -> None:
 def test_a_model_read_as_a_stream_hands_its_columns_on() -> None:
     first = "{{ config(mode='append') }} SELECT id, amount AS eur FROM {{ stream('orders') }}"
     select = build("mode='append'", "SELECT * FROM {{ stream('first') }}", first=first)
-    assert output_columns(select) == (Column("id", "bigint"), Column("eur", "decimal(12,2)"))
+    assert output_columns(select) == (
+        Column("id", "bigint"),
+        Column("eur", "decimal(12,2)"),
+    )
 
 
 def test_columns_of_a_table_are_for_spark_to_say() -> None:
-    other = "{{ config(mode='upsert', keys='id') }} SELECT id FROM {{ stream('orders') }}"
+    other = (
+        "{{ config(mode='upsert', keys='id') }} SELECT id FROM {{ stream('orders') }}"
+    )
     select = build(
         "mode='upsert', keys=['anything']",
         "SELECT r.* FROM {{ stream('orders') }} AS o JOIN {{ ref('other') }} AS r ON r.id = o.id",
@@ -85,12 +95,18 @@ def test_columns_of_a_table_are_for_spark_to_say() -> None:
         ("when_matched='source.x > target.x'", False),
     ],
 )
-def test_options_by_column_need_a_select_that_names_them(option: str, refused: bool) -> None:
-    other = "{{ config(mode='upsert', keys='id') }} SELECT id FROM {{ stream('orders') }}"
+def test_options_by_column_need_a_select_that_names_them(
+    option: str, refused: bool
+) -> None:
+    other = (
+        "{{ config(mode='upsert', keys='id') }} SELECT id FROM {{ stream('orders') }}"
+    )
     text = "SELECT r.* FROM {{ stream('orders') }} AS o JOIN {{ ref('other') }} AS r ON r.id = o.id"
     config = f"mode='upsert', keys='id', {option}"
     if refused:
-        assert problems(config, text, other=other) == [("columns-unknown", f"models/m.sql:1:{option.index('=') + 38}")]
+        assert problems(config, text, other=other) == [
+            ("columns-unknown", f"models/m.sql:1:{option.index('=') + 38}")
+        ]
     else:
         assert build(config, text, other=other).columns is None
 
@@ -102,7 +118,10 @@ def test_options_by_column_need_a_select_that_names_them(option: str, refused: b
         ("SELECT id, v, upper(BODY) AS b FROM {s}", ("tags",)),
         ("SELECT id FROM {s} WHERE size(tags) > 0 AND `body` IS NOT NULL", ("v",)),
         ("SELECT id, b FROM (SELECT id, body AS b FROM {s})", ("v", "tags")),
-        ("SELECT id, v * 2 AS w FROM {s} WHERE v > (SELECT count(*) FROM lake.shop.other)", ("Body", "tags")),
+        (
+            "SELECT id, v * 2 AS w FROM {s} WHERE v > (SELECT count(*) FROM lake.shop.other)",
+            ("Body", "tags"),
+        ),
         ("SELECT v FROM {s}", ("Body", "tags")),
         ("SELECT * FROM {s}", ()),
         ("SELECT * EXCEPT (tags) FROM {s}", ()),
@@ -111,7 +130,9 @@ def test_options_by_column_need_a_select_that_names_them(option: str, refused: b
         ("SELECT id FROM {s} JOIN lake.shop.other AS o (v, body) ON id = o.v", ()),
     ],
 )
-def test_a_column_is_unused_that_no_word_of_the_select_may_mean(select: str, unused: tuple[str, ...]) -> None:
+def test_a_column_is_unused_that_no_word_of_the_select_may_mean(
+    select: str, unused: tuple[str, ...]
+) -> None:
     found = build("mode='append'", select.replace("{s}", "{{ stream('changes') }}"))
     assert found.unused_of(found.streams["changes"]) == unused
 
@@ -120,16 +141,26 @@ def test_the_position_is_carried_where_arrival_decides() -> None:
     text = "SELECT id, Status FROM {{ stream('orders') }}"
     assert not build("mode='append'", text).writing.is_positioned
     upsert = build("mode='upsert', keys='id'", text)
-    assert upsert.writing.is_positioned and upsert.text.strip() == "SELECT _lakesql_position, id, Status FROM orders"
+    assert (
+        upsert.writing.is_positioned
+        and upsert.text.strip() == "SELECT _lakesql_position, id, Status FROM orders"
+    )
     assert not build(
         "mode='upsert', keys='Status'",
-        "SELECT Status, count(*) AS n FROM orders GROUP BY ALL".replace("orders", "{{ stream('orders') }}"),
+        "SELECT Status, count(*) AS n FROM orders GROUP BY ALL".replace(
+            "orders", "{{ stream('orders') }}"
+        ),
     ).writing.is_positioned
 
 
 def test_places_are_those_of_the_authors_text() -> None:
-    select = build("mode='upsert', keys='id'", "SELECT id,\n  Status FROM {{ stream('orders') }}")
-    found = [select.place(select.text.index(word)) for word in ("SELECT", "_lakesql", "id", "Status", "FROM")]
+    select = build(
+        "mode='upsert', keys='id'", "SELECT id,\n  Status FROM {{ stream('orders') }}"
+    )
+    found = [
+        select.place(select.text.index(word))
+        for word in ("SELECT", "_lakesql", "id", "Status", "FROM")
+    ]
     assert found == [
         Place("models/m.sql", 2, 1),
         Place("models/m.sql", 2, 7),
@@ -147,20 +178,68 @@ def test_places_are_those_of_the_authors_text() -> None:
         ("mode='append', partition_by=['days(created)']", "unknown-column", "1:39"),
         ("mode='append', order_by='amount'", "unknown-column", "1:35"),
         ("mode='upsert', keys='id', delete_when='gone'", "bad-expression", "1:49"),
-        ("mode='upsert', keys='id', delete_when='id = 1 -- x'", "bad-expression", "1:49"),
+        (
+            "mode='upsert', keys='id', delete_when='id = 1 -- x'",
+            "bad-expression",
+            "1:49",
+        ),
         ("mode='upsert', keys='id', delete_when='id = 1;'", "bad-expression", "1:49"),
-        ("mode='upsert', keys='id', when_matched='source.id = 1 -- x'", "bad-expression", "1:50"),
-        ("mode='upsert', keys='id', when_matched='status = 1'", "bad-expression", "1:50"),
-        ("mode='upsert', keys='id', when_matched='source.id = other.id'", "bad-expression", "1:50"),
-        ("mode='upsert', keys='id', when_matched='source._lakesql_rank = 1'", "bad-expression", "1:50"),
-        ("mode='upsert', keys='id', update_columns=['at', 'gone']", "unknown-column", "1:59"),
+        (
+            "mode='upsert', keys='id', when_matched='source.id = 1 -- x'",
+            "bad-expression",
+            "1:50",
+        ),
+        (
+            "mode='upsert', keys='id', when_matched='status = 1'",
+            "bad-expression",
+            "1:50",
+        ),
+        (
+            "mode='upsert', keys='id', when_matched='source.id = other.id'",
+            "bad-expression",
+            "1:50",
+        ),
+        (
+            "mode='upsert', keys='id', when_matched='source._lakesql_rank = 1'",
+            "bad-expression",
+            "1:50",
+        ),
+        (
+            "mode='upsert', keys='id', update_columns=['at', 'gone']",
+            "unknown-column",
+            "1:59",
+        ),
         ("mode='upsert', keys='id', exclude_columns='gone'", "unknown-column", "1:53"),
-        ("mode='upsert', keys='id', update_columns='ID'", "contradictory-options", "1:52"),
-        ("mode='upsert', keys='id', update_columns=[], exclude_columns='at'", "contradictory-options", "1:72"),
-        ("mode='upsert', keys=['at', 'id'], sequence_by=['AT', 'status']", "contradictory-options", "1:57"),
-        ("mode='upsert', keys='id', sequence_by='at', update_columns=[]", "contradictory-options", "1:70"),
-        ("mode='upsert', keys='id', sequence_by='at', update_columns='Status'", "contradictory-options", "1:70"),
-        ("mode='upsert', keys='id', sequence_by='at', exclude_columns='AT'", "contradictory-options", "1:71"),
+        (
+            "mode='upsert', keys='id', update_columns='ID'",
+            "contradictory-options",
+            "1:52",
+        ),
+        (
+            "mode='upsert', keys='id', update_columns=[], exclude_columns='at'",
+            "contradictory-options",
+            "1:72",
+        ),
+        (
+            "mode='upsert', keys=['at', 'id'], sequence_by=['AT', 'status']",
+            "contradictory-options",
+            "1:57",
+        ),
+        (
+            "mode='upsert', keys='id', sequence_by='at', update_columns=[]",
+            "contradictory-options",
+            "1:70",
+        ),
+        (
+            "mode='upsert', keys='id', sequence_by='at', update_columns='Status'",
+            "contradictory-options",
+            "1:70",
+        ),
+        (
+            "mode='upsert', keys='id', sequence_by='at', exclude_columns='AT'",
+            "contradictory-options",
+            "1:71",
+        ),
     ],
 )
 def test_an_option_that_does_not_fit_the_select_is_refused_at_its_place(
@@ -181,24 +260,44 @@ def test_an_option_that_does_not_fit_the_select_is_refused_at_its_place(
     ],
 )
 def test_capitals_make_no_difference(config: str) -> None:
-    assert build(config, "SELECT id, Status, at FROM {{ stream('orders') }}").columns == ("id", "Status", "at")
+    assert build(
+        config, "SELECT id, Status, at FROM {{ stream('orders') }}"
+    ).columns == ("id", "Status", "at")
 
 
 @each_of(
     ("config", "select", "condition"),
     [
-        ("mode='append'", "SELECT count(*) AS n FROM {{ stream('orders') }}", "watermark-missing"),
-        ("mode='append'", "SELECT id, count(*) AS n FROM {{ stream('orders') }} GROUP BY id", "watermark-missing"),
-        ("mode='append'", "SELECT a, count(*) AS n FROM {{ stream('values') }} GROUP BY a", "watermark-missing"),
+        (
+            "mode='append'",
+            "SELECT count(*) AS n FROM {{ stream('orders') }}",
+            "watermark-missing",
+        ),
+        (
+            "mode='append'",
+            "SELECT id, count(*) AS n FROM {{ stream('orders') }} GROUP BY id",
+            "watermark-missing",
+        ),
+        (
+            "mode='append'",
+            "SELECT a, count(*) AS n FROM {{ stream('values') }} GROUP BY a",
+            "watermark-missing",
+        ),
         (
             "mode='append'",
             "SELECT window.start AS s, count(*) AS n FROM {{ stream('orders') }} GROUP BY window(at, '1 hour')",
             None,
         ),
-        ("mode='upsert', keys='id'", "SELECT id, count(*) AS n FROM {{ stream('orders') }} GROUP BY id", None),
+        (
+            "mode='upsert', keys='id'",
+            "SELECT id, count(*) AS n FROM {{ stream('orders') }} GROUP BY id",
+            None,
+        ),
     ],
 )
-def test_an_appended_aggregate_needs_event_time(config: str, select: str, condition: str | None) -> None:
+def test_an_appended_aggregate_needs_event_time(
+    config: str, select: str, condition: str | None
+) -> None:
     if condition is None:
         assert build(config, select).query.stateful
     else:
@@ -216,38 +315,90 @@ GROUPED = "(SELECT id, Status, count(*) AS n FROM orders GROUP BY ALL) AS g"
         ("n", "SELECT id AS n, count(*) AS c FROM orders GROUP BY n", ""),
         ("id", "SELECT id, count(*) AS n FROM orders GROUP BY 1", ""),
         ("id", "SELECT id, Status, count(*) AS n FROM orders GROUP BY 1, 2", "Status"),
-        ("id", "SELECT id, Status, count(*) AS n FROM orders GROUP BY id, Status", "Status"),
+        (
+            "id",
+            "SELECT id, Status, count(*) AS n FROM orders GROUP BY id, Status",
+            "Status",
+        ),
         ("id", "SELECT id, count(*) AS n FROM orders GROUP BY id, Status", "Status"),
         ("id", "SELECT id, max(Status) AS s FROM orders GROUP BY id, Status", "Status"),
-        ("k", "SELECT concat_ws('-', id, Status) AS k, count(*) AS n FROM orders GROUP BY id, Status", ""),
+        (
+            "k",
+            "SELECT concat_ws('-', id, Status) AS k, count(*) AS n FROM orders GROUP BY id, Status",
+            "",
+        ),
         ("k", "SELECT date(at) AS k, count(*) AS n FROM orders GROUP BY date(at)", ""),
-        ("id", "SELECT id, count(*) AS n FROM orders GROUP BY id, date(at)", "CAST(at AS DATE)"),
-        ("k", "SELECT window.start AS k, count(*) AS n FROM orders GROUP BY window(at, '1 hour')", ""),
-        ("id", "SELECT id, count(*) AS n FROM orders GROUP BY id, window(at, '1 hour')", "window(at, '1 hour')"),
+        (
+            "id",
+            "SELECT id, count(*) AS n FROM orders GROUP BY id, date(at)",
+            "CAST(at AS DATE)",
+        ),
+        (
+            "k",
+            "SELECT window.start AS k, count(*) AS n FROM orders GROUP BY window(at, '1 hour')",
+            "",
+        ),
+        (
+            "id",
+            "SELECT id, count(*) AS n FROM orders GROUP BY id, window(at, '1 hour')",
+            "window(at, '1 hour')",
+        ),
         ("id", "SELECT id, Status, count(*) AS n FROM orders GROUP BY ALL", "Status"),
         ("n", "SELECT count(*) AS n FROM orders", ""),
         ("id", "SELECT id, count(*) AS n FROM orders GROUP BY id, 'x' || 'y'", ""),
         ("id", "SELECT DISTINCT id, Status FROM orders", "Status"),
         ("id', 'Status", "SELECT DISTINCT id, Status FROM orders", ""),
-        ("id", "SELECT * FROM (SELECT id, Status, count(*) AS n FROM orders GROUP BY id, Status)", "Status"),
+        (
+            "id",
+            "SELECT * FROM (SELECT id, Status, count(*) AS n FROM orders GROUP BY id, Status)",
+            "Status",
+        ),
         (
             "k",
             "WITH c AS (SELECT id, Status, count(*) AS n FROM orders GROUP BY ALL) SELECT id AS k, n FROM c",
             "Status",
         ),
-        ("k", "SELECT hash(id, Status) AS k, n FROM (SELECT id, Status, count(*) AS n FROM orders GROUP BY ALL)", ""),
-        ("at", "SELECT at, date(at) AS day, count(*) AS n FROM orders GROUP BY at, day", ""),
-        ("at", "SELECT at, date(at) AS day, count(*) AS n FROM orders GROUP BY 1, 2", ""),
-        ("at", "SELECT at, date(at) AS day, count(*) AS n FROM orders GROUP BY ALL", ""),
+        (
+            "k",
+            "SELECT hash(id, Status) AS k, n FROM (SELECT id, Status, count(*) AS n FROM orders GROUP BY ALL)",
+            "",
+        ),
+        (
+            "at",
+            "SELECT at, date(at) AS day, count(*) AS n FROM orders GROUP BY at, day",
+            "",
+        ),
+        (
+            "at",
+            "SELECT at, date(at) AS day, count(*) AS n FROM orders GROUP BY 1, 2",
+            "",
+        ),
+        (
+            "at",
+            "SELECT at, date(at) AS day, count(*) AS n FROM orders GROUP BY ALL",
+            "",
+        ),
         (
             "s",
             "SELECT window(at, '1 hour').start AS s, window(at, '1 hour').end AS e, 1 AS n FROM orders GROUP BY 1, 2",
             "",
         ),
-        ("k", "SELECT 'x' AS src, id AS k, count(*) AS n FROM orders GROUP BY src, k", ""),
-        ("k", "SELECT CAST(NULL AS string) AS src, id AS k, count(*) AS n FROM orders GROUP BY ALL", ""),
+        (
+            "k",
+            "SELECT 'x' AS src, id AS k, count(*) AS n FROM orders GROUP BY src, k",
+            "",
+        ),
+        (
+            "k",
+            "SELECT CAST(NULL AS string) AS src, id AS k, count(*) AS n FROM orders GROUP BY ALL",
+            "",
+        ),
         ("k", "SELECT DISTINCT id AS k, id % 10 AS shard FROM orders", ""),
-        ("id", "SELECT (id), n FROM (SELECT id, count(*) AS n FROM orders GROUP BY id)", ""),
+        (
+            "id",
+            "SELECT (id), n FROM (SELECT id, count(*) AS n FROM orders GROUP BY id)",
+            "",
+        ),
         ("id", "SELECT count(*) AS n, id FROM orders GROUP BY id, '1'", ""),
         (
             "k",
@@ -255,40 +406,140 @@ GROUPED = "(SELECT id, Status, count(*) AS n FROM orders GROUP BY ALL) AS g"
             "SELECT k, id, Status, count(*) AS n FROM c GROUP BY ALL",
             "",
         ),
-        ("k", "SELECT window.start AS k, id, count(*) AS n FROM orders GROUP BY window(at, '1 hour'), id", "id"),
-        ("k", "SELECT w.start AS k, count(*) AS n FROM (SELECT window(at, '1 hour') AS w FROM orders) GROUP BY w", ""),
-        ("k", "SELECT CAST(window.end AS date) AS k, 1 AS n FROM orders GROUP BY window(at, '1 day')", ""),
+        (
+            "k",
+            "SELECT window.start AS k, id, count(*) AS n FROM orders GROUP BY window(at, '1 hour'), id",
+            "id",
+        ),
+        (
+            "k",
+            "SELECT w.start AS k, count(*) AS n FROM (SELECT window(at, '1 hour') AS w FROM orders) GROUP BY w",
+            "",
+        ),
+        (
+            "k",
+            "SELECT CAST(window.end AS date) AS k, 1 AS n FROM orders GROUP BY window(at, '1 day')",
+            "",
+        ),
         ("k", "SELECT date(at) AS k, count(*) AS n FROM orders GROUP BY at", "at"),
         ("at", "SELECT date(at) AS at, count(*) AS n FROM orders GROUP BY at", "at"),
-        ("k", "SELECT upper(Status) AS k, count(*) AS n FROM orders GROUP BY Status", "Status"),
-        ("k", "SELECT UPPER(status) AS k, count(*) AS n FROM orders GROUP BY upper(Status)", ""),
-        ("k", "SELECT md5(upper(Status) || '-' || id) AS k, 1 AS n FROM orders GROUP BY upper(Status), id", ""),
-        ("k", "SELECT sha2(concat_ws('|', cast(id as string), Status), 256) AS k, 1 AS n FROM orders GROUP BY ALL", ""),
-        ("k", "SELECT xxhash64(struct(id, Status)) AS k, 1 AS n FROM orders GROUP BY id, Status", ""),
-        ("k", "SELECT to_json(struct(id, Status)) AS k, 1 AS n FROM orders GROUP BY id, Status", ""),
+        (
+            "k",
+            "SELECT upper(Status) AS k, count(*) AS n FROM orders GROUP BY Status",
+            "Status",
+        ),
+        (
+            "k",
+            "SELECT UPPER(status) AS k, count(*) AS n FROM orders GROUP BY upper(Status)",
+            "",
+        ),
+        (
+            "k",
+            "SELECT md5(upper(Status) || '-' || id) AS k, 1 AS n FROM orders GROUP BY upper(Status), id",
+            "",
+        ),
+        (
+            "k",
+            "SELECT sha2(concat_ws('|', cast(id as string), Status), 256) AS k, 1 AS n FROM orders GROUP BY ALL",
+            "",
+        ),
+        (
+            "k",
+            "SELECT xxhash64(struct(id, Status)) AS k, 1 AS n FROM orders GROUP BY id, Status",
+            "",
+        ),
+        (
+            "k",
+            "SELECT to_json(struct(id, Status)) AS k, 1 AS n FROM orders GROUP BY id, Status",
+            "",
+        ),
         ("shard", "SELECT DISTINCT id, id % 10 AS shard FROM orders", "id"),
-        ("day", "SELECT date(at) AS day, n FROM (SELECT at, count(*) AS n FROM orders GROUP BY at)", "at"),
-        ("k", "SELECT coalesce(Status, 'none') AS k, count(*) AS n FROM orders GROUP BY Status", ""),
-        ("k', 'id", "SELECT coalesce(Status, 'x', id) AS k, id, 1 AS n FROM orders GROUP BY Status, id", "Status"),
-        ("k", "SELECT cast(at AS bigint) AS k, count(*) AS n FROM orders GROUP BY at", "at"),
-        ("k", "SELECT bigint(amount) AS k, count(*) AS n FROM orders GROUP BY amount", "amount"),
-        ("k", "SELECT cast(Status AS bigint) AS k, count(*) AS n FROM orders GROUP BY Status", "Status"),
-        ("k", "SELECT cast(id AS bigint) AS k, count(*) AS n FROM orders GROUP BY id", ""),
-        ("k", "SELECT cast(a AS bigint) AS k, count(*) AS n FROM {{ stream('values') }} GROUP BY a", ""),
-        ("k", "SELECT cast(hash(at, Status) AS bigint) AS k, 1 AS n FROM orders GROUP BY at, Status", ""),
-        ("k", "SELECT cast(xxhash64(at) AS bigint) AS k, 1 AS n FROM orders GROUP BY at", ""),
-        ("k", "SELECT cast(amount AS decimal(14,2)) AS k, 1 AS n FROM orders GROUP BY amount", ""),
-        ("k", "SELECT cast(amount AS decimal(14,1)) AS k, 1 AS n FROM orders GROUP BY amount", "amount"),
+        (
+            "day",
+            "SELECT date(at) AS day, n FROM (SELECT at, count(*) AS n FROM orders GROUP BY at)",
+            "at",
+        ),
+        (
+            "k",
+            "SELECT coalesce(Status, 'none') AS k, count(*) AS n FROM orders GROUP BY Status",
+            "",
+        ),
+        (
+            "k', 'id",
+            "SELECT coalesce(Status, 'x', id) AS k, id, 1 AS n FROM orders GROUP BY Status, id",
+            "Status",
+        ),
+        (
+            "k",
+            "SELECT cast(at AS bigint) AS k, count(*) AS n FROM orders GROUP BY at",
+            "at",
+        ),
+        (
+            "k",
+            "SELECT bigint(amount) AS k, count(*) AS n FROM orders GROUP BY amount",
+            "amount",
+        ),
+        (
+            "k",
+            "SELECT cast(Status AS bigint) AS k, count(*) AS n FROM orders GROUP BY Status",
+            "Status",
+        ),
+        (
+            "k",
+            "SELECT cast(id AS bigint) AS k, count(*) AS n FROM orders GROUP BY id",
+            "",
+        ),
+        (
+            "k",
+            "SELECT cast(a AS bigint) AS k, count(*) AS n FROM {{ stream('values') }} GROUP BY a",
+            "",
+        ),
+        (
+            "k",
+            "SELECT cast(hash(at, Status) AS bigint) AS k, 1 AS n FROM orders GROUP BY at, Status",
+            "",
+        ),
+        (
+            "k",
+            "SELECT cast(xxhash64(at) AS bigint) AS k, 1 AS n FROM orders GROUP BY at",
+            "",
+        ),
+        (
+            "k",
+            "SELECT cast(amount AS decimal(14,2)) AS k, 1 AS n FROM orders GROUP BY amount",
+            "",
+        ),
+        (
+            "k",
+            "SELECT cast(amount AS decimal(14,1)) AS k, 1 AS n FROM orders GROUP BY amount",
+            "amount",
+        ),
         (
             "k",
             "WITH c AS (SELECT cast(at AS bigint) AS k, at, id AS other FROM orders) "
             "SELECT k, at, count(*) AS n FROM c GROUP BY ALL",
             "at",
         ),
-        ("id", f"SELECT g.id, g.n, t.name FROM {GROUPED} JOIN lake.shop.codes AS t ON t.code = g.Status", "Status"),
-        ("code", f"SELECT id, t.code FROM {GROUPED} LEFT JOIN lake.shop.codes AS t ON t.code <=> Status", "id"),
-        ("id', 'code", f"SELECT id, t.code FROM {GROUPED} JOIN lake.shop.codes t ON t.code = g.Status AND t.x > n", ""),
-        ("id', 'code", f"SELECT id, code FROM {GROUPED} JOIN lake.shop.codes ON code = Status", ""),
+        (
+            "id",
+            f"SELECT g.id, g.n, t.name FROM {GROUPED} JOIN lake.shop.codes AS t ON t.code = g.Status",
+            "Status",
+        ),
+        (
+            "code",
+            f"SELECT id, t.code FROM {GROUPED} LEFT JOIN lake.shop.codes AS t ON t.code <=> Status",
+            "id",
+        ),
+        (
+            "id', 'code",
+            f"SELECT id, t.code FROM {GROUPED} JOIN lake.shop.codes t ON t.code = g.Status AND t.x > n",
+            "",
+        ),
+        (
+            "id', 'code",
+            f"SELECT id, code FROM {GROUPED} JOIN lake.shop.codes ON code = Status",
+            "",
+        ),
         (
             "id', 'code",
             f"SELECT id, t.code FROM {GROUPED} JOIN lake.shop.codes t ON t.code = upper(g.Status)",
@@ -299,20 +550,56 @@ GROUPED = "(SELECT id, Status, count(*) AS n FROM orders GROUP BY ALL) AS g"
             f"SELECT id, t.code FROM {GROUPED} JOIN lake.shop.codes t ON t.code = Status OR n > 1",
             "Status",
         ),
-        ("id', 'status", f"SELECT id, t.status FROM {GROUPED} JOIN lake.shop.codes t ON t.code = g.Status", "Status"),
-        ("id', 'c", f"SELECT *, 1 AS m FROM {GROUPED} JOIN (SELECT c FROM lake.shop.codes) AS t ON (t.c = Status)", ""),
-        ("id', 'c", f"SELECT id, t.* FROM {GROUPED} JOIN (SELECT c FROM lake.shop.codes) AS t ON (t.c = Status)", ""),
+        (
+            "id', 'status",
+            f"SELECT id, t.status FROM {GROUPED} JOIN lake.shop.codes t ON t.code = g.Status",
+            "Status",
+        ),
+        (
+            "id', 'c",
+            f"SELECT *, 1 AS m FROM {GROUPED} JOIN (SELECT c FROM lake.shop.codes) AS t ON (t.c = Status)",
+            "",
+        ),
+        (
+            "id', 'c",
+            f"SELECT id, t.* FROM {GROUPED} JOIN (SELECT c FROM lake.shop.codes) AS t ON (t.c = Status)",
+            "",
+        ),
         (
             "id', 'c",
             f"SELECT id, t.* FROM {GROUPED} JOIN (SELECT c FROM lake.shop.codes) AS t ON t.c > Status",
             "Status",
         ),
-        ("id', 'status", f"SELECT id, t.status FROM lake.shop.codes AS t JOIN {GROUPED} USING (status)", ""),
-        ("id', 'status", f"SELECT g.*, t.name FROM {GROUPED} JOIN lake.shop.codes AS t ON t.code = g.Status", ""),
-        ("id", f"SELECT g.*, t.name FROM {GROUPED} JOIN lake.shop.codes AS t ON t.code = g.Status", "Status"),
-        ("id', 'x", f"SELECT g.*, x FROM {GROUPED} LATERAL VIEW explode(array(1, 2)) e AS x", "Status"),
-        ("s", "SELECT coalesce(Status, 'all') AS s, count(*) AS n FROM orders GROUP BY ROLLUP (Status, id)", "id"),
-        ("s", "SELECT coalesce(Status, 'all') AS s, 1 AS n FROM orders GROUP BY Status, id WITH CUBE", "id"),
+        (
+            "id', 'status",
+            f"SELECT id, t.status FROM lake.shop.codes AS t JOIN {GROUPED} USING (status)",
+            "",
+        ),
+        (
+            "id', 'status",
+            f"SELECT g.*, t.name FROM {GROUPED} JOIN lake.shop.codes AS t ON t.code = g.Status",
+            "",
+        ),
+        (
+            "id",
+            f"SELECT g.*, t.name FROM {GROUPED} JOIN lake.shop.codes AS t ON t.code = g.Status",
+            "Status",
+        ),
+        (
+            "id', 'x",
+            f"SELECT g.*, x FROM {GROUPED} LATERAL VIEW explode(array(1, 2)) e AS x",
+            "Status",
+        ),
+        (
+            "s",
+            "SELECT coalesce(Status, 'all') AS s, count(*) AS n FROM orders GROUP BY ROLLUP (Status, id)",
+            "id",
+        ),
+        (
+            "s",
+            "SELECT coalesce(Status, 'all') AS s, 1 AS n FROM orders GROUP BY Status, id WITH CUBE",
+            "id",
+        ),
         (
             "s",
             "SELECT concat(Status, 'x') AS s, 1 AS n FROM orders GROUP BY GROUPING SETS ((Status, id), (1), ())",
@@ -323,24 +610,45 @@ GROUPED = "(SELECT id, Status, count(*) AS n FROM orders GROUP BY ALL) AS g"
             "SELECT coalesce(Status, 'all') AS s, coalesce(id, 0) AS i FROM orders GROUP BY CUBE (Status, (id))",
             "",
         ),
-        ("id", "SELECT *, count(*) AS n FROM (SELECT id, Status FROM orders) GROUP BY ALL", "Status"),
-        ("id', 'status", "SELECT count(*) AS n, * FROM (SELECT id, Status FROM orders) GROUP BY ALL", ""),
+        (
+            "id",
+            "SELECT *, count(*) AS n FROM (SELECT id, Status FROM orders) GROUP BY ALL",
+            "Status",
+        ),
+        (
+            "id', 'status",
+            "SELECT count(*) AS n, * FROM (SELECT id, Status FROM orders) GROUP BY ALL",
+            "",
+        ),
         (
             "id', 'w",
             "SELECT *, upper(status) AS w, 1 AS n FROM (SELECT id, Status FROM orders) GROUP BY 1, 2",
             "Status",
         ),
-        ("k", "SELECT Status || 1 + 1 AS k, count(*) AS n FROM orders GROUP BY Status", "Status"),
-        ("k", "SELECT Status || (1 + 1) AS k, count(*) AS n FROM orders GROUP BY Status", ""),
+        (
+            "k",
+            "SELECT Status || 1 + 1 AS k, count(*) AS n FROM orders GROUP BY Status",
+            "Status",
+        ),
+        (
+            "k",
+            "SELECT Status || (1 + 1) AS k, count(*) AS n FROM orders GROUP BY Status",
+            "",
+        ),
     ],
 )
-def test_the_keys_of_an_aggregate_tell_its_groups_apart(keys: str, select: str, missing: str) -> None:
+def test_the_keys_of_an_aggregate_tell_its_groups_apart(
+    keys: str, select: str, missing: str
+) -> None:
     text = select.replace("orders", "{{ stream('orders') }}")
     if missing:
         with pytest.raises(ProjectError) as caught:
             build(f"mode='upsert', keys=['{keys}']", text)
         (problem,) = caught.value.problems
-        assert problem.condition == "group-not-in-keys" and f"a row for each {missing}," in problem.what
+        assert (
+            problem.condition == "group-not-in-keys"
+            and f"a row for each {missing}," in problem.what
+        )
     else:
         build(f"mode='upsert', keys=['{keys}']", text)
 
@@ -351,25 +659,60 @@ TIMED = "SELECT * FROM orders WHERE _record.timestamp >= '2026-01-01'"
 @each_of(
     ("select", "star"),
     [
-        ("SELECT DISTINCT * FROM orders WHERE _record.timestamp >= '2026-01-01'", "DISTINCT"),
+        (
+            "SELECT DISTINCT * FROM orders WHERE _record.timestamp >= '2026-01-01'",
+            "DISTINCT",
+        ),
         ("SELECT *, max(_record.timestamp) AS t FROM orders GROUP BY ALL", "*"),
-        ("SELECT max(_record.timestamp) AS t, o.* FROM orders AS o GROUP BY ALL", "o.*"),
+        (
+            "SELECT max(_record.timestamp) AS t, o.* FROM orders AS o GROUP BY ALL",
+            "o.*",
+        ),
         (f"SELECT DISTINCT x.* FROM ({TIMED}) AS x", "DISTINCT"),
-        (f"WITH c AS ({TIMED}) SELECT *, count(*) AS n FROM c GROUP BY ALL", "*, count"),
+        (
+            f"WITH c AS ({TIMED}) SELECT *, count(*) AS n FROM c GROUP BY ALL",
+            "*, count",
+        ),
         (f"{TIMED} UNION SELECT * FROM orders", "SELECT * FROM"),
-        (f"SELECT DISTINCT * EXCEPT (Status) FROM ({TIMED} UNION ALL SELECT * FROM orders)", "DISTINCT"),
-        (f"SELECT DISTINCT o.*, t.x FROM ({TIMED}) AS o JOIN lake.shop.t AS t ON t.id = o.id", "DISTINCT"),
-        ("SELECT DISTINCT * FROM (SELECT id, Status, at, _record FROM orders)", "DISTINCT"),
+        (
+            f"SELECT DISTINCT * EXCEPT (Status) FROM ({TIMED} UNION ALL SELECT * FROM orders)",
+            "DISTINCT",
+        ),
+        (
+            f"SELECT DISTINCT o.*, t.x FROM ({TIMED}) AS o JOIN lake.shop.t AS t ON t.id = o.id",
+            "DISTINCT",
+        ),
+        (
+            "SELECT DISTINCT * FROM (SELECT id, Status, at, _record FROM orders)",
+            "DISTINCT",
+        ),
         ("SELECT DISTINCT * FROM orders", ""),
-        ("SELECT DISTINCT * EXCEPT (_record) FROM orders WHERE _record.timestamp >= '2026-01-01'", ""),
-        ("SELECT DISTINCT * EXCEPT (o._record) FROM orders AS o WHERE _record.offset > 1", ""),
+        (
+            "SELECT DISTINCT * EXCEPT (_record) FROM orders WHERE _record.timestamp >= '2026-01-01'",
+            "",
+        ),
+        (
+            "SELECT DISTINCT * EXCEPT (o._record) FROM orders AS o WHERE _record.offset > 1",
+            "",
+        ),
         (f"SELECT DISTINCT id, Status, at FROM ({TIMED})", ""),
-        (f"SELECT DISTINCT * FROM (SELECT id, Status, at, _record.offset AS o FROM ({TIMED}))", ""),
-        (f"SELECT id, Status, max(at) AS at, count(*) AS n FROM ({TIMED}) GROUP BY ALL", ""),
-        ("SELECT DISTINCT t.*, at FROM orders JOIN lake.shop.t AS t ON t.id = orders.id WHERE _record.offset > 1", ""),
+        (
+            f"SELECT DISTINCT * FROM (SELECT id, Status, at, _record.offset AS o FROM ({TIMED}))",
+            "",
+        ),
+        (
+            f"SELECT id, Status, max(at) AS at, count(*) AS n FROM ({TIMED}) GROUP BY ALL",
+            "",
+        ),
+        (
+            "SELECT DISTINCT t.*, at FROM orders JOIN lake.shop.t AS t ON t.id = orders.id WHERE _record.offset > 1",
+            "",
+        ),
     ],
 )
-def test_a_star_takes_nothing_of_a_record_into_what_tells_rows_apart(select: str, star: str) -> None:
+def test_a_star_takes_nothing_of_a_record_into_what_tells_rows_apart(
+    select: str, star: str
+) -> None:
     text = select.replace("orders", "{{ stream('orders') }}")
     config = "mode='upsert', keys=['id', 'Status'], sequence_by='at'"
     if star:
@@ -381,8 +724,14 @@ def test_a_star_takes_nothing_of_a_record_into_what_tells_rows_apart(select: str
 
 def test_a_star_takes_nothing_of_a_change_into_what_tells_rows_apart() -> None:
     text = "SELECT DISTINCT {star} FROM {{ stream('changes') }} WHERE _change.op <> 'd' AND _record.offset > 1"
-    found = [problems("mode='upsert', keys='id'", text.replace("{star}", star)) for star in ("*", "* EXCEPT (_record)")]
-    assert [[name for name, _ in each] for each in found] == [["star-with-record"], ["star-with-record"]]
+    found = [
+        problems("mode='upsert', keys='id'", text.replace("{star}", star))
+        for star in ("*", "* EXCEPT (_record)")
+    ]
+    assert [[name for name, _ in each] for each in found] == [
+        ["star-with-record"],
+        ["star-with-record"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -393,24 +742,59 @@ def test_a_star_takes_nothing_of_a_change_into_what_tells_rows_apart() -> None:
     ],
 )
 def test_groups_of_one_key_are_told_apart_by_sequence_by(select: str) -> None:
-    assert {name for name, _ in problems("mode='upsert', keys='id'", select)} == {"group-not-in-keys"}
+    assert {name for name, _ in problems("mode='upsert', keys='id'", select)} == {
+        "group-not-in-keys"
+    }
     assert build("mode='upsert', keys='id', sequence_by='at'", select).query.groups
 
 
 @each_of(
     ("select", "filters"),
     [
-        ("SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING count(*) < 3", "HAVING"),
-        ("SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING n < 3", "HAVING"),
-        ("SELECT Status, count(*) AS n, n * 2 AS m, m + 1 AS o FROM orders GROUP BY Status HAVING o > 3", "HAVING"),
-        ("SELECT Status, count(*) AS n, upper(Status) AS u FROM orders GROUP BY Status HAVING u > 'a'", ""),
-        ("SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING some(id > 3)", "HAVING"),
-        ("SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING try_sum(id) < 3", "HAVING"),
-        ("SELECT Status, every(id > 3) AS n FROM orders GROUP BY Status HAVING n", "HAVING"),
-        ("SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING Status <> 'x'", ""),
-        ("SELECT * FROM (SELECT Status, count(*) AS n FROM orders GROUP BY Status) WHERE n < 3", "WHERE"),
-        ("SELECT * FROM (SELECT Status, count(*) AS n FROM orders GROUP BY Status) WHERE Status LIKE 'a%'", ""),
-        ("WITH g AS (SELECT Status, max(id) AS m FROM orders GROUP BY 1) SELECT Status FROM g WHERE m > 1", "WHERE"),
+        (
+            "SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING count(*) < 3",
+            "HAVING",
+        ),
+        (
+            "SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING n < 3",
+            "HAVING",
+        ),
+        (
+            "SELECT Status, count(*) AS n, n * 2 AS m, m + 1 AS o FROM orders GROUP BY Status HAVING o > 3",
+            "HAVING",
+        ),
+        (
+            "SELECT Status, count(*) AS n, upper(Status) AS u FROM orders GROUP BY Status HAVING u > 'a'",
+            "",
+        ),
+        (
+            "SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING some(id > 3)",
+            "HAVING",
+        ),
+        (
+            "SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING try_sum(id) < 3",
+            "HAVING",
+        ),
+        (
+            "SELECT Status, every(id > 3) AS n FROM orders GROUP BY Status HAVING n",
+            "HAVING",
+        ),
+        (
+            "SELECT Status, count(*) AS n FROM orders GROUP BY Status HAVING Status <> 'x'",
+            "",
+        ),
+        (
+            "SELECT * FROM (SELECT Status, count(*) AS n FROM orders GROUP BY Status) WHERE n < 3",
+            "WHERE",
+        ),
+        (
+            "SELECT * FROM (SELECT Status, count(*) AS n FROM orders GROUP BY Status) WHERE Status LIKE 'a%'",
+            "",
+        ),
+        (
+            "WITH g AS (SELECT Status, max(id) AS m FROM orders GROUP BY 1) SELECT Status FROM g WHERE m > 1",
+            "WHERE",
+        ),
         ("SELECT Status, count(*) AS n FROM orders WHERE id > 3 GROUP BY Status", ""),
     ],
 )
@@ -418,15 +802,15 @@ def test_groups_are_not_filtered_by_what_may_change(select: str, filters: str) -
     text = select.replace("orders", "{{ stream('orders') }}")
     if filters:
         place = f"models/m.sql:2:{text.index(filters) + 1}"
-        assert problems("mode='upsert', keys='Status'", text) == [("filtered-groups", place)]
+        assert problems("mode='upsert', keys='Status'", text) == [
+            ("filtered-groups", place)
+        ]
     else:
         build("mode='upsert', keys='Status'", text)
 
 
 def test_a_filter_of_groups_by_a_column_that_an_alias_hides_is_allowed() -> None:
-    text = (
-        "SELECT max(at) AS at, date(at) AS day FROM {{ stream('orders') }} GROUP BY date(at) HAVING day > '2026-01-01'"
-    )
+    text = "SELECT max(at) AS at, date(at) AS day FROM {{ stream('orders') }} GROUP BY date(at) HAVING day > '2026-01-01'"
     assert build("mode='upsert', keys='day'", text).query.filters
 
 
@@ -434,7 +818,11 @@ def test_a_filter_of_groups_by_a_column_that_an_alias_hides_is_allowed() -> None
     ("select", "config", "condition"),
     [
         ("SELECT DISTINCT Status FROM orders", "mode='append'", "watermark-missing"),
-        ("SELECT Status FROM orders UNION SELECT Status FROM orders", "mode='append'", "watermark-missing"),
+        (
+            "SELECT Status FROM orders UNION SELECT Status FROM orders",
+            "mode='append'",
+            "watermark-missing",
+        ),
         ("SELECT DISTINCT Status FROM orders", "mode='upsert', keys='Status'", ""),
         (
             "SELECT n, count(*) AS c FROM (SELECT Status, count(*) AS n FROM orders GROUP BY Status) GROUP BY n",
@@ -452,13 +840,27 @@ def test_a_filter_of_groups_by_a_column_that_an_alias_hides_is_allowed() -> None
             "",
         ),
         ("SELECT struct(*) AS s FROM orders", "mode='append'", ""),
-        ("SELECT struct(*) AS s, _record.topic AS t FROM orders", "mode='append'", "star-in-function"),
-        ("SELECT id, hash(*) AS h FROM orders", "mode='upsert', keys='id'", "star-in-function"),
-        ("SELECT a.id FROM orders AS a LEFT JOIN orders AS b ON a.id = b.id", "mode='append'", "outer-join"),
+        (
+            "SELECT struct(*) AS s, _record.topic AS t FROM orders",
+            "mode='append'",
+            "star-in-function",
+        ),
+        (
+            "SELECT id, hash(*) AS h FROM orders",
+            "mode='upsert', keys='id'",
+            "star-in-function",
+        ),
+        (
+            "SELECT a.id FROM orders AS a LEFT JOIN orders AS b ON a.id = b.id",
+            "mode='append'",
+            "outer-join",
+        ),
         ("SELECT id FROM orders;;", "mode='append'", ""),
     ],
 )
-def test_what_spark_or_a_mode_cannot_keep_is_refused(select: str, config: str, condition: str) -> None:
+def test_what_spark_or_a_mode_cannot_keep_is_refused(
+    select: str, config: str, condition: str
+) -> None:
     text = select.replace("orders", "{{ stream('orders') }}")
     if condition:
         assert {name for name, _ in problems(config, text)} == {condition}
@@ -476,7 +878,9 @@ def test_what_spark_or_a_mode_cannot_keep_is_refused(select: str, config: str, c
 )
 def test_streams_are_joined_in_mode_append_only(select: str) -> None:
     text = select.replace("orders", "{{ stream('orders') }}")
-    assert problems("mode='upsert', keys='id'", text) == [("upsert-over-join", "models/m.sql:1:16")]
+    assert problems("mode='upsert', keys='id'", text) == [
+        ("upsert-over-join", "models/m.sql:1:16")
+    ]
     assert build("mode='append'", text).query.stateful
 
 
@@ -488,17 +892,27 @@ def test_a_stream_may_be_called_as_a_word_of_sql() -> None:
 
 def test_a_compiled_file_ends_each_statement_and_is_stable() -> None:
     config = "mode='upsert', keys='id', delete_when=\"Status = 'x'\", partition_by='days(at)'"
-    text = "-- first\nSELECT id, Status, at /* c */ FROM {{ stream('orders') }} -- last;\n"
+    text = (
+        "-- first\nSELECT id, Status, at /* c */ FROM {{ stream('orders') }} -- last;\n"
+    )
     compiled = compiled_text(build(config, text))
     assert compiled == compiled_text(build(config, text))
-    assert compiled.endswith(";\n") and compiled.startswith("-- shop.m: mode upsert, table lake.main.m; ")
-    assert all(line.startswith("-- ") for line in compiled.split("\n\n")[0].splitlines())
+    assert compiled.endswith(";\n") and compiled.startswith(
+        "-- shop.m: mode upsert, table lake.main.m; "
+    )
+    assert all(
+        line.startswith("-- ") for line in compiled.split("\n\n")[0].splitlines()
+    )
     statements = [
-        line for line in compiled.splitlines() if line.split(" ")[0] in ("CREATE", "ALTER", "MERGE", "INSERT")
+        line
+        for line in compiled.splitlines()
+        if line.split(" ")[0] in ("CREATE", "ALTER", "MERGE", "INSERT")
     ]
     calls = [line for line in compiled.splitlines() if line.startswith("CALL ")]
     assert len(statements) == 6 and len(calls) == 10
-    assert compiled.count(";\n") == 16 and "last" not in compiled.replace("retain_last", "")
+    assert compiled.count(";\n") == 16 and "last" not in compiled.replace(
+        "retain_last", ""
+    )
 
 
 KEYED = "{{ config(mode='upsert', keys='id') }} SELECT id, status AS s, amount FROM {{ stream('orders') }}"
@@ -510,18 +924,25 @@ IMPORTED = (
 
 def test_the_columns_of_a_joined_model_are_those_of_its_select() -> None:
     assert build("mode='append'", IMPORTED % "s", other=KEYED).columns == ("id", "x")
-    assert problems("mode='append'", IMPORTED % "status", other=KEYED) == [("unknown-column", "models/m.sql:2:61")]
+    assert problems("mode='append'", IMPORTED % "status", other=KEYED) == [
+        ("unknown-column", "models/m.sql:2:61")
+    ]
 
 
 def test_the_columns_of_a_model_read_as_a_stream_are_those_of_its_select() -> None:
     first = "{{ config(mode='append') }} SELECT id, amount AS eur FROM {{ stream('orders') }}"
     select = "SELECT id, amount FROM {{ stream('first') }}"
-    assert problems("mode='append'", select, first=first) == [("unknown-column", "models/m.sql:2:12")]
+    assert problems("mode='append'", select, first=first) == [
+        ("unknown-column", "models/m.sql:2:12")
+    ]
 
 
 def test_the_columns_of_a_joined_model_that_is_wrong_are_not_known() -> None:
     wrong = KEYED.replace("status", "state")
-    assert build("mode='append'", IMPORTED % "anything", other=wrong).columns == ("id", "x")
+    assert build("mode='append'", IMPORTED % "anything", other=wrong).columns == (
+        "id",
+        "x",
+    )
 
 
 @pytest.mark.parametrize("table", ["{{ this }}", "lake.elsewhere.t"])
@@ -532,15 +953,18 @@ def test_the_columns_of_other_tables_are_not_known(table: str) -> None:
 
 def test_the_columns_of_a_joined_model_may_be_known_in_part_only() -> None:
     """A star over a table of somebody else's may have any."""
-    other = (
-        "{{ config(mode='append') }} SELECT f.*, o.id AS k FROM {{ stream('orders') }} o JOIN lake.else.f ON f.x = o.id"
+    other = "{{ config(mode='append') }} SELECT f.*, o.id AS k FROM {{ stream('orders') }} o JOIN lake.else.f ON f.x = o.id"
+    assert build("mode='append'", IMPORTED % "anything", other=other).columns == (
+        "id",
+        "x",
     )
-    assert build("mode='append'", IMPORTED % "anything", other=other).columns == ("id", "x")
 
 
 @pytest.mark.parametrize("name", ["_record.partition", "o._record.offset", "_RECORD"])
 def test_the_columns_that_lakesql_adds_to_a_stream_are_known(name: str) -> None:
-    assert build("mode='append'", f"SELECT {name} AS x FROM {{{{ stream('orders') }}}} o").columns == ("x",)
+    assert build(
+        "mode='append'", f"SELECT {name} AS x FROM {{{{ stream('orders') }}}} o"
+    ).columns == ("x",)
 
 
 @pytest.mark.parametrize(
@@ -551,14 +975,18 @@ def test_the_columns_that_lakesql_adds_to_a_stream_are_known(name: str) -> None:
         ({"spark.sql.catalogImplementation": "hive"}, []),
     ],
 )
-def test_functions_that_a_setting_may_add_are_not_known(conf: dict[str, str], found: list[tuple[str, str]]) -> None:
+def test_functions_that_a_setting_may_add_are_not_known(
+    conf: dict[str, str], found: list[tuple[str, str]]
+) -> None:
     select = "{{ config(mode='append') }}\nSELECT st_area(id) AS x FROM {{ stream('orders') }}"
     manifest = load({"streams/s.yml": STREAMS, "models/m.sql": select})
     target = replace(manifest.target, spark=Spark(conf=conf))
     try:
         build_select(replace(manifest, target=target), "m")
     except ProjectError as error:
-        assert [(problem.condition, str(problem.place)) for problem in error.problems] == found
+        assert [
+            (problem.condition, str(problem.place)) for problem in error.problems
+        ] == found
     else:
         assert found == []
 
@@ -579,17 +1007,20 @@ def test_functions_that_a_setting_may_add_are_not_known(conf: dict[str, str], fo
         ("reverse(status)", ""),
     ],
 )
-def test_types_follow_from_those_of_the_columns_as_far_as_they_surely_do(expression: str, expected: str) -> None:
+def test_types_follow_from_those_of_the_columns_as_far_as_they_surely_do(
+    expression: str, expected: str
+) -> None:
     group = " GROUP BY at" if expression.startswith(("count", "sum", "max")) else ""
-    select = build("mode='append'", f"SELECT at, {expression} AS y FROM {{{{ stream('orders') }}}}{group}")
+    select = build(
+        "mode='append'",
+        f"SELECT at, {expression} AS y FROM {{{{ stream('orders') }}}}{group}",
+    )
     assert output_columns(select) == (Column("at", "timestamp"), Column("y", expected))
 
 
 def test_a_compiled_table_with_known_types_runs_as_it_stands() -> None:
     first = "{{ config(mode='upsert', keys='id') }} SELECT id, upper(status) AS s FROM {{ stream('orders') }}"
-    select = (
-        "SELECT o.id, r.s, r.s = 'X' AS is_x FROM {{ stream('orders') }} o JOIN {{ ref('first') }} r ON r.id = o.id"
-    )
+    select = "SELECT o.id, r.s, r.s = 'X' AS is_x FROM {{ stream('orders') }} o JOIN {{ ref('first') }} r ON r.id = o.id"
     text = compiled_text(build("mode='append'", select, first=first))
     assert "  id bigint,\n  s string,\n  is_x boolean\n" in text
     assert UNKNOWN_TYPE not in text
@@ -629,20 +1060,34 @@ def test_what_rounds_the_start_of_a_window_is_a_key_where_no_two_become_one(
     if is_key:
         assert build("mode='upsert', keys='k'", text).query.groups
     else:
-        assert {name for name, _ in problems("mode='upsert', keys='k'", text)} == {"group-not-in-keys"}
+        assert {name for name, _ in problems("mode='upsert', keys='k'", text)} == {
+            "group-not-in-keys"
+        }
 
 
-@each_of("cast", ["CAST(at AS date)", "CAST(amount AS int)", "CAST(id AS int)", "CAST(Status AS boolean)"])
+@each_of(
+    "cast",
+    [
+        "CAST(at AS date)",
+        "CAST(amount AS int)",
+        "CAST(id AS int)",
+        "CAST(Status AS boolean)",
+    ],
+)
 def test_a_cast_that_maps_several_values_to_one_is_no_key(cast: str) -> None:
     column = cast.removeprefix("CAST(").split(" ")[0]
     select = f"SELECT {cast} AS k, count(*) AS n FROM {{{{ stream('orders') }}}} GROUP BY {column}"
-    assert {name for name, _ in problems("mode='upsert', keys='k'", select)} == {"group-not-in-keys"}
+    assert {name for name, _ in problems("mode='upsert', keys='k'", select)} == {
+        "group-not-in-keys"
+    }
 
 
 def test_sessions_are_appended_and_not_merged() -> None:
     select = "SELECT id, session_window.start AS s, count(*) AS n FROM {{ stream('orders') }} GROUP BY id, {by}"
     select = select.replace("{by}", "session_window(at, '10 seconds')")
-    assert {name for name, _ in problems("mode='upsert', keys=['id', 's']", select)} == {"session-in-upsert"}
+    assert {
+        name for name, _ in problems("mode='upsert', keys=['id', 's']", select)
+    } == {"session-in-upsert"}
     assert build("mode='append'", select).query.aggregated
 
 
@@ -655,17 +1100,30 @@ def test_sessions_are_appended_and_not_merged() -> None:
         ("at > (SELECT max(at) FROM {{ this }}) + INTERVAL 1 HOUR", False),
         ("id IN (SELECT id FROM {{ this }})", False),
         ("EXISTS (SELECT 1 FROM {{ this }})", False),
-        ("at > coalesce((SELECT max(at) FROM {{ this }}), TIMESTAMP '1970-01-01')", True),
-        ("at > (SELECT coalesce(max(at), TIMESTAMP '1970-01-01') FROM {{ this }})", True),
+        (
+            "at > coalesce((SELECT max(at) FROM {{ this }}), TIMESTAMP '1970-01-01')",
+            True,
+        ),
+        (
+            "at > (SELECT coalesce(max(at), TIMESTAMP '1970-01-01') FROM {{ this }})",
+            True,
+        ),
         ("id > (SELECT count(*) FROM {{ this }})", True),
         ("id NOT IN (SELECT id FROM {{ this }})", True),
         ("NOT EXISTS (SELECT 1 FROM {{ this }})", True),
-        ("(SELECT max(at) FROM {{ this }}) IS NULL OR at > (SELECT max(at) FROM {{ this }})", True),
+        (
+            "(SELECT max(at) FROM {{ this }}) IS NULL OR at > (SELECT max(at) FROM {{ this }})",
+            True,
+        ),
     ],
 )
-def test_a_where_that_no_row_passes_while_the_table_is_empty_is_refused(where: str, begins: bool) -> None:
+def test_a_where_that_no_row_passes_while_the_table_is_empty_is_refused(
+    where: str, begins: bool
+) -> None:
     select = f"SELECT id, at FROM {{{{ stream('orders') }}}} WHERE {where}"
     if begins:
         assert build("mode='append'", select).query.filters
     else:
-        assert {name for name, _ in problems("mode='append'", select)} == {"never-begins"}
+        assert {name for name, _ in problems("mode='append'", select)} == {
+            "never-begins"
+        }

@@ -46,7 +46,13 @@ def shop() -> Graph:
     """
     return build_graph(
         [
-            node("stream", "orders", "streams/shop.yml", [], {"format": "json", "tags": ["core"]}),
+            node(
+                "stream",
+                "orders",
+                "streams/shop.yml",
+                [],
+                {"format": "json", "tags": ["core"]},
+            ),
             node("stream", "customers", "streams/shop.yml", [], {"format": "json"}),
             node("stream", "clicks", "streams/web/clicks.yml", [], {"format": "avro"}),
             node(
@@ -58,7 +64,11 @@ def shop() -> Graph:
                     "mode": "upsert",
                     "keys": ["order_id"],
                     "tags": ["core", "nightly"],
-                    "meta": {"owner": "sales", "pii": True, "contact": {"mail": "a@b.c"}},
+                    "meta": {
+                        "owner": "sales",
+                        "pii": True,
+                        "contact": {"mail": "a@b.c"},
+                    },
                     "properties": {"write.format.default": "orc"},
                 },
             ),
@@ -67,19 +77,39 @@ def shop() -> Graph:
                 "customers",
                 "models/staging/crm/customers.sql",
                 ["stream.customers"],
-                {"mode": "upsert", "keys": ["customer_id", "region"], "meta": {"pii": False}, "max_per_batch": 1000},
+                {
+                    "mode": "upsert",
+                    "keys": ["customer_id", "region"],
+                    "meta": {"pii": False},
+                    "max_per_batch": 1000,
+                },
             ),
             node(
                 "model",
                 "clicks",
                 "models/staging/clicks.sql",
                 ["stream.clicks"],
-                {"mode": "append", "tags": ["web", "nightly-web"], "flags": [True, "odd"], "ratio": 0.5},
+                {
+                    "mode": "append",
+                    "tags": ["web", "nightly-web"],
+                    "flags": [True, "odd"],
+                    "ratio": 0.5,
+                },
             ),
             node(
-                "model", "revenue", "models/marts/revenue.sql", ["model.orders", "model.customers"], {"mode": "upsert"}
+                "model",
+                "revenue",
+                "models/marts/revenue.sql",
+                ["model.orders", "model.customers"],
+                {"mode": "upsert"},
             ),
-            node("model", "daily_clicks", "models/marts/daily_clicks.sql", ["model.clicks"], {"mode": "append"}),
+            node(
+                "model",
+                "daily_clicks",
+                "models/marts/daily_clicks.sql",
+                ["model.clicks"],
+                {"mode": "append"},
+            ),
             node(
                 "model",
                 "funnel",
@@ -87,7 +117,13 @@ def shop() -> Graph:
                 ["model.revenue", "model.clicks"],
                 {"mode": "upsert"},
             ),
-            node("model", "archive", "models/archive.sql", ["model.orders"], {"mode": "append", "comment": None}),
+            node(
+                "model",
+                "archive",
+                "models/archive.sql",
+                ["model.orders"],
+                {"mode": "append", "comment": None},
+            ),
         ]
     )
 
@@ -103,7 +139,10 @@ def selected(*select: str, exclude: tuple[str, ...] = ()) -> Selected:
 
 def ids(names: str) -> set[str]:
     """`orders s:orders`: a model and a stream."""
-    return {f"stream.{name[2:]}" if name.startswith("s:") else f"model.{name}" for name in names.split()}
+    return {
+        f"stream.{name[2:]}" if name.startswith("s:") else f"model.{name}"
+        for name in names.split()
+    }
 
 
 def test_nothing_said_is_everything() -> None:
@@ -113,7 +152,8 @@ def test_nothing_said_is_everything() -> None:
 @each_of(
     ("word", "expected"),
     [
-        # names, and names in full: from the project or from the first folder, to any depth
+        # names, and names in full: from the project or from the first folder, to any
+        # depth
         ("orders", "orders"),
         ("fqn:orders", "orders"),
         ("staging.orders", "orders"),
@@ -163,7 +203,10 @@ def test_nothing_said_is_everything() -> None:
         ("path:**/*.yml", "s:orders s:customers s:clicks"),
         ("path:streams", "s:orders s:customers s:clicks"),
         ("streams/web/clicks.yml", "s:clicks"),
-        ("path:.", "orders customers clicks revenue daily_clicks funnel archive s:orders s:customers s:clicks"),
+        (
+            "path:.",
+            "orders customers clicks revenue daily_clicks funnel archive s:orders s:customers s:clicks",
+        ),
         ("path:models", "orders customers clicks revenue daily_clicks funnel archive"),
         ("file:orders.sql", "orders"),
         ("file:orders", "orders"),
@@ -175,7 +218,10 @@ def test_nothing_said_is_everything() -> None:
         ("tag:core", "orders s:orders"),
         ("tag:night*", "orders clicks"),
         ("tag:nightly", "orders"),
-        ("resource_type:model", "orders customers clicks revenue daily_clicks funnel archive"),
+        (
+            "resource_type:model",
+            "orders customers clicks revenue daily_clicks funnel archive",
+        ),
         ("resource_type:stream", "s:orders s:customers s:clicks"),
         ("stream:orders", "s:orders"),
         ("stream:c*", "s:customers s:clicks"),
@@ -212,7 +258,10 @@ def test_nothing_said_is_everything() -> None:
         ("1+revenue+1", "revenue orders customers funnel"),
         ("2+revenue+9", "revenue orders customers s:orders s:customers funnel"),
         ("+revenue+", "revenue orders customers s:orders s:customers funnel"),
-        ("@orders", "orders revenue funnel archive s:orders customers s:customers clicks s:clicks"),
+        (
+            "@orders",
+            "orders revenue funnel archive s:orders customers s:customers clicks s:clicks",
+        ),
         ("@daily_clicks", "daily_clicks clicks s:clicks"),
         ("@+daily_clicks", "daily_clicks clicks s:clicks"),
         ("stream:orders+", "s:orders orders revenue funnel archive"),
@@ -243,7 +292,11 @@ def test_several_values_are_a_union() -> None:
 @each_of(
     ("select", "exclude", "expected"),
     [
-        ((), ("staging",), "revenue daily_clicks funnel archive s:orders s:customers s:clicks"),
+        (
+            (),
+            ("staging",),
+            "revenue daily_clicks funnel archive s:orders s:customers s:clicks",
+        ),
         ((), ("staging", "marts resource_type:stream"), "archive"),
         (("staging",), ("orders",), "customers clicks"),
         (("staging",), ("staging,tag:core",), "customers clicks"),
@@ -251,12 +304,19 @@ def test_several_values_are_a_union() -> None:
         (("orders",), ("shop",), ""),
     ],
 )
-def test_excluded_nodes_are_not_selected(select: tuple[str, ...], exclude: tuple[str, ...], expected: str) -> None:
+def test_excluded_nodes_are_not_selected(
+    select: tuple[str, ...], exclude: tuple[str, ...], expected: str
+) -> None:
     assert selected(*select, exclude=exclude) == Selected(frozenset(ids(expected)), ())
 
 
 def test_words_that_match_nothing_are_named_as_they_were_written() -> None:
-    result = selected("orders tag:none", "staging,marts", "+gone+2 tag:none", exclude=("also_gone", "clicks"))
+    result = selected(
+        "orders tag:none",
+        "staging,marts",
+        "+gone+2 tag:none",
+        exclude=("also_gone", "clicks"),
+    )
     assert result.ids == ids("orders")
     assert result.unmatched == ("tag:none", "staging,marts", "+gone+2", "also_gone")
 
@@ -303,7 +363,10 @@ def test_words_that_match_nothing_are_named_as_they_were_written() -> None:
 @each_of("option", ["select", "exclude"])
 def test_a_malformed_selector_is_refused(word: str, option: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_selection((word,) if option == "select" else (), (word,) if option == "exclude" else ())
+        parse_selection(
+            (word,) if option == "select" else (),
+            (word,) if option == "exclude" else (),
+        )
     assert {problem.condition for problem in caught.value.problems} == {"bad-selector"}
 
 
@@ -315,7 +378,12 @@ def test_all_wrong_words_are_reported_at_once() -> None:
 
 @each_of(
     ("word", "near"),
-    [("pth:x", "path"), ("confg.mode:x", "config"), ("source:x", "stream"), ("resource_type:models", "model")],
+    [
+        ("pth:x", "path"),
+        ("confg.mode:x", "config"),
+        ("source:x", "stream"),
+        ("resource_type:models", "model"),
+    ],
 )
 def test_a_wrong_word_is_answered_with_the_nearest(word: str, near: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -337,4 +405,7 @@ def test_any_text_selects_or_is_refused(text: str) -> None:
         return
     result = select_nodes(selection, SHOP)
     assert result.ids or result.unmatched
-    assert select_nodes(parse_selection([], [text]), SHOP).ids == frozenset(SHOP.nodes) - result.ids
+    assert (
+        select_nodes(parse_selection([], [text]), SHOP).ids
+        == frozenset(SHOP.nodes) - result.ids
+    )

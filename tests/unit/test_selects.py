@@ -1,4 +1,5 @@
-"""Names of SELECTs are checked: none that Spark accepts is refused, and what is wrong is found where it stands."""
+"""Names of SELECTs are checked: none that Spark accepts is refused, and what is wrong
+is found where it stands."""
 
 from __future__ import annotations
 
@@ -12,15 +13,25 @@ from tests.cases import each_of
 from tests.selects import TABLES, accepted, wrong
 
 KNOWN = {
-    ("lake", "shop", name): tuple(QueryColumn(column, 0, type=parse_type(kind)) for column, kind in columns.items())
+    ("lake", "shop", name): tuple(
+        QueryColumn(column, 0, type=parse_type(kind))
+        for column, kind in columns.items()
+    )
     for name, columns in TABLES.items()
 }
-OF_MODELS = {"no-stream", "unnamed-column", "bad-column-name", "duplicate-column", "reserved-column"}
+OF_MODELS = {
+    "no-stream",
+    "unnamed-column",
+    "bad-column-name",
+    "duplicate-column",
+    "reserved-column",
+}
 """What a model must not do and any other SELECT may."""
 
 
 def find_problems(select: str) -> list[tuple[str, int, int]]:
-    """The conditions that a SELECT over the known tables ends with, each with its line and column."""
+    """The conditions that a SELECT over the known tables ends with, each with its line
+    and column."""
 
     def place(offset: int) -> Place:
         before = select[:offset]
@@ -39,10 +50,14 @@ def find_problems(select: str) -> list[tuple[str, int, int]]:
 def test_nothing_that_spark_accepts_is_refused() -> None:
     corpus = set(accepted())
     assert len(corpus) >= 300
-    assert {select: found for select in corpus if (found := find_problems(select))} == {}
+    assert {
+        select: found for select in corpus if (found := find_problems(select))
+    } == {}
 
 
 @each_of(("select", "expected"), wrong())
-def test_what_is_wrong_is_found_where_it_stands(select: str, expected: list[tuple[str, int, int]]) -> None:
+def test_what_is_wrong_is_found_where_it_stands(
+    select: str, expected: list[tuple[str, int, int]]
+) -> None:
     assert find_problems(select) == sorted(expected)
     assert expected

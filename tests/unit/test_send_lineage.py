@@ -1,4 +1,5 @@
-"""Lineage on its way: to a file and to servers that take it, that answer wrongly, late, or not at all."""
+"""Lineage on its way: to a file and to servers that take it, that answer wrongly, late,
+or not at all."""
 
 from __future__ import annotations
 
@@ -16,7 +17,12 @@ import pytest
 
 from lakesql.errors import ProfileError
 from lakesql.observe.told_run import LineageRun
-from lakesql.project.lineage_target import LineageFile, LineageHttp, LineageKafka, LineageTarget
+from lakesql.project.lineage_target import (
+    LineageFile,
+    LineageHttp,
+    LineageKafka,
+    LineageTarget,
+)
 from lakesql.run.tell.send_lineage import LineageSender, RefusedError, open_sender
 from lakesql.secrets import NO_SECRETS
 from lakesql.source.kafka import Kafka
@@ -27,7 +33,11 @@ from tests.unit.test_lineage_runs import OVER, STARTED, begun, done, facts, tell
 
 def runs(batches: int = 2) -> list[LineageRun]:
     """Two events for each batch, and two of the whole."""
-    return tell(STARTED, *(each for number in range(batches) for each in (begun(number), done(number))), OVER)
+    return tell(
+        STARTED,
+        *(each for number in range(batches) for each in (begun(number), done(number))),
+        OVER,
+    )
 
 
 @contextmanager
@@ -45,20 +55,32 @@ def send(target: LineageTarget, told: list[LineageRun]) -> tuple[int, str]:
         return sender.take_lost()
 
 
-def test_a_file_gets_a_line_for_each_event_behind_those_that_it_has(tmp_path: Path) -> None:
+def test_a_file_gets_a_line_for_each_event_behind_those_that_it_has(
+    tmp_path: Path,
+) -> None:
     target = LineageFile(path=str(tmp_path / "deep" / "lineage.jsonl"))
     assert send(target, runs()) == (0, "")
     assert send(target, runs()) == (0, "")
     events = [json.loads(line) for line in Path(target.path).read_text().splitlines()]
-    assert [event["eventType"] for event in events] == ["START", *["START", "COMPLETE"] * 2, "COMPLETE"] * 2
+    assert [event["eventType"] for event in events] == [
+        "START",
+        *["START", "COMPLETE"] * 2,
+        "COMPLETE",
+    ] * 2
     assert [problem for event in events for problem in problems_of(event)] == []
 
 
 def test_a_server_gets_valid_events_in_their_order_with_the_token() -> None:
     with Receiver() as receiver:
-        target = LineageHttp(url=f"{receiver.url}/below", endpoint="/api/lineage", token="t0ken")
+        target = LineageHttp(
+            url=f"{receiver.url}/below", endpoint="/api/lineage", token="t0ken"
+        )
         assert send(target, runs()) == (0, "")
-    assert [event["eventType"] for event in receiver.events] == ["START", *["START", "COMPLETE"] * 2, "COMPLETE"]
+    assert [event["eventType"] for event in receiver.events] == [
+        "START",
+        *["START", "COMPLETE"] * 2,
+        "COMPLETE",
+    ]
     assert receiver.problems == []
     assert {*receiver.paths} == {"/below/api/lineage"}
     assert {*receiver.logins} == {"Bearer t0ken"}
@@ -74,18 +96,25 @@ def test_nobody_there_loses_all_and_takes_no_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "said"), [(500, "it answers 500"), (503, "it answers 503"), (401, "it answers 401")]
+    ("status", "said"),
+    [(500, "it answers 500"), (503, "it answers 503"), (401, "it answers 401")],
 )
-def test_a_server_that_fails_loses_all_and_stops_nothing(status: int, said: str) -> None:
+def test_a_server_that_fails_loses_all_and_stops_nothing(
+    status: int, said: str
+) -> None:
     with Receiver(status) as receiver:
-        offered_s, drained_s, (events, why) = _timed(LineageHttp(url=receiver.url), runs(100))
+        offered_s, drained_s, (events, why) = _timed(
+            LineageHttp(url=receiver.url), runs(100)
+        )
     assert (events, why.startswith(said)) == (202, True)
     assert offered_s < 1 and drained_s < 5
 
 
 def test_a_server_that_hangs_is_not_waited_for() -> None:
     with Receiver(delay_s=30) as receiver:
-        offered_s, drained_s, (events, _) = _timed(LineageHttp(url=receiver.url), runs(3), drain_s=1)
+        offered_s, drained_s, (events, _) = _timed(
+            LineageHttp(url=receiver.url), runs(3), drain_s=1
+        )
     assert events == 8
     assert offered_s < 1 and drained_s < 3
 
@@ -110,7 +139,12 @@ def test_what_a_server_refuses_is_lost_and_the_rest_is_delivered() -> None:
         lost, why = sender.take_lost()
     assert (lost, len(refused)) == (2, 2)
     assert "it is none" in why
-    assert [event["eventType"] for event in receiver.events] == ["START", "START", "START", "COMPLETE"]
+    assert [event["eventType"] for event in receiver.events] == [
+        "START",
+        "START",
+        "START",
+        "COMPLETE",
+    ]
 
 
 @pytest.mark.checks
@@ -166,7 +200,9 @@ def test_a_client_that_takes_a_while_to_load_is_waited_for() -> None:
 
 
 def test_what_comes_after_the_end_is_lost() -> None:
-    sender = LineageSender("away", lambda: pytest.fail("nothing is to be sent"), lambda run: run)
+    sender = LineageSender(
+        "away", lambda: pytest.fail("nothing is to be sent"), lambda run: run
+    )
     sender.drain()
     sender.offer(runs()[0])
     assert sender.take_lost()[0] == 1
@@ -192,24 +228,35 @@ def test_a_missing_extra_has_a_condition(monkeypatch: pytest.MonkeyPatch) -> Non
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, module, None)
             patch.setattr(
-                "lakesql.run.tell.send_lineage.find_spec", lambda name, missing=module: name != missing or None
+                "lakesql.run.tell.send_lineage.find_spec",
+                lambda name, missing=module: name != missing or None,
             )
             with pytest.raises(ProfileError) as raised, opened(target):
                 pass
-        assert [problem.condition for problem in raised.value.problems] == ["extra-missing"]
+        assert [problem.condition for problem in raised.value.problems] == [
+            "extra-missing"
+        ]
 
 
 def test_an_option_that_librdkafka_does_not_have_is_refused() -> None:
     connections = {"b": Kafka("b1:9092", {"interceptor.classes": "x"})}
     target = LineageKafka(connection="b", topic="t")
-    with pytest.raises(ProfileError) as raised, open_sender(target, facts, connections, NO_SECRETS):
+    with (
+        pytest.raises(ProfileError) as raised,
+        open_sender(target, facts, connections, NO_SECRETS),
+    ):
         pass
     assert [problem.condition for problem in raised.value.problems] == ["kafka-option"]
 
 
 @pytest.mark.checks
 def test_a_cluster_that_is_away_loses_all() -> None:
-    with open_sender(LineageKafka(connection="b", topic="t"), facts, {"b": Kafka("127.0.0.1:1")}, NO_SECRETS) as sender:
+    with open_sender(
+        LineageKafka(connection="b", topic="t"),
+        facts,
+        {"b": Kafka("127.0.0.1:1")},
+        NO_SECRETS,
+    ) as sender:
         sender.drain_s = 8
         for each in runs():
             sender.offer(each)
@@ -217,7 +264,9 @@ def test_a_cluster_that_is_away_loses_all() -> None:
         assert sender.take_lost()[0] == 6
 
 
-def _timed(target: LineageTarget, told: list[LineageRun], drain_s: float = 5) -> tuple[float, float, tuple[int, str]]:
+def _timed(
+    target: LineageTarget, told: list[LineageRun], drain_s: float = 5
+) -> tuple[float, float, tuple[int, str]]:
     """How long it took to offer the events and to drain them, and what was lost."""
     with opened(target) as sender:
         sender.drain_s = drain_s

@@ -1,4 +1,5 @@
-"""Where the batches of models end that read topics together: each goes through all of them, without a gap."""
+"""Where the batches of models end that read topics together: each goes through all of
+them, without a gap."""
 
 from __future__ import annotations
 
@@ -34,11 +35,15 @@ class Topic:
         return {"t": {number: start.get("t", {}).get(number, 0) for number in end["t"]}}
 
 
-def batches_of(topic: Topic, shared: SharedTopics, limits: dict[str, int | None]) -> dict[str, TopicBatches]:
+def batches_of(
+    topic: Topic, shared: SharedTopics, limits: dict[str, int | None]
+) -> dict[str, TopicBatches]:
     places: Any = topic
     unread: Any = None
     return {
-        model: TopicBatches(places, topic.find_ends, limit, TopicShare(shared, model, unread, unread))
+        model: TopicBatches(
+            places, topic.find_ends, limit, TopicShare(shared, model, unread, unread)
+        )
         for model, limit in limits.items()
     }
 
@@ -58,7 +63,10 @@ def test_each_model_reads_all_that_there_is(seed: int) -> None:
             return False
         begins = numbered(positions[model]).get("t", {})
         reached = numbered(end)["t"]
-        assert all(begins.get(number, 0) <= at <= topic.ends[number] for number, at in reached.items())
+        assert all(
+            begins.get(number, 0) <= at <= topic.ends[number]
+            for number, at in reached.items()
+        )
         assert sum(reached.values()) > sum(begins.values())
         positions[model] = end
         return True
@@ -72,14 +80,20 @@ def test_each_model_reads_all_that_there_is(seed: int) -> None:
     for model in MODELS:
         while step(model):
             pass
-    assert {str(position) for position in positions.values()} == {str(position_of({"t": topic.ends}))}
+    assert {str(position) for position in positions.values()} == {
+        str(position_of({"t": topic.ends}))
+    }
 
 
 def test_models_that_stand_apart_meet_and_go_on_together() -> None:
     topic = Topic(1)
     shared = SharedTopics(lambda: dict.fromkeys(MODELS, "t"))
     batches = batches_of(topic, shared, dict.fromkeys(MODELS))
-    positions: dict[str, Position] = {"a": {"t": {"0": 5}}, "b": {"t": {"0": 9}}, "c": {"t": {"0": 5}}}
+    positions: dict[str, Position] = {
+        "a": {"t": {"0": 5}},
+        "b": {"t": {"0": 9}},
+        "c": {"t": {"0": 5}},
+    }
     stretches = []
     for end in (20, 30, 40):
         topic.ends[0] = end
@@ -96,12 +110,17 @@ def test_no_more_is_kept_than_may_be() -> None:
     shared = SharedTopics(lambda: dict.fromkeys(MODELS, "t"))
     for at in range(MOST_KEPT + 2):
         shared.plan({"t": {"0": at}}, {"t": {"0": at + 1}})
-    kept = [at for at in range(MOST_KEPT + 2) if shared.find_end({"t": {"0": at}}) is not None]
+    kept = [
+        at
+        for at in range(MOST_KEPT + 2)
+        if shared.find_end({"t": {"0": at}}) is not None
+    ]
     assert kept == [*range(2, MOST_KEPT + 2)]
 
 
 def test_a_model_that_notes_where_it_begins_reads_nothing_of_the_others() -> None:
-    """The others begin with the first record, and their stretch ends where it begins."""
+    """The others begin with the first record, and their stretch ends where it
+    begins."""
 
     class Later(Topic):
         def begins_early(self) -> bool:
@@ -117,7 +136,9 @@ def test_a_model_that_notes_where_it_begins_reads_nothing_of_the_others() -> Non
     topic.ends[0] = 7
     shared = SharedTopics(lambda: dict.fromkeys(MODELS, "t"))
     shared.plan(None, {"t": {"0": 7}})
-    batches = TopicBatches(cast(Any, topic), topic.find_ends, None, TopicShare(shared, "a", unread, unread))
+    batches = TopicBatches(
+        cast(Any, topic), topic.find_ends, None, TopicShare(shared, "a", unread, unread)
+    )
     end = batches.find_end(None, None)
     assert end == {"t": {"0": 7}}
     with ExitStack() as held:
@@ -129,7 +150,9 @@ def test_what_is_too_much_to_be_kept_is_not_read_together() -> None:
     shared = SharedTopics(lambda: dict.fromkeys(MODELS, "t"))
     rounds: Any = Mock(find_end=lambda model, standing: position_of(topic.find_ends()))
     places: Any = topic
-    seat = Seat("a", places, rounds, topic.find_ends, TopicShare(shared, "a", unread, unread))
+    seat = Seat(
+        "a", places, rounds, topic.find_ends, TopicShare(shared, "a", unread, unread)
+    )
     for size, is_kept in ((LONGEST + 1, False), (LONGEST, True)):
         topic.ends[0] = size
         seat.find_end(None, None)
@@ -140,5 +163,7 @@ def test_a_model_that_is_alone_shares_nothing() -> None:
     topic = Topic(1)
     shared = SharedTopics(lambda: {"a": "t"})
     topic.ends[0] = 7
-    assert batches_of(topic, shared, {"a": None})["a"].find_end(None, None) == {"t": {"0": 7}}
+    assert batches_of(topic, shared, {"a": None})["a"].find_end(None, None) == {
+        "t": {"0": 7}
+    }
     assert shared.find_end(None) is None

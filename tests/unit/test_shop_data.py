@@ -1,4 +1,5 @@
-"""The shop's recorded data: made by its recorder, and holding what the tests of the shop rely on."""
+"""The shop's recorded data: made by its recorder, and holding what the tests of the
+shop rely on."""
 
 from __future__ import annotations
 
@@ -36,11 +37,17 @@ def test_every_topic_has_several_files_and_partitions_with_ascending_offsets(top
     assert len(list((record.RECORDED / topic).iterdir())) >= 2
     assert len(offsets) >= 2
     assert all(seen == list(range(len(seen))) for seen in offsets.values())
-    assert len({(item.key, item.partition) for item in records}) == len({item.key for item in records})
+    assert len({(item.key, item.partition) for item in records}) == len(
+        {item.key for item in records}
+    )
 
 
 def test_headers_and_values_as_text_occur():
-    lines = [json.loads(line) for text in record.record().values() for line in text.splitlines()]
+    lines = [
+        json.loads(line)
+        for text in record.record().values()
+        for line in text.splitlines()
+    ]
     assert 100 < sum("headers" in line for line in lines) < len(lines)
     texts = [line["value"] for line in lines if isinstance(line["value"], str)]
     assert any(text.startswith("{") and text.endswith("}") for text in texts)
@@ -53,9 +60,17 @@ def test_dead_letters_are_of_every_kind():
     }
     unread = {oracle.UNREADABLE: 2, oracle.MISSING_REQUIRED: 2}
     assert kinds == {
-        "orders": {oracle.UNREADABLE: 4, oracle.MISSING_REQUIRED: 2, oracle.NULL_SEQUENCE: 2},
+        "orders": {
+            oracle.UNREADABLE: 4,
+            oracle.MISSING_REQUIRED: 2,
+            oracle.NULL_SEQUENCE: 2,
+        },
         "order_states": {oracle.UNREADABLE: 4, oracle.MISSING_REQUIRED: 2},
-        "customers": {oracle.UNREADABLE: 1, oracle.NULL_KEY: 1, oracle.NULL_SEQUENCE: 1},
+        "customers": {
+            oracle.UNREADABLE: 1,
+            oracle.NULL_KEY: 1,
+            oracle.NULL_SEQUENCE: 1,
+        },
         "clicks": unread,
         "views_per_10_minutes": unread,
         "visits_per_day": unread,
@@ -69,14 +84,22 @@ def test_orders_arrive_late_twice_and_in_the_same_second():
         if isinstance(row, dict):
             changes[row["order_id"]].append(row)
     older = sum(
-        later["updated_at"] < earlier["updated_at"] for rows in changes.values() for earlier, later in pairwise(rows)
+        later["updated_at"] < earlier["updated_at"]
+        for rows in changes.values()
+        for earlier, later in pairwise(rows)
     )
-    resent = sum(len(rows) - len({(row["status"], row["updated_at"]) for row in rows}) for rows in changes.values())
-    tied = sum(
-        len({row["updated_at"] for row in rows}) < len({(row["status"], row["updated_at"]) for row in rows})
+    resent = sum(
+        len(rows) - len({(row["status"], row["updated_at"]) for row in rows})
         for rows in changes.values()
     )
-    moved = sum(len({row["created_at"].date() for row in rows}) > 1 for rows in changes.values())
+    tied = sum(
+        len({row["updated_at"] for row in rows})
+        < len({(row["status"], row["updated_at"]) for row in rows})
+        for rows in changes.values()
+    )
+    moved = sum(
+        len({row["created_at"].date() for row in rows}) > 1 for rows in changes.values()
+    )
     assert older >= 20
     assert resent >= 10
     assert tied >= 3
@@ -88,14 +111,21 @@ def test_orders_arrive_late_twice_and_in_the_same_second():
 def test_tables_do_not_depend_on_where_batches_end(batch):
     rows = oracle.accepted("orders")
     tables = [
-        oracle.replay(rows, ["order_id"], "updated_at", lambda row: row["status"] == "purged", batch=size)
+        oracle.replay(
+            rows,
+            ["order_id"],
+            "updated_at",
+            lambda row: row["status"] == "purged",
+            batch=size,
+        )
         for size in (1, batch)
     ]
     assert _sorted(tables[0], "order_id") == _sorted(tables[1], "order_id")
 
 
 def test_no_page_view_is_later_than_the_watermark_however_batches_are_cut():
-    """Even when one partition is read a record further than the others, nothing falls behind the delay."""
+    """Even when one partition is read a record further than the others, nothing falls
+    behind the delay."""
     newest = datetime.min.replace(tzinfo=UTC)
     ahead: dict[int, datetime] = {}
     for row in oracle.accepted("clicks"):
@@ -121,12 +151,24 @@ def test_the_oracles_tables_cover_the_cases_that_tests_need():
     assert sizes["order_states"] == accepted["order_states"]
     assert sizes["clicks"] == accepted["clicks"]
     assert 0 < sizes["checkouts"] < sizes["clicks"]
-    assert 0 < sum(row["views"] for row in tables["views_per_10_minutes"]) < sizes["clicks"]
+    assert (
+        0
+        < sum(row["views"] for row in tables["views_per_10_minutes"])
+        < sizes["clicks"]
+    )
     assert sum(row["views"] for row in tables["visits_per_day"]) == sizes["clicks"]
-    assert {row["status"] for row in tables["orders"]} == {"placed", "paid", "shipped", "delivered", "cancelled"}
+    assert {row["status"] for row in tables["orders"]} == {
+        "placed",
+        "paid",
+        "shipped",
+        "delivered",
+        "cancelled",
+    }
     assert {row["is_big"] for row in tables["order_states"]} == {True, False}
     assert any(row["customer"] is None for row in tables["order_states"])
-    assert any(row["country"] is None and row["customer"] for row in tables["order_states"])
+    assert any(
+        row["country"] is None and row["customer"] for row in tables["order_states"]
+    )
 
 
 def _sorted(rows, key):

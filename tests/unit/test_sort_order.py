@@ -1,4 +1,5 @@
-"""The `sort_order` of a rewrite: what Iceberg's procedure was seen to take, and what it refused."""
+"""The `sort_order` of a rewrite: what Iceberg's procedure was seen to take, and what it
+refused."""
 
 from __future__ import annotations
 
@@ -35,7 +36,16 @@ REFUSED = [
         "4",
         "id desc asc",
     ),
-    *("zorder(bucket(4,id),n)", "upper(id)", "bucket(id)", "days(id, n)", "truncate(2)", "zorder(id, 4)", "id;", "(id"),
+    *(
+        "zorder(bucket(4,id),n)",
+        "upper(id)",
+        "bucket(id)",
+        "days(id, n)",
+        "truncate(2)",
+        "zorder(id, 4)",
+        "id;",
+        "(id",
+    ),
     *("days(id) days(n)", "id -- the newest", "`id", "id DESC NULLS LAST FIRST"),
 ]
 

@@ -35,7 +35,10 @@ def test_a_stream_says_where_its_records_are_in_its_kind_of_source(
     with pytest.raises(ProjectError) as raised:
         check_origin(StreamBinding(stream(**origin), source))
     (problem,) = raised.value.problems
-    assert (problem.condition, problem.place and problem.place.path) == ("stream-origin", "streams/s.yml")
+    assert (problem.condition, problem.place and problem.place.path) == (
+        "stream-origin",
+        "streams/s.yml",
+    )
     assert f"of type {source.kind}, which needs a {wanted}" in problem.what
 
 

@@ -17,7 +17,9 @@ from tests.cases import each_of
         ([1, 1_000_000], "▁█"),
     ],
 )
-def test_each_value_has_a_bar_and_no_value_has_none(values: Sequence[float | None], line: str) -> None:
+def test_each_value_has_a_bar_and_no_value_has_none(
+    values: Sequence[float | None], line: str
+) -> None:
     assert sparkline(values) == line
 
 
@@ -29,7 +31,14 @@ def test_other_bars_stand_at_the_same_places() -> None:
 
 
 def test_samples_are_folded_by_equal_parts_of_the_time() -> None:
-    samples = [(99, 1000.0), (100, 1.0), (149, 2.0), (150, 4.0), (200, 8.0), (201, 1000.0)]
+    samples = [
+        (99, 1000.0),
+        (100, 1.0),
+        (149, 2.0),
+        (150, 4.0),
+        (200, 8.0),
+        (201, 1000.0),
+    ]
     assert in_buckets(samples, 100, 200, 2, sum) == [3.0, 12.0]
     assert in_buckets(samples, 100, 200, 4, max) == [1.0, 2.0, 4.0, 8.0]
     assert in_buckets([], 100, 200, 2, sum) == [None, None]

@@ -8,8 +8,21 @@ from lakesql.decode import Node
 from lakesql.errors import Place, ProjectError
 from lakesql.project.yaml import parse_yaml
 from lakesql.records.formats.csv import Csv
-from lakesql.source.origin import FilePath, Generated, StreamOrigin, TopicPattern, Topics
-from lakesql.stream.stream import Column, Stream, Watermark, change_fields, model_stream, read_stream
+from lakesql.source.origin import (
+    FilePath,
+    Generated,
+    StreamOrigin,
+    TopicPattern,
+    Topics,
+)
+from lakesql.stream.stream import (
+    Column,
+    Stream,
+    Watermark,
+    change_fields,
+    model_stream,
+    read_stream,
+)
 from tests.cases import each_of
 
 
@@ -24,7 +37,10 @@ def read(*lines: str) -> Stream:
 def problems(*lines: str) -> list[tuple[str, str]]:
     with pytest.raises(ProjectError) as caught:
         read(*lines)
-    return [(problem.condition, str(problem.place).removeprefix("s.yml:")) for problem in caught.value.problems]
+    return [
+        (problem.condition, str(problem.place).removeprefix("s.yml:"))
+        for problem in caught.value.problems
+    ]
 
 
 NAME, COLUMNS = "name: orders", "columns: {id: bigint, at: timestamp}"
@@ -76,7 +92,14 @@ def test_every_option_of_a_stream_is_read() -> None:
 
 def test_a_missing_option_of_a_stream_has_its_default() -> None:
     found = read(NAME, "topic: t", COLUMNS)
-    assert (found.format, found.key, found.watermark, found.start, found.max_per_batch, found.csv) == (
+    assert (
+        found.format,
+        found.key,
+        found.watermark,
+        found.start,
+        found.max_per_batch,
+        found.csv,
+    ) == (
         "json",
         (),
         None,
@@ -87,7 +110,10 @@ def test_a_missing_option_of_a_stream_has_its_default() -> None:
 
 
 def test_a_batch_is_unlimited_only_where_the_stream_says_so() -> None:
-    assert read(NAME, "topic: t", COLUMNS, "max_per_batch: unlimited").max_per_batch is None
+    assert (
+        read(NAME, "topic: t", COLUMNS, "max_per_batch: unlimited").max_per_batch
+        is None
+    )
     assert read(NAME, "topic: t", COLUMNS, "max_per_batch: 7").max_per_batch == 7
 
 
@@ -112,11 +138,19 @@ def test_a_stream_says_where_it_comes_from(line: str, origin: StreamOrigin) -> N
     [
         (("format: string", "topic: t"), (Column("value", "string"),)),
         (("format: bytes", "topic: t"), (Column("value", "binary"),)),
-        (("format: string", "topic: t", "columns: {line: string}"), (Column("line", "string"),)),
-        (("connection: rate",), (Column("timestamp", "timestamp"), Column("value", "bigint"))),
+        (
+            ("format: string", "topic: t", "columns: {line: string}"),
+            (Column("line", "string"),),
+        ),
+        (
+            ("connection: rate",),
+            (Column("timestamp", "timestamp"), Column("value", "bigint")),
+        ),
     ],
 )
-def test_some_streams_have_their_columns_by_nature(lines: tuple[str, ...], columns: tuple[Column, ...]) -> None:
+def test_some_streams_have_their_columns_by_nature(
+    lines: tuple[str, ...], columns: tuple[Column, ...]
+) -> None:
     assert read(NAME, *lines).columns == columns
 
 
@@ -199,7 +233,9 @@ def test_a_start_is_a_word_or_a_time(written: str, start: object) -> None:
         ("csv: {decimal: ',', thousands: ','}", "wrong-value", "3:21"),
     ],
 )
-def test_each_mistake_has_a_condition_and_a_place(line: str, condition: str, place: str) -> None:
+def test_each_mistake_has_a_condition_and_a_place(
+    line: str, condition: str, place: str
+) -> None:
     assert problems(NAME, COLUMNS, line) == [(condition, place)]
 
 
@@ -211,42 +247,75 @@ def test_a_change_feed_is_json_in_topics_and_its_times_have_units() -> None:
     assert read(NAME, COLUMNS, "path: a/*.json", "envelope: debezium").names_key
     of_files = ("path: a/*.csv", "format: csv", "envelope: dms", "source_table: a.b")
     assert problems(NAME, COLUMNS, *of_files) == [("wrong-value", "5:11")]
-    assert problems(NAME, COLUMNS, "topic: t", "format: csv", "envelope: debezium") == [("wrong-value", "5:11")]
+    assert problems(NAME, COLUMNS, "topic: t", "format: csv", "envelope: debezium") == [
+        ("wrong-value", "5:11")
+    ]
     in_days = "columns: {id: bigint, at: {type: date, unit: milliseconds}}"
-    assert problems(NAME, in_days, "topic: t", "envelope: debezium") == [("wrong-value", "2:23")]
+    assert problems(NAME, in_days, "topic: t", "envelope: debezium") == [
+        ("wrong-value", "2:23")
+    ]
     in_weeks = "columns: {at: {type: timestamp, unit: weeks}}"
-    assert problems(NAME, in_weeks, "topic: t", "envelope: debezium") == [("wrong-value", "2:39")]
+    assert problems(NAME, in_weeks, "topic: t", "envelope: debezium") == [
+        ("wrong-value", "2:39")
+    ]
     others = "columns: {at: {type: string, unit: milliseconds}, data: {type: binary, encoding: hex}}"
     found = read(NAME, others, "topic: t", "envelope: debezium_flat")
-    assert found.columns[0].unit == "milliseconds" and found.columns[1].encoding == "hex"
-    assert problems(NAME, others, "topic: t") == [("wrong-value", "2:11"), ("wrong-value", "2:51")]
+    assert (
+        found.columns[0].unit == "milliseconds" and found.columns[1].encoding == "hex"
+    )
+    assert problems(NAME, others, "topic: t") == [
+        ("wrong-value", "2:11"),
+        ("wrong-value", "2:51"),
+    ]
     in_hex = "columns: {id: {type: bigint, encoding: hex}}"
-    assert problems(NAME, in_hex, "topic: t", "envelope: debezium") == [("wrong-value", "2:11")]
+    assert problems(NAME, in_hex, "topic: t", "envelope: debezium") == [
+        ("wrong-value", "2:11")
+    ]
 
 
 def test_times_of_json_and_csv_have_units() -> None:
     short = "columns: {id: bigint, at: {type: timestamp, unit: millis}, by: {type: timestamp_ntz, unit: micros}}"
     for origin in (("topic: t",), ("path: a/*.csv", "format: csv")):
-        assert [it.unit for it in read(NAME, short, *origin).columns] == [None, "milliseconds", "microseconds"]
+        assert [it.unit for it in read(NAME, short, *origin).columns] == [
+            None,
+            "milliseconds",
+            "microseconds",
+        ]
     in_seconds = "columns: {at: {type: timestamp, unit: seconds}}"
     assert read(NAME, in_seconds, "topic: t").columns[0].unit == "seconds"
     formatted = ("path: a/*.csv", "format: csv", "csv: {timestamp_format: yyyy}")
     assert problems(NAME, in_seconds, *formatted) == [("wrong-value", "2:11")]
-    assert problems(NAME, in_seconds, "path: a/*.parquet", "format: parquet") == [("wrong-value", "2:11")]
+    assert problems(NAME, in_seconds, "path: a/*.parquet", "format: parquet") == [
+        ("wrong-value", "2:11")
+    ]
 
 
 def test_a_feed_has_tables_and_that_of_dms_must() -> None:
-    assert read(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: public.orders").source_table == (
-        "public.orders",
-    )
-    assert read(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: .orders").source_table == (".orders",)
-    assert problems(NAME, COLUMNS, "topic: t", "envelope: dms") == [("missing-option", "1:1")]
-    assert problems(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: orders") == [("wrong-value", "5:15")]
-    assert problems(NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: d.a.b") == [("wrong-value", "5:15")]
+    assert read(
+        NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: public.orders"
+    ).source_table == ("public.orders",)
+    assert read(
+        NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: .orders"
+    ).source_table == (".orders",)
+    assert problems(NAME, COLUMNS, "topic: t", "envelope: dms") == [
+        ("missing-option", "1:1")
+    ]
+    assert problems(
+        NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: orders"
+    ) == [("wrong-value", "5:15")]
+    assert problems(
+        NAME, COLUMNS, "topic: t", "envelope: dms", "source_table: d.a.b"
+    ) == [("wrong-value", "5:15")]
     for table in ("a.b", "d.a.b", "[a.b, a.c]", "'a.*'"):
-        assert read(NAME, COLUMNS, "topic: t", "envelope: debezium", f"source_table: {table}").source_table
-    assert problems(NAME, COLUMNS, "topic: t", "envelope: debezium", "source_table: b") == [("wrong-value", "5:15")]
-    assert problems(NAME, COLUMNS, "topic: t", "source_table: a.b") == [("wrong-value", "4:15")]
+        assert read(
+            NAME, COLUMNS, "topic: t", "envelope: debezium", f"source_table: {table}"
+        ).source_table
+    assert problems(
+        NAME, COLUMNS, "topic: t", "envelope: debezium", "source_table: b"
+    ) == [("wrong-value", "5:15")]
+    assert problems(NAME, COLUMNS, "topic: t", "source_table: a.b") == [
+        ("wrong-value", "4:15")
+    ]
     for envelope in ("dms", "debezium_flat"):
         with pytest.raises(ProjectError) as caught:
             read(NAME, "topic: t", f"envelope: {envelope}")
@@ -281,13 +350,20 @@ def test_a_feed_has_tables_and_that_of_dms_must() -> None:
         ("format: parquet", "missing-option", "1:1"),
     ],
 )
-def test_each_mistake_of_a_contract_has_a_condition_and_a_place(line: str, condition: str, place: str) -> None:
+def test_each_mistake_of_a_contract_has_a_condition_and_a_place(
+    line: str, condition: str, place: str
+) -> None:
     assert problems(NAME, "topic: t", line) == [(condition, place)]
 
 
 @each_of(
     ("name", "condition"),
-    [("name: 3", "bad-name"), ("name: a b", "bad-name"), ("name: _record", "bad-name"), ("name:", "bad-name")],
+    [
+        ("name: 3", "bad-name"),
+        ("name: a b", "bad-name"),
+        ("name: _record", "bad-name"),
+        ("name:", "bad-name"),
+    ],
 )
 def test_a_stream_has_a_plain_name(name: str, condition: str) -> None:
     assert [found for found, _ in problems(name, "topic: t", COLUMNS)] == [condition]
@@ -295,11 +371,19 @@ def test_a_stream_has_a_plain_name(name: str, condition: str) -> None:
 
 def test_a_stream_comes_from_one_place() -> None:
     assert problems(NAME, COLUMNS, "path: x", "topic: t") == [("stream-origin", "3:1")]
-    assert problems(NAME, COLUMNS, "topic: x", "topics: [t]", "pattern: y") == [("stream-origin", "4:1")]
+    assert problems(NAME, COLUMNS, "topic: x", "topics: [t]", "pattern: y") == [
+        ("stream-origin", "4:1")
+    ]
 
 
 def test_all_problems_of_a_stream_are_reported_together() -> None:
-    assert problems("topic: 3", "sasl.mechanism: x", "columns: {a: b, c: {}}", "options: {}", "foo: 1") == [
+    assert problems(
+        "topic: 3",
+        "sasl.mechanism: x",
+        "columns: {a: b, c: {}}",
+        "options: {}",
+        "foo: 1",
+    ) == [
         ("client-option", "4:1"),
         ("client-option", "2:1"),
         ("unknown-option", "5:1"),
@@ -309,7 +393,11 @@ def test_all_problems_of_a_stream_are_reported_together() -> None:
         ("missing-option", "3:20"),
     ]
     assert problems(
-        NAME, "topic: a b", "columns: {a: int, A: int}", "key: b", "watermark: {column: a, delay: 1 day}"
+        NAME,
+        "topic: a b",
+        "columns: {a: int, A: int}",
+        "key: b",
+        "watermark: {column: a, delay: 1 day}",
     ) == [
         ("bad-topic", "2:8"),
         ("unknown-column", "4:6"),
@@ -324,8 +412,15 @@ def test_an_entry_is_a_mapping(text: str) -> None:
 
 
 def test_a_model_read_as_a_stream_has_its_columns() -> None:
-    found = model_stream("clicks", (Column("a", "int"), Column("b", "")), None, Place("m.sql", 1, 1))
-    assert (found.name, found.column_names, found.watermark, found.origin) == ("clicks", ("a", "b"), None, Generated())
+    found = model_stream(
+        "clicks", (Column("a", "int"), Column("b", "")), None, Place("m.sql", 1, 1)
+    )
+    assert (found.name, found.column_names, found.watermark, found.origin) == (
+        "clicks",
+        ("a", "b"),
+        None,
+        Generated(),
+    )
 
 
 @each_of(
@@ -342,7 +437,9 @@ def test_a_model_read_as_a_stream_has_its_columns() -> None:
         ("double precision", "double"),
     ],
 )
-def test_a_type_of_another_system_is_answered_with_sparks(written: str, suggested: str) -> None:
+def test_a_type_of_another_system_is_answered_with_sparks(
+    written: str, suggested: str
+) -> None:
     with pytest.raises(ProjectError) as caught:
         read("name: s", "topic: t", f"columns: {{c: '{written}'}}")
     (found,) = caught.value.problems

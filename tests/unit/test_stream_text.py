@@ -45,7 +45,13 @@ def test_a_record_of_csv_in_files_may_have_several_lines_unless_it_is_said() -> 
         {"path": "*", "format": "parquet", "decimals": "round"},
         {"path": "*", "format": "parquet", "unknown_fields": "rescue"},
         {"path": "*.csv", "format": "csv", "unknown_fields": "dead_letter"},
-        {"topic": "t", "envelope": "debezium", "format": "avro", "registry": "r", "unknown_fields": "rescue"},
+        {
+            "topic": "t",
+            "envelope": "debezium",
+            "format": "avro",
+            "registry": "r",
+            "unknown_fields": "rescue",
+        },
         {"topic": "t", "key": "_rescued", "unknown_fields": "rescue"},
     ],
 )
@@ -58,7 +64,9 @@ def test_what_does_not_go_together_is_refused(options: dict[str, object]) -> Non
 def test_a_stream_that_rescues_fields_has_a_column_for_them_and_no_field() -> None:
     rescuing = stream(topic="t", unknown_fields="rescue")
     assert rescuing.types == {"a": "string", "_rescued": "string"}
-    assert [column.name for column in rescuing.columns if column.is_rescued] == ["_rescued"]
+    assert [column.name for column in rescuing.columns if column.is_rescued] == [
+        "_rescued"
+    ]
     for word in ("ignore", "dead_letter"):
         assert stream(topic="t", unknown_fields=word).types == {"a": "string"}
     assert stream(topic="t", envelope="debezium", unknown_fields="rescue").rescues
@@ -67,5 +75,7 @@ def test_a_stream_that_rescues_fields_has_a_column_for_them_and_no_field() -> No
 def test_encodings_of_one_byte_a_character_are_known_by_any_name() -> None:
     assert find_encoding("Latin-1") == find_encoding("ISO-8859-1") == "iso8859-1"
     assert find_encoding("windows-1252") == "cp1252"
-    assert [find_encoding(name) for name in ("gbk", "cp037", "unicode_escape", "hex", "x")] == [None] * 5
+    assert [
+        find_encoding(name) for name in ("gbk", "cp037", "unicode_escape", "hex", "x")
+    ] == [None] * 5
     assert characters("cp1252")[0x80] == "€"

@@ -21,20 +21,44 @@ def test_the_backlog_is_summed_over_partitions_and_files() -> None:
         "metrics": {"maxOffsetsBehindLatest": "5"},
     }
     files = {"endOffset": {"logOffset": 3}, "metrics": {"numFilesOutstanding": "7"}}
-    lag = (PartitionLag("a", 0, 5), PartitionLag("a", 1, 0), PartitionLag("a", 2, 3), PartitionLag("b", 0, 1))
+    lag = (
+        PartitionLag("a", 0, 5),
+        PartitionLag("a", 1, 0),
+        PartitionLag("a", 2, 3),
+        PartitionLag("b", 0, 1),
+    )
     assert backlog_of([kafka], "records") == Backlog(9, "records", lag)
     assert backlog_of([files, files], "files") == Backlog(14, "files")
-    assert backlog_of([{"behindMs": 7}, {"behindMs": 900}], "records") == Backlog(900, "ms")
+    assert backlog_of([{"behindMs": 7}, {"behindMs": 900}], "records") == Backlog(
+        900, "ms"
+    )
     assert backlog_of([kafka, {"behindMs": 7}], "records") == Backlog(9, "records", lag)
     assert backlog_of([kafka, files], "records") == Backlog(9, "records", lag)
-    table = {"latestOffset": {"version": 1, "snapshot_id": 5, "position": 0, "scan_all_files": False}, "metrics": {}}
-    assert backlog_of([kafka, table, {"latestOffset": 12}], "records") == Backlog(9, "records", lag)
+    table = {
+        "latestOffset": {
+            "version": 1,
+            "snapshot_id": 5,
+            "position": 0,
+            "scan_all_files": False,
+        },
+        "metrics": {},
+    }
+    assert backlog_of([kafka, table, {"latestOffset": 12}], "records") == Backlog(
+        9, "records", lag
+    )
 
 
 def test_a_backlog_that_is_not_known_yet_has_the_unit_of_its_streams() -> None:
     place = Place("s.yml", 1, 1)
     topic, other = (
-        StreamBinding(replace(model_stream(name, (), None, place), connection="c", origin=Topics((name,))), source)
+        StreamBinding(
+            replace(
+                model_stream(name, (), None, place),
+                connection="c",
+                origin=Topics((name,)),
+            ),
+            source,
+        )
         for name, source in (("a", Kafka("host:9092")), ("b", Recorded("recorded")))
     )
     assert (unit_of([other, topic]), unit_of([other])) == ("records", "files")

@@ -1,4 +1,5 @@
-"""Which models run, which are retried, and when: with queries that live in a time of their own."""
+"""Which models run, which are retried, and when: with queries that live in a time of
+their own."""
 
 from __future__ import annotations
 
@@ -57,9 +58,11 @@ REBUILDS_FOR_MS = 20_000
 
 @dataclass(slots=True)
 class FakeJob:
-    """A job that does one thing of its life every 100 ms: commits a batch, fails, or goes on; then it is over.
+    """A job that does one thing of its life every 100 ms: commits a batch, fails, or
+    goes on; then it is over.
 
-    It has read its sources once it has done one of them well. In a run that ends it is busy until then.
+    It has read its sources once it has done one of them well. In a run that ends it is
+    busy until then.
     """
 
     life: Iterator[object]
@@ -83,12 +86,18 @@ class FakeJob:
 
     def _live(self) -> None:
         step = next(self.life, None)
-        if self.stopping and not isinstance(step, Exception) and self.name not in self.world.hangs:
+        if (
+            self.stopping
+            and not isinstance(step, Exception)
+            and self.name not in self.world.hangs
+        ):
             step, self.is_cut = None, step is not None
         self.has_read = self.has_read or isinstance(step, int | str)
         match step:
             case int():
-                self.emit(BatchCommitted(self.name, step, 1, 1, 0, 1, 1, "", self.world.now))
+                self.emit(
+                    BatchCommitted(self.name, step, 1, 1, 0, 1, 1, "", self.world.now)
+                )
             case StreamEmpty():
                 self.emit(step)
             case "skip":
@@ -116,7 +125,8 @@ class FakeJob:
 
 @dataclass(slots=True)
 class World:
-    """The jobs of a run and their time: the first start of a model's has the first of its lives.
+    """The jobs of a run and their time: the first start of a model's has the first of
+    its lives.
 
     Nothing is real but the supervisor.
     """
@@ -159,7 +169,8 @@ class World:
         return FakeJob(iter([first, *others]), emit, self, model, self.now)
 
     def _block(self) -> None:
-        """Somebody asks the run to end, and nothing else happens until Java is killed."""
+        """Somebody asks the run to end, and nothing else happens until Java is
+        killed."""
         self.interrupt.set()
         while not self.killed_at:
             self.now += 50
@@ -167,7 +178,11 @@ class World:
         raise BROKEN
 
     def explain(self, model: str, error: Exception) -> LakesqlError:
-        return error if isinstance(error, LakesqlError) else RunError.of("batch-failed", str(error))
+        return (
+            error
+            if isinstance(error, LakesqlError)
+            else RunError.of("batch-failed", str(error))
+        )
 
     def must_stop(self, model: str) -> Exception | None:
         return self.lost if self.now >= 1_000 else None
@@ -220,23 +235,36 @@ class World:
         supervisor = Supervisor(
             jobs=self,
             emit=self.events.append,
-            retries=Retries(retries.get("attempts", 10), Duration("", retries.get("max_wait_ms", 300_000))),
+            retries=Retries(
+                retries.get("attempts", 10),
+                Duration("", retries.get("max_wait_ms", 300_000)),
+            ),
             limit=limit,
             interrupt=self.interrupt,
-            options=RunOptions(continuous=continuous, fail_fast=fail_fast, fail_if_empty=fail_if_empty),
+            options=RunOptions(
+                continuous=continuous, fail_fast=fail_fast, fail_if_empty=fail_if_empty
+            ),
             limits=limits or {},
             clock=Clock(lambda: self.now, lambda: self.now, self.pause),
             group_of=lambda name: self.groups.get(name, "") if self.rests(name) else "",
             group_limit=2,
         )
         waiting = waits_for or {}
-        there = {name: frozenset(waiting.get(name, ())) for name in self.lives if name not in self.later}
+        there = {
+            name: frozenset(waiting.get(name, ()))
+            for name in self.lives
+            if name not in self.later
+        }
         runs = supervisor.run(there, resting=frozenset(resting))
         assert not self.held, "a model that is done has not been released"
         return runs
 
     def waits(self, name: str = "a") -> list[tuple[int, int]]:
-        return [(event.attempt, event.wait_ms) for event in self.of(Retrying) if event.model == name]
+        return [
+            (event.attempt, event.wait_ms)
+            for event in self.of(Retrying)
+            if event.model == name
+        ]
 
     def of(self, kind: type) -> list[Event]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -244,28 +272,44 @@ class World:
 
 def test_a_table_that_is_not_well_is_told_when_that_changes_and_each_minute() -> None:
     """And of one that is well nothing is said."""
-    limits = {"a": Freshness(warn_after=Duration("", 60_000), error_after=Duration("", 600_000))}
-    life = [0, *["wait"] * 12_000, 1, *["wait"] * 100]  # a commit, 20 minutes without one, another one
-    world = World({"a": [life], "b": [["wait"] * 12_200]}, at={1_220_000: lambda: world.interrupt.set()})
+    limits = {
+        "a": Freshness(
+            warn_after=Duration("", 60_000), error_after=Duration("", 600_000)
+        )
+    }
+    # a commit, 20 minutes without one, another one
+    life = [0, *["wait"] * 12_000, 1, *["wait"] * 100]
+    world = World(
+        {"a": [life], "b": [["wait"] * 12_200]},
+        at={1_220_000: lambda: world.interrupt.set()},
+    )
     world.run(continuous=True, limits=limits)
     told = [event for event in world.events if isinstance(event, HealthJudged)]
     assert {event.model for event in told} == {"a"}
-    assert [(event.was, event.health) for event in told if event.was != event.health] == [
+    assert [
+        (event.was, event.health) for event in told if event.was != event.health
+    ] == [
         *(("well", "watch"), ("watch", "ill"), ("ill", "well")),
     ]
     assert [round(event.at_ms / 60_000) for event in told] == list(range(1, 21))
-    assert {(reason.figure, reason.limit) for event in told for reason in event.findings} == {
+    assert {
+        (reason.figure, reason.limit) for event in told for reason in event.findings
+    } == {
         *(("freshness", 60_000), ("freshness", 600_000)),
     }
     assert told[-1].findings == ()
 
 
-def test_a_run_that_ends_by_itself_does_not_know_how_old_a_table_is_before_it_commits() -> None:
+def test_a_run_that_ends_by_itself_does_not_know_how_old_a_table_is_before_it_commits() -> (
+    None
+):
     limits = {"a": Freshness(error_after=Duration("", 60_000))}
     for is_continuous, health in ((False, []), (True, ["ill"])):
         world = World({"a": [["wait"] * 900]})
         world.run(continuous=is_continuous, limits=limits)
-        assert [event.health for event in world.events if isinstance(event, HealthJudged)] == health
+        assert [
+            event.health for event in world.events if isinstance(event, HealthJudged)
+        ] == health
 
 
 def test_a_query_that_lost_its_lease_is_stopped_while_idle() -> None:
@@ -281,9 +325,19 @@ def test_a_model_without_anything_to_read_fails_only_if_that_is_asked_for() -> N
     empty = StreamEmpty("a", "s", "no file matches x", False, 0)
     half = StreamEmpty("b", "t", "no file matches y", True, 0)
     late = StreamEmpty("c", "u", "there is no record in z", False, 0)
-    lives: dict[str, list[list[object]]] = {"a": [[empty]], "b": [[half]], "c": [[late, 0]], "d": [[0]]}
+    lives: dict[str, list[list[object]]] = {
+        "a": [[empty]],
+        "b": [[half]],
+        "c": [[late, 0]],
+        "d": [[0]],
+    }
     ends = {
-        asked: {name: run.status for name, run in World(deepcopy(lives)).run({"d": {"a"}}, fail_if_empty=asked).items()}
+        asked: {
+            name: run.status
+            for name, run in World(deepcopy(lives))
+            .run({"d": {"a"}}, fail_if_empty=asked)
+            .items()
+        }
         for asked in (False, True)
     }
     assert ends[False] == dict.fromkeys("abcd", "success")
@@ -303,14 +357,21 @@ def test_a_transient_failure_is_retried() -> None:
     assert (finished.status, finished.problems, finished.batches) == ("success", (), 3)
 
 
-def test_a_query_that_sets_files_aside_starts_anew_at_once_and_spends_no_retry() -> None:
+def test_a_query_that_sets_files_aside_starts_anew_at_once_and_spends_no_retry() -> (
+    None
+):
     world = World({"a": [*([[FilesSetAside()]] * 5), [0]]})
     assert world.run(attempts=0)["a"].status == "success"
-    assert world.waits() == [] and len(world.of(QueryStarted)) == 6 and world.now < 2_000
+    assert (
+        world.waits() == [] and len(world.of(QueryStarted)) == 6 and world.now < 2_000
+    )
 
 
 def test_a_query_that_sets_files_aside_as_the_run_ends_does_not_start_anew() -> None:
-    world = World({"a": [["wait", "wait", FilesSetAside()], [0]]}, at={150: lambda: world.interrupt.set()})
+    world = World(
+        {"a": [["wait", "wait", FilesSetAside()], [0]]},
+        at={150: lambda: world.interrupt.set()},
+    )
     assert world.run()["a"].status == "skipped"
     assert len(world.of(QueryStarted)) == 1
 
@@ -318,7 +379,14 @@ def test_a_query_that_sets_files_aside_as_the_run_ends_does_not_start_anew() -> 
 def test_waits_double_up_to_max_wait_and_retries_are_limited() -> None:
     world = World({"a": [[0, BUSY], *([[BUSY]] * 20)]})
     runs = world.run(attempts=6, max_wait_ms=5_000)
-    assert world.waits() == [(1, 1000), (2, 2000), (3, 4000), (4, 5000), (5, 5000), (6, 5000)]
+    assert world.waits() == [
+        (1, 1000),
+        (2, 2000),
+        (3, 4000),
+        (4, 5000),
+        (5, 5000),
+        (6, 5000),
+    ]
     (finished,) = world.of(ModelFinished)
     assert (finished.status, finished.problems) == ("error", BUSY.problems)
     assert len(world.of(QueryStarted)) == 7
@@ -333,15 +401,21 @@ def test_a_batch_resets_the_count_of_retries(progress: object) -> None:
 
 
 def test_failures_of_a_silent_model_do_not_add_up_where_it_reads_in_between() -> None:
-    """But in a run that ends, where a query that has read all is over: there they are failures in a row."""
+    """But in a run that ends, where a query that has read all is over: there they are
+    failures in a row."""
     idle: list[object] = [*["wait"] * 20, AWAY]
-    for continuous, status, attempts in ((True, "success", [1, 1, 1, 1]), (False, "error", [1, 2])):
+    for continuous, status, attempts in (
+        (True, "success", [1, 1, 1, 1]),
+        (False, "error", [1, 2]),
+    ):
         world = World({"a": [[0, AWAY], idle, idle, idle, []]})
         assert world.run(continuous=continuous, attempts=2)["a"].status == status
         assert [attempt for attempt, _ in world.waits()] == attempts
 
 
-def test_a_model_that_is_asked_for_pauses_between_two_batches_and_no_retry_is_counted() -> None:
+def test_a_model_that_is_asked_for_pauses_between_two_batches_and_no_retry_is_counted() -> (
+    None
+):
     world = World({"a": [[0, *["wait"] * 100], [1]], "b": [["wait"] * 300]})
     world.at[500] = lambda: world.wanted.add("a")
     runs = world.run(continuous=True, attempts=0)
@@ -350,7 +424,9 @@ def test_a_model_that_is_asked_for_pauses_between_two_batches_and_no_retry_is_co
         "b": ("success", 0),
     }
     assert world.gave_way_at == [pytest.approx(600, abs=100)]
-    assert [event.at_ms for event in world.of(QueryPaused)] == [pytest.approx(600, abs=100)]
+    assert [event.at_ms for event in world.of(QueryPaused)] == [
+        pytest.approx(600, abs=100)
+    ]
     assert [event.at_ms for event in world.of(QueryStarted) if event.model == "a"] == [
         0,
         pytest.approx(600 + REBUILDS_FOR_MS, abs=100),
@@ -373,7 +449,12 @@ def test_a_restart_that_fails_counts_as_a_retry() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "status"), [(AWAY, "error"), (TransientError.of("catalog-unreachable", "?"), "error"), (BUSY, "success")]
+    ("first", "status"),
+    [
+        (AWAY, "error"),
+        (TransientError.of("catalog-unreachable", "?"), "error"),
+        (BUSY, "success"),
+    ],
 )
 def test_an_unreachable_broker_or_catalog_is_no_transient_failure_at_the_first_start(
     first: Exception, status: str
@@ -385,7 +466,11 @@ def test_an_unreachable_broker_or_catalog_is_no_transient_failure_at_the_first_s
 def test_a_permanent_failure_ends_its_model_alone(life: list[object]) -> None:
     world = World({"a": [life], "b": [["wait", "wait", 0, 1]], "c": [[]]})
     runs = world.run({"c": {"a"}})
-    assert {name: run.status for name, run in runs.items()} == {"a": "error", "b": "success", "c": "skipped"}
+    assert {name: run.status for name, run in runs.items()} == {
+        "a": "error",
+        "b": "success",
+        "c": "skipped",
+    }
     assert world.waits() == []
     failed = [event for event in world.of(ModelFinished) if event.model == "a"]
     assert [len(event.problems) for event in failed] == [1]
@@ -442,18 +527,22 @@ def test_a_model_waits_for_a_retry_of_the_one_that_it_reads_unless_continuous() 
     assert [event.model for event in lasting.of(BatchCommitted)] == ["b", "a"]
 
 
-def test_a_model_is_skipped_where_the_one_that_it_reads_fails_unless_continuous() -> None:
+def test_a_model_is_skipped_where_the_one_that_it_reads_fails_unless_continuous() -> (
+    None
+):
     wrong = RunError.of("type-change", "what")
     once = World({"a": [[wrong, "at start"]], "b": [[0]]})
     runs = once.run({"b": {"a"}})
     assert (runs["a"].status, runs["b"].status) == ("error", "skipped")
-    lasting = World({"a": [[wrong, "at start"]], "b": [[0]]})  # its table may be there from before
+    # its table may be there from before
+    lasting = World({"a": [[wrong, "at start"]], "b": [[0]]})
     runs = lasting.run({"b": {"a"}}, continuous=True)
     assert (runs["a"].status, runs["b"].status) == ("error", "success")
 
 
 def test_both_queries_of_a_stateful_model_restart_where_one_fails() -> None:
-    """Of a stateful model's two queries one fails: the other ends after its batch, and both begin anew."""
+    """Of a stateful model's two queries one fails: the other ends after its batch, and
+    both begin anew."""
     world = World({"a": [[0, BUSY, *["wait"] * 1000], [1]]}, lingers=True)
     assert world.run(continuous=True)["a"].status == "success"
     assert world.waits() == [(1, 1000)]
@@ -464,25 +553,44 @@ def test_an_interrupt_ends_a_model_that_waits_for_its_retry() -> None:
     world = World({"a": [[0, AWAY], [1]], "b": [["wait"] * 100_000]})
     world.at[500] = world.interrupt.set
     runs = world.run(continuous=True)
-    assert {name: run.status for name, run in runs.items()} == {"a": "skipped", "b": "success"}
+    assert {name: run.status for name, run in runs.items()} == {
+        "a": "skipped",
+        "b": "success",
+    }
     assert world.now < 1_000
-    assert [event.batches for event in world.of(ModelFinished) if event.model == "a"] == [1]
+    assert [
+        event.batches for event in world.of(ModelFinished) if event.model == "a"
+    ] == [1]
 
 
 def test_an_interrupt_skips_what_was_to_read_on_and_no_model_that_is_done() -> None:
     """Of `a` the next run reads the rest, and `b` ends by itself while the run does."""
-    world = World({"a": [[*range(100_000)]], "b": [["wait"] * 4], "c": [[0]], "d": [[0]]})
+    world = World(
+        {"a": [[*range(100_000)]], "b": [["wait"] * 4], "c": [[0]], "d": [[0]]}
+    )
     world.at[450] = world.interrupt.set
     runs = world.run({"c": {"a"}, "d": {"b"}})
-    assert {name: run.status for name, run in runs.items()} == {"b": "success", **dict.fromkeys("acd", "skipped")}
-    ended = {event.model: event for event in world.of(ModelFinished) if isinstance(event, ModelFinished)}
-    assert {name: event.because for name, event in ended.items()} == {"b": "", **dict.fromkeys("acd", ENDED)}
+    assert {name: run.status for name, run in runs.items()} == {
+        "b": "success",
+        **dict.fromkeys("acd", "skipped"),
+    }
+    ended = {
+        event.model: event
+        for event in world.of(ModelFinished)
+        if isinstance(event, ModelFinished)
+    }
+    assert {name: event.because for name, event in ended.items()} == {
+        "b": "",
+        **dict.fromkeys("acd", ENDED),
+    }
     assert ended["a"].batches == runs["a"].tally.batches > 0
 
 
 @pytest.mark.parametrize("is_ended", [False, True])
 def test_an_interrupt_skips_a_model_whose_tests_have_not_begun(is_ended: bool) -> None:
-    build = Build(None, "duckdb", {}, {"a": ()}, Order(), (), SeedsFirst(None, (), (), "duckdb"))
+    build = Build(
+        None, "duckdb", {}, {"a": ()}, Order(), (), SeedsFirst(None, (), (), "duckdb")
+    )
     world = World({"a": [[0, "wait", "wait", "wait"]]}, with_tests=build)
     if is_ended:
         world.at[450] = world.interrupt.set
@@ -502,14 +610,24 @@ def test_an_interrupt_is_noted_at_once() -> None:
 
 @pytest.mark.parametrize("continuous", [True, False])
 def test_fail_fast_ends_the_run_with_the_first_failure(continuous: bool) -> None:
-    lives = {"a": [["wait", BROKEN]], "b": [[*range(100_000)]], "c": [[0]], "d": [[BUSY, "at start"], [0]]}
+    lives = {
+        "a": [["wait", BROKEN]],
+        "b": [[*range(100_000)]],
+        "c": [[0]],
+        "d": [[BUSY, "at start"], [0]],
+    }
     world = World(lives)
     runs = world.run({"c": {"b"}} if not continuous else {}, continuous, fail_fast=True)
     assert runs["a"].status == "error"
-    assert runs["b"].status == ("success" if continuous else "skipped") and runs["b"].tally.batches > 0
+    assert (
+        runs["b"].status == ("success" if continuous else "skipped")
+        and runs["b"].tally.batches > 0
+    )
     assert runs["d"].status == "skipped"
     assert runs["c"].status == ("success" if continuous else "skipped")
-    assert {event.because for event in world.of(ModelFinished)} - {""} == {"the run ended with the failure of a"}
+    assert {event.because for event in world.of(ModelFinished)} - {""} == {
+        "the run ended with the failure of a"
+    }
     assert world.now < 1_000
 
 
@@ -523,24 +641,38 @@ def test_a_continuous_run_says_again_and_again_which_models_it_is_without() -> N
     world.at[2 * REMINDS_EVERY_MS + 1_000] = world.interrupt.set
     world.run(continuous=True)
     reminders = [event for event in world.of(Noted) if event.model == "a"]
-    assert [event.at_ms for event in reminders] == pytest.approx([REMINDS_EVERY_MS, 2 * REMINDS_EVERY_MS], abs=100)
+    assert [event.at_ms for event in reminders] == pytest.approx(
+        [REMINDS_EVERY_MS, 2 * REMINDS_EVERY_MS], abs=100
+    )
     assert all("batch-failed" in event.text for event in reminders)
 
 
 def test_queries_are_killed_where_a_batch_takes_too_long_to_end() -> None:
-    """Of the other model the batch is done in time; a third one waits to be tried again."""
-    world = World({"a": [["wait"] * 100_000], "b": [["wait", 0]], "c": [[0, AWAY], [1]]}, hangs={"a"})
+    """Of the other model the batch is done in time; a third one waits to be tried
+    again."""
+    world = World(
+        {"a": [["wait"] * 100_000], "b": [["wait", 0]], "c": [[0, AWAY], [1]]},
+        hangs={"a"},
+    )
     world.at[150] = world.interrupt.set
     runs = world.run(continuous=True)
-    assert {name: run.status for name, run in runs.items()} == {"a": "skipped", "b": "success", "c": "skipped"}
-    assert [event.because for event in world.of(ModelFinished) if event.model == "a"] == [UNFINISHED]
+    assert {name: run.status for name, run in runs.items()} == {
+        "a": "skipped",
+        "b": "success",
+        "c": "skipped",
+    }
+    assert [
+        event.because for event in world.of(ModelFinished) if event.model == "a"
+    ] == [UNFINISHED]
     assert world.killed_at == [pytest.approx(150 + GIVES_UP_AFTER_S * 1000, abs=100)]
 
 
 def test_queries_are_killed_while_a_start_keeps_the_thread_that_watches_them() -> None:
     world = World({"a": [[0]], "b": [[0]], "c": [["wait"] * 100_000]}, blocks={"b"})
     runs = world.run(continuous=True)
-    assert {name: run.status for name, run in runs.items()} == dict.fromkeys("abc", "skipped")
+    assert {name: run.status for name, run in runs.items()} == dict.fromkeys(
+        "abc", "skipped"
+    )
     assert {event.because for event in world.of(ModelFinished)} == {UNFINISHED}
     assert [event.text for event in world.of(Noted)] == [ENDING]
     (killed_at,) = world.killed_at
@@ -548,15 +680,23 @@ def test_queries_are_killed_while_a_start_keeps_the_thread_that_watches_them() -
 
 
 @pytest.mark.parametrize(("failure", "status"), [(AWAY, "skipped"), (BROKEN, "error")])
-def test_a_transient_failure_after_an_interrupt_is_no_error(failure: Exception, status: str) -> None:
+def test_a_transient_failure_after_an_interrupt_is_no_error(
+    failure: Exception, status: str
+) -> None:
     world = World({"a": [["wait", failure]]})
     world.at[150] = world.interrupt.set
     assert world.run(continuous=True)["a"].status == status
     assert world.waits() == []
 
 
-def group(lives: Mapping[str, list[list[object]]], comes: dict[int, list[str]], until: int, **world: Any) -> World:
-    """A world whose models are of one group, and rest until something comes for them."""
+def group(
+    lives: Mapping[str, list[list[object]]],
+    comes: dict[int, list[str]],
+    until: int,
+    **world: Any,
+) -> World:
+    """A world whose models are of one group, and rest until something comes for
+    them."""
     made = World(lives, groups=dict.fromkeys(lives, "g"), comes=comes, **world)
     made.at = {until: lambda: made.interrupt.set()}
     return made
@@ -564,15 +704,22 @@ def group(lives: Mapping[str, list[list[object]]], comes: dict[int, list[str]], 
 
 def commits(world: World, name: str) -> list[int]:
     return [
-        event.batch for event in world.of(BatchCommitted) if isinstance(event, BatchCommitted) and event.model == name
+        event.batch
+        for event in world.of(BatchCommitted)
+        if isinstance(event, BatchCommitted) and event.model == name
     ]
 
 
 def test_a_model_of_a_group_rests_until_something_comes_for_it() -> None:
-    world = group({"a": [[0], [1], [2]], "b": [[0]]}, {5_000: ["a"], 9_000: ["a", "b"]}, 20_000)
+    world = group(
+        {"a": [[0], [1], [2]], "b": [[0]]}, {5_000: ["a"], 9_000: ["a", "b"]}, 20_000
+    )
     runs = world.run(continuous=True, resting={"b"})
     assert commits(world, "a") == [0, 1, 2] and commits(world, "b") == [0]
-    assert {name: run.status for name, run in runs.items()} == {"a": "success", "b": "success"}
+    assert {name: run.status for name, run in runs.items()} == {
+        "a": "success",
+        "b": "success",
+    }
     assert len(world.of(QueryStarted)) == 2
 
 
@@ -598,25 +745,45 @@ def test_as_many_models_of_a_group_are_at_work_as_it_may_have() -> None:
 
     jobs: list[FakeJob] = []
     names = [f"m{number}" for number in range(8)]
-    world = Counted({name: [["wait", "wait", 0]] for name in names}, groups=dict.fromkeys(names, "g"))
+    world = Counted(
+        {name: [["wait", "wait", 0]] for name in names},
+        groups=dict.fromkeys(names, "g"),
+    )
     world.at = {20_000: lambda: world.interrupt.set()}
     world.run(continuous=True)
     assert most == 2 and all(commits(world, name) == [0] for name in names)
 
 
 def test_a_model_of_a_group_that_fails_is_tried_again_and_the_others_go_on() -> None:
-    lives: dict[str, list[list[object]]] = {"a": [[BROKEN], [BROKEN], [7]], "b": [[0], [1]], "c": [[BROKEN], [BROKEN]]}
+    lives: dict[str, list[list[object]]] = {
+        "a": [[BROKEN], [BROKEN], [7]],
+        "b": [[0], [1]],
+        "c": [[BROKEN], [BROKEN]],
+    }
     world = group(lives, {30_000: ["b"]}, 3 * SET_ASIDE_MS)
     lives["c"] += [[BROKEN]] * 9
     runs = world.run(continuous=True)
     assert commits(world, "a") == [7] and commits(world, "b") == [0, 1]
-    assert {name: run.status for name, run in runs.items()} == {"a": "success", "b": "success", "c": "error"}
-    (told,) = [event for event in world.of(Noted) if isinstance(event, Noted) and event.model == "c"]
+    assert {name: run.status for name, run in runs.items()} == {
+        "a": "success",
+        "b": "success",
+        "c": "error",
+    }
+    (told,) = [
+        event
+        for event in world.of(Noted)
+        if isinstance(event, Noted) and event.model == "c"
+    ]
     assert "set aside" in told.text
 
 
 def test_a_model_that_is_new_in_a_run_is_added_to_it() -> None:
-    world = group({"a": [[0]], "new": [[0], [1]]}, {1_000: ["new"], 9_000: ["new"]}, 20_000, later={"new"})
+    world = group(
+        {"a": [[0]], "new": [[0], [1]]},
+        {1_000: ["new"], 9_000: ["new"]},
+        20_000,
+        later={"new"},
+    )
     runs = world.run(continuous=True)
     assert commits(world, "new") == [0, 1] and runs["new"].status == "success"
 

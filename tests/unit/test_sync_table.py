@@ -1,4 +1,5 @@
-"""A table is planned with what its model's configuration names, before Spark is asked for anything."""
+"""A table is planned with what its model's configuration names, before Spark is asked
+for anything."""
 
 from __future__ import annotations
 
@@ -40,11 +41,19 @@ class Statements:
 def test_an_ignored_column_that_an_option_names_is_refused_before_any_step(
     tmp_path: Path, options: str, named: str
 ) -> None:
-    select = build(f"{options}, on_schema_change='ignore'", "SELECT id, Status FROM {{ stream('orders') }}")
+    select = build(
+        f"{options}, on_schema_change='ignore'",
+        "SELECT id, Status FROM {{ stream('orders') }}",
+    )
     table, session, events = select.model.table, Statements(), list[Event]()
-    catalog = open_catalog(Catalog(table.catalog, "sql", f"sqlite:///{tmp_path}/c.db", str(tmp_path)))
+    catalog = open_catalog(
+        Catalog(table.catalog, "sql", f"sqlite:///{tmp_path}/c.db", str(tmp_path))
+    )
     catalog.iceberg.create_namespace(table.namespace)
-    catalog.iceberg.create_table((table.namespace, table.name), Schema(types.NestedField(1, "id", types.LongType())))
+    catalog.iceberg.create_table(
+        (table.namespace, table.name),
+        Schema(types.NestedField(1, "id", types.LongType())),
+    )
     sync = TableSync(cast(SparkSession, session), catalog, select, events.append)
     with pytest.raises(RunError) as caught:
         sync.columns(StructType().add("id", LongType()).add("Status", StringType()))

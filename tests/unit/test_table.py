@@ -22,15 +22,24 @@ from lakesql.modes.scd2 import Scd2
 from lakesql.modes.upsert import Upsert
 
 NAME = TableName("lake", "shop", "orders")
-COLUMNS = (TableColumn("id", "bigint", 'it\'s "the"\nnumber \\'), TableColumn("order day", None))
+COLUMNS = (
+    TableColumn("id", "bigint", 'it\'s "the"\nnumber \\'),
+    TableColumn("order day", None),
+)
 
 
 def test_a_table_says_everything_in_one_statement_and_its_order_in_another() -> None:
     spec = TableSpec(
         name=NAME,
         columns=COLUMNS,
-        partition_by=(PartitionField("days", "order day"), PartitionField("bucket", "id", 16)),
-        order_by=(SortField("id"), SortField("order day", descending=True, nulls_first=False)),
+        partition_by=(
+            PartitionField("days", "order day"),
+            PartitionField("bucket", "id", 16),
+        ),
+        order_by=(
+            SortField("id"),
+            SortField("order day", descending=True, nulls_first=False),
+        ),
         properties={"a": "1", "it's": "x'y"},
         comment="what 'it' is",
     )
@@ -56,7 +65,9 @@ def test_a_table_whose_columns_only_spark_knows_says_so() -> None:
 
 
 def test_a_model_gets_what_streaming_tables_need_and_its_own_over_it() -> None:
-    spec = build_table_spec(NAME, COLUMNS, Append(properties={"format-version": "3", "x": "y"}), "about")
+    spec = build_table_spec(
+        NAME, COLUMNS, Append(properties={"format-version": "3", "x": "y"}), "about"
+    )
     assert dict(spec.properties) == {
         **DEFAULT_PROPERTIES,
         "format-version": "3",
@@ -69,8 +80,12 @@ def test_a_level_of_compression_goes_with_its_codec() -> None:
     codec, level = "write.parquet.compression-codec", "write.parquet.compression-level"
 
     def compressed(**own: str) -> tuple[str | None, str | None]:
-        given = {f"write.parquet.compression-{key}": value for key, value in own.items()}
-        properties = build_table_spec(NAME, COLUMNS, Append(properties=given), "").properties
+        given = {
+            f"write.parquet.compression-{key}": value for key, value in own.items()
+        }
+        properties = build_table_spec(
+            NAME, COLUMNS, Append(properties=given), ""
+        ).properties
         return properties.get(codec), properties.get(level)
 
     assert compressed() == ("zstd", "1")
@@ -81,38 +96,73 @@ def test_a_level_of_compression_goes_with_its_codec() -> None:
 
 def test_a_keyed_table_is_ordered_by_its_keys_unless_order_by_is_given() -> None:
     config = Upsert(keys=("id", "order day"))
-    assert build_table_spec(NAME, COLUMNS, config, "").order_by == (SortField("id"), SortField("order day"))
+    assert build_table_spec(NAME, COLUMNS, config, "").order_by == (
+        SortField("id"),
+        SortField("order day"),
+    )
     told = (SortField("x", descending=True),)
-    assert build_table_spec(NAME, COLUMNS, replace(config, order_by=told), "").order_by == told
+    assert (
+        build_table_spec(NAME, COLUMNS, replace(config, order_by=told), "").order_by
+        == told
+    )
 
 
 def test_an_order_has_the_capitals_of_the_columns() -> None:
     columns = (TableColumn("K", "int"), TableColumn("v", "string"))
     keyed = build_table_spec(NAME, columns, Upsert(keys=("k",)), "")
-    told = build_table_spec(NAME, columns, Append(order_by=(SortField("V", descending=True),)), "")
+    told = build_table_spec(
+        NAME, columns, Append(order_by=(SortField("V", descending=True),)), ""
+    )
     assert keyed.order_by == (SortField("K"),)
     assert told.order_by == (SortField("v", descending=True),)
 
 
 @pytest.mark.parametrize(
-    "config", [Upsert(keys=("id",)), Cdc(keys=("id",)), Scd2(keys=("id",), sequence_by=("order day",))]
+    "config",
+    [
+        Upsert(keys=("id",)),
+        Cdc(keys=("id",)),
+        Scd2(keys=("id",), sequence_by=("order day",)),
+    ],
 )
-def test_a_table_whose_files_are_written_anew_has_no_order_but_that_of_order_by(config: Upsert | Cdc | Scd2) -> None:
+def test_a_table_whose_files_are_written_anew_has_no_order_but_that_of_order_by(
+    config: Upsert | Cdc | Scd2,
+) -> None:
     assert build_table_spec(NAME, COLUMNS, config, "").order_by
     anew = replace(config, properties={"write.merge.mode": "copy-on-write"})
     assert build_table_spec(NAME, COLUMNS, anew, "").order_by == ()
     told = (SortField("id"),)
-    assert build_table_spec(NAME, COLUMNS, replace(anew, order_by=told), "").order_by == told
+    assert (
+        build_table_spec(NAME, COLUMNS, replace(anew, order_by=told), "").order_by
+        == told
+    )
 
 
 def test_the_default_direction_and_null_order_are_omitted() -> None:
-    fields = [SortField("a", descending, nulls_first) for descending in (False, True) for nulls_first in (True, False)]
-    assert [sort_text(field) for field in fields] == ["a", "a NULLS LAST", "a DESC NULLS FIRST", "a DESC"]
+    fields = [
+        SortField("a", descending, nulls_first)
+        for descending in (False, True)
+        for nulls_first in (True, False)
+    ]
+    assert [sort_text(field) for field in fields] == [
+        "a",
+        "a NULLS LAST",
+        "a DESC NULLS FIRST",
+        "a DESC",
+    ]
 
 
 def test_partitions_are_written_as_iceberg_reads_them() -> None:
-    fields = [PartitionField("identity", "a b"), PartitionField("hours", "a"), PartitionField("truncate", "a", 4)]
-    assert [partition_text(field) for field in fields] == ["`a b`", "hours(a)", "truncate(4, a)"]
+    fields = [
+        PartitionField("identity", "a b"),
+        PartitionField("hours", "a"),
+        PartitionField("truncate", "a", 4),
+    ]
+    assert [partition_text(field) for field in fields] == [
+        "`a b`",
+        "hours(a)",
+        "truncate(4, a)",
+    ]
 
 
 def test_the_dead_letter_table_stands_beside_the_table() -> None:
@@ -129,11 +179,17 @@ def test_the_dead_letter_table_stands_beside_the_table() -> None:
     ("config", "merged", "inserted"),
     [
         (Upsert(keys=("id",)), "none", "none"),
-        (Upsert(keys=("id",), partition_by=(PartitionField("days", "order day"),)), "hash", "none"),
+        (
+            Upsert(keys=("id",), partition_by=(PartitionField("days", "order day"),)),
+            "hash",
+            "none",
+        ),
         (Append(partition_by=(PartitionField("days", "order day"),)), "none", "hash"),
     ],
 )
-def test_a_batch_makes_one_file_for_each_partition(config: Append | Upsert, merged: str, inserted: str) -> None:
+def test_a_batch_makes_one_file_for_each_partition(
+    config: Append | Upsert, merged: str, inserted: str
+) -> None:
     properties = build_table_spec(NAME, COLUMNS, config, "").properties
     assert properties["write.merge.distribution-mode"] == merged
     assert properties["write.distribution-mode"] == inserted

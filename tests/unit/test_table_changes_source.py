@@ -1,4 +1,5 @@
-"""Where a reader of the changes of a table stands, and whether it has read all of them."""
+"""Where a reader of the changes of a table stands, and whether it has read all of
+them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from tests.cases import each_of
 
 def table(*commits: tuple[int, str]) -> Mock:
     """A table, its newest commit first."""
-    history = [Mock(id=id_, summary={"operation": operation}) for id_, operation in commits]
+    history = [
+        Mock(id=id_, summary={"operation": operation}) for id_, operation in commits
+    ]
     return Mock(table=Mock(return_value=Mock(history=history)))
 
 
@@ -28,7 +31,9 @@ def table(*commits: tuple[int, str]) -> Mock:
         ([], False),
     ],
 )
-def test_nothing_but_rewrites_is_nothing_new(commits: list[tuple[int, str]], is_read: bool) -> None:
+def test_nothing_but_rewrites_is_nothing_new(
+    commits: list[tuple[int, str]], is_read: bool
+) -> None:
     source, now = ChangesSource("l.n.t"), table(*commits)
     assert source.is_read(Mock(), 0, changes_position(7), Mock(), now) is is_read
     assert not source.is_read(Mock(), 0, None, Mock(), now)
@@ -38,9 +43,12 @@ ROWS = {"version": 1, "snapshot_id": 7, "position": 3, "scan_all_files": False}
 
 
 def test_the_place_of_a_reader_of_rows_is_none_of_a_reader_of_changes() -> None:
-    """A model whose rows began to change: what was read of the files of a snapshot says nothing of its changes."""
+    """A model whose rows began to change: what was read of the files of a snapshot says
+    nothing of its changes."""
     changes: Any = changes_position(7)
     assert ChangesSource.is_position(changes) and not TableSource.is_position(changes)
     assert TableSource.is_position(ROWS) and not ChangesSource.is_position(ROWS)
-    assert [kind.noted_start(changes) for kind in SOURCES.values()] == [None] * len(SOURCES)
+    assert [kind.noted_start(changes) for kind in SOURCES.values()] == [None] * len(
+        SOURCES
+    )
     assert (snapshot_read(changes), snapshot_read(None)) == (7, None)

@@ -18,7 +18,9 @@ KINDS = {
     "map of structs": pa.map_(pa.string(), STRUCT),
     "array of numbers": pa.list_(pa.int32()),
     "array of arrays": pa.list_(pa.list_(STRUCT)),
-    "struct of an array": pa.struct({"l": pa.list_(STRUCT), "m": pa.map_(pa.string(), STRUCT)}),
+    "struct of an array": pa.struct(
+        {"l": pa.list_(STRUCT), "m": pa.map_(pa.string(), STRUCT)}
+    ),
     "map of arrays": pa.map_(pa.string(), pa.list_(STRUCT)),
 }
 
@@ -30,7 +32,10 @@ def value_of(kind: pa.DataType, random: Random) -> Any:
     if pa.types.is_struct(kind):
         return {field.name: value_of(field.type, random) for field in kind}
     if pa.types.is_map(kind):
-        return {f"k{number}": value_of(kind.item_type, random) for number in range(random.randrange(3))}
+        return {
+            f"k{number}": value_of(kind.item_type, random)
+            for number in range(random.randrange(3))
+        }
     if pa.types.is_list(kind):
         return [value_of(kind.value_type, random) for _ in range(random.randrange(3))]
     return 7 if pa.types.is_integer(kind) else "x"
@@ -41,8 +46,13 @@ def test_what_is_null_stays_null(tmp_path: Path, name: str) -> None:
     keep_nulls()
     random = Random(3)
     values = [value_of(KINDS[name], random) for _ in range(60)]
-    made = [[*each.items()] if pa.types.is_map(KINDS[name]) and each is not None else each for each in values]
-    rows = pa.table({"id": pa.array(range(60), pa.int64()), "x": pa.array(made, KINDS[name])})
+    made = [
+        [*each.items()] if pa.types.is_map(KINDS[name]) and each is not None else each
+        for each in values
+    ]
+    rows = pa.table(
+        {"id": pa.array(range(60), pa.int64()), "x": pa.array(made, KINDS[name])}
+    )
     catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path))
     catalog.create_namespace("n")
     table = catalog.create_table("n.t", rows.schema)
@@ -52,8 +62,12 @@ def test_what_is_null_stays_null(tmp_path: Path, name: str) -> None:
     for limit in (None, 20):
         read = [
             row
-            for batch in scan_rows(table, scan.projection(), limit).to_record_batches(scan.plan_files())
+            for batch in scan_rows(table, scan.projection(), limit).to_record_batches(
+                scan.plan_files()
+            )
             for row in batch.to_pylist(maps_as_pydicts="lossy")
         ]
-        assert {row["id"]: row["x"] for row in read} == {row["id"]: values[row["id"]] for row in read}
+        assert {row["id"]: row["x"] for row in read} == {
+            row["id"]: values[row["id"]] for row in read
+        }
         assert len(read) == (limit or 59)

@@ -1,4 +1,5 @@
-"""Templates: what is read of them, what they render to (Jinja itself is the oracle), and what they cannot do."""
+"""Templates: what is read of them, what they render to (Jinja itself is the oracle),
+and what they cannot do."""
 
 from __future__ import annotations
 
@@ -18,13 +19,33 @@ from lakesql.errors import Problem, ProjectError
 from lakesql.template import check, evaluate
 from lakesql.template.evaluate import Names
 from lakesql.template.library import FILTERS, METHODS, TESTS
-from lakesql.template.template import Macros, Rendered, Template, parse_macros, parse_template, render_template
+from lakesql.template.template import (
+    Macros,
+    Rendered,
+    Template,
+    parse_macros,
+    parse_template,
+    render_template,
+)
 from tests.cases import each_of
 from tests.share import a_few
 
-VARS = {"days": 7, "name": "x", "list": ["b", "a", "B"], "map": {"k": "v", "deep": {"n": [1, 2]}}, "empty": []}
+VARS = {
+    "days": 7,
+    "name": "x",
+    "list": ["b", "a", "B"],
+    "map": {"k": "v", "deep": {"n": [1, 2]}},
+    "empty": [],
+}
 TARGET = {"name": "dev", "namespace": "shop", "catalog": "lake"}
-NAMES = Names(lambda name: f"`s`.`{name}`", lambda name: f"`r`.`{name}`", "lake.shop.m", VARS, TARGET, False)
+NAMES = Names(
+    lambda name: f"`s`.`{name}`",
+    lambda name: f"`r`.`{name}`",
+    "lake.shop.m",
+    VARS,
+    TARGET,
+    False,
+)
 MACROS = parse_macros(
     [
         (
@@ -36,7 +57,10 @@ MACROS = parse_macros(
             "{% macro total(c) -%}\n  sum({{ cents(c) }})\n{%- endmacro %}\n"
             "{% macro fail(x) %}\n{{ x + 1 }}{% endmacro %}",
         ),
-        ("macros/c.sql", "{% macro twice(a) %}{{ caller(a) }}, {{ caller(a ~ a) }}{% endmacro %}"),
+        (
+            "macros/c.sql",
+            "{% macro twice(a) %}{{ caller(a) }}, {{ caller(a ~ a) }}{% endmacro %}",
+        ),
     ]
 )
 
@@ -61,15 +85,20 @@ def conditions_of(source: str) -> list[str]:
 
 @cache
 def jinja_environment() -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment = ImmutableSandboxedEnvironment(
+        undefined=StrictUndefined, keep_trailing_newline=True
+    )
     macros = "".join(macro.text for macro in MACROS.by_name.values())
     macro_module: Any = environment.from_string(macros).module
-    environment.globals.update({name: getattr(macro_module, name) for name in MACROS.by_name})
+    environment.globals.update(
+        {name: getattr(macro_module, name) for name in MACROS.by_name}
+    )
     return environment
 
 
 def by_jinja(source: str) -> str:
-    """What Jinja makes of it: an implementation that shares nothing with ours but the parser."""
+    """What Jinja makes of it: an implementation that shares nothing with ours but the
+    parser."""
     return (
         jinja_environment()
         .from_string(source)
@@ -108,9 +137,18 @@ def test_config_is_read_with_the_places_of_keys_and_values() -> None:
     assert str(config.keys["mode"]) == "models/m.sql:3:5"
     assert str(config.entries()["mode"].place) == "models/m.sql:3:10"
     keys = config.entries()["keys"]
-    assert (str(config.keys["keys"]), str(keys.place)) == ("models/m.sql:4:5", "models/m.sql:4:12")
-    assert [str(item.place) for item in keys.items()] == ["models/m.sql:4:13", "models/m.sql:5:2"]
-    assert (str(config.keys["n"]), str(config.entries()["n"].place)) == ("models/m.sql:5:8", "models/m.sql:5:10")
+    assert (str(config.keys["keys"]), str(keys.place)) == (
+        "models/m.sql:4:5",
+        "models/m.sql:4:12",
+    )
+    assert [str(item.place) for item in keys.items()] == [
+        "models/m.sql:4:13",
+        "models/m.sql:5:2",
+    ]
+    assert (str(config.keys["n"]), str(config.entries()["n"].place)) == (
+        "models/m.sql:5:8",
+        "models/m.sql:5:10",
+    )
     assert str(config.entries()["t"].place) == "models/m.sql:5:41"
     assert str(config.entries()["m"].keys["k"]) == "models/m.sql:5:56"
 
@@ -119,7 +157,9 @@ def test_a_file_without_config_has_an_empty_one() -> None:
     assert parse("SELECT 1").config.plain() == {}
 
 
-def test_edges_vars_and_reads_come_from_the_tree_in_branches_that_never_run_too() -> None:
+def test_edges_vars_and_reads_come_from_the_tree_in_branches_that_never_run_too() -> (
+    None
+):
     template = parse(
         "{% if is_full_refresh and var('days', 1) > 3 %}{{ stream('a') }}{% endif %}\n"
         "{% for x in [1] if x > 3 %}{{ ref('b') }}{% endfor %}{{ total(ref('c')) }}\n"
@@ -145,13 +185,20 @@ def test_macros_that_a_macro_of_the_model_calls_are_reached() -> None:
 
 
 def test_the_text_of_a_macro_is_its_own() -> None:
-    assert MACROS.by_name["total"].text == "{% macro total(c) -%}\n  sum({{ cents(c) }})\n{%- endmacro %}"
-    assert MACROS.by_name["fail"].text == "{% macro fail(x) %}\n{{ x + 1 }}{% endmacro %}"
+    assert (
+        MACROS.by_name["total"].text
+        == "{% macro total(c) -%}\n  sum({{ cents(c) }})\n{%- endmacro %}"
+    )
+    assert (
+        MACROS.by_name["fail"].text == "{% macro fail(x) %}\n{{ x + 1 }}{% endmacro %}"
+    )
 
 
 @pytest.mark.filterwarnings("error")
 def test_escapes_of_a_regular_expression_stand_for_themselves() -> None:
-    assert parse(r"""{{ config(a='\d+\\.\n\'') }}""").config.plain() == {"a": "\\d+\\.\n'"}
+    assert parse(r"""{{ config(a='\d+\\.\n\'') }}""").config.plain() == {
+        "a": "\\d+\\.\n'"
+    }
 
 
 # What is rendered.
@@ -249,8 +296,22 @@ _ATOMS = st.sampled_from(
 
 def _grow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     operators = st.sampled_from(["+", "-", "*", "//", "==", "<", "in", "and", "or"])
-    filters = st.sampled_from(["upper", "length", "default(3)", "join('-')", "first", "list", "string", "int", "sort"])
-    tests = st.sampled_from(["string", "number", "defined", "not none", "sequence", "odd"])
+    filters = st.sampled_from(
+        [
+            "upper",
+            "length",
+            "default(3)",
+            "join('-')",
+            "first",
+            "list",
+            "string",
+            "int",
+            "sort",
+        ]
+    )
+    tests = st.sampled_from(
+        ["string", "number", "defined", "not none", "sequence", "odd"]
+    )
     return st.one_of(
         st.builds("({} {} {})".format, inner, operators, inner),
         st.builds("({} | string ~ {} | string)".format, inner, inner),
@@ -266,7 +327,9 @@ def _grow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 @given(st.lists(st.recursive(_ATOMS, _grow, max_leaves=5), min_size=1, max_size=3))
 def test_expressions_mean_what_they_mean_to_jinja(expressions: list[str]) -> None:
     for expression in expressions:
-        source = f"{{% for v in ['q', 2] %}}[{{{{ {expression} | string }}}}]{{% endfor %}}"
+        source = (
+            f"{{% for v in ['q', 2] %}}[{{{{ {expression} | string }}}}]{{% endfor %}}"
+        )
         try:
             expected = by_jinja(source)
         except Exception:  # whatever Jinja refuses with, ours refuses too
@@ -275,7 +338,21 @@ def test_expressions_mean_what_they_mean_to_jinja(expressions: list[str]) -> Non
         assert render(source).text == expected
 
 
-_TAGS = ["set", "endset", "for", "in", "endfor", "if", "elif", "else", "endif", "macro", "endmacro", "call", "endcall"]
+_TAGS = [
+    "set",
+    "endset",
+    "for",
+    "in",
+    "endfor",
+    "if",
+    "elif",
+    "else",
+    "endif",
+    "macro",
+    "endmacro",
+    "call",
+    "endcall",
+]
 _WORDS = [
     "{{",
     "}}",
@@ -298,7 +375,22 @@ _WORDS = [
     "~",
     "+",
 ]
-_NAMES = ["x", "stream", "config", "var", "this", "cents", "loop", "caller", "filter", "raw", "endraw", "'a'", "1", "-"]
+_NAMES = [
+    "x",
+    "stream",
+    "config",
+    "var",
+    "this",
+    "cents",
+    "loop",
+    "caller",
+    "filter",
+    "raw",
+    "endraw",
+    "'a'",
+    "1",
+    "-",
+]
 
 
 @settings(deadline=None)
@@ -309,29 +401,51 @@ def test_any_text_is_rendered_or_refused(words: list[str]) -> None:
     except ProjectError as error:
         assert all(problem.place for problem in error.problems)
     else:
-        assert all(rendered.place(offset).line for offset in range(len(rendered.text) + 1))
+        assert all(
+            rendered.place(offset).line for offset in range(len(rendered.text) + 1)
+        )
 
 
 TAGS = ("{%{a} if true {b}%} y{%{a} endif {b}%}", "{{{a} 'z' {b}}}", "{#{a} note {b}#}")
-COMMENTS = ("", "-- it's only `x", "/* -- */", "' -- '", "'a''--b'", '"--"', "-- {{{a} 'c' {b}}}")
+COMMENTS = (
+    "",
+    "-- it's only `x",
+    "/* -- */",
+    "' -- '",
+    "'a''--b'",
+    '"--"',
+    "-- {{{a} 'c' {b}}}",
+)
 
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(COMMENTS), st.sampled_from(TAGS), st.sampled_from("- "), st.sampled_from("- ")),
+        st.tuples(
+            st.sampled_from(COMMENTS),
+            st.sampled_from(TAGS),
+            st.sampled_from("- "),
+            st.sampled_from("- "),
+        ),
         min_size=1,
         max_size=6,
     )
 )
-def test_no_dash_of_a_tag_joins_a_line_to_a_comment(lines: list[tuple[str, str, str, str]]) -> None:
-    """What stands in no `--` comment of the file is that of the same file without comments, rendered by Jinja."""
+def test_no_dash_of_a_tag_joins_a_line_to_a_comment(
+    lines: list[tuple[str, str, str, str]],
+) -> None:
+    """What stands in no `--` comment of the file is that of the same file without
+    comments, rendered by Jinja."""
     source, bare = "", ""
     for number, (comment, tag, a, b) in enumerate(lines):
         written = tag.replace("{a}", a).replace("{b}", b)
         in_line = comment.replace("{a}", a).replace("{b}", b)
         source += f" w{number} {in_line}\n{written}\n"
         bare += f" w{number} {'' if comment.startswith('--') else in_line}\n{written}\n"
-    kept = re.sub(r"""('[^']*'|"[^"]*"|/\*.*?\*/)|--[^\n]*""", lambda found: found[1] or "", render(source).text)
+    kept = re.sub(
+        r"""('[^']*'|"[^"]*"|/\*.*?\*/)|--[^\n]*""",
+        lambda found: found[1] or "",
+        render(source).text,
+    )
     assert "".join(kept.split()) == "".join(by_jinja(bare).split())
 
 
@@ -356,19 +470,36 @@ NOTES = parse_macros(
         ("WHERE {{ note() }} AND n > 1", "AND n > 1", "1:7"),
         ("WHERE {{ 'n > 0 -- why' }} AND n > 1", "AND n > 1", "1:7"),
         ("WHERE {{ '(' ~ note() }}) AND n > 1", ") AND n > 1", "1:7"),
-        ("{% set a %}{{ note() }}{% endset %}\nWHERE {{ a }} AND n > 1", "AND n > 1", "2:7"),
+        (
+            "{% set a %}{{ note() }}{% endset %}\nWHERE {{ a }} AND n > 1",
+            "AND n > 1",
+            "2:7",
+        ),
         ("{% filter lower %}{{ note() }}{% endfilter %} AND n > 1", "AND n > 1", "1:4"),
         ("WHERE\n {{ outer() }}", "AND n > 1", "2:2"),
-        ("{% call told() %}a\n b{% endcall %}c{{ note() }}{{ note() }}", "n > 0 -- why", "2:17"),
+        (
+            "{% call told() %}a\n b{% endcall %}c{{ note() }}{{ note() }}",
+            "n > 0 -- why",
+            "2:17",
+        ),
         ("{% for c in [1, 2] %}{{ c }} -- column{% endfor %}", "2 -- column", "1:30"),
         ("{% if true %}a -- b{% else %}c\n{% endif %} AND n > 1", "AND n > 1", "1:16"),
-        ("{% if true %}'{% else %}'{% endif %}x' -- b\n{%- if true %} AND n > 1{% endif %}", "AND n > 1", "1:40"),
+        (
+            "{% if true %}'{% else %}'{% endif %}x' -- b\n{%- if true %} AND n > 1{% endif %}",
+            "AND n > 1",
+            "1:40",
+        ),
         ("SELECT n -{{ -1 }} AS m", "1 AS m", "1:10"),
     ],
 )
-def test_no_text_falls_into_a_comment_that_another_one_opens(source: str, lost: str, place: str) -> None:
+def test_no_text_falls_into_a_comment_that_another_one_opens(
+    source: str, lost: str, place: str
+) -> None:
     (problem,) = problems_of(source, NOTES)
-    assert (problem.condition, str(problem.place)) == ("template-failed", f"models/m.sql:{place}")
+    assert (problem.condition, str(problem.place)) == (
+        "template-failed",
+        f"models/m.sql:{place}",
+    )
     assert f"'{lost}'" in problem.what
 
 
@@ -383,7 +514,10 @@ def test_a_comment_that_a_macro_opens_within_another_is_named_with_its_place() -
         ("WHERE {{ note() }}\nAND n > 1", "WHERE n > 0 -- why\nAND n > 1"),
         ("WHERE {{ note() }}  \nAND n > 1", "WHERE n > 0 -- why  \nAND n > 1"),
         ("WHERE {{ lines() }} AND n > 1", "WHERE n > 0 -- why\n AND n > 1"),
-        ("a -- {{ note() }} and {{ 'b' }}{# gone\n #} more\nc", "a -- n > 0 -- why and b more\nc"),
+        (
+            "a -- {{ note() }} and {{ 'b' }}{# gone\n #} more\nc",
+            "a -- n > 0 -- why and b more\nc",
+        ),
         ("-- {% for c in [1, 2] %}{{ c }}, {% endfor %}all\nc", "-- 1, 2, all\nc"),
         ("{% call told() %}a{{ 'b' }}{% endcall %}c", "-- ab told\nc"),
         ("SELECT '{{ 'a--b' }} c', n - {{ -1 }}", "SELECT 'a--b c', n - -1"),
@@ -424,15 +558,22 @@ def test_a_comment_is_found_behind_each_literal_of_spark(before: str) -> None:
         ("{{ namespace(a=1) }}", "value['key']"),
     ],
 )
-def test_a_list_or_a_mapping_is_not_written_as_python_shows_it(source: str, fix: str) -> None:
+def test_a_list_or_a_mapping_is_not_written_as_python_shows_it(
+    source: str, fix: str
+) -> None:
     (problem,) = problems_of(source)
-    assert problem.condition == "template-failed" and problem.place and fix in problem.fix
+    assert (
+        problem.condition == "template-failed" and problem.place and fix in problem.fix
+    )
 
 
 def test_a_macro_takes_more_arguments_where_it_reads_them() -> None:
     macros = parse_macros(
         [
-            ("macros/a.sql", "{% macro some(a, b=2) %}{{ a }}{{ b }}{{ varargs | string }}{% endmacro %}"),
+            (
+                "macros/a.sql",
+                "{% macro some(a, b=2) %}{{ a }}{{ b }}{{ varargs | string }}{% endmacro %}",
+            ),
             (
                 "macros/b.sql",
                 "{% macro named(a) %}{{ a }}{% for k, v in kwargs.items() %}{{ k }}{{ v }}{% endfor %}{% endmacro %}",
@@ -440,18 +581,35 @@ def test_a_macro_takes_more_arguments_where_it_reads_them() -> None:
             ("macros/c.sql", "{% macro own(varargs) %}{{ varargs }}{% endmacro %}"),
         ]
     )
-    assert render("{{ some(1) }}|{{ some(1, 3) }}|{{ some(1, 3, 4, 5) }}", macros).text == "12()|13()|13(4, 5)"
-    assert render("{{ named(1) }}|{{ named(1, x=2, y='z') }}|{{ named(y=1, a=2) }}", macros).text == "1|1x2yz|2y1"
-    for wrong in ("{{ some(1, c=2) }}", "{{ named(1, 2) }}", "{{ own(1, 2) }}", "{{ own(1, x=2) }}"):
+    assert (
+        render("{{ some(1) }}|{{ some(1, 3) }}|{{ some(1, 3, 4, 5) }}", macros).text
+        == "12()|13()|13(4, 5)"
+    )
+    assert (
+        render(
+            "{{ named(1) }}|{{ named(1, x=2, y='z') }}|{{ named(y=1, a=2) }}", macros
+        ).text
+        == "1|1x2yz|2y1"
+    )
+    for wrong in (
+        "{{ some(1, c=2) }}",
+        "{{ named(1, 2) }}",
+        "{{ own(1, 2) }}",
+        "{{ own(1, x=2) }}",
+    ):
         with pytest.raises(ProjectError) as caught:
             render(wrong, macros)
-        assert [problem.condition for problem in caught.value.problems] == ["template-failed"]
+        assert [problem.condition for problem in caught.value.problems] == [
+            "template-failed"
+        ]
     local = "{% macro m() %}{{ varargs | join('-') }}{{ kwargs | length }}{% endmacro %}{{ m('a', 'b', c=1) }}"
     assert render(local).text == by_jinja(local)
 
 
 def test_a_macro_that_calls_itself_without_end_is_named_once() -> None:
-    macros = parse_macros([("macros/a.sql", "{% macro m(a) %}{{ m(a) }}{% endmacro %}")])
+    macros = parse_macros(
+        [("macros/a.sql", "{% macro m(a) %}{{ m(a) }}{% endmacro %}")]
+    )
     with pytest.raises(ProjectError) as caught:
         render("{{ m(1) }}", macros)
     (problem,) = caught.value.problems
@@ -495,18 +653,25 @@ def test_every_character_of_the_sql_has_its_place(newline: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_texts_that_stand_in_the_place_of_others_have_the_places_of_these(data: st.DataObject) -> None:
+def test_texts_that_stand_in_the_place_of_others_have_the_places_of_these(
+    data: st.DataObject,
+) -> None:
     rendered = render("SELECT a,\n  {{ cents('b') }} AS b\nFROM {{ stream('s') }} t")
-    cuts = data.draw(st.lists(st.integers(0, len(rendered.text)), max_size=6, unique=True))
+    cuts = data.draw(
+        st.lists(st.integers(0, len(rendered.text)), max_size=6, unique=True)
+    )
     ends = iter(sorted(cuts)[: len(cuts) // 2 * 2])
     edits = [
-        (start, end, data.draw(st.text("xyz", min_size=1, max_size=9))) for start, end in zip(ends, ends, strict=True)
+        (start, end, data.draw(st.text("xyz", min_size=1, max_size=9)))
+        for start, end in zip(ends, ends, strict=True)
     ]
     found = rendered.edited(edits)
     texts, places, at = [], [], 0
     for start, end, text in (*edits, (len(rendered.text), len(rendered.text), "")):
         texts += [rendered.text[at:start], text]
-        places += [rendered.place(offset) for offset in range(at, start)] + [rendered.place(start)] * len(text)
+        places += [rendered.place(offset) for offset in range(at, start)] + [
+            rendered.place(start)
+        ] * len(text)
         at = end
     assert found.text == "".join(texts)
     assert [found.place(offset) for offset in range(len(found.text))] == places
@@ -528,7 +693,11 @@ def test_an_empty_text_has_a_place() -> None:
         ("\n{{ var('nowhere') }}", "undefined-variable", "2:4"),
         ("{{ target.nam }}", "undefined-variable", "1:4"),
         ("{{ env_var('X') }}", "undefined-variable", "1:4"),
-        ("{% if false %}{% set a = 1 %}{% endif %}{{ a }}", "undefined-variable", "1:44"),
+        (
+            "{% if false %}{% set a = 1 %}{% endif %}{{ a }}",
+            "undefined-variable",
+            "1:44",
+        ),
         ("{{ caller() }}", "undefined-variable", "1:4"),
         ("{{ stream }}", "name-not-called", "1:4"),
         ("{{ config }}", "name-not-called", "1:4"),
@@ -578,7 +747,9 @@ def test_an_empty_text_has_a_place() -> None:
         ("{{ twice('a') }}", "template-failed", "1:4"),
     ],
 )
-def test_a_forbidden_template_is_refused_at_its_place(source: str, condition: str, place: str | None) -> None:
+def test_a_forbidden_template_is_refused_at_its_place(
+    source: str, condition: str, place: str | None
+) -> None:
     problem = problems_of(source)[0]
     assert problem.condition == condition
     assert problem.place
@@ -713,7 +884,9 @@ BOMBS = [
     "{% set s = 'x' %}" + DOUBLED.replace("~", "+"),
     "{% set s = [1] %}" + DOUBLED.replace("~", "+"),
     "{% set s = [1] %}" + "{% set s = [s, s] %}" * 60 + "{{ s }}",
-    "{% set s = [1] %}{% set t = [1] %}" + "{% set s = [s, s] %}{% set t = [t, t] %}" * 60 + "{{ s == t }}",
+    "{% set s = [1] %}{% set t = [1] %}"
+    + "{% set s = [s, s] %}{% set t = [t, t] %}" * 60
+    + "{{ s == t }}",
     "{% set s = [1] %}" + "{% set s = [s, s] %}" * 60 + "{{ [s, s] | sort }}",
     "{% set s = [1] %}" + "{% set s = [s, s] %}" * 60 + "{{ [s] | unique }}",
     "{% set s = (1, 1) %}" + "{% set s = (s, s) %}" * 60 + "{{ {}.get(s) }}",
@@ -750,20 +923,29 @@ BOMBS = [
 ]
 
 
-@pytest.mark.parametrize("source", a_few(BOMBS + WIDTHS, 9), ids=range(len(BOMBS + WIDTHS)))
+@pytest.mark.parametrize(
+    "source", a_few(BOMBS + WIDTHS, 9), ids=range(len(BOMBS + WIDTHS))
+)
 def test_a_template_ends_whatever_it_says(source: str) -> None:
     start = time.process_time()
     found = problems_of(source)[0]
-    assert found.condition in {"template-too-large", "template-failed", "undefined-variable"}
+    assert found.condition in {
+        "template-too-large",
+        "template-failed",
+        "undefined-variable",
+    }
     assert found.place
     assert time.process_time() - start < 5  # a bound against hanging, not a measurement
 
 
 @pytest.mark.checks
 def test_the_budget_ends_a_template_at_the_same_step_everywhere() -> None:
-    """200,000 of them, six in each round of the loop: what is rendered on one machine is rendered on each."""
+    """200,000 of them, six in each round of the loop: what is rendered on one machine
+    is rendered on each."""
     loop = "{% for a in range(COUNT) %}{{ a }}{% endfor %}"
-    assert render_template(parse(loop.replace("COUNT", "33332")), NAMES).text.endswith("33331")
+    assert render_template(parse(loop.replace("COUNT", "33332")), NAMES).text.endswith(
+        "33331"
+    )
     assert conditions_of(loop.replace("COUNT", "33333")) == ["template-too-large"]
 
 
@@ -795,12 +977,19 @@ def test_a_test_of_numbers_formats_no_text() -> None:
 )
 def test_a_format_that_does_not_fit_its_values_is_refused(source: str) -> None:
     (problem,) = problems_of(source)
-    assert (problem.condition, bool(problem.place and problem.place.column)) == ("template-failed", True)
+    assert (problem.condition, bool(problem.place and problem.place.column)) == (
+        "template-failed",
+        True,
+    )
 
 
 def test_all_problems_of_a_template_are_reported_together() -> None:
-    found = problems_of("{{ config(a=b) }}\n{{ stream(x) }}\n{{ y }}\n{{ 'a' | nope }}\n{{ ''.__class__ }}")
-    assert [(problem.condition, problem.place and problem.place.line) for problem in found] == [
+    found = problems_of(
+        "{{ config(a=b) }}\n{{ stream(x) }}\n{{ y }}\n{{ 'a' | nope }}\n{{ ''.__class__ }}"
+    )
+    assert [
+        (problem.condition, problem.place and problem.place.line) for problem in found
+    ] == [
         ("config-not-literal", 1),
         ("reference-not-literal", 2),
         ("undefined-variable", 3),
@@ -812,19 +1001,40 @@ def test_all_problems_of_a_template_are_reported_together() -> None:
 # Macros.
 
 
-@each_of("use", ["config(a=1)", "stream('x')", "ref('x')", "var('x')", "this", "target.name", "is_full_refresh"])
+@each_of(
+    "use",
+    [
+        "config(a=1)",
+        "stream('x')",
+        "ref('x')",
+        "var('x')",
+        "this",
+        "target.name",
+        "is_full_refresh",
+    ],
+)
 def test_a_macro_sees_its_arguments_and_other_macros_alone(use: str) -> None:
     with pytest.raises(ProjectError) as caught:
-        parse_macros([("macros/m.sql", "\n{% macro m(a) %}\n{{ a }} {{ " + use + " }}{% endmacro %}")])
-    assert [(problem.condition, str(problem.place)) for problem in caught.value.problems] == [
-        ("macro-not-pure", "macros/m.sql:3:12")
-    ]
+        parse_macros(
+            [
+                (
+                    "macros/m.sql",
+                    "\n{% macro m(a) %}\n{{ a }} {{ " + use + " }}{% endmacro %}",
+                )
+            ]
+        )
+    assert [
+        (problem.condition, str(problem.place)) for problem in caught.value.problems
+    ] == [("macro-not-pure", "macros/m.sql:3:12")]
 
 
 @each_of(
     ("files", "found"),
     [
-        (["{% macro a() %}{% endmacro %}", "\n{% macro a() %}{% endmacro %}"], [("duplicate-macro", "f1.sql:2:4")]),
+        (
+            ["{% macro a() %}{% endmacro %}", "\n{% macro a() %}{% endmacro %}"],
+            [("duplicate-macro", "f1.sql:2:4")],
+        ),
         (["{% macro stream() %}{% endmacro %}"], [("reserved-name", "f0.sql:1:4")]),
         (["{# fine #}\n  SELECT"], [("not-a-macro", "f0.sql:2:3")]),
         (["{% set x = 1 %}"], [("not-a-macro", "f0.sql:1:4")]),
@@ -838,29 +1048,46 @@ def test_a_macro_sees_its_arguments_and_other_macros_alone(use: str) -> None:
 def test_macro_files_refused(files: list[str], found: list[tuple[str, str]]) -> None:
     with pytest.raises(ProjectError) as caught:
         parse_macros([(f"f{index}.sql", text) for index, text in enumerate(files)])
-    assert [(problem.condition, str(problem.place)) for problem in caught.value.problems] == found
+    assert [
+        (problem.condition, str(problem.place)) for problem in caught.value.problems
+    ] == found
 
 
 def test_an_error_in_a_macro_stands_at_the_call_and_names_the_macro() -> None:
     (problem,) = problems_of("SELECT\n  {{ fail('x') }}")
-    assert (problem.condition, str(problem.place)) == ("template-failed", "models/m.sql:2:6")
+    assert (problem.condition, str(problem.place)) == (
+        "template-failed",
+        "models/m.sql:2:6",
+    )
     assert "macros/b.sql:5:4" in problem.why
 
 
 def test_an_error_in_a_call_block_is_the_models_own() -> None:
     (problem,) = problems_of("\n{% call(v) twice('p') %}\n{{ v + 1 }}{% endcall %}")
-    assert (problem.condition, str(problem.place), problem.why) == ("template-failed", "models/m.sql:3:4", "")
+    assert (problem.condition, str(problem.place), problem.why) == (
+        "template-failed",
+        "models/m.sql:3:4",
+        "",
+    )
 
 
 def test_a_macro_of_the_model_sees_what_the_model_sees() -> None:
-    assert render("{% set d = 3 %}{% macro m() %}{{ stream('s') }}{{ d }}{% endmacro %}{{ m() }}").text == "`s`.`s`3"
+    assert (
+        render(
+            "{% set d = 3 %}{% macro m() %}{{ stream('s') }}{{ d }}{% endmacro %}{{ m() }}"
+        ).text
+        == "`s`.`s`3"
+    )
 
 
 def test_dates_among_the_vars_are_their_text() -> None:
     import datetime
 
     names = Names(str, str, "t", {"day": datetime.date(2024, 1, 2)}, TARGET, True)
-    assert render_template(parse("{{ var('day') }} {{ is_full_refresh }}"), names).text == "2024-01-02 True"
+    assert (
+        render_template(parse("{{ var('day') }} {{ is_full_refresh }}"), names).text
+        == "2024-01-02 True"
+    )
 
 
 def test_macros_of_all_files_are_usable_everywhere_without_an_import() -> None:
@@ -886,9 +1113,15 @@ def test_macros_of_all_files_are_usable_everywhere_without_an_import() -> None:
 
 def test_the_macro_of_the_docs_writes_what_they_say() -> None:
     page = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")
-    found = re.search(r"```sql\n(\{% macro .*?)```\n\n`(.*?)` in a model writes `(.*?)`", page, re.DOTALL)
+    found = re.search(
+        r"```sql\n(\{% macro .*?)```\n\n`(.*?)` in a model writes `(.*?)`",
+        page,
+        re.DOTALL,
+    )
     assert found
-    assert render(found[2], parse_macros([("macros/sums.sql", found[1])])).text == found[3]
+    assert (
+        render(found[2], parse_macros([("macros/sums.sql", found[1])])).text == found[3]
+    )
 
 
 def test_a_name_of_another_function_cannot_be_given_to_a_macro() -> None:
@@ -908,16 +1141,33 @@ def test_a_name_of_another_function_cannot_be_given_to_a_macro() -> None:
         ("{{ namespace(1) }}", "template-failed", "1:4"),
         ("{{ 'a' | map }}", "template-failed", "1:10"),
         ("{{ target['gone'] }}", "undefined-variable", "1:4"),
-        ("{% for x in [1] %}{{ 1 + '%d' % 'a' }}{% endfor %}", "template-failed", "1:26"),
+        (
+            "{% for x in [1] %}{{ 1 + '%d' % 'a' }}{% endfor %}",
+            "template-failed",
+            "1:26",
+        ),
         ("{% set ns = [1] %} {% set ns.x = 1 %}", "template-forbidden", "1:23"),
-        ("\n{{ range(3) | join }}{% for x in range(9) %}{{ 'x' * 1000000 }}{% endfor %}", "template-too-large", "2:48"),
-        ("{% set s = [1] %}" + "{% set s = [s, s] %}" * 30 + "\n{{ s | string }}", "template-too-large", "2:8"),
+        (
+            "\n{{ range(3) | join }}{% for x in range(9) %}{{ 'x' * 1000000 }}{% endfor %}",
+            "template-too-large",
+            "2:48",
+        ),
+        (
+            "{% set s = [1] %}" + "{% set s = [s, s] %}" * 30 + "\n{{ s | string }}",
+            "template-too-large",
+            "2:8",
+        ),
         ("{{ 'a'.strip(chars='a') }}", "template-forbidden", "1:13"),
     ],
 )
-def test_a_refusal_of_a_library_function_has_its_place(source: str, condition: str, place: str) -> None:
+def test_a_refusal_of_a_library_function_has_its_place(
+    source: str, condition: str, place: str
+) -> None:
     problem = problems_of(source)[0]
-    assert (problem.condition, str(problem.place)) == (condition, f"models/m.sql:{place}")
+    assert (problem.condition, str(problem.place)) == (
+        condition,
+        f"models/m.sql:{place}",
+    )
 
 
 def test_an_entry_that_is_not_there_is_answered_with_the_nearest_name() -> None:
@@ -925,7 +1175,8 @@ def test_an_entry_that_is_not_there_is_answered_with_the_nearest_name() -> None:
     assert "'deep'" in problems_of("{{ var('map').dep }}")[0].fix
 
 
-# The lists of what a template can do: each name has an example, and none of them reaches Python.
+# The lists of what a template can do: each name has an example, and none of them
+# reaches Python.
 
 FILTER_EXAMPLES = {
     "abs": "-1 | abs",
@@ -984,8 +1235,24 @@ TEST_EXAMPLES = {
     "true": "true is true",
     "undefined": "var('map').gone is undefined",
     "upper": "'A' is upper",
-    **{name: f"1 is {name}(2)" for name in ("eq", "equalto", "ne", "gt", "greaterthan", "ge", "lt", "lessthan", "le")},
-    **{name: f"[1, 2, 3] | select('{name}', 2) | list" for name in ("==", "!=", ">", ">=", "<", "<=")},
+    **{
+        name: f"1 is {name}(2)"
+        for name in (
+            "eq",
+            "equalto",
+            "ne",
+            "gt",
+            "greaterthan",
+            "ge",
+            "lt",
+            "lessthan",
+            "le",
+        )
+    },
+    **{
+        name: f"[1, 2, 3] | select('{name}', 2) | list"
+        for name in ("==", "!=", ">", ">=", "<", "<=")
+    },
 }
 METHOD_EXAMPLES = {
     "capitalize": "'aB'.capitalize()",
@@ -1006,13 +1273,33 @@ METHOD_EXAMPLES = {
     "upper": "'ab'.upper()",
     "values": "{'a': 1}.values() | list",
 }
-VALUES = ["'a'", "1", "['a']", "{'a': 'b'}", "[{'a': 1}]", "[('a', 1)]", "namespace(a=1)", "[[1]] | groupby(0)"]
-INTERNALS = ["__class__", "__class__.__mro__", "upper", "0.__class__", "__init__.__globals__", "real", "_fields"]
+VALUES = [
+    "'a'",
+    "1",
+    "['a']",
+    "{'a': 'b'}",
+    "[{'a': 1}]",
+    "[('a', 1)]",
+    "namespace(a=1)",
+    "[[1]] | groupby(0)",
+]
+INTERNALS = [
+    "__class__",
+    "__class__.__mro__",
+    "upper",
+    "0.__class__",
+    "__init__.__globals__",
+    "real",
+    "_fields",
+]
 
 
 def test_what_the_checks_let_through_can_be_run_and_nothing_else() -> None:
     parts = {nodes.Output, nodes.TemplateData, nodes.Keyword, nodes.Operand, nodes.Pair}
-    assert check._CHECKS.keys() - parts == evaluate._STATEMENTS.keys() | evaluate._EXPRESSIONS.keys()
+    assert (
+        check._CHECKS.keys() - parts
+        == evaluate._STATEMENTS.keys() | evaluate._EXPRESSIONS.keys()
+    )
 
 
 def test_each_filter_test_and_method_has_an_example() -> None:
@@ -1021,7 +1308,10 @@ def test_each_filter_test_and_method_has_an_example() -> None:
     assert METHOD_EXAMPLES.keys() == METHODS
 
 
-@each_of("example", [*FILTER_EXAMPLES.values(), *TEST_EXAMPLES.values(), *METHOD_EXAMPLES.values()])
+@each_of(
+    "example",
+    [*FILTER_EXAMPLES.values(), *TEST_EXAMPLES.values(), *METHOD_EXAMPLES.values()],
+)
 def test_an_example_means_what_it_means_to_jinja(example: str) -> None:
     source = f"{{{{ ({example}) | string }}}}"
     assert render(source).text == by_jinja(source)
@@ -1031,7 +1321,11 @@ def test_an_example_means_what_it_means_to_jinja(example: str) -> None:
     ("use", "name"),
     a_few(
         [
-            *[(use, name) for name in sorted(FILTERS) for use in ("{0} | {1}('{2}')", "{0} | {1}(attribute='{2}')")],
+            *[
+                (use, name)
+                for name in sorted(FILTERS)
+                for use in ("{0} | {1}('{2}')", "{0} | {1}(attribute='{2}')")
+            ],
             *[("[{0}] | map('{1}', '{2}') | list", name) for name in sorted(FILTERS)],
             *[("[{0}] | select('{1}', '{2}') | list", name) for name in sorted(TESTS)],
             *[("({0}).{1}('{2}')", name) for name in sorted(METHODS)],
@@ -1040,7 +1334,8 @@ def test_an_example_means_what_it_means_to_jinja(example: str) -> None:
     ),
 )
 def test_no_filter_test_or_method_reaches_an_attribute(use: str, name: str) -> None:
-    """What comes out is a value of templates: no text of an object, a function or a class."""
+    """What comes out is a value of templates: no text of an object, a function or a
+    class."""
     for value in VALUES:
         for internal in INTERNALS:
             source = use.format(value, name, internal)
@@ -1048,6 +1343,10 @@ def test_no_filter_test_or_method_reaches_an_attribute(use: str, name: str) -> N
                 text = render(f"{{{{ {source} }}}}").text
             except ProjectError as error:
                 conditions = {problem.condition for problem in error.problems}
-                assert conditions <= {"template-forbidden", "template-failed", "undefined-variable"}
+                assert conditions <= {
+                    "template-forbidden",
+                    "template-failed",
+                    "undefined-variable",
+                }
             else:
                 assert not re.search("[<>]|built-in|0x", text), source

@@ -53,7 +53,12 @@ NEVER_FALSE = [
 ]
 """As a test none of them can fail."""
 
-ALWAYS_FALSE = ["n = 1 AND false", "n = 1 AND 1 = 2", "NOT (n = 1 OR true)", "(n > NULL) IS NOT NULL"]
+ALWAYS_FALSE = [
+    "n = 1 AND false",
+    "n = 1 AND 1 = 2",
+    "NOT (n = 1 OR true)",
+    "(n > NULL) IS NOT NULL",
+]
 
 FALSE_OR_NULL = [
     "a NOT IN ('x', NULL)",
@@ -124,7 +129,10 @@ def test_a_condition_by_which_rows_differ_is_both(text: str) -> None:
     assert not is_refused(text, "filter")
 
 
-@each_of("text", ["a IN ('x', NULL)", "n > 0 OR NULL", "CASE WHEN n = 1 THEN true END", "n = n"])
+@each_of(
+    "text",
+    ["a IN ('x', NULL)", "n > 0 OR NULL", "CASE WHEN n = 1 THEN true END", "n = n"],
+)
 def test_a_filter_that_is_true_or_null_chooses_rows(text: str) -> None:
     assert not is_refused(text, "filter")
 
@@ -149,13 +157,25 @@ def test_the_part_is_named_that_is_to_blame(text: str, part: str) -> None:
 # Random conditions, as DuckDB answers them
 
 NUMBERS = st.sampled_from(
-    ["n", "m", "NULL", "0", "1", "(n + NULL)", "(n + m)", "coalesce(n, NULL, m)", "coalesce(n, 1)"]
+    [
+        "n",
+        "m",
+        "NULL",
+        "0",
+        "1",
+        "(n + NULL)",
+        "(n + m)",
+        "coalesce(n, NULL, m)",
+        "coalesce(n, 1)",
+    ]
 )
 TEXTS = st.sampled_from(["a", "NULL", "'x'", "'y'", "(a || NULL)"])
 
 
 def comparison() -> st.SearchStrategy[str]:
-    sign = st.sampled_from(["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"])
+    sign = st.sampled_from(
+        ["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]
+    )
     word = st.sampled_from(["", "NOT "])
     listed = st.lists(TEXTS, min_size=1, max_size=3).map(", ".join)
     return st.one_of(
@@ -198,8 +218,15 @@ def duck() -> duckdb.DuckDBPyConnection:
 
 
 @given(text=st.recursive(comparison(), joined, max_leaves=6))
-def test_what_is_refused_decides_the_same_for_every_row(duck: duckdb.DuckDBPyConnection, text: str) -> None:
-    answers = {answer for (answer,) in duck.execute(f"SELECT DISTINCT ({text})::boolean FROM t").fetchall()}
+def test_what_is_refused_decides_the_same_for_every_row(
+    duck: duckdb.DuckDBPyConnection, text: str
+) -> None:
+    answers = {
+        answer
+        for (answer,) in duck.execute(
+            f"SELECT DISTINCT ({text})::boolean FROM t"
+        ).fetchall()
+    }
     fails = {answer is False for answer in answers}
     chosen = {answer is True for answer in answers}
     assert len(fails) == 1 or not is_refused(text, "test")

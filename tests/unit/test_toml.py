@@ -110,7 +110,9 @@ def test_a_table_may_come_after_its_own_subtable() -> None:
 
 @pytest.mark.parametrize("quotes", ['"""', "'''"])
 def test_a_text_of_several_lines_may_end_in_quotes(quotes: str) -> None:
-    root = parse_toml("f", f"a = {quotes}\nx = 1\n{quotes[0]}y{quotes[:2]}{quotes}\nb = 2\n")
+    root = parse_toml(
+        "f", f"a = {quotes}\nx = 1\n{quotes[0]}y{quotes[:2]}{quotes}\nb = 2\n"
+    )
     assert root.plain() == {"a": f"x = 1\n{quotes[0]}y{quotes[:2]}", "b": 2}
     assert where(root.keys["b"]) == (4, 1)
 
@@ -130,4 +132,6 @@ def test_a_text_of_several_lines_may_end_in_quotes(quotes: str) -> None:
 def test_what_is_not_toml_is_refused(text: str, place: str) -> None:
     with pytest.raises(ProjectError) as caught:
         parse_toml("f", text)
-    assert [(problem.condition, str(problem.place)) for problem in caught.value.problems] == [("toml-syntax", place)]
+    assert [
+        (problem.condition, str(problem.place)) for problem in caught.value.problems
+    ] == [("toml-syntax", place)]

@@ -13,14 +13,20 @@ from lakesql.errors import TransientError
 from lakesql.source.cluster import find_share
 
 OFFSETS = st.dictionaries(
-    st.sampled_from(["a", "b"]), st.dictionaries(st.integers(0, 3), st.integers(0, 50), min_size=1)
+    st.sampled_from(["a", "b"]),
+    st.dictionaries(st.integers(0, 3), st.integers(0, 50), min_size=1),
 )
 
 
 class Places:
-    """Topics from their first records to their ends; `start` is where a stream begins that begins elsewhere."""
+    """Topics from their first records to their ends; `start` is where a stream begins
+    that begins elsewhere."""
 
-    def __init__(self, ends: dict[str, dict[int, int]], start: dict[str, dict[str, int]] | None = None) -> None:
+    def __init__(
+        self,
+        ends: dict[str, dict[int, int]],
+        start: dict[str, dict[str, int]] | None = None,
+    ) -> None:
         self.ends, self.start = ends, start
 
     def find_ends(self) -> Any:
@@ -33,7 +39,10 @@ class Places:
         return self.start
 
     def starts(self, start: Any, end: Any) -> Any:
-        return {topic: {number: start.get(topic, {}).get(number, 0) for number in ends} for topic, ends in end.items()}
+        return {
+            topic: {number: start.get(topic, {}).get(number, 0) for number in ends}
+            for topic, ends in end.items()
+        }
 
 
 def batches_of(places: Places, limit: int | None) -> TopicBatches:
@@ -51,12 +60,16 @@ def read_all(batches: TopicBatches, position: Any) -> list[Any]:
 
 
 @given(OFFSETS, st.none() | st.integers(1, 40))
-def test_batches_take_all_and_none_twice(ends: dict[str, dict[int, int]], limit: int | None) -> None:
+def test_batches_take_all_and_none_twice(
+    ends: dict[str, dict[int, int]], limit: int | None
+) -> None:
     found = read_all(batches_of(Places(ends), limit), None)
     position: dict[str, dict[str, int]] = {}
     for end in found:
         sizes = [
-            at - position.get(topic, {}).get(number, 0) for topic, each in end.items() for number, at in each.items()
+            at - position.get(topic, {}).get(number, 0)
+            for topic, each in end.items()
+            for number, at in each.items()
         ]
         assert all(size >= 0 for size in sizes) and sum(sizes) > 0
         assert limit is None or sum(sizes) <= limit + len(sizes)
@@ -82,12 +95,17 @@ def test_a_start_behind_what_was_seen_before_is_no_loss() -> None:
     assert batches.find_end(start, until) is None
 
 
-@pytest.mark.parametrize("position", [{"a": {"0": 4, "1": 2}}, {"a": {"0": 3, "1": 5, "2": 1}}, {"b": {"0": 1}}])
+@pytest.mark.parametrize(
+    "position",
+    [{"a": {"0": 4, "1": 2}}, {"a": {"0": 3, "1": 5, "2": 1}}, {"b": {"0": 1}}],
+)
 def test_a_topic_that_ends_before_what_was_read_is_refused(position: Any) -> None:
     batches = batches_of(Places({"a": {0: 3, 1: 5}}), None)
     with pytest.raises(TransientError) as raised:
         read_all(batches, position)
-    assert [problem.condition for problem in raised.value.problems] == ["topic-recreated"]
+    assert [problem.condition for problem in raised.value.problems] == [
+        "topic-recreated"
+    ]
 
 
 def test_a_look_from_before_a_model_read_on_is_no_loss() -> None:
@@ -97,7 +115,9 @@ def test_a_look_from_before_a_model_read_on_is_no_loss() -> None:
 
 
 @given(OFFSETS, st.integers(1, 60))
-def test_a_share_is_of_each_partition_that_has_something(lag: dict[str, dict[int, int]], limit: int) -> None:
+def test_a_share_is_of_each_partition_that_has_something(
+    lag: dict[str, dict[int, int]], limit: int
+) -> None:
     share = find_share(lag, limit)
     for topic, partitions in lag.items():
         for number, behind in partitions.items():

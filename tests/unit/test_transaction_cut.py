@@ -1,4 +1,5 @@
-"""Where a batch of several tables ends: all of a transaction or nothing, in generated feeds."""
+"""Where a batch of several tables ends: all of a transaction or nothing, in generated
+feeds."""
 
 from __future__ import annotations
 
@@ -10,15 +11,22 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakesql.progress.transaction_cut import Cut, Stretch, count_changes, find_cut, find_missing
+from lakesql.progress.transaction_cut import (
+    Cut,
+    Stretch,
+    count_changes,
+    find_cut,
+    find_missing,
+)
 
 TABLES = ("a", "b", "c")
 
 
 @dataclass(frozen=True)
 class Feed:
-    """Changes by partition in the order of their offsets, each a transaction, its table and its number there; which
-    transactions are over, and how far each partition can be read."""
+    """Changes by partition in the order of their offsets, each a transaction, its table
+    and its number there; which transactions are over, and how far each partition can be
+    read."""
 
     partitions: Mapping[tuple[str, int], list[tuple[str, str, int]]]
     sizes: Mapping[str, Mapping[str, int]]
@@ -30,16 +38,27 @@ class Feed:
             read = changes[: self.ends[topic][partition]]
             for name in dict.fromkeys(change[0] for change in read):
                 places = [at for at, change in enumerate(read) if change[0] == name]
-                counts = Counter(table for it, table, _ in dict.fromkeys(read) if it == name)
-                found.append(Stretch(topic, partition, name, places[0], places[-1], dict(counts)))
+                counts = Counter(
+                    table for it, table, _ in dict.fromkeys(read) if it == name
+                )
+                found.append(
+                    Stretch(topic, partition, name, places[0], places[-1], dict(counts))
+                )
         return found
 
 
 def make_feed(seed: int) -> Feed:
-    """A log of transactions, written to a topic for each table with some partitions, as far as it has arrived."""
+    """A log of transactions, written to a topic for each table with some partitions, as
+    far as it has arrived."""
     chance = random.Random(seed)
-    partitions = {(table, number): [] for table in TABLES for number in range(chance.choice([1, 1, 2]))}
-    numbers = {table: sum(topic == table for topic, _ in partitions) for table in TABLES}
+    partitions = {
+        (table, number): []
+        for table in TABLES
+        for number in range(chance.choice([1, 1, 2]))
+    }
+    numbers = {
+        table: sum(topic == table for topic, _ in partitions) for table in TABLES
+    }
     sizes: dict[str, dict[str, int]] = {}
     for transaction in range(chance.randrange(1, 12)):
         changed = [chance.choice(TABLES) for _ in range(chance.randrange(1, 5))]
@@ -65,7 +84,9 @@ def taken(feed: Feed, cut: Cut) -> Counter[str]:
 
 
 @given(st.integers(0, 10**6))
-def test_each_transaction_is_whole_or_absent_and_nothing_more_could_be_taken(seed: int) -> None:
+def test_each_transaction_is_whole_or_absent_and_nothing_more_could_be_taken(
+    seed: int,
+) -> None:
     feed = make_feed(seed)
     cut = find_cut(feed.ends, feed.stretches(), feed.sizes, ())
     found = taken(feed, cut)
@@ -81,16 +102,23 @@ def test_each_transaction_is_whole_or_absent_and_nothing_more_could_be_taken(see
 
 
 def best_cut(feed: Feed) -> set[str]:
-    """The largest set of transactions that is closed: all that stand before one of them are of it too."""
+    """The largest set of transactions that is closed: all that stand before one of them
+    are of it too."""
     names = {
-        change[0] for (topic, number), all_ in feed.partitions.items() for change in all_[: feed.ends[topic][number]]
+        change[0]
+        for (topic, number), all_ in feed.partitions.items()
+        for change in all_[: feed.ends[topic][number]]
     }
     seen = Counter(
         change[0]
         for (topic, number), changes in feed.partitions.items()
         for change in changes[: feed.ends[topic][number]]
     )
-    possible = {name for name in names if name in feed.sizes and seen[name] == sum(feed.sizes[name].values())}
+    possible = {
+        name
+        for name in names
+        if name in feed.sizes and seen[name] == sum(feed.sizes[name].values())
+    }
     while True:
         blocked = set()
         for (topic, number), changes in feed.partitions.items():
@@ -109,16 +137,26 @@ def test_repetitions_of_what_was_written_stand_in_nobodys_way() -> None:
     new = Stretch("a", 0, "t2", 5, 5, {"a": 1})
     cut = find_cut({"a": {0: 6}}, [repeated, new], {"t2": {"a": 1}}, {"t1"})
     assert cut.ends == {"a": {0: 6}} and cut.whole == {"t2"}
-    assert find_cut({"a": {0: 6}}, [repeated, new], {"t2": {"a": 1}}, ()).ends == {"a": {0: 3}}
+    assert find_cut({"a": {0: 6}}, [repeated, new], {"t2": {"a": 1}}, ()).ends == {
+        "a": {0: 3}
+    }
 
 
 def test_what_is_missing_is_named() -> None:
-    stretches = [Stretch("a", 0, "t1", 0, 1, {"a": 2}), Stretch("b", 0, "t1", 0, 0, {"b": 1})]
+    stretches = [
+        Stretch("a", 0, "t1", 0, 1, {"a": 2}),
+        Stretch("b", 0, "t1", 0, 0, {"b": 1}),
+    ]
     seen = count_changes(stretches, {"a": {0: 2}, "b": {0: 1}})["t1"]
-    assert list(find_missing(seen, {"a": 2, "b": 3, "c": 1})) == [("b", 1, 3), ("c", 0, 1)]
+    assert list(find_missing(seen, {"a": 2, "b": 3, "c": 1})) == [
+        ("b", 1, 3),
+        ("c", 0, 1),
+    ]
 
 
 def test_where_order_is_known_the_end_of_a_transaction_stands_for_all_of_it() -> None:
     repeated = Stretch("a", 0, "t1", 5, 5, {"a": 1}, {"a": 3})
     assert find_cut({"a": {0: 6}}, [repeated], {"t1": {"a": 3}}, ()).whole == {"t1"}
-    assert find_cut({"a": {0: 6, 1: 4}}, [repeated], {"t1": {"a": 3}}, ()).whole == set()
+    assert (
+        find_cut({"a": {0: 6, 1: 4}}, [repeated], {"t1": {"a": 3}}, ()).whole == set()
+    )

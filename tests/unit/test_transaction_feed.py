@@ -1,4 +1,5 @@
-"""Rounds over a feed in memory: whatever comes late, twice or never, no batch has a part of a transaction."""
+"""Rounds over a feed in memory: whatever comes late, twice or never, no batch has a
+part of a transaction."""
 
 from __future__ import annotations
 
@@ -12,7 +13,12 @@ import pytest
 from lakesql.engine.sources.transactions import FoundChanges
 from lakesql.engine.together import transaction_feed
 from lakesql.engine.together.rounds import Standing
-from lakesql.engine.together.transaction_feed import PATIENCE_MS, GroupTopics, TransactionFeed, read_state
+from lakesql.engine.together.transaction_feed import (
+    PATIENCE_MS,
+    GroupTopics,
+    TransactionFeed,
+    read_state,
+)
 from lakesql.errors import RunError
 from lakesql.progress.transaction_cut import Sizes, Stretch
 from lakesql.source.cluster import Offsets
@@ -21,21 +27,27 @@ from tests.cases import each_of
 
 TABLES = ("a", "b")
 Change = tuple[str, str, int]
-"""The transaction, the table, and the number among the changes of the table in it; '' is no transaction."""
+"""The transaction, the table, and the number among the changes of the table in it; ''
+is no transaction."""
 
 
 @dataclass
 class Log:
-    """Topics of one partition each, named as the tables are, and what is told of transactions."""
+    """Topics of one partition each, named as the tables are, and what is told of
+    transactions."""
 
-    topics: dict[str, list[Change]] = field(default_factory=lambda: {table: [] for table in TABLES})
+    topics: dict[str, list[Change]] = field(
+        default_factory=lambda: {table: [] for table in TABLES}
+    )
     told: list[tuple[str, Sizes]] = field(default_factory=list)
     begins: dict[str, int] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     has_transactions: bool = True
     reads: int = 0
 
-    def write(self, name: str, *tables: str, part: slice = slice(None), is_over: bool = True) -> None:
+    def write(
+        self, name: str, *tables: str, part: slice = slice(None), is_over: bool = True
+    ) -> None:
         """The changes of a transaction, or a part of them, and that it is over."""
         numbers: Counter[str] = Counter()
         changes = []
@@ -50,9 +62,13 @@ class Log:
     def has_topic(self, topic: str) -> bool:
         return self.has_transactions if topic == "tx" else topic in self.topics
 
-    def ends(self, topics: Collection[str]) -> tuple[dict[str, dict[int, int]], Mapping[str, str]]:
+    def ends(
+        self, topics: Collection[str]
+    ) -> tuple[dict[str, dict[int, int]], Mapping[str, str]]:
         held = {**self.topics, "tx": self.told}
-        return {it: {0: len(held[it])} for it in topics}, {it: self.ids.get(it, it) for it in topics}
+        return {it: {0: len(held[it])} for it in topics}, {
+            it: self.ids.get(it, it) for it in topics
+        }
 
     def beginnings(self, topics: Collection[str]) -> dict[str, dict[int, int]]:
         return {topic: {0: self.begins.get(topic, 0)} for topic in topics}
@@ -67,15 +83,26 @@ class Log:
             for name in dict.fromkeys(change[0] for _, change in read):
                 own = [(at, change) for at, change in read if change[0] == name]
                 if name:
-                    counts = Counter(table for _, table, _ in {change for _, change in own})
-                    reached = {table: max(it[2] for _, it in own if it[1] == table) for table in counts}
-                    stretches.append(Stretch(topic, 0, name, own[0][0], own[-1][0], dict(counts), reached))
+                    counts = Counter(
+                        table for _, table, _ in {change for _, change in own}
+                    )
+                    reached = {
+                        table: max(it[2] for _, it in own if it[1] == table)
+                        for table in counts
+                    }
+                    stretches.append(
+                        Stretch(
+                            topic, 0, name, own[0][0], own[-1][0], dict(counts), reached
+                        )
+                    )
                 else:
                     strays[topic, 0] = len(own)
                     last[topic, 0] = own[-1][0]
         return FoundChanges(stretches, strays, last)
 
-    def find_sizes(self, topic: str, start: Mapping[int, int], end: Mapping[int, int]) -> dict[str, Sizes]:
+    def find_sizes(
+        self, topic: str, start: Mapping[int, int], end: Mapping[int, int]
+    ) -> dict[str, Sizes]:
         return dict(self.told[start[0] : end[0]])
 
 
@@ -113,7 +140,9 @@ class Group:
         self.feed = TransactionFeed(
             self.log,  # type: ignore[arg-type]
             self.files,  # type: ignore[arg-type]
-            lambda: GroupTopics({it: (it,) for it in self.names}, "tx", self.limit, self.name_of),
+            lambda: GroupTopics(
+                {it: (it,) for it in self.names}, "tx", self.limit, self.name_of
+            ),
             self.said.append,
             is_bounded=False,
             accepts_loss=self.accepts_loss,
@@ -124,7 +153,9 @@ class Group:
         return table if table in self.names else ""
 
     def plan(self) -> Mapping[str, Position]:
-        return self.feed.plan({name: Standing(self.positions.get(name)) for name in self.names})
+        return self.feed.plan(
+            {name: Standing(self.positions.get(name)) for name in self.names}
+        )
 
     def round(self) -> bool:
         """One round; whether there was one."""
@@ -140,15 +171,28 @@ class Group:
         return found
 
     def places(self) -> dict[str, int]:
-        return {name: (self.positions.get(name) or {name: {"0": 0}})[name]["0"] for name in self.names}
+        return {
+            name: (self.positions.get(name) or {name: {"0": 0}})[name]["0"]
+            for name in self.names
+        }
 
     def taken(self) -> Counter[str]:
         """How many changes of each transaction the tables have."""
-        return Counter(change[0] for name, at in self.places().items() for change in {*self.log.topics[name][:at]})
+        return Counter(
+            change[0]
+            for name, at in self.places().items()
+            for change in {*self.log.topics[name][:at]}
+        )
 
     def is_whole(self) -> bool:
-        sizes = {name: sum(size.get(it, 0) for it in self.names) for name, size in self.log.told}
-        return all(not name or count == sizes.get(name, -1) for name, count in self.taken().items())
+        sizes = {
+            name: sum(size.get(it, 0) for it in self.names)
+            for name, size in self.log.told
+        }
+        return all(
+            not name or count == sizes.get(name, -1)
+            for name, count in self.taken().items()
+        )
 
 
 @pytest.fixture
@@ -170,7 +214,8 @@ def test_transactions_are_taken_whole_and_what_is_open_waits(group: Group) -> No
 
 @each_of("seed", range(60))
 def test_no_table_is_ever_in_the_middle_of_a_transaction(seed: int) -> None:
-    """Random feeds that arrive in pieces, connectors that repeat what they have sent, processes that die in a round."""
+    """Random feeds that arrive in pieces, connectors that repeat what they have sent,
+    processes that die in a round."""
     chance = random.Random(seed)
     group = Group(Log(), limit=chance.choice([2, 5, 100, None]))
     late: list[tuple[str, Change]] = []
@@ -182,11 +227,17 @@ def test_no_table_is_ever_in_the_middle_of_a_transaction(seed: int) -> None:
         sent.append((name, tables))
         if chance.random() < 0.3:  # the last change of a topic is still on its way
             topic = chance.choice(TABLES)
-            if group.log.topics[topic] and len(group.log.topics[topic]) > group.places()[topic]:
+            if (
+                group.log.topics[topic]
+                and len(group.log.topics[topic]) > group.places()[topic]
+            ):
                 late.append((topic, group.log.topics[topic].pop()))
-        if chance.random() < 0.2 and not late:  # the connector starts again, in the middle of a transaction
+        # the connector starts again, in the middle of a transaction
+        if chance.random() < 0.2 and not late:
             name, tables = chance.choice(sent[-3:])
-            group.log.write(name, *tables, part=slice(chance.randrange(len(tables)), None))
+            group.log.write(
+                name, *tables, part=slice(chance.randrange(len(tables)), None)
+            )
         if chance.random() < 0.4:
             ends = group.plan()
             died = chance.random() < 0.4
@@ -214,7 +265,9 @@ def test_a_transaction_larger_than_a_batch_is_taken(group: Group) -> None:
     assert group.rounds() == [{"a": 50, "b": 2}]
 
 
-def test_a_backlog_beyond_what_is_remembered_is_taken(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backlog_beyond_what_is_remembered_is_taken(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in {"SIZES_KEPT": 20, "SIZES_READ": 7, "DONE_KEPT": 5}.items():
         monkeypatch.setattr(transaction_feed, name, value)
     group.limit = 10
@@ -224,7 +277,9 @@ def test_a_backlog_beyond_what_is_remembered_is_taken(group: Group, monkeypatch:
     assert group.places() == {"a": 200, "b": 200} and group.is_whole()
 
 
-def test_what_never_comes_is_an_error_in_time_and_is_let_go_on_demand(group: Group) -> None:
+def test_what_never_comes_is_an_error_in_time_and_is_let_go_on_demand(
+    group: Group,
+) -> None:
     group.log.write("t1", "a", "b", part=slice(1))  # its change of b is gone
     group.log.write("t2", "a", "b")
     assert group.rounds() == []
@@ -259,7 +314,9 @@ def test_tables_apart_are_brought_to_one_place(group: Group) -> None:
     assert not group.round()
 
 
-def test_a_table_that_was_rebuilt_is_brought_to_the_others_in_batches(group: Group) -> None:
+def test_a_table_that_was_rebuilt_is_brought_to_the_others_in_batches(
+    group: Group,
+) -> None:
     for number in range(50):
         group.log.write(f"t{number}", "a", "b")
     group.rounds()
@@ -285,7 +342,8 @@ def test_tables_that_are_left_out_block_nothing_in_a_shared_topic() -> None:
     group = Group(Log())
     group.names = ("a",)
     group.log.write("t1", "a", "b")
-    group.log.topics["a"].append(("t2", "b", 1))  # a change of another table in the same topic
+    # a change of another table in the same topic
+    group.log.topics["a"].append(("t2", "b", 1))
     group.log.told.append(("t2", {"b": 1}))
     group.log.write("t3", "a")
     assert group.rounds() == [{"a": 3}]

@@ -3,7 +3,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakesql.stream.types import MAX_DEPTH, SparkType, TypeField, parse_type, parts_of, stored_type, type_at
+from lakesql.stream.types import (
+    MAX_DEPTH,
+    SparkType,
+    TypeField,
+    parse_type,
+    parts_of,
+    stored_type,
+    type_at,
+)
 from tests.cases import each_of
 
 
@@ -26,15 +34,26 @@ from tests.cases import each_of
         ("interval", "interval"),
         ("INTERVAL DAY TO SECOND", "interval day to second"),
         ("array<array<string>>", "array<array<string>>"),
-        ("map<string, struct<a: int, `b c`: array<date>>>", "map<string,struct<a:int,`b c`:array<date>>>"),
+        (
+            "map<string, struct<a: int, `b c`: array<date>>>",
+            "map<string,struct<a:int,`b c`:array<date>>>",
+        ),
         ("struct<a int, b string NOT NULL COMMENT 'it''s'>", None),
-        ("struct<a int, b string NOT NULL COMMENT 'x'>", "struct<a:int,b:string not null>"),
-        ("struct<offset:bigint,timestamp:timestamp,1a:int>", "struct<offset:bigint,timestamp:timestamp,`1a`:int>"),
+        (
+            "struct<a int, b string NOT NULL COMMENT 'x'>",
+            "struct<a:int,b:string not null>",
+        ),
+        (
+            "struct<offset:bigint,timestamp:timestamp,1a:int>",
+            "struct<offset:bigint,timestamp:timestamp,`1a`:int>",
+        ),
         ("struct<`c``d`:int>", "struct<`c``d`:int>"),
         ("struct<>", "struct<>"),
     ],
 )
-def test_types_that_spark_knows_have_one_spelling(text: str, canonical: str | None) -> None:
+def test_types_that_spark_knows_have_one_spelling(
+    text: str, canonical: str | None
+) -> None:
     parsed = parse_type(text)
     assert (parsed.text if parsed else None) == canonical
     if canonical is not None:
@@ -89,8 +108,12 @@ def test_everything_else_is_no_type(text: str) -> None:
 
 
 def test_a_type_is_a_tree() -> None:
-    item = SparkType("struct", (), (TypeField("sku", SparkType("string"), required=True),))
-    assert parse_type("array<struct<sku: string not null>>") == SparkType("array", (), (TypeField("", item),))
+    item = SparkType(
+        "struct", (), (TypeField("sku", SparkType("string"), required=True),)
+    )
+    assert parse_type("array<struct<sku: string not null>>") == SparkType(
+        "array", (), (TypeField("", item),)
+    )
 
 
 def test_nesting_has_a_bound() -> None:
@@ -100,14 +123,27 @@ def test_nesting_has_a_bound() -> None:
     assert parse_type("array<" * 100_000) is None
 
 
-_LEAVES = st.sampled_from(["int", "string", "decimal(10,2)", "timestamp_ntz", "interval day to second", "binary"])
+_LEAVES = st.sampled_from(
+    [
+        "int",
+        "string",
+        "decimal(10,2)",
+        "timestamp_ntz",
+        "interval day to second",
+        "binary",
+    ]
+)
 _NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1)
 _TYPES = st.recursive(
     _LEAVES.map(parse_type),
     lambda inner: (
         inner.map(lambda part: SparkType("array", (), (TypeField("", part),)))
-        | st.lists(st.tuples(_NAMES, inner), max_size=3, unique_by=lambda pair: pair[0].lower()).map(
-            lambda pairs: SparkType("struct", (), tuple(TypeField(name, part) for name, part in pairs))
+        | st.lists(
+            st.tuples(_NAMES, inner), max_size=3, unique_by=lambda pair: pair[0].lower()
+        ).map(
+            lambda pairs: SparkType(
+                "struct", (), tuple(TypeField(name, part) for name, part in pairs)
+            )
         )
     ),
     max_leaves=8,
@@ -141,7 +177,10 @@ def test_no_text_is_too_odd_to_be_refused(text: str) -> None:
         ("timestamp_ntz", "timestamp_ntz"),
         ("array < short >", "array<int>"),
         ("MAP<STRING, ARRAY<LONG>>", "map<string,array<bigint>>"),
-        ("STRUCT<A: INT NOT NULL COMMENT 'x, y>', b: struct<c:dec(3,1)>>", "struct<A:int,b:struct<c:decimal(3,1)>>"),
+        (
+            "STRUCT<A: INT NOT NULL COMMENT 'x, y>', b: struct<c:dec(3,1)>>",
+            "struct<A:int,b:struct<c:decimal(3,1)>>",
+        ),
         ("struct<a int, b string>", "struct<a:int,b:string>"),
         ("struct<`a b`: int, `c``d`:short>", "struct<`a b`:int,`c``d`:int>"),
         ("struct<>", "struct<>"),
@@ -158,7 +197,13 @@ def test_a_table_stores_a_type_in_one_spelling(text: str, stored: str) -> None:
 def test_the_parts_of_a_type_are_itself_and_all_in_it() -> None:
     kind = parse_type("map<string, struct<a: array<date>>>")
     assert kind is not None
-    assert [part.name for part in parts_of(kind)] == ["map", "string", "struct", "array", "date"]
+    assert [part.name for part in parts_of(kind)] == [
+        "map",
+        "string",
+        "struct",
+        "array",
+        "date",
+    ]
 
 
 @each_of(
@@ -174,5 +219,7 @@ def test_the_parts_of_a_type_are_itself_and_all_in_it() -> None:
     ],
 )
 def test_a_field_has_its_type_by_its_path(path: str, found: str) -> None:
-    types = {"s": "struct<T:timestamp,inner:struct<`a b`:int>,many:array<struct<x:int>>>"}
+    types = {
+        "s": "struct<T:timestamp,inner:struct<`a b`:int>,many:array<struct<x:int>>>"
+    }
     assert type_at(types, path) == found

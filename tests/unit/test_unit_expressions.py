@@ -1,4 +1,5 @@
-"""What is translated to DuckDB gives what Spark gives, under ANSI rules in UTC; all else needs Spark."""
+"""What is translated to DuckDB gives what Spark gives, under ANSI rules in UTC; all
+else needs Spark."""
 
 from __future__ import annotations
 
@@ -48,14 +49,22 @@ NOW = datetime(2026, 3, 5, 12)
 
 def evaluate(text: str, **row: object) -> tuple[object, str]:
     """The value of an expression over the row, and its type."""
-    made = translate_query(f"SELECT {text} AS x FROM r", {("r",): DuckTable("r", TYPES)}, NOW)
+    made = translate_query(
+        f"SELECT {text} AS x FROM r", {("r",): DuckTable("r", TYPES)}, NOW
+    )
     given = {**ROW, **row}
-    columns = ", ".join(f'{sql_literal(given[name], kind)} AS "{name}"' for name, kind in TYPES.items())
-    found = DUCKDB.execute(f'WITH "r" AS (SELECT {columns}) SELECT x, typeof(x) FROM ({made.text})').fetchone()
+    columns = ", ".join(
+        f'{sql_literal(given[name], kind)} AS "{name}"' for name, kind in TYPES.items()
+    )
+    found = DUCKDB.execute(
+        f'WITH "r" AS (SELECT {columns}) SELECT x, typeof(x) FROM ({made.text})'
+    ).fetchone()
     assert found is not None
     kind = made.columns["x"]
     if kind != VOID and not kind.startswith("struct"):
-        assert found[1] == duck_type(kind), "DuckDB has another type than it was said to have"
+        assert found[1] == duck_type(kind), (
+            "DuckDB has another type than it was said to have"
+        )
     return found[0], kind
 
 
@@ -118,7 +127,11 @@ def evaluate(text: str, **row: object) -> tuple[object, str]:
         ("t > day", True, "boolean"),
         # choices
         ("CASE WHEN i > 5 THEN 'big' END", "big", "string"),
-        ("CASE i WHEN 1 THEN 'one' WHEN 7 THEN 'seven' ELSE 'other' END", "seven", "string"),
+        (
+            "CASE i WHEN 1 THEN 'one' WHEN 7 THEN 'seven' ELSE 'other' END",
+            "seven",
+            "string",
+        ),
         ("if(yes, i, b)", 7, "bigint"),
         ("coalesce(NULL, m, 0)", Decimal("12.50"), "decimal(12,2)"),
         ("nvl(NULL, i)", 7, "int"),
@@ -149,8 +162,16 @@ def evaluate(text: str, **row: object) -> tuple[object, str]:
         ("date_trunc('hour', t)", datetime(2026, 3, 5, 23), "timestamp"),
         ("date_trunc('WEEK', t)", datetime(2026, 3, 2), "timestamp"),
         ("t + INTERVAL 1 DAY", datetime(2026, 3, 6, 23, 59, 59, 500_000), "timestamp"),
-        ("t + INTERVAL '1 days'", datetime(2026, 3, 6, 23, 59, 59, 500_000), "timestamp"),
-        ("t - INTERVAL '90' MINUTE", datetime(2026, 3, 5, 22, 29, 59, 500_000), "timestamp"),
+        (
+            "t + INTERVAL '1 days'",
+            datetime(2026, 3, 6, 23, 59, 59, 500_000),
+            "timestamp",
+        ),
+        (
+            "t - INTERVAL '90' MINUTE",
+            datetime(2026, 3, 5, 22, 29, 59, 500_000),
+            "timestamp",
+        ),
         ("current_timestamp()", datetime(2026, 3, 5, 12), "timestamp"),
         ("TIMESTAMP '2026-03-05 12:00:00'", datetime(2026, 3, 5, 12), "timestamp"),
         ("DATE '2026-03-05'", date(2026, 3, 5), "date"),
@@ -168,7 +189,9 @@ def evaluate(text: str, **row: object) -> tuple[object, str]:
         ("r.place.zip + 1", 2612, "int"),
     ],
 )
-def test_an_expression_means_what_it_means_to_spark(text: str, value: object, kind: str | None) -> None:
+def test_an_expression_means_what_it_means_to_spark(
+    text: str, value: object, kind: str | None
+) -> None:
     if kind is None:
         with pytest.raises(NeedsSparkError):
             evaluate(text)
@@ -239,11 +262,25 @@ def test_a_guard_says_what_it_has_met() -> None:
         "t - t",
         "date_trunc('decade', t)",
         "date_trunc('month', day)",
-        *(f"date_trunc('{unit}', t)" for unit in ("H", "D", "M", "W", "Y", "Q", "S", "MON", "dd", "H' 'our")),
+        *(
+            f"date_trunc('{unit}', t)"
+            for unit in ("H", "D", "M", "W", "Y", "Q", "S", "MON", "dd", "H' 'our")
+        ),
         "date_trunc(hour, t)",
         'date_trunc("H", t)',
         "`date_trunc`('H', t)",
-        *(f"t + INTERVAL {amount}" for amount in ("5 H", "'5' M", "'5 D'", "'5H'", "5 S", "'5hour'", "'5 hour' H")),
+        *(
+            f"t + INTERVAL {amount}"
+            for amount in (
+                "5 H",
+                "'5' M",
+                "'5 D'",
+                "'5H'",
+                "5 S",
+                "'5hour'",
+                "'5 hour' H",
+            )
+        ),
         "CAST('7' AS int)",
         "CAST('1.555' AS decimal(10,2))",
         "CAST(m AS int)",
@@ -343,7 +380,8 @@ def test_a_guard_says_what_it_has_met() -> None:
         "aggregate(array(i), 0L, (a, x) -> a + x)",
         "zip_with(array(1), array(2), (x, y) -> x + y)",
         "(i, b) IN (SELECT 1, 2L)",
-        # the parser binds operators otherwise than Spark, for which || is on the level of + and all comparisons on one
+        # the parser binds operators otherwise than Spark, for which || is on the level
+        # of + and all comparisons on one
         "s || i + 1",
         "s || i - 1 || s",
         "yes = i > 1",
@@ -367,9 +405,13 @@ def test_what_is_not_known_to_mean_the_same_needs_spark(text: str) -> None:
 
 
 def test_each_rule_has_expressions_over_which_spark_is_asked() -> None:
-    """What is allowed is what `tests/spark/test_unit_tests.py` proves: none of it is without an expression there."""
+    """What is allowed is what `tests/spark/test_unit_tests.py` proves: none of it is
+    without an expression there."""
     used, named = set[type[exp.Expr]](), set[str]()
-    for text in (*(f"SELECT id, {text} AS value FROM r" for text in answered.EXPRESSIONS), *answered.QUERIES):
+    for text in (
+        *(f"SELECT id, {text} AS value FROM r" for text in answered.EXPRESSIONS),
+        *answered.QUERIES,
+    ):
         tree = sqlglot.parse_one(text, dialect="spark")
         used |= {type(node) for node in tree.walk()}
         named |= {node.name.lower() for node in tree.find_all(exp.Anonymous)}
@@ -389,7 +431,10 @@ def test_duckdb_answers_most_of_the_projects_own_selects() -> None:
             duck.load(name, answered.arrow_table([], columns), columns)
         duck.load("r", answered.arrow_table([], types), types)
         counts = {"the project's own": 0, "over `r`": 0}
-        for kind, texts in (("the project's own", SHOP), ("over `r`", answered.QUERIES)):
+        for kind, texts in (
+            ("the project's own", SHOP),
+            ("over `r`", answered.QUERIES),
+        ):
             for text in texts:
                 try:
                     duck.rows(text)
@@ -405,7 +450,9 @@ def test_duckdb_answers_most_of_the_projects_own_selects() -> None:
 
 TABLES = {
     ("orders",): DuckTable("lakesql_stream_orders", {"id": "int", "s": "string"}),
-    ("lake", "shop", "customers"): DuckTable("lakesql_ref_customers", {"id": "int", "name": "string"}),
+    ("lake", "shop", "customers"): DuckTable(
+        "lakesql_ref_customers", {"id": "int", "name": "string"}
+    ),
 }
 
 
@@ -413,21 +460,37 @@ TABLES = {
     ("sql", "columns"),
     [
         ("SELECT * FROM orders", {"id": "int", "s": "string"}),
-        ("SELECT * FROM (SELECT ID AS Id, s FROM orders) WHERE iD > 1", {"Id": "int", "s": "string"}),
-        ("SELECT o.*, c.name FROM orders o JOIN lake.shop.customers c ON o.id = c.id", None),
-        ("WITH x AS (SELECT id + 1 AS id FROM orders) SELECT id FROM x WHERE id > 1", {"id": "int"}),
+        (
+            "SELECT * FROM (SELECT ID AS Id, s FROM orders) WHERE iD > 1",
+            {"Id": "int", "s": "string"},
+        ),
+        (
+            "SELECT o.*, c.name FROM orders o JOIN lake.shop.customers c ON o.id = c.id",
+            None,
+        ),
+        (
+            "WITH x AS (SELECT id + 1 AS id FROM orders) SELECT id FROM x WHERE id > 1",
+            {"id": "int"},
+        ),
         ("WITH orders AS (SELECT id FROM orders) SELECT * FROM orders", {"id": "int"}),
         ("SELECT a.id FROM (SELECT id FROM orders) AS a", {"id": "int"}),
-        ("SELECT id FROM orders UNION ALL SELECT id FROM lake.shop.customers", {"id": "int"}),
+        (
+            "SELECT id FROM orders UNION ALL SELECT id FROM lake.shop.customers",
+            {"id": "int"},
+        ),
     ],
 )
 def test_a_query_that_both_know_runs(sql: str, columns: dict[str, str] | None) -> None:
     made = translate_query(sql, TABLES, None)
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE lakesql_stream_orders (id INTEGER, s VARCHAR)")
-        connection.execute("CREATE TABLE lakesql_ref_customers (id INTEGER, name VARCHAR)")
+        connection.execute(
+            "CREATE TABLE lakesql_ref_customers (id INTEGER, name VARCHAR)"
+        )
         connection.execute(made.text)
-    assert dict(made.columns) == (columns or {"id": "int", "s": "string", "name": "string"})
+    assert dict(made.columns) == (
+        columns or {"id": "int", "s": "string", "name": "string"}
+    )
 
 
 @each_of(

@@ -1,4 +1,5 @@
-"""Unit tests of models, run: each mode by what its table must hold, and whatever is wrong by its condition."""
+"""Unit tests of models, run: each mode by what its table must hold, and whatever is
+wrong by its condition."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def given(*batches: list[object], stream: str = "orders") -> dict[str, object]:
     return {"stream": stream, "batches": list(batches)}
 
 
-def record(key: int, at: int = 0, status: str | None = None, **more: object) -> dict[str, object]:
+def record(
+    key: int, at: int = 0, status: str | None = None, **more: object
+) -> dict[str, object]:
     return {"id": key, "at": at, "status": status, **more}
 
 
@@ -47,7 +50,11 @@ A, B = record(1, 1, "a"), record(1, 2, "b")
     a_few(
         [
             (append(), [[A, A], [A]], [A, A, A]),
-            (append(select="SELECT id FROM {{ stream('orders') }} WHERE at > 1"), [[A, B]], [{"id": 1}]),
+            (
+                append(select="SELECT id FROM {{ stream('orders') }} WHERE at > 1"),
+                [[A, B]],
+                [{"id": 1}],
+            ),
             (append(", keys='id'"), [[A, B], [record(2), record(1)]], [A, record(2)]),
             (upsert(), [[B, A]], [A]),
             (upsert(), [[B], [A]], [A]),
@@ -63,28 +70,57 @@ A, B = record(1, 1, "a"), record(1, 2, "b")
                 [[record(1, 2, "b", n=2)], [record(1, 2, "a", n=1)]],
                 [record(1, 2, "b", n=2)],
             ),
-            (upsert("""keys='id', delete_when="status = 'gone'" """), [[A], [record(1, 2, "gone")]], []),
-            (upsert("""keys='id', delete_when="status = 'gone'" """), [[record(1, 2, "gone"), A]], [A]),
             (
-                upsert("""keys='id', sequence_by='at', delete_when="status = 'gone'" """),
+                upsert("""keys='id', delete_when="status = 'gone'" """),
+                [[A], [record(1, 2, "gone")]],
+                [],
+            ),
+            (
+                upsert("""keys='id', delete_when="status = 'gone'" """),
+                [[record(1, 2, "gone"), A]],
+                [A],
+            ),
+            (
+                upsert(
+                    """keys='id', sequence_by='at', delete_when="status = 'gone'" """
+                ),
                 [[record(1, 3, "gone")], [A, B], [record(1, 4, "back")]],
                 [record(1, 4, "back")],
             ),
             (
-                upsert("""keys='id', sequence_by='at', delete_when="status = 'gone'" """),
+                upsert(
+                    """keys='id', sequence_by='at', delete_when="status = 'gone'" """
+                ),
                 [[record(1, 3, "gone")], [B]],
                 [],
             ),
-            (upsert("keys='id', exclude_columns='status'"), [[A], [B]], [record(1, 2, "a")]),
-            (upsert("keys='id', update_columns='status'"), [[A, B]], [record(1, 1, "b")]),
-            (upsert("keys='id', ignore_null_updates=true"), [[A], [record(1, 5)]], [record(1, 5, "a")]),
+            (
+                upsert("keys='id', exclude_columns='status'"),
+                [[A], [B]],
+                [record(1, 2, "a")],
+            ),
+            (
+                upsert("keys='id', update_columns='status'"),
+                [[A, B]],
+                [record(1, 1, "b")],
+            ),
+            (
+                upsert("keys='id', ignore_null_updates=true"),
+                [[A], [record(1, 5)]],
+                [record(1, 5, "a")],
+            ),
             (
                 upsert("""keys='id', when_matched="target.status <> 'locked'" """),
-                [[record(1, 1, "locked"), record(2, 1, "a")], [record(1, 2, "b"), record(2, 2, "b")]],
+                [
+                    [record(1, 1, "locked"), record(2, 1, "a")],
+                    [record(1, 2, "b"), record(2, 2, "b")],
+                ],
                 [record(1, 1, "locked"), record(2, 2, "b")],
             ),
             (
-                upsert(select="SELECT id, amount * 2 AS amount FROM {{ stream('orders') }}"),
+                upsert(
+                    select="SELECT id, amount * 2 AS amount FROM {{ stream('orders') }}"
+                ),
                 [[{"id": 1, "amount": "1.25"}, {"id": 2}]],
                 [{"id": 1, "amount": "2.50"}, {"id": 2, "amount": None}],
             ),
@@ -93,50 +129,81 @@ A, B = record(1, 1, "a"), record(1, 2, "b")
     ),
 )
 def test_a_mode_leaves_the_rows_that_it_leaves_on_spark(
-    models: dict[str, str], batches: list[list[object]], rows: list[object], tmp_path: Path
+    models: dict[str, str],
+    batches: list[list[object]],
+    rows: list[object],
+    tmp_path: Path,
 ) -> None:
-    assert run_one(tmp_path, models, {"given": [given(*batches)], "expect": {"rows": rows}}) == Passed()
+    assert (
+        run_one(
+            tmp_path, models, {"given": [given(*batches)], "expect": {"rows": rows}}
+        )
+        == Passed()
+    )
     # and a row more is seen
-    wrong = run_one(tmp_path, models, {"given": [given(*batches)], "expect": {"rows": [*rows, {"id": 99}]}})
+    wrong = run_one(
+        tmp_path,
+        models,
+        {"given": [given(*batches)], "expect": {"rows": [*rows, {"id": 99}]}},
+    )
     assert isinstance(wrong, Failed)
     assert len(wrong.differences) == 1
 
 
 def test_what_is_remembered_of_deleted_keys_is_compared(tmp_path: Path) -> None:
     model = upsert("""keys='id', sequence_by='at', delete_when="status = 'gone'" """)
-    batches = given([record(1, 3, "gone"), record(2, 1)], [record(1, 1), record(2, 4, "gone")])
+    batches = given(
+        [record(1, 3, "gone"), record(2, 1)], [record(1, 1), record(2, 4, "gone")]
+    )
     right: dict[str, object] = {"tombstones": [{"id": 2, "at": 4}, {"id": 1}]}
     assert run_one(tmp_path, model, {"given": [batches], "expect": right}) == Passed()
-    wrong = run_one(tmp_path, model, {"given": [batches], "expect": {"tombstones": [{"id": 1, "at": 4}]}})
+    wrong = run_one(
+        tmp_path,
+        model,
+        {"given": [batches], "expect": {"tombstones": [{"id": 1, "at": 4}]}},
+    )
     assert isinstance(wrong, Failed)
     assert [(it.what, [odd.side for odd in it.rows]) for it in wrong.differences] == [
         ("tombstones", ["missing", "unexpected", "unexpected"])
     ]
     with pytest.raises(ProjectError) as refused:
-        run_one(tmp_path, append(), {"given": [given([A])], "expect": {"tombstones": []}})
+        run_one(
+            tmp_path, append(), {"given": [given([A])], "expect": {"tombstones": []}}
+        )
     assert [problem.condition for problem in refused.value.problems] == ["wrong-value"]
 
 
 @pytest.mark.parametrize(
     "config",
-    ["mode='append'", "mode='upsert', keys='ID'", "mode='scd2', keys='id', sequence_by='sentat'"],
+    [
+        "mode='append'",
+        "mode='upsert', keys='ID'",
+        "mode='scd2', keys='id', sequence_by='sentat'",
+    ],
 )
 def test_a_star_keeps_the_capitals_of_columns(config: str, tmp_path: Path) -> None:
-    models = {"m": f"{{{{ config({config}) }}}}\nSELECT * FROM {{{{ stream('parcels') }}}}"}
-    batch = given([{"id": 1, "sentAt": "2026-03-02T07:26:18Z", "Weight": 5}], stream="parcels")
+    models = {
+        "m": f"{{{{ config({config}) }}}}\nSELECT * FROM {{{{ stream('parcels') }}}}"
+    }
+    batch = given(
+        [{"id": 1, "sentAt": "2026-03-02T07:26:18Z", "Weight": 5}], stream="parcels"
+    )
     outcome = run_one(tmp_path, models, {"given": [batch], "expect": {"rows": []}})
     assert isinstance(outcome, Failed)
     assert {"id", "sentAt", "Weight"} <= outcome.differences[0].rows[0].row.keys()
 
 
-def test_a_defect_in_one_test_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_in_one_test_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def compare_or_break(test: UnitTest, *more: Any) -> Outcome:
         if test.name == "first":
             raise KeyError("orderTs")
         return compare(test, *more)
 
     tests = [
-        {"name": name, "model": "m", "given": [given([A])], "expect": {"rows": [A]}} for name in ("first", "second")
+        {"name": name, "model": "m", "given": [given([A])], "expect": {"rows": [A]}}
+        for name in ("first", "second")
     ]
     make_project(tmp_path, append(), tests)
     manifest = load_project(Options(project_dir=tmp_path))
@@ -160,11 +227,19 @@ OPTIONS = (
 
 @pytest.mark.parametrize("options", a_few(OPTIONS, 3))
 @pytest.mark.parametrize("seed", a_few(range(5), 1))
-def test_rows_do_not_depend_on_where_a_batch_ends(options: str, seed: int, tmp_path: Path) -> None:
-    """The oracle is plain Python, record by record; it knows the options without folds."""
+def test_rows_do_not_depend_on_where_a_batch_ends(
+    options: str, seed: int, tmp_path: Path
+) -> None:
+    """The oracle is plain Python, record by record; it knows the options without
+    folds."""
     dice = random.Random(f"{seed} {options}")
     records = [
-        {"id": dice.randint(1, 3), "at": dice.randint(1, 4), "n": dice.randint(1, 2), "amount": str(index)}
+        {
+            "id": dice.randint(1, 3),
+            "at": dice.randint(1, 4),
+            "n": dice.randint(1, 2),
+            "amount": str(index),
+        }
         | {"status": dice.choice(["gone", "a", "b", None])}
         for index in range(8)
     ]
@@ -172,16 +247,23 @@ def test_rows_do_not_depend_on_where_a_batch_ends(options: str, seed: int, tmp_p
     make_project(tmp_path, upsert(f"keys='id'{options}"), tests)
     manifest = load_project(Options(project_dir=tmp_path))
     results = run_tests(manifest, manifest.unit_tests)
-    assert [result.outcome for result in results if result.outcome != Passed()] == [], render_text(results)
+    assert [result.outcome for result in results if result.outcome != Passed()] == [], (
+        render_text(results)
+    )
 
 
-def in_batches(records: list[dict[str, object]], rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Unit tests in which the same records, in batches of several sizes, leave the same rows."""
+def in_batches(
+    records: list[dict[str, object]], rows: list[dict[str, object]]
+) -> list[dict[str, object]]:
+    """Unit tests in which the same records, in batches of several sizes, leave the same
+    rows."""
     return [
         {
             "name": f"batches of {size}",
             "model": "m",
-            "given": [given(*(records[at : at + size] for at in range(0, len(records), size)))],
+            "given": [
+                given(*(records[at : at + size] for at in range(0, len(records), size)))
+            ],
             "expect": {"rows": rows},
         }
         for size in (len(records), 3, 1)
@@ -190,7 +272,13 @@ def in_batches(records: list[dict[str, object]], rows: list[dict[str, object]]) 
 
 def expected(records: list[dict[str, object]], options: str) -> list[dict[str, object]]:
     """What is left when the records come one by one."""
-    sequence = ["at", "n"] if "['at', 'n']" in options else ["at"] if "sequence_by" in options else []
+    sequence = (
+        ["at", "n"]
+        if "['at', 'n']" in options
+        else ["at"]
+        if "sequence_by" in options
+        else []
+    )
     table: dict[object, dict[str, object]] = {}
     deleted: dict[object, list[object]] = {}
     for it in records:
@@ -208,7 +296,10 @@ def expected(records: list[dict[str, object]], options: str) -> list[dict[str, o
         elif stored is not None and "exclude_columns" in options:
             table[key] = {**it, "amount": stored["amount"]}
         elif stored is not None and "ignore_null" in options:
-            table[key] = {name: stored[name] if value is None else value for name, value in it.items()}
+            table[key] = {
+                name: stored[name] if value is None else value
+                for name, value in it.items()
+            }
         else:
             table[key] = dict(it)
     return list(table.values())
@@ -227,7 +318,11 @@ def expected(records: list[dict[str, object]], options: str) -> list[dict[str, o
 )
 @pytest.mark.parametrize("seed", a_few(range(5), 1))
 def test_a_history_does_not_depend_on_where_a_batch_ends(
-    options: str, sequence: tuple[str, ...], tracked: tuple[str, ...], seed: int, tmp_path: Path
+    options: str,
+    sequence: tuple[str, ...],
+    tracked: tuple[str, ...],
+    seed: int,
+    tmp_path: Path,
 ) -> None:
     dice = random.Random(f"{seed} {options}")
     records = [
@@ -240,40 +335,73 @@ def test_a_history_does_not_depend_on_where_a_batch_ends(
     make_project(tmp_path, {"m": model}, tests)
     manifest = load_project(Options(project_dir=tmp_path))
     results = run_tests(manifest, manifest.unit_tests)
-    assert [result.outcome for result in results if result.outcome != Passed()] == [], render_text(results)
+    assert [result.outcome for result in results if result.outcome != Passed()] == [], (
+        render_text(results)
+    )
 
 
-def test_of_two_changes_that_make_no_version_the_later_one_is_remembered(tmp_path: Path) -> None:
+def test_of_two_changes_that_make_no_version_the_later_one_is_remembered(
+    tmp_path: Path,
+) -> None:
     """A third one, that comes late, makes a version of it."""
-    batches = [[record(1, at, status)] for at, status in ((3, "b"), (5, "b"), (5, "c"), (4, "c"), (4, "b"))]
+    batches = [
+        [record(1, at, status)]
+        for at, status in ((3, "b"), (5, "b"), (5, "c"), (4, "c"), (4, "b"))
+    ]
     wanted = [
         {"at": 3, "status": "b", "is_current": False},
         {"at": 5, "status": "c", "is_current": True},
     ]
-    models = {"m": f"{{{{ config(mode='scd2', keys='id', sequence_by='at', track_columns='status') }}}}\n{SELECT}"}
-    assert run_one(tmp_path, models, {"given": [given(*batches)], "expect": {"rows": wanted}}) == Passed()
+    models = {
+        "m": f"{{{{ config(mode='scd2', keys='id', sequence_by='at', track_columns='status') }}}}\n{SELECT}"
+    }
+    assert (
+        run_one(
+            tmp_path, models, {"given": [given(*batches)], "expect": {"rows": wanted}}
+        )
+        == Passed()
+    )
 
 
 def versions(
-    records: list[dict[str, object]], sequence: tuple[str, ...], tracked: tuple[str, ...]
+    records: list[dict[str, object]],
+    sequence: tuple[str, ...],
+    tracked: tuple[str, ...],
 ) -> list[dict[str, object]]:
-    """The history of all these records: of two with one sequence the last one, of equal ones in a row the first."""
+    """The history of all these records: of two with one sequence the last one, of equal
+    ones in a row the first."""
     rows: list[dict[str, object]] = []
     for key in (1, 2):
-        last = {tuple(it[name] for name in sequence): it for it in records if it["id"] == key}
+        last = {
+            tuple(it[name] for name in sequence): it
+            for it in records
+            if it["id"] == key
+        }
         kept: list[dict[str, object]] = []
-        for _, it in sorted(last.items(), key=lambda item: [int(str(part)) for part in item[0]]):
+        for _, it in sorted(
+            last.items(), key=lambda item: [int(str(part)) for part in item[0]]
+        ):
             if not kept or any(kept[-1][name] != it[name] for name in tracked):
                 kept.append(it)
         for index, it in enumerate(kept):
             until = kept[index + 1]["at"] if index + 1 < len(kept) else None
-            rows.append({**it, "valid_from": it["at"], "valid_to": until, "is_current": until is None})
+            rows.append(
+                {
+                    **it,
+                    "valid_from": it["at"],
+                    "valid_to": until,
+                    "is_current": until is None,
+                }
+            )
     return rows
 
 
 def test_the_table_before_counts(tmp_path: Path) -> None:
     test = {
-        "given": [{"table": "this", "rows": [record(1, 5, "old"), record(2, 1, "x")]}, given([B])],
+        "given": [
+            {"table": "this", "rows": [record(1, 5, "old"), record(2, 1, "x")]},
+            given([B]),
+        ],
         "expect": {"rows": [record(1, 5, "old"), {"id": 2}]},
     }
     assert run_one(tmp_path, upsert("keys='id', sequence_by='at'"), test) == Passed()
@@ -287,7 +415,10 @@ def test_a_join_reads_the_rows_that_are_given(tmp_path: Path) -> None:
         "{{ config(mode='upsert', keys='id') }}\nSELECT id, lower(page) AS page FROM {{ stream('views') }}"
     )
     test = {
-        "given": [{"ref": "pages", "rows": [{"id": 1, "page": "home"}]}, given([{"id": 1}, {"id": 2}])],
+        "given": [
+            {"ref": "pages", "rows": [{"id": 1, "page": "home"}]},
+            given([{"id": 1}, {"id": 2}]),
+        ],
         "expect": {"rows": [{"id": 1, "page": "home"}, {"id": 2, "page": None}]},
     }
     assert run_one(tmp_path, models, test) == Passed()
@@ -300,9 +431,16 @@ def test_a_view_is_a_table_in_a_test(tmp_path: Path) -> None:
     pages = {
         "pages": "{{ config(mode='upsert', keys='id') }}\nSELECT id, lower(page) AS page FROM {{ stream('views') }}"
     }
-    home = {"home": "{{ config(mode='view') }}\nSELECT p.id FROM {{ ref('pages') }} p WHERE p.page = 'home'"}
-    counted = {"counted": "{{ config(mode='table') }}\nSELECT count(home.id) AS n FROM {{ ref('home') }}"}
-    test = {"given": [{"ref": "home", "rows": [{"id": 1}, {"id": 2}]}], "expect": {"rows": [{"n": 2}]}}
+    home = {
+        "home": "{{ config(mode='view') }}\nSELECT p.id FROM {{ ref('pages') }} p WHERE p.page = 'home'"
+    }
+    counted = {
+        "counted": "{{ config(mode='table') }}\nSELECT count(home.id) AS n FROM {{ ref('home') }}"
+    }
+    test = {
+        "given": [{"ref": "home", "rows": [{"id": 1}, {"id": 2}]}],
+        "expect": {"rows": [{"n": 2}]},
+    }
     assert run_one(tmp_path / "reader", {**counted, **home, **pages}, test) == Passed()
     rows = [{"id": 1, "page": "home"}, {"id": 2, "page": "away"}]
     test = {"given": [{"ref": "pages", "rows": rows}], "expect": {"rows": [{"id": 1}]}}
@@ -310,7 +448,9 @@ def test_a_view_is_a_table_in_a_test(tmp_path: Path) -> None:
 
 
 def test_variables_and_the_time_are_set(tmp_path: Path) -> None:
-    models = append(select="SELECT {{ var('limit') }} AS x, current_timestamp() AS seen FROM {{ stream('orders') }}")
+    models = append(
+        select="SELECT {{ var('limit') }} AS x, current_timestamp() AS seen FROM {{ stream('orders') }}"
+    )
     test: dict[str, object] = {
         "overrides": {"vars": {"limit": 3}, "now": "2026-03-05T12:00:00+02:00"},
         "given": [given([{"id": 1}])],
@@ -343,8 +483,13 @@ def test_variables_and_the_time_are_set(tmp_path: Path) -> None:
         4,
     ),
 )
-def test_a_bad_record_is_a_dead_letter(raw: object, reason: str, tmp_path: Path) -> None:
-    test = {"given": [given([raw, A])], "expect": {"rows": [A], "dead_letters": [{"reason": reason}]}}
+def test_a_bad_record_is_a_dead_letter(
+    raw: object, reason: str, tmp_path: Path
+) -> None:
+    test = {
+        "given": [given([raw, A])],
+        "expect": {"rows": [A], "dead_letters": [{"reason": reason}]},
+    }
     assert run_one(tmp_path, append(), test) == Passed()
     test["expect"] = {"rows": [A]}
     assert isinstance(run_one(tmp_path, append(), test), Failed)
@@ -373,7 +518,9 @@ def test_a_bad_record_is_a_dead_letter(raw: object, reason: str, tmp_path: Path)
         5,
     ),
 )
-def test_a_raw_record_that_spark_may_read_otherwise_needs_spark(raw: str, tmp_path: Path) -> None:
+def test_a_raw_record_that_spark_may_read_otherwise_needs_spark(
+    raw: str, tmp_path: Path
+) -> None:
     test = {"given": [given([raw])], "expect": {"rows": []}}
     assert isinstance(run_one(tmp_path, append(), test), NeedsSpark)
 
@@ -381,15 +528,29 @@ def test_a_raw_record_that_spark_may_read_otherwise_needs_spark(raw: str, tmp_pa
 def test_a_raw_record_that_is_good_is_a_row(tmp_path: Path) -> None:
     raw = '{"id": 7, "at": -3, "status": "ä", "amount": 12.5, "unknown": [1]}'
     rows = [{"id": 7, "at": -3, "status": "ä", "amount": "12.50", "n": None}]
-    assert run_one(tmp_path, append(), {"given": [given([raw])], "expect": {"rows": rows}}) == Passed()
+    assert (
+        run_one(tmp_path, append(), {"given": [given([raw])], "expect": {"rows": rows}})
+        == Passed()
+    )
 
 
-@pytest.mark.parametrize(("on_fail", "what"), [("dead_letter", ""), ("warn", ""), ("stop", "expectation-failed, 1 of")])
-def test_what_is_expected_of_rows_counts(on_fail: str, what: str, tmp_path: Path) -> None:
-    expect = f"models: [{{name: m, expect: [{{that: amount >= 0, on_fail: {on_fail}}}]}}]\n"
+@pytest.mark.parametrize(
+    ("on_fail", "what"),
+    [("dead_letter", ""), ("warn", ""), ("stop", "expectation-failed, 1 of")],
+)
+def test_what_is_expected_of_rows_counts(
+    on_fail: str, what: str, tmp_path: Path
+) -> None:
+    expect = (
+        f"models: [{{name: m, expect: [{{that: amount >= 0, on_fail: {on_fail}}}]}}]\n"
+    )
     batch = [{"id": 1, "amount": 1}, {"id": 2, "amount": -1}, {"id": 3}]
     kept = (1, 2, 3) if on_fail == "warn" else (1, 3)
-    letters = [{"reason": "expectation-failed", "stream": "orders"}] if on_fail == "dead_letter" else []
+    letters = (
+        [{"reason": "expectation-failed", "stream": "orders"}]
+        if on_fail == "dead_letter"
+        else []
+    )
     (tmp_path / "models").mkdir()
     (tmp_path / "models/expect.yml").write_text(expect, "utf-8")
     test = {
@@ -397,15 +558,29 @@ def test_what_is_expected_of_rows_counts(on_fail: str, what: str, tmp_path: Path
         "expect": {"rows": [{"id": id_} for id_ in kept], "dead_letters": letters},
     }
     outcome = run_one(tmp_path, upsert("keys='id'"), test)
-    assert what in outcome.what if what and isinstance(outcome, Failed) else outcome == Passed()
+    assert (
+        what in outcome.what
+        if what and isinstance(outcome, Failed)
+        else outcome == Passed()
+    )
 
 
 def test_rows_without_key_or_sequence_are_dead_letters(tmp_path: Path) -> None:
-    models = upsert("keys='id', sequence_by='viewed_at'", "SELECT id, viewed_at FROM {{ stream('views') }}")
-    records = [{"viewed_at": "2026-01-01T00:00:00Z"}, {"id": 1}, {"id": 2, "viewed_at": "2026-01-01"}]
+    models = upsert(
+        "keys='id', sequence_by='viewed_at'",
+        "SELECT id, viewed_at FROM {{ stream('views') }}",
+    )
+    records = [
+        {"viewed_at": "2026-01-01T00:00:00Z"},
+        {"id": 1},
+        {"id": 2, "viewed_at": "2026-01-01"},
+    ]
     test = {
         "given": [given(records, stream="views")],
-        "expect": {"rows": [{"id": 2}], "dead_letters": [{"reason": "sequence-missing"}, {"reason": "key-missing"}]},
+        "expect": {
+            "rows": [{"id": 2}],
+            "dead_letters": [{"reason": "sequence-missing"}, {"reason": "key-missing"}],
+        },
     }
     assert run_one(tmp_path, models, test) == Passed()
 
@@ -415,7 +590,9 @@ def test_rows_without_key_or_sequence_are_dead_letters(tmp_path: Path) -> None:
     [
         (append(", max_dead_letter_ratio=0.4"), [["{", A]], "too-many-dead-letters"),
         (
-            upsert("""keys='id', delete_when="status = 'gone'", max_delete_ratio=0.4"""),
+            upsert(
+                """keys='id', delete_when="status = 'gone'", max_delete_ratio=0.4"""
+            ),
             [[A, record(2)], [record(1, 2, "gone")]],
             "too-many-deletes",
         ),
@@ -424,7 +601,9 @@ def test_rows_without_key_or_sequence_are_dead_letters(tmp_path: Path) -> None:
 def test_a_batch_that_fails_fails_the_test(
     models: dict[str, str], batches: list[list[object]], what: str, tmp_path: Path
 ) -> None:
-    outcome = run_one(tmp_path, models, {"given": [given(*batches)], "expect": {"rows": []}})
+    outcome = run_one(
+        tmp_path, models, {"given": [given(*batches)], "expect": {"rows": []}}
+    )
     assert isinstance(outcome, Failed)
     assert what in outcome.what
 
@@ -434,15 +613,48 @@ def test_a_batch_that_fails_fails_the_test(
     a_few(
         [
             (append(select="SELECT count(*) AS n FROM {{ stream('orders') }}"), [[A]]),
-            (append(select="SELECT id, _record.offset AS at FROM {{ stream('orders') }}"), [[A]]),
-            (append(select="SELECT id, round(amount) AS a FROM {{ stream('orders') }}"), [[A]]),
-            (append(select="SELECT id, lower(status) AS s FROM {{ stream('orders') }}"), [[record(1, 1, "Ä")]]),
+            (
+                append(
+                    select="SELECT id, _record.offset AS at FROM {{ stream('orders') }}"
+                ),
+                [[A]],
+            ),
+            (
+                append(
+                    select="SELECT id, round(amount) AS a FROM {{ stream('orders') }}"
+                ),
+                [[A]],
+            ),
+            (
+                append(
+                    select="SELECT id, lower(status) AS s FROM {{ stream('orders') }}"
+                ),
+                [[record(1, 1, "Ä")]],
+            ),
             (append(select="SELECT id, NULL AS s FROM {{ stream('orders') }}"), [[A]]),
-            (upsert(select="SELECT CAST(id AS double) AS id FROM {{ stream('orders') }}"), [[A]]),
+            (
+                upsert(
+                    select="SELECT CAST(id AS double) AS id FROM {{ stream('orders') }}"
+                ),
+                [[A]],
+            ),
             (upsert("""keys='id', delete_when="status RLIKE 'x'" """), [[A]]),
-            (append(select="SELECT id, at + 2147483647 AS at FROM {{ stream('orders') }}"), [[A]]),
-            (append(select="SELECT id, 'it''s' AS s FROM {{ stream('orders') }}"), [[A]]),
-            (append(select='SELECT id FROM {{ stream(\'orders\') }} WHERE status <> "a""b"'), [[A]]),
+            (
+                append(
+                    select="SELECT id, at + 2147483647 AS at FROM {{ stream('orders') }}"
+                ),
+                [[A]],
+            ),
+            (
+                append(select="SELECT id, 'it''s' AS s FROM {{ stream('orders') }}"),
+                [[A]],
+            ),
+            (
+                append(
+                    select='SELECT id FROM {{ stream(\'orders\') }} WHERE status <> "a""b"'
+                ),
+                [[A]],
+            ),
             (upsert("""keys='id', delete_when="status = 'it''s'" """), [[A]]),
         ],
         3,
@@ -452,9 +664,16 @@ def test_what_duckdb_cannot_say_needs_spark(
     models: dict[str, str], batches: list[list[object]], tmp_path: Path
 ) -> None:
     try:
-        outcome = run_one(tmp_path, models, {"given": [given(*batches)], "expect": {"dead_letters": []}})
+        outcome = run_one(
+            tmp_path,
+            models,
+            {"given": [given(*batches)], "expect": {"dead_letters": []}},
+        )
     except ProjectError as error:  # the project refuses some of these by itself
-        assert {problem.condition for problem in error.problems} <= {"watermark-missing", "unstorable-type"}
+        assert {problem.condition for problem in error.problems} <= {
+            "watermark-missing",
+            "unstorable-type",
+        }
         return
     assert isinstance(outcome, NeedsSpark), outcome
     assert outcome.reason
@@ -464,26 +683,45 @@ def test_a_join_that_makes_several_rows_of_a_record_needs_spark(tmp_path: Path) 
     models = upsert(
         select="SELECT o.id, v.page FROM {{ stream('orders') }} AS o LEFT JOIN {{ ref('pages') }} AS v ON v.id = o.id"
     )
-    models["pages"] = "{{ config(mode='append') }}\nSELECT id, page FROM {{ stream('views') }}"
+    models["pages"] = (
+        "{{ config(mode='append') }}\nSELECT id, page FROM {{ stream('views') }}"
+    )
     pages = [{"id": 1, "page": "a"}, {"id": 1, "page": "b"}]
-    test = {"given": [{"ref": "pages", "rows": pages}, given([A])], "expect": {"rows": []}}
+    test = {
+        "given": [{"ref": "pages", "rows": pages}, given([A])],
+        "expect": {"rows": []},
+    }
     assert isinstance(run_one(tmp_path, models, test), NeedsSpark)
 
 
-def test_a_union_that_makes_several_rows_of_a_record_needs_spark(tmp_path: Path) -> None:
+def test_a_union_that_makes_several_rows_of_a_record_needs_spark(
+    tmp_path: Path,
+) -> None:
     one = "SELECT id, status FROM {{ stream('orders') }}"
     test = {"given": [given([A])], "expect": {"rows": [{"id": 1}]}}
-    assert isinstance(run_one(tmp_path, upsert(select=f"{one} UNION ALL {one}"), test), NeedsSpark)
+    assert isinstance(
+        run_one(tmp_path, upsert(select=f"{one} UNION ALL {one}"), test), NeedsSpark
+    )
     test["expect"] = {"rows": [{"id": 1}, {"id": 1}]}
     assert run_one(tmp_path, append(select=f"{one} UNION ALL {one}"), test) == Passed()
 
 
 @pytest.mark.parametrize(
     ("setting", "kind"),
-    [("spark.sql.ansi.enabled", NeedsSpark), ("spark.sql.shuffle.partitions", Passed), ("spark.ui.port", Passed)],
+    [
+        ("spark.sql.ansi.enabled", NeedsSpark),
+        ("spark.sql.shuffle.partitions", Passed),
+        ("spark.ui.port", Passed),
+    ],
 )
-def test_a_target_that_changes_what_sql_means_needs_spark(setting: str, kind: type, tmp_path: Path) -> None:
-    make_project(tmp_path, append(), [{"name": "t", "model": "m", "given": [given([A])], "expect": {"rows": [A]}}])
+def test_a_target_that_changes_what_sql_means_needs_spark(
+    setting: str, kind: type, tmp_path: Path
+) -> None:
+    make_project(
+        tmp_path,
+        append(),
+        [{"name": "t", "model": "m", "given": [given([A])], "expect": {"rows": [A]}}],
+    )
     conf = f"      spark: {{conf: {{{setting}: '1'}}}}\n"
     (tmp_path / "profiles.yml").write_text(PROFILES + conf)
     manifest = load_project(Options(project_dir=tmp_path))
@@ -495,14 +733,31 @@ def test_a_target_that_changes_what_sql_means_needs_spark(setting: str, kind: ty
     ("select", "rows", "kind"),
     [
         ("SELECT id, a FROM {{ stream('tagged') }}", [{"id": 1, "a": "x"}], Failed),
-        ("SELECT id, a, tags FROM {{ stream('tagged') }}", [{"id": 1, "a": "x"}], NeedsSpark),
+        (
+            "SELECT id, a, tags FROM {{ stream('tagged') }}",
+            [{"id": 1, "a": "x"}],
+            NeedsSpark,
+        ),
         ("SELECT * FROM {{ stream('tagged') }}", [{"id": 1, "a": "x"}], NeedsSpark),
-        ("SELECT id, a FROM {{ stream('tagged') }} WHERE marks IS NULL", [{"id": 1, "a": "x"}], NeedsSpark),
-        ("SELECT id, a FROM {{ stream('tagged') }}", [{"id": 1, "a": "x", "tags": ["y"]}], NeedsSpark),
+        (
+            "SELECT id, a FROM {{ stream('tagged') }} WHERE marks IS NULL",
+            [{"id": 1, "a": "x"}],
+            NeedsSpark,
+        ),
+        (
+            "SELECT id, a FROM {{ stream('tagged') }}",
+            [{"id": 1, "a": "x", "tags": ["y"]}],
+            NeedsSpark,
+        ),
     ],
 )
-def test_columns_that_nobody_reads_need_no_spark(select: str, rows: list[object], kind: type, tmp_path: Path) -> None:
-    test = {"given": [given(rows, stream="tagged")], "expect": {"rows": [{"id": 1, "a": "y"}]}}
+def test_columns_that_nobody_reads_need_no_spark(
+    select: str, rows: list[object], kind: type, tmp_path: Path
+) -> None:
+    test = {
+        "given": [given(rows, stream="tagged")],
+        "expect": {"rows": [{"id": 1, "a": "y"}]},
+    }
     assert isinstance(run_one(tmp_path, append(select=select), test), kind)
 
 
@@ -516,27 +771,50 @@ def test_what_no_contract_knows_is_given_as_a_column(tmp_path: Path) -> None:
     ]
     test = {"given": [given(rows, stream="rescuing")], "expect": {"rows": expected}}
     assert run_one(tmp_path, append(select=select), test) == Passed()
-    raw = {"given": [given(['{"id": 4, "x": 6}'], stream="rescuing")], "expect": {"rows": []}}
+    raw = {
+        "given": [given(['{"id": 4, "x": 6}'], stream="rescuing")],
+        "expect": {"rows": []},
+    }
     outcome = run_one(tmp_path / "raw", append(select=select), raw)
     assert isinstance(outcome, NeedsSpark) and "_rescued" in outcome.reason
 
 
-def test_a_raw_record_with_a_field_that_no_contract_knows_is_a_dead_letter(tmp_path: Path) -> None:
+def test_a_raw_record_with_a_field_that_no_contract_knows_is_a_dead_letter(
+    tmp_path: Path,
+) -> None:
     models = append(select="SELECT id, a FROM {{ stream('refusing') }}")
     rows = ['{"id": 1, "x": 6}', '{"a": "b", "x": 6}', '{"id": 2, "a": "b"}']
     reasons = [{"reason": "undeclared-field"}, {"reason": "required-missing"}]
     expect = {"rows": [{"id": 2, "a": "b"}], "dead_letters": reasons}
-    assert run_one(tmp_path, models, {"given": [given(rows, stream="refusing")], "expect": expect}) == Passed()
+    assert (
+        run_one(
+            tmp_path,
+            models,
+            {"given": [given(rows, stream="refusing")], "expect": expect},
+        )
+        == Passed()
+    )
 
 
 def test_arrays_and_maps_are_given_as_lists_and_mappings(tmp_path: Path) -> None:
     rows = [
-        {"id": 1, "tags": ["b", "a"], "marks": {"x": 1, "y": None}, "items": [{"sku": "s", "n": 2}, {"n": 3}]},
+        {
+            "id": 1,
+            "tags": ["b", "a"],
+            "marks": {"x": 1, "y": None},
+            "items": [{"sku": "s", "n": 2}, {"n": 3}],
+        },
         {"id": 2, "tags": [], "marks": {}, "items": None},
     ]
     select = "SELECT id, array_sort(tags) AS tags, marks, items, size(tags) AS n FROM {{ stream('nested') }}"
     expected = [
-        {"id": 1, "tags": ["a", "b"], "marks": {"x": 1, "y": None}, "n": 2, "items": [{"sku": "s", "n": 2}, {"n": 3}]},
+        {
+            "id": 1,
+            "tags": ["a", "b"],
+            "marks": {"x": 1, "y": None},
+            "n": 2,
+            "items": [{"sku": "s", "n": 2}, {"n": 3}],
+        },
         {"id": 2, "tags": [], "marks": {}, "items": None, "n": 0},
     ]
     test = {"given": [given(rows, stream="nested")], "expect": {"rows": expected}}
@@ -544,16 +822,24 @@ def test_arrays_and_maps_are_given_as_lists_and_mappings(tmp_path: Path) -> None
 
 
 def test_a_value_that_is_no_array_is_refused(tmp_path: Path) -> None:
-    test = {"given": [given([{"id": 1, "tags": "a"}], stream="nested")], "expect": {"rows": []}}
+    test = {
+        "given": [given([{"id": 1, "tags": "a"}], stream="nested")],
+        "expect": {"rows": []},
+    }
     models = append(select="SELECT id, tags FROM {{ stream('nested') }}")
-    assert [condition for condition, _ in problems(tmp_path, models, test)] == ["bad-fixture"]
+    assert [condition for condition, _ in problems(tmp_path, models, test)] == [
+        "bad-fixture"
+    ]
 
 
 def test_fixtures_may_stand_in_files(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("id,at,status,amount\n1,5,a b,1.50\n2,,,\n")
     (tmp_path / "batch.jsonl").write_text('{"id": 3, "amount": 2.25}\n\n"{bad"\n')
     test = {
-        "given": [{"table": "this", "rows": "rows.csv"}, {"stream": "orders", "batches": ["batch.jsonl"]}],
+        "given": [
+            {"table": "this", "rows": "rows.csv"},
+            {"stream": "orders", "batches": ["batch.jsonl"]},
+        ],
         "expect": {
             "rows": [
                 {"id": 1, "at": 5, "status": "a b", "amount": "1.50"},
@@ -566,10 +852,15 @@ def test_fixtures_may_stand_in_files(tmp_path: Path) -> None:
     assert run_one(tmp_path, append(), test) == Passed()
 
 
-def problems(folder: Path, models: dict[str, str], test: dict[str, object]) -> list[tuple[str, str]]:
+def problems(
+    folder: Path, models: dict[str, str], test: dict[str, object]
+) -> list[tuple[str, str]]:
     with pytest.raises(ProjectError) as caught:
         run_one(folder, models, test)
-    return [(problem.condition, str(problem.place).rpartition("/")[2]) for problem in caught.value.problems]
+    return [
+        (problem.condition, str(problem.place).rpartition("/")[2])
+        for problem in caught.value.problems
+    ]
 
 
 @pytest.mark.parametrize(
@@ -592,8 +883,14 @@ def problems(folder: Path, models: dict[str, str], test: dict[str, object]) -> l
             ({"expect": {"dead_letters": [{"cause": "x"}]}}, "unknown-column"),
             ({"given": [{"stream": "orderz", "batches": []}]}, "unknown-stream"),
             ({"given": [{"stream": "views", "batches": []}]}, "unknown-stream"),
-            ({"given": [{"stream": "orders", "batches": [[{"idd": 1}]]}]}, "unknown-column"),
-            ({"given": [{"stream": "orders", "batches": [[{"id": "x"}]]}]}, "bad-fixture"),
+            (
+                {"given": [{"stream": "orders", "batches": [[{"idd": 1}]]}]},
+                "unknown-column",
+            ),
+            (
+                {"given": [{"stream": "orders", "batches": [[{"id": "x"}]]}]},
+                "bad-fixture",
+            ),
             ({"given": [{"stream": "orders", "rows": []}]}, "unknown-option"),
             ({"given": [{"stream": "orders", "batches": []}] * 2}, "duplicate-name"),
             ({"given": [{"ref": "orders", "rows": []}]}, "unknown-ref"),
@@ -609,7 +906,9 @@ def problems(folder: Path, models: dict[str, str], test: dict[str, object]) -> l
         9,
     ),
 )
-def test_what_is_wrong_has_a_condition_and_a_place(change: dict[str, object], condition: str, tmp_path: Path) -> None:
+def test_what_is_wrong_has_a_condition_and_a_place(
+    change: dict[str, object], condition: str, tmp_path: Path
+) -> None:
     test = {"given": [given([A])], "expect": {"rows": []}, **change}
     found = problems(tmp_path, append(), test)
     assert condition in [name for name, _ in found]
@@ -629,9 +928,13 @@ def test_what_is_wrong_has_a_condition_and_a_place(change: dict[str, object], co
         ("rows.jsonl", '{"id": 2, "id": 1}', "bad-fixture"),
     ],
 )
-def test_what_is_wrong_in_a_file_has_its_place_there(name: str, text: str, condition: str, tmp_path: Path) -> None:
+def test_what_is_wrong_in_a_file_has_its_place_there(
+    name: str, text: str, condition: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_text(text)
-    found = problems(tmp_path, append(), {"given": [given([A])], "expect": {"rows": name}})
+    found = problems(
+        tmp_path, append(), {"given": [given([A])], "expect": {"rows": name}}
+    )
     assert [condition] == [name for name, _ in found]
     assert found[0][1].startswith(name)
 
@@ -646,7 +949,11 @@ def test_a_difference_is_a_table_row_by_row(tmp_path: Path) -> None:
     manifest = load_project(Options(project_dir=tmp_path))
     text = render_text(run_tests(manifest, manifest.unit_tests))
     assert "rows: - expected, + found; 1 as expected" in text
-    assert [line.split() for line in text.splitlines() if line.strip().startswith(("-", "+"))] == [
+    assert [
+        line.split()
+        for line in text.splitlines()
+        if line.strip().startswith(("-", "+"))
+    ] == [
         ["-", "2", "2", "b"],
         ["+", "2", "2", "c"],
         ["-", "3", "3", "''"],
@@ -655,22 +962,45 @@ def test_a_difference_is_a_table_row_by_row(tmp_path: Path) -> None:
 
 
 def test_rows_that_name_other_columns_find_their_partners(tmp_path: Path) -> None:
-    test = {"given": [given([A, B])], "expect": {"rows": [{"id": 1}, {"id": 1, "status": "a"}]}}
+    test = {
+        "given": [given([A, B])],
+        "expect": {"rows": [{"id": 1}, {"id": 1, "status": "a"}]},
+    }
     assert run_one(tmp_path, append(), test) == Passed()
     test["expect"] = {"rows": [{"status": "a"}, {"at": 1}]}
     assert isinstance(run_one(tmp_path, append(), test), Failed)
 
 
-def test_the_command_counts_and_exits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    good = {"name": "good", "model": "m", "given": [given([A])], "expect": {"rows": [A]}}
-    spark = {"name": "spark", "model": "s", "given": [given([A])], "expect": {"rows": [A]}}
+def test_the_command_counts_and_exits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = {
+        "name": "good",
+        "model": "m",
+        "given": [given([A])],
+        "expect": {"rows": [A]},
+    }
+    spark = {
+        "name": "spark",
+        "model": "s",
+        "given": [given([A])],
+        "expect": {"rows": [A]},
+    }
     wrong = {**good, "name": "wrong", "expect": {"rows": []}}
-    models = {**append(), "s": append(select="SELECT id, round(amount) AS amount FROM {{ stream('orders') }}")["m"]}
+    models = {
+        **append(),
+        "s": append(
+            select="SELECT id, round(amount) AS amount FROM {{ stream('orders') }}"
+        )["m"],
+    }
     make_project(tmp_path, models, [good, spark])
     command = ["test", "--unit", "--project-dir", str(tmp_path)]
     assert run_command(command) == 1
     said_last = capsys.readouterr().out.splitlines()[-2:]
-    assert said_last[0] == "1 passed, 0 failed, 1 need Spark." and "'spark'" in said_last[1]
+    assert (
+        said_last[0] == "1 passed, 0 failed, 1 need Spark."
+        and "'spark'" in said_last[1]
+    )
     assert run_command([*command, "--fail-on", "failures"]) == 0
     assert run_command([*command, "--select", "m"]) == 0
     assert run_command([*command, "--fail-on", "needs-spark"]) == 3
@@ -680,15 +1010,24 @@ def test_the_command_counts_and_exits(tmp_path: Path, capsys: pytest.CaptureFixt
     assert run_command([*command, "--output", "json"]) == 1
     said = json.loads(capsys.readouterr().out)
     assert said["summary"] == {"passed": 1, "failed": 1, "needs_spark": 1}
-    assert [test["outcome"] for test in said["tests"]] == ["passed", "needs_spark", "failed"]
+    assert [test["outcome"] for test in said["tests"]] == [
+        "passed",
+        "needs_spark",
+        "failed",
+    ]
     assert said["tests"][2]["differences"] == [
         {
             "what": "rows",
             "same": 0,
             "rows": [
-                {"side": "unexpected", "row": {"id": 1, "at": 1, "n": None, "status": "a", "amount": None}},
+                {
+                    "side": "unexpected",
+                    "row": {"id": 1, "at": 1, "n": None, "status": "a", "amount": None},
+                },
             ],
         }
     ]
     assert run_command(["test", "--project-dir", str(tmp_path)]) == 1
-    assert run_command(["test", "--unit", "--data", "--project-dir", str(tmp_path)]) == 2
+    assert (
+        run_command(["test", "--unit", "--data", "--project-dir", str(tmp_path)]) == 2
+    )

@@ -26,12 +26,17 @@ def test_every_value_and_every_key_has_its_place() -> None:
     assert root.place == Place("f.yml", 1, 1)
     assert root.keys == {"a": Place("f.yml", 1, 1), "b": Place("f.yml", 2, 1)}
     listed = root.entries()["b"].items()
-    assert [item.place for item in listed] == [Place("f.yml", 3, 5), Place("f.yml", 4, 5)]
+    assert [item.place for item in listed] == [
+        Place("f.yml", 3, 5),
+        Place("f.yml", 4, 5),
+    ]
     assert listed[1].keys == {"ü": Place("f.yml", 4, 6), "k k": Place("f.yml", 4, 12)}
     assert listed[1].entries()["k k"].items()[0].place == Place("f.yml", 4, 21)
 
 
-@each_of("text", ["", "# nothing\n", "---\n", "---\n# nothing\n", "~", "\ufeff", "\r\n\r\n"])
+@each_of(
+    "text", ["", "# nothing\n", "---\n", "---\n# nothing\n", "~", "\ufeff", "\r\n\r\n"]
+)
 def test_nothing_is_an_empty_mapping(text: str) -> None:
     assert parse_yaml("f.yml", text) == Node({}, Place("f.yml", 1, 1))
 
@@ -77,11 +82,19 @@ def test_scalars_are_what_people_mean(written: str, value: object) -> None:
 
 def test_a_number_knows_how_it_is_written() -> None:
     values = parse_yaml("f.yml", "{a: 1.10, b: 0x1F, c: no, d: text, e: ~}").entries()
-    assert [node.written for node in values.values()] == ["1.10", "0x1F", "no", None, None]
+    assert [node.written for node in values.values()] == [
+        "1.10",
+        "0x1F",
+        "no",
+        None,
+        None,
+    ]
 
 
 def test_keys_are_texts_whatever_they_look_like() -> None:
-    assert parse_yaml("f.yml", "{on: 1, 3: 2, ~: 3, 1.0: 4, '': 5, 2026-01-01: 6}").plain() == {
+    assert parse_yaml(
+        "f.yml", "{on: 1, 3: 2, ~: 3, 1.0: 4, '': 5, 2026-01-01: 6}"
+    ).plain() == {
         "on": 1,
         "3": 2,
         "~": 3,
@@ -134,7 +147,9 @@ def test_aliases_and_merges_are_data() -> None:
         ("a: '\ud800'", "yaml-syntax", "f.yml:1:5"),
     ],
 )
-def test_what_is_no_plain_data_is_refused(text: str, condition: str, place: str) -> None:
+def test_what_is_no_plain_data_is_refused(
+    text: str, condition: str, place: str
+) -> None:
     assert problem(text) == (condition, place)
 
 
@@ -160,7 +175,10 @@ def test_nesting_up_to_the_bound_is_read() -> None:
     ],
 )
 def test_an_alias_bomb_is_counted_as_it_would_expand(level: str) -> None:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x]", *(level.format(n, n - 1) for n in range(1, 30))]
+    lines = [
+        "a0: &a0 [x, x, x, x, x, x, x, x]",
+        *(level.format(n, n - 1) for n in range(1, 30)),
+    ]
     assert problem("\n".join(lines))[0] == "yaml-too-large"
 
 
@@ -169,7 +187,9 @@ def test_a_chain_of_aliases_nests_as_deep_as_what_it_stands_for() -> None:
     assert problem("\n".join(lines))[0] == "yaml-too-large"
 
 
-def test_a_document_may_be_as_large_as_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_may_be_as_large_as_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("lakesql.project.yaml.MAX_NODES", 1_000)
     assert len(parse_yaml("f.yml", "[" + "1," * 999 + "]").items()) == 999
     assert problem("[" + "1," * 1_000 + "]")[0] == "yaml-too-large"
@@ -185,7 +205,9 @@ def test_line_ends_of_every_system_count_as_lines() -> None:
 _TEXT = st.text(st.characters(blacklist_categories=("Cs",)), max_size=8)
 _VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | _TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3)
+    ),
     max_leaves=12,
 )
 
@@ -209,7 +231,11 @@ def test_a_tab_is_named_as_what_it_is(text: str) -> None:
     with pytest.raises(ProjectError) as caught:
         parse_yaml("f.yml", text)
     (found,) = caught.value.problems
-    assert (found.condition, "tab" in found.what, "blanks" in found.fix) == ("yaml-syntax", True, True)
+    assert (found.condition, "tab" in found.what, "blanks" in found.fix) == (
+        "yaml-syntax",
+        True,
+        True,
+    )
 
 
 @pytest.mark.parametrize("text", ["a:\tb: c: d", "a:\n  b:\tc: 'x", "a: b: c # \t"])

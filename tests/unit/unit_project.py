@@ -66,7 +66,9 @@ def make_project(folder: Path, models: dict[str, str], tests: object) -> None:
         "pyproject.toml": "[tool.lakesql]\nname = 'shop'\nprofile = 'shop'\n[tool.lakesql.vars]\nlimit = 10\n",
         "profiles.yml": PROFILES,
         "streams/streams.yml": STREAMS,
-        "models/tests.yml": tests if isinstance(tests, str) else yaml.safe_dump({"unit_tests": tests}, sort_keys=False),
+        "models/tests.yml": tests
+        if isinstance(tests, str)
+        else yaml.safe_dump({"unit_tests": tests}, sort_keys=False),
         **{f"models/{name}.sql": text for name, text in models.items()},
     }
     for path, text in files.items():
@@ -83,10 +85,14 @@ def run_one(folder: Path, models: dict[str, str], test: dict[str, object]) -> Ou
 
 
 def left_by(outcome: Outcome) -> dict[str, Counter[str]]:
-    """All that is there where nothing is expected; or the condition of the batch that fails."""
+    """All that is there where nothing is expected; or the condition of the batch that
+    fails."""
     if not isinstance(outcome, Failed):
         return {}
     failing = re.findall(r"^The batch fails: ([\w-]+)", outcome.what)
     assert bool(failing) == bool(outcome.what), outcome.what
-    rows = {it.what: Counter(repr(sorted(odd.row.items())) for odd in it.rows) for it in outcome.differences}
+    rows = {
+        it.what: Counter(repr(sorted(odd.row.items())) for odd in it.rows)
+        for it in outcome.differences
+    }
     return {**rows, **{what: Counter() for what in failing}}

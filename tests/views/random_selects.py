@@ -1,5 +1,6 @@
-"""Random SELECTs over the tables of `keeper`: joins of all kinds, queries in FROM and in conditions, groups, windows,
-set operations. Each is deterministic, and DuckDB can run it."""
+"""Random SELECTs over the tables of `keeper`: joins of all kinds, queries in FROM and
+in conditions, groups, windows, set operations. Each is deterministic, and DuckDB can
+run it."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Query:
-    """A SELECT, and the columns that it makes. `group`: those of them that its GROUP BY is made of, if it has one."""
+    """A SELECT, and the columns that it makes. `group`: those of them that its GROUP BY
+    is made of, if it has one."""
 
     text: str
     columns: tuple[Column, ...]
@@ -38,7 +40,8 @@ class Query:
 
 @dataclass(frozen=True)
 class View:
-    """A SELECT with the keys that its configuration gives, its columns, and those that its GROUP BY is made of."""
+    """A SELECT with the keys that its configuration gives, its columns, and those that
+    its GROUP BY is made of."""
 
     text: str
     keys: tuple[str, ...]
@@ -93,7 +96,14 @@ class Writer:
 
     def inner_query(self, depth: int) -> Query:
         """A query that stands in FROM."""
-        makers = [self.rows, self.rows, self.grouped, self.distinct, self.united, self.windowed]
+        makers = [
+            self.rows,
+            self.rows,
+            self.grouped,
+            self.distinct,
+            self.united,
+            self.windowed,
+        ]
         return self.dice.choice(makers)(depth)
 
     def rows(self, depth: int) -> Query:
@@ -103,16 +113,24 @@ class Writer:
             inner = self.scalar(columns)
             made = [*made, Column(f"c{len(made)}", "int")]
             listed += f", {inner} AS {made[-1].name}"
-        return Query(f"SELECT {listed} {from_}{self.where(columns, depth)}", tuple(made))
+        return Query(
+            f"SELECT {listed} {from_}{self.where(columns, depth)}", tuple(made)
+        )
 
     def distinct(self, depth: int) -> Query:
         query = self.rows(depth)
-        return Query(query.text.replace("SELECT", "SELECT DISTINCT", 1), query.columns, None)
+        return Query(
+            query.text.replace("SELECT", "SELECT DISTINCT", 1), query.columns, None
+        )
 
     def united(self, depth: int) -> Query:
         """Two queries with the same types of columns."""
-        kinds = [self.dice.choice(("int", "string")) for _ in range(self.dice.randint(1, 2))]
-        word = self.dice.choice(("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT"))
+        kinds = [
+            self.dice.choice(("int", "string")) for _ in range(self.dice.randint(1, 2))
+        ]
+        word = self.dice.choice(
+            ("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT")
+        )
         branches = [self.of_kinds(kinds, max(depth - 1, 0)) for _ in range(2)]
         columns = tuple(Column(f"c{number}", kind) for number, kind in enumerate(kinds))
         return Query(f" {word} ".join(branches), columns)
@@ -120,14 +138,19 @@ class Writer:
     def of_kinds(self, kinds: Sequence[Kind], depth: int) -> str:
         """A SELECT with columns of these types."""
         from_, columns = self.from_(depth)
-        listed = [f"{self.of_kind(columns, kind)} AS c{number}" for number, kind in enumerate(kinds)]
+        listed = [
+            f"{self.of_kind(columns, kind)} AS c{number}"
+            for number, kind in enumerate(kinds)
+        ]
         return f"SELECT {', '.join(listed)} {from_}{self.where(columns, depth)}"
 
     def windowed(self, depth: int) -> Query:
         from_, columns = self.from_(depth)
         listed, made = self.outputs(columns)
         parts = self.dice.sample(made, self.dice.randint(1, min(2, len(made))))
-        spelled = dict(zip((column.name for column in made), listed.split(", "), strict=True))
+        spelled = dict(
+            zip((column.name for column in made), listed.split(", "), strict=True)
+        )
         by = ", ".join(spelled[part.name].rpartition(" AS ")[0] for part in parts)
         order = self.of_kind(columns, "int")
         call = self.dice.choice(
@@ -144,7 +167,9 @@ class Writer:
         if self.dice.random() < 0.5:
             return Query(text, columns_made)
         alias = self.alias("t")
-        return Query(f"SELECT * FROM ({text}) AS {alias} WHERE {alias}.{name} < 3", columns_made)
+        return Query(
+            f"SELECT * FROM ({text}) AS {alias} WHERE {alias}.{name} < 3", columns_made
+        )
 
     def grouped(self, depth: int) -> Query:
         from_, columns = self.from_(depth)
@@ -161,7 +186,11 @@ class Writer:
         having = f" HAVING {self.having(columns)}" if self.dice.random() < 0.2 else ""
         by = ", ".join(text for text, _ in groups)
         text = f"SELECT {', '.join(listed)} {from_}{self.where(columns, depth)} GROUP BY {by}{having}"
-        return Query(text, tuple(made), tuple(column.name for column in made if column.name.startswith("g")))
+        return Query(
+            text,
+            tuple(made),
+            tuple(column.name for column in made if column.name.startswith("g")),
+        )
 
     def whole(self, depth: int) -> Query:
         """Aggregates without GROUP BY."""
@@ -172,7 +201,11 @@ class Writer:
             text, kind = self.aggregate(columns)
             listed.append(f"{text} AS a{number}")
             made.append(Column(f"a{number}", kind))
-        return Query(f"SELECT {', '.join(listed)} {from_}{self.where(columns, depth)}", tuple(made), ())
+        return Query(
+            f"SELECT {', '.join(listed)} {from_}{self.where(columns, depth)}",
+            tuple(made),
+            (),
+        )
 
     # --- FROM
 
@@ -181,7 +214,15 @@ class Writer:
         text, columns = self.item(depth)
         text = f"FROM {text}"
         for _ in range(self.dice.choices((0, 1, 2), (4, 5, 2))[0]):
-            words = ("JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN")
+            words = (
+                "JOIN",
+                "JOIN",
+                "LEFT JOIN",
+                "LEFT JOIN",
+                "RIGHT JOIN",
+                "FULL JOIN",
+                "LEFT SEMI JOIN",
+            )
             word = self.dice.choice((*words, "LEFT ANTI JOIN"))
             other, offered = self.item(depth)
             text += f" {word} {other} ON {self.join_condition(columns, offered, word)}"
@@ -193,7 +234,10 @@ class Writer:
         """An entry of a FROM, and its columns."""
         if depth and self.dice.random() < 0.3:
             query, alias = self.inner_query(depth - 1), self.alias("t")
-            columns = [Column(f"{alias}.{column.name}", column.kind) for column in query.columns]
+            columns = [
+                Column(f"{alias}.{column.name}", column.kind)
+                for column in query.columns
+            ]
             if self.dice.random() < 0.3:
                 name = self.alias("w")
                 self.ctes.append(f"{name} AS ({query.text})")
@@ -201,20 +245,35 @@ class Writer:
             return f"({query.text}) AS {alias}", columns
         one, alias = self.dice.choice(INPUTS), self.alias("b")
         typed = zip(one.columns or (), one.types, strict=True)
-        return f"{'.'.join(one.table)} {alias}", [Column(f"{alias}.{name}", kind[:7]) for name, kind in typed]
+        return f"{'.'.join(one.table)} {alias}", [
+            Column(f"{alias}.{name}", kind[:7]) for name, kind in typed
+        ]
 
-    def join_condition(self, left: Sequence[Column], right: Sequence[Column], word: str) -> str:
-        pairs = [(one, other) for one in left for other in right if one.kind == other.kind]
+    def join_condition(
+        self, left: Sequence[Column], right: Sequence[Column], word: str
+    ) -> str:
+        pairs = [
+            (one, other) for one in left for other in right if one.kind == other.kind
+        ]
         one, other = self.dice.choice(pairs) if pairs else (left[0], right[0])
-        same = f"{one.text} = {other.text}" if pairs else f"CAST({one.text} AS string) = CAST({other.text} AS string)"
+        same = (
+            f"{one.text} = {other.text}"
+            if pairs
+            else f"CAST({one.text} AS string) = CAST({other.text} AS string)"
+        )
         if self.dice.random() < 0.3 and word != "FULL JOIN":
-            return f"{same} AND {self.simple(right if self.dice.random() < 0.7 else left)}"
+            return (
+                f"{same} AND {self.simple(right if self.dice.random() < 0.7 else left)}"
+            )
         return same
 
     # --- conditions
 
     def where(self, columns: Sequence[Column], depth: int) -> str:
-        conditions = [self.condition(columns, depth) for _ in range(self.dice.choices((0, 1, 2), (4, 4, 2))[0])]
+        conditions = [
+            self.condition(columns, depth)
+            for _ in range(self.dice.choices((0, 1, 2), (4, 4, 2))[0])
+        ]
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
     def condition(self, columns: Sequence[Column], depth: int) -> str:
@@ -234,7 +293,9 @@ class Writer:
 
     def about_others(self, columns: Sequence[Column], depth: int) -> str:
         """A condition with a query in it."""
-        column = self.dice.choice([one for one in columns if one.kind in ("int", "string")] or list(columns))
+        column = self.dice.choice(
+            [one for one in columns if one.kind in ("int", "string")] or list(columns)
+        )
         is_not = self.dice.choice(("", "NOT "))
         chance = self.dice.random()
         if chance < 0.4 or column.kind not in ("int", "string"):
@@ -258,7 +319,11 @@ class Writer:
         """A query of one value, for the row around it or, seldom, for all."""
         from_, offered = self.from_(0)
         value = self.of_kind(offered, "int")
-        met = f" WHERE {self.join_condition(columns, offered, 'scalar')}" if self.dice.random() < 0.9 else ""
+        met = (
+            f" WHERE {self.join_condition(columns, offered, 'scalar')}"
+            if self.dice.random() < 0.9
+            else ""
+        )
         return f"(SELECT {self.dice.choice(('max', 'min', 'count', 'sum'))}({value}) {from_}{met})"
 
     def having(self, columns: Sequence[Column]) -> str:
@@ -268,8 +333,12 @@ class Writer:
     # --- expressions
 
     def outputs(self, columns: Sequence[Column]) -> tuple[str, list[Column]]:
-        chosen = self.dice.sample(list(columns), self.dice.randint(1, min(3, len(columns))))
-        made = [Column(f"c{number}", column.kind) for number, column in enumerate(chosen)]
+        chosen = self.dice.sample(
+            list(columns), self.dice.randint(1, min(3, len(columns)))
+        )
+        made = [
+            Column(f"c{number}", column.kind) for number, column in enumerate(chosen)
+        ]
         listed = [f"{column.text} AS c{number}" for number, column in enumerate(chosen)]
         return ", ".join(listed), made
 
@@ -283,7 +352,9 @@ class Writer:
         return str(self.dice.randrange(4))
 
     def group_expressions(self, columns: Sequence[Column]) -> list[tuple[str, Kind]]:
-        chosen = self.dice.sample(list(columns), self.dice.randint(1, min(2, len(columns))))
+        chosen = self.dice.sample(
+            list(columns), self.dice.randint(1, min(2, len(columns)))
+        )
         found: list[tuple[str, Kind]] = []
         for column in chosen:
             if column.kind == "int" and self.dice.random() < 0.2:
@@ -296,7 +367,10 @@ class Writer:
 
     def aggregate(self, columns: Sequence[Column]) -> tuple[str, Kind]:
         column = self.dice.choice(columns)
-        number = self.dice.choice([one for one in columns if one.kind in ("int", "decimal")] or [Column("1", "int")])
+        number = self.dice.choice(
+            [one for one in columns if one.kind in ("int", "decimal")]
+            or [Column("1", "int")]
+        )
         text, kind = self.dice.choice(
             (
                 ("count(*)", "int"),
@@ -309,12 +383,16 @@ class Writer:
                 (f"count(DISTINCT {column.text})", "int"),
                 (f"bool_or({number.text} > 1)", "bool"),
                 (f"bool_and({number.text} > 1)", "bool"),
-                (f"coalesce(count_if({number.text} > 1), 0)", "int"),  # DuckDB has NULL where Spark has 0
+                # DuckDB has NULL where Spark has 0
+                (f"coalesce(count_if({number.text} > 1), 0)", "int"),
                 (f"sum(CAST({number.text} AS double))", "double"),
                 (f"coalesce(sum({number.text}), 0) + count(*)", number.kind),
             )
         )
-        if not any(word in text for word in ("DISTINCT", "coalesce")) and self.dice.random() < 0.15:
+        if (
+            not any(word in text for word in ("DISTINCT", "coalesce"))
+            and self.dice.random() < 0.15
+        ):
             text += f" FILTER (WHERE {self.simple(columns)})"
         return text, kind
 

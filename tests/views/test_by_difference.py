@@ -1,4 +1,5 @@
-"""A view that is kept by difference equals its SELECT, with the columns that only lakesql needs."""
+"""A view that is kept by difference equals its SELECT, with the columns that only
+lakesql needs."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lakesql.views.plan_view import plan_view
-from tests.views.keeper import INPUTS, Database, refresh_by_difference, same, some_change
+from tests.views.keeper import (
+    INPUTS,
+    Database,
+    refresh_by_difference,
+    same,
+    some_change,
+)
 
 ORD, CUS, PAY = "lake.shop.orders", "lake.shop.customers", "lake.shop.pays"
 SHAPES = {
@@ -169,17 +176,27 @@ SHAPES = {
 ROUNDS = 10
 
 
-def wrong_rounds(name: str, change_of: Callable[[str], str], times: int) -> Iterator[int]:
-    """The rounds in which a view is not what its SELECT is. `change_of` says what becomes of a statement."""
+def wrong_rounds(
+    name: str, change_of: Callable[[str], str], times: int
+) -> Iterator[int]:
+    """The rounds in which a view is not what its SELECT is. `change_of` says what
+    becomes of a statement."""
     sql = SHAPES[name]
     plan = plan_view(sql, INPUTS)
-    assert (plan.way, plan.by_key, plan.in_full, plan.problems) == ("difference", {}, {}, ()), plan
+    assert (plan.way, plan.by_key, plan.in_full, plan.problems) == (
+        "difference",
+        {},
+        {},
+        (),
+    ), plan
     database = Database()
     reads = [number for number, one in enumerate(INPUTS) if ".".join(one.table) in sql]
     for seed in range(times):
         change = some_change(random.Random(f"{name} {seed}"), reads)
         database.show(change, reads)
-        done = refresh_by_difference(database, plan, change_of(plan.delta(change.changed)))
+        done = refresh_by_difference(
+            database, plan, change_of(plan.delta(change.changed))
+        )
         if not same(done.kept, done.right):
             yield seed
 
@@ -191,24 +208,46 @@ def test_a_view_kept_by_difference_is_its_select(name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_view_kept_by_difference_is_its_select_through_many_changes(name: str) -> None:
+def test_a_view_kept_by_difference_is_its_select_through_many_changes(
+    name: str,
+) -> None:
     assert list(wrong_rounds(name, lambda text: text, 100)) == []
 
 
 def without(table: str) -> Callable[[str], str]:
     """A change of a statement that takes the rows from some of its tables."""
-    return lambda text: re.sub(rf"{table}(\d)", rf"(SELECT * FROM {table}\1 LIMIT 0)", text)
+    return lambda text: re.sub(
+        rf"{table}(\d)", rf"(SELECT * FROM {table}\1 LIMIT 0)", text
+    )
 
 
 MUTANTS: dict[str, tuple[Callable[[str], str], str]] = {
-    "what leaves comes": (lambda text: text.replace("-1 AS _lakesql_sign", "1 AS _lakesql_sign"), "counts"),
+    "what leaves comes": (
+        lambda text: text.replace("-1 AS _lakesql_sign", "1 AS _lakesql_sign"),
+        "counts",
+    ),
     "no old images": (without("_lakesql_gone_"), "sums"),
-    "the others as they are": (lambda text: text.replace("_lakesql_old_", "_lakesql_new_"), "join"),
-    "the others as they were": (lambda text: re.sub(r"_lakesql_new_([01])", r"oracle_old_\1", text), "join"),
+    "the others as they are": (
+        lambda text: text.replace("_lakesql_old_", "_lakesql_new_"),
+        "join",
+    ),
+    "the others as they were": (
+        lambda text: re.sub(r"_lakesql_new_([01])", r"oracle_old_\1", text),
+        "join",
+    ),
     "no rows that meet others": (without("_lakesql_come_"), "left join"),
-    "what a query said": (lambda text: text.replace("_lakesql_old_1", "_lakesql_new_1"), "exists"),
-    "groups as they were": (lambda text: re.sub(r"_lakesql_old_0", "_lakesql_new_0", text), "of groups"),
-    "the same table as it is": (lambda text: text.replace("_lakesql_old_", "_lakesql_new_"), "same table twice"),
+    "what a query said": (
+        lambda text: text.replace("_lakesql_old_1", "_lakesql_new_1"),
+        "exists",
+    ),
+    "groups as they were": (
+        lambda text: re.sub(r"_lakesql_old_0", "_lakesql_new_0", text),
+        "of groups",
+    ),
+    "the same table as it is": (
+        lambda text: text.replace("_lakesql_old_", "_lakesql_new_"),
+        "same table twice",
+    ),
 }
 """What a statement may do wrong, each with a SELECT that then is."""
 

@@ -1,4 +1,5 @@
-"""A view that is kept by key equals its SELECT, whatever changes in the tables that it reads."""
+"""A view that is kept by key equals its SELECT, whatever changes in the tables that it
+reads."""
 
 from __future__ import annotations
 
@@ -9,28 +10,72 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lakesql.views.plan_view import plan_view
-from tests.views.keeper import INPUTS, Change, Database, Rows, refresh_by_key, same, some_change
+from tests.views.keeper import (
+    INPUTS,
+    Change,
+    Database,
+    Rows,
+    refresh_by_key,
+    same,
+    some_change,
+)
 
 ORD, CUS, PAY = "lake.shop.orders", "lake.shop.customers", "lake.shop.pays"
 SHAPES: dict[str, tuple[str, tuple[str, ...]]] = {
     "projection": (f"SELECT id, amount + 1 AS a FROM {ORD}", ("id",)),
-    "filter": (f"SELECT id, cust FROM {ORD} WHERE amount > 1 AND region <> 'b'", ("id",)),
-    "group": (f"SELECT region, count(*) AS n, sum(amount) AS s, max(id) AS m FROM {ORD} GROUP BY region", ()),
-    "renamed columns": (f"SELECT id, count(DISTINCT cust) AS n FROM {ORD} AS o(cust, id, x, y) GROUP BY id", ()),
+    "filter": (
+        f"SELECT id, cust FROM {ORD} WHERE amount > 1 AND region <> 'b'",
+        ("id",),
+    ),
+    "group": (
+        f"SELECT region, count(*) AS n, sum(amount) AS s, max(id) AS m FROM {ORD} GROUP BY region",
+        (),
+    ),
+    "renamed columns": (
+        f"SELECT id, count(DISTINCT cust) AS n FROM {ORD} AS o(cust, id, x, y) GROUP BY id",
+        (),
+    ),
     "columns renamed by WITH": (
         f"WITH o(cust, id, x, y) AS (SELECT * FROM {ORD}) SELECT id, count(DISTINCT cust) AS n FROM o GROUP BY id",
         (),
     ),
-    "group by an expression": (f"SELECT amount % 2 AS odd, count(*) AS n FROM {ORD} GROUP BY amount % 2", ()),
-    "group by its alias": (f"SELECT amount % 2 AS odd, count(*) AS n FROM {ORD} GROUP BY odd", ()),
-    "group by place": (f"SELECT region, cust, count(DISTINCT amount) AS n FROM {ORD} GROUP BY 1, 2", ()),
-    "group by all": (f"SELECT region, sum(amount) + 1 AS s FROM {ORD} GROUP BY ALL", ()),
-    "having": (f"SELECT region, count(*) AS n FROM {ORD} GROUP BY region HAVING count(*) > 1 ORDER BY region", ()),
-    "filtered aggregates": (f"SELECT cust, sum(amount) FILTER (WHERE id > 1) AS s FROM {ORD} GROUP BY cust", ()),
+    "group by an expression": (
+        f"SELECT amount % 2 AS odd, count(*) AS n FROM {ORD} GROUP BY amount % 2",
+        (),
+    ),
+    "group by its alias": (
+        f"SELECT amount % 2 AS odd, count(*) AS n FROM {ORD} GROUP BY odd",
+        (),
+    ),
+    "group by place": (
+        f"SELECT region, cust, count(DISTINCT amount) AS n FROM {ORD} GROUP BY 1, 2",
+        (),
+    ),
+    "group by all": (
+        f"SELECT region, sum(amount) + 1 AS s FROM {ORD} GROUP BY ALL",
+        (),
+    ),
+    "having": (
+        f"SELECT region, count(*) AS n FROM {ORD} GROUP BY region HAVING count(*) > 1 ORDER BY region",
+        (),
+    ),
+    "filtered aggregates": (
+        f"SELECT cust, sum(amount) FILTER (WHERE id > 1) AS s FROM {ORD} GROUP BY cust",
+        (),
+    ),
     "distinct": (f"SELECT DISTINCT region, cust FROM {ORD} WHERE amount > 0", ()),
-    "inner join": (f"SELECT o.id, c.name FROM {ORD} o JOIN {CUS} c ON o.cust = c.id", ("id",)),
-    "join by key of the other": (f"SELECT c.name, o.id FROM {ORD} o JOIN {CUS} c ON o.cust = c.id", ("name",)),
-    "comma": (f"SELECT o.id AS i, c.name FROM {ORD} o, {CUS} c WHERE o.cust = c.id", ("i",)),
+    "inner join": (
+        f"SELECT o.id, c.name FROM {ORD} o JOIN {CUS} c ON o.cust = c.id",
+        ("id",),
+    ),
+    "join by key of the other": (
+        f"SELECT c.name, o.id FROM {ORD} o JOIN {CUS} c ON o.cust = c.id",
+        ("name",),
+    ),
+    "comma": (
+        f"SELECT o.id AS i, c.name FROM {ORD} o, {CUS} c WHERE o.cust = c.id",
+        ("i",),
+    ),
     "join of three": (
         f"SELECT o.region, sum(p.paid) AS s FROM {ORD} o JOIN {CUS} c ON o.cust = c.id JOIN {PAY} p ON p.cust = c.id"
         " GROUP BY o.region",
@@ -78,12 +123,18 @@ SHAPES: dict[str, tuple[str, tuple[str, ...]]] = {
         f" RIGHT JOIN {PAY} p ON p.cust = c.id GROUP BY 1, 2",
         (),
     ),
-    "using": (f"SELECT id, name, amount FROM {ORD} LEFT JOIN {CUS} USING (id)", ("id",)),
+    "using": (
+        f"SELECT id, name, amount FROM {ORD} LEFT JOIN {CUS} USING (id)",
+        ("id",),
+    ),
     "full join using": (
         f"SELECT id, max(amount) AS m, min(name) AS n FROM {ORD} FULL JOIN {CUS} USING (id) GROUP BY id",
         (),
     ),
-    "natural join": (f"SELECT region, id, name FROM {ORD} NATURAL JOIN {CUS}", ("region",)),
+    "natural join": (
+        f"SELECT region, id, name FROM {ORD} NATURAL JOIN {CUS}",
+        ("region",),
+    ),
     "joins in brackets": (
         f"SELECT c.name AS n, o.id FROM {CUS} c LEFT JOIN ({ORD} o JOIN {PAY} p ON o.cust = p.cust) ON c.id = o.id",
         ("n",),
@@ -92,13 +143,19 @@ SHAPES: dict[str, tuple[str, tuple[str, ...]]] = {
         f"SELECT o.id FROM {ORD} o LEFT SEMI JOIN {CUS} c ON o.cust = c.id AND c.region = 'a'",
         ("id",),
     ),
-    "anti join": (f"SELECT o.id, o.region FROM {ORD} o LEFT ANTI JOIN {CUS} c ON o.cust = c.id", ("id",)),
+    "anti join": (
+        f"SELECT o.id, o.region FROM {ORD} o LEFT ANTI JOIN {CUS} c ON o.cust = c.id",
+        ("id",),
+    ),
     "anti then left": (
         f"SELECT o.region AS r, p.paid AS q FROM {ORD} o LEFT ANTI JOIN {CUS} c ON o.cust = c.id"
         f" LEFT JOIN {PAY} p ON p.cust = o.id",
         ("r",),
     ),
-    "same table twice": (f"SELECT a.id, b.amount FROM {ORD} a JOIN {ORD} b ON a.cust = b.id", ("id",)),
+    "same table twice": (
+        f"SELECT a.id, b.amount FROM {ORD} a JOIN {ORD} b ON a.cust = b.id",
+        ("id",),
+    ),
     "same table twice, left": (
         f"SELECT b.region AS r, count(*) AS n FROM {ORD} a LEFT JOIN {ORD} b ON a.cust = b.id GROUP BY b.region",
         (),
@@ -138,13 +195,22 @@ SHAPES: dict[str, tuple[str, tuple[str, ...]]] = {
         f" AND NOT EXISTS (SELECT 1 FROM {PAY} p WHERE p.cust = o.cust AND p.paid > o.amount)",
         ("id",),
     ),
-    "in": (f"SELECT id FROM {ORD} WHERE cust IN (SELECT id FROM {CUS} WHERE region = 'a')", ("id",)),
-    "not in": (f"SELECT id FROM {ORD} WHERE cust NOT IN (SELECT id FROM {CUS})", ("id",)),
+    "in": (
+        f"SELECT id FROM {ORD} WHERE cust IN (SELECT id FROM {CUS} WHERE region = 'a')",
+        ("id",),
+    ),
+    "not in": (
+        f"SELECT id FROM {ORD} WHERE cust NOT IN (SELECT id FROM {CUS})",
+        ("id",),
+    ),
     "not in, one condition of many": (
         f"SELECT id FROM {ORD} WHERE amount > 0 AND cust + 0 NOT IN (SELECT id FROM {CUS} WHERE id > 0)",
         ("id",),
     ),
-    "in of an output": (f"SELECT id, cust IN (SELECT id FROM {CUS}) AS known FROM {ORD}", ("id",)),
+    "in of an output": (
+        f"SELECT id, cust IN (SELECT id FROM {CUS}) AS known FROM {ORD}",
+        ("id",),
+    ),
     "in of groups": (
         f"SELECT id, region FROM {ORD} WHERE cust IN (SELECT cust FROM {PAY} GROUP BY cust HAVING sum(paid) > 2)",
         ("id",),
@@ -161,7 +227,10 @@ SHAPES: dict[str, tuple[str, tuple[str, ...]]] = {
         f"SELECT o.id FROM {ORD} o WHERE o.amount > (SELECT avg(i.amount) FROM {ORD} i WHERE i.region = o.region)",
         ("id",),
     ),
-    "union all": (f"SELECT id, region FROM {ORD} UNION ALL SELECT cust, 'p' FROM {PAY}", ("id",)),
+    "union all": (
+        f"SELECT id, region FROM {ORD} UNION ALL SELECT cust, 'p' FROM {PAY}",
+        ("id",),
+    ),
     "union all of one": (
         f"SELECT id, region FROM {ORD} UNION ALL SELECT id, region FROM {ORD} WHERE cust = 1",
         ("id",),
@@ -178,7 +247,10 @@ SHAPES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "union": (f"SELECT id, region FROM {ORD} UNION SELECT id, region FROM {CUS}", ()),
     "except": (f"SELECT id, region FROM {ORD} EXCEPT SELECT id, region FROM {CUS}", ()),
-    "intersect": (f"SELECT id, region FROM {ORD} INTERSECT SELECT id, region FROM {CUS}", ()),
+    "intersect": (
+        f"SELECT id, region FROM {ORD} INTERSECT SELECT id, region FROM {CUS}",
+        (),
+    ),
     "group of a union": (
         f"SELECT r, count(*) AS n FROM (SELECT region AS r FROM {ORD} UNION ALL SELECT region FROM {CUS}) GROUP BY r",
         (),
@@ -202,8 +274,14 @@ SHAPES: dict[str, tuple[str, tuple[str, ...]]] = {
         f" LEFT JOIN {CUS} c ON a.cust = c.id GROUP BY a.region) SELECT * FROM sums",
         (),
     ),
-    "lateral view": (f"SELECT id, v FROM {ORD} LATERAL VIEW explode(array(cust, amount)) t AS v WHERE v > 1", ("id",)),
-    "capitals": (f"select O.ID, upper(O.region) as U from {ORD.upper()} as O where o.Amount > 1", ("Id",)),
+    "lateral view": (
+        f"SELECT id, v FROM {ORD} LATERAL VIEW explode(array(cust, amount)) t AS v WHERE v > 1",
+        ("id",),
+    ),
+    "capitals": (
+        f"select O.ID, upper(O.region) as U from {ORD.upper()} as O where o.Amount > 1",
+        ("Id",),
+    ),
     "cte twice": (
         f"WITH sums AS (SELECT region, sum(amount) AS s FROM {ORD} GROUP BY region)"
         " SELECT a.region AS one, b.region AS two FROM sums a JOIN sums b ON a.s = b.s",
@@ -268,13 +346,20 @@ ROUNDS = 8
 """How often each SELECT is kept through a change."""
 
 
-def wrong_rounds(name: str, change_of: Callable[[str], str], times: int) -> Iterator[int]:
-    """The rounds in which a view is not what its SELECT is. `change_of` says what becomes of a statement."""
+def wrong_rounds(
+    name: str, change_of: Callable[[str], str], times: int
+) -> Iterator[int]:
+    """The rounds in which a view is not what its SELECT is. `change_of` says what
+    becomes of a statement."""
     sql, keys = SHAPES[name]
     plan = plan_view(sql, INPUTS, keys)
     assert plan.way != "full" and not plan.problems, plan
     database = Database()
-    reads = [number for number, one in enumerate(INPUTS) if ".".join(one.table) in sql.lower()]
+    reads = [
+        number
+        for number, one in enumerate(INPUTS)
+        if ".".join(one.table) in sql.lower()
+    ]
     for seed in range(times):
         change = some_change(random.Random(f"{name} {seed}"), reads)
         database.show(change, reads)
@@ -296,16 +381,30 @@ def test_a_view_kept_by_key_is_its_select_through_many_changes(name: str) -> Non
 
 def without_rows(table: str) -> Callable[[str], str]:
     """A change of a statement that takes the rows from some of its tables."""
-    return lambda text: re.sub(rf"{table}_(\d)", rf"(SELECT * FROM {table}_\1 WHERE false)", text)
+    return lambda text: re.sub(
+        rf"{table}_(\d)", rf"(SELECT * FROM {table}_\1 WHERE false)", text
+    )
 
 
 MUTANTS: dict[str, tuple[Callable[[str], str], str]] = {
     "no old images": (without_rows("_lakesql_gone"), "group"),
     "no new images": (without_rows("_lakesql_come"), "filter"),
-    "the others as they are": (lambda text: text.replace("_lakesql_old_", "_lakesql_new_"), "join of three"),
-    "the others as they were": (lambda text: re.sub(r"_lakesql_new_(\d)", r"oracle_old_\1", text), "inner join"),
-    "unmatched rows": (lambda text: text.replace("SEMI JOIN _lakesql_gone", "ANTI JOIN _lakesql_gone"), "full join"),
-    "a NULL before IN": (lambda text: re.sub(r"\w+ IS NULL AND EXISTS", "false AND EXISTS", text), "not in"),
+    "the others as they are": (
+        lambda text: text.replace("_lakesql_old_", "_lakesql_new_"),
+        "join of three",
+    ),
+    "the others as they were": (
+        lambda text: re.sub(r"_lakesql_new_(\d)", r"oracle_old_\1", text),
+        "inner join",
+    ),
+    "unmatched rows": (
+        lambda text: text.replace("SEMI JOIN _lakesql_gone", "ANTI JOIN _lakesql_gone"),
+        "full join",
+    ),
+    "a NULL before IN": (
+        lambda text: re.sub(r"\w+ IS NULL AND EXISTS", "false AND EXISTS", text),
+        "not in",
+    ),
 }
 """What a statement may forget, each with a SELECT that then goes wrong."""
 
@@ -321,7 +420,13 @@ def test_only_what_a_change_reaches_is_computed_anew() -> None:
     changed = [*orders[:-1], (8, 2, 100, "c")]
     rest: tuple[Rows, ...] = ([(1, "b", "b"), (2, "c", "c")], [(1, 5, 1), (2, 6, 1)])
     change = Change((orders, *rest), (changed, *rest), frozenset({0}))
-    for name, units in (("group", 1), ("inner join", 1), ("left join", 1), ("join of three", 1), ("window", 1)):
+    for name, units in (
+        ("group", 1),
+        ("inner join", 1),
+        ("left join", 1),
+        ("join of three", 1),
+        ("window", 1),
+    ):
         sql, keys = SHAPES[name]
         plan = plan_view(sql, INPUTS, keys)
         database = Database()

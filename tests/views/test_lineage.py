@@ -1,4 +1,5 @@
-"""A column changes with no other column of the inputs than those that its lineage names."""
+"""A column changes with no other column of the inputs than those that its lineage
+names."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lakesql.select.lineage import read_lineage
-from lakesql.select.lineage_edges import DIRECT, INDIRECT, ColumnOf, Kind, Made, columns_of
+from lakesql.select.lineage_edges import (
+    DIRECT,
+    INDIRECT,
+    ColumnOf,
+    Kind,
+    Made,
+    columns_of,
+)
 from tests.views.keeper import INPUTS, Change, Database, Rows, some_rows, some_value
 from tests.views.random_selects import random_view
 
@@ -24,15 +32,25 @@ KNOWN = {".".join(one.table): one.columns for one in INPUTS}
 EveryEdge = Callable[[Made], Made]
 
 
-def wrong_columns(seed: int, edit: EveryEdge = lambda made: made) -> Iterator[tuple[str, ColumnOf]]:
-    """The columns of a seed's SELECT that have changed with an input that its lineage, as `edit` leaves it, has not."""
+def wrong_columns(
+    seed: int, edit: EveryEdge = lambda made: made
+) -> Iterator[tuple[str, ColumnOf]]:
+    """The columns of a seed's SELECT that have changed with an input that its lineage,
+    as `edit` leaves it, has not."""
     view = random_view(seed)
     lineage = read_lineage(view.text, KNOWN)
-    assert [*lineage.columns] == [column.name for column in view.columns], (seed, view.text)
+    assert [*lineage.columns] == [column.name for column in view.columns], (
+        seed,
+        view.text,
+    )
     rows = columns_of(edit(lineage.rows))
-    made_of = {name: columns_of(edit(made)) | rows for name, made in lineage.columns.items()}
+    made_of = {
+        name: columns_of(edit(made)) | rows for name, made in lineage.columns.items()
+    }
     database = Database()
-    reads = [number for number, one in enumerate(INPUTS) if ".".join(one.table) in view.text]
+    reads = [
+        number for number, one in enumerate(INPUTS) if ".".join(one.table) in view.text
+    ]
     for round_ in range(CHANGES):
         dice = random.Random(f"{seed} {round_}")
         tables = tuple(some_rows(one, dice) for one in INPUTS)
@@ -44,10 +62,22 @@ def wrong_columns(seed: int, edit: EveryEdge = lambda made: made) -> Iterator[tu
                 if not unaffected:
                     continue
                 changed = [
-                    (*row[:at], some_value(INPUTS[number].types[at], dice), *row[at + 1 :]) for row in tables[number]
+                    (
+                        *row[:at],
+                        some_value(INPUTS[number].types[at], dice),
+                        *row[at + 1 :],
+                    )
+                    for row in tables[number]
                 ]
-                after = columns_now(database, view.text, (*tables[:number], changed, *tables[number + 1 :]), reads)
-                yield from ((name, source) for name in unaffected if before[name] != after[name])
+                after = columns_now(
+                    database,
+                    view.text,
+                    (*tables[:number], changed, *tables[number + 1 :]),
+                    reads,
+                )
+                yield from (
+                    (name, source) for name in unaffected if before[name] != after[name]
+                )
 
 
 def columns_now(
@@ -58,18 +88,27 @@ def columns_now(
     for number in reads:
         text = text.replace(".".join(INPUTS[number].table), f"_lakesql_new_{number}")
     rows = database.rows(text)
-    return {name: Counter(row[at] for row in rows) for at, name in enumerate(database.names(text))}
+    return {
+        name: Counter(row[at] for row in rows)
+        for at, name in enumerate(database.names(text))
+    }
 
 
 @pytest.mark.checks
 def test_a_column_changes_with_what_it_is_made_of_alone(view_seeds: range) -> None:
-    assert [(seed, *found) for seed in view_seeds for found in wrong_columns(seed)] == []
+    assert [
+        (seed, *found) for seed in view_seeds for found in wrong_columns(seed)
+    ] == []
 
 
 @pytest.mark.checks
-@pytest.mark.parametrize("kind", [kind for kind in (*DIRECT, *INDIRECT) if kind not in ("sort", "transformation")])
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kind in (*DIRECT, *INDIRECT) if kind not in ("sort", "transformation")],
+)
 def test_an_edge_that_is_left_out_is_seen(kind: Kind) -> None:
-    """The random SELECTs have no LIMIT, and what they compute of a column alone they group by."""
+    """The random SELECTs have no LIMIT, and what they compute of a column alone they
+    group by."""
     assert any(found for seed in SEEN for found in wrong_columns(seed, without(kind)))
 
 
@@ -95,7 +134,10 @@ def test_edges_say_how_a_column_is_made() -> None:
         "doubled": {(orders, "amount", "transformation")},
         "more": {(orders, "amount", "transformation")},
         "total": {(pays, "paid", "aggregation")},
-        "local": {(orders, "amount", "transformation"), (orders, "region", "conditional")},
+        "local": {
+            (orders, "amount", "transformation"),
+            (orders, "region", "conditional"),
+        },
         "place": {(orders, "cust", "window"), (orders, "amount", "window")},
     }
     assert lineage.rows == {
@@ -106,7 +148,10 @@ def test_edges_say_how_a_column_is_made() -> None:
     }
 
 
-STREAM = {"events": ("id", "address", "items", "_record", "_change"), "lake.shop.open": None}
+STREAM = {
+    "events": ("id", "address", "items", "_record", "_change"),
+    "lake.shop.open": None,
+}
 
 OF_STREAMS = {
     "_record.offset": {"x": {("events", "_record.offset", "identity")}},
@@ -128,18 +173,27 @@ OF_STREAMS = {
 
 @pytest.mark.parametrize("expression", OF_STREAMS)
 def test_what_an_expression_is_made_of(expression: str) -> None:
-    assert read_lineage(f"SELECT {expression} AS x FROM events", STREAM).columns == OF_STREAMS[expression]
+    assert (
+        read_lineage(f"SELECT {expression} AS x FROM events", STREAM).columns
+        == OF_STREAMS[expression]
+    )
 
 
 def test_stars_and_relations_whose_columns_are_not_known() -> None:
     known = read_lineage("SELECT * EXCEPT (address) FROM events", STREAM).columns
     assert [*known] == ["id", "items"]
     opened = read_lineage("SELECT *, price AS p FROM lake.shop.open", STREAM).columns
-    assert opened == {"*": {("lake.shop.open", "*", "identity")}, "p": {("lake.shop.open", "price", "identity")}}
+    assert opened == {
+        "*": {("lake.shop.open", "*", "identity")},
+        "p": {("lake.shop.open", "price", "identity")},
+    }
     pivoted = "SELECT * FROM (SELECT id, address, items FROM events) PIVOT (max(items) FOR address IN ('a' AS one))"
     found = read_lineage(pivoted, STREAM)
     assert found.columns["id"] == {("events", "id", "identity")}
-    assert columns_of(found.columns["*"]) == {("events", "items"), ("events", "address")}
+    assert columns_of(found.columns["*"]) == {
+        ("events", "items"),
+        ("events", "address"),
+    }
     lateral = "SELECT e.id, made.item FROM events AS e LATERAL VIEW explode(e.items) made AS item"
     found = read_lineage(lateral, STREAM)
     assert found.columns["item"] == {("events", "items", "transformation")}

@@ -11,7 +11,10 @@ from tests.views.keeper import INPUTS as TABLES
 
 ORD, CUS, PAY = "lake.shop.orders", "lake.shop.customers", "lake.shop.pays"
 VIS = "lake.shop.visits"
-INPUTS = (*TABLES, ViewInput(("lake", "shop", "visits"), ("region", "at"), ("string", "timestamp")))
+INPUTS = (
+    *TABLES,
+    ViewInput(("lake", "shop", "visits"), ("region", "at"), ("string", "timestamp")),
+)
 
 IN_FULL = {
     f"SELECT id FROM {ORD} ORDER BY amount ^LIMIT 10": "LIMIT",
@@ -33,21 +36,29 @@ IN_FULL = {
     f"SELECT id FROM ^{ORD} TABLESAMPLE (5 PERCENT)": "TABLESAMPLE",
     f"WITH RECURSIVE ^r AS (SELECT id FROM {ORD} UNION ALL SELECT id + 1 FROM r) SELECT id FROM r": "recurs",
 }
-"""SELECTs whose every change asks for all of it, each with a word of the reason; ^ stands where that is."""
+"""SELECTs whose every change asks for all of it, each with a word of the reason; ^
+stands where that is."""
 
 
-def test_a_select_of_which_it_takes_too_long_a_statement_to_find_the_changes_is_made_in_full() -> None:
+def test_a_select_of_which_it_takes_too_long_a_statement_to_find_the_changes_is_made_in_full() -> (
+    None
+):
     text = f"SELECT a.id, a.cust FROM {ORD} a JOIN {CUS} b ON a.cust = b.id"
     ways = []
     for level in range(8):
-        plan = plan_view(f"SELECT cust, count(DISTINCT id) AS n FROM ({text}) GROUP BY cust", INPUTS)
-        ways.append(plan.way_for({0, 1}))
-        text = (
-            f"SELECT a{level}.id, x{level}.cust FROM {ORD} a{level} JOIN ({text}) x{level} ON x{level}.id = a{level}.id"
+        plan = plan_view(
+            f"SELECT cust, count(DISTINCT id) AS n FROM ({text}) GROUP BY cust", INPUTS
         )
+        ways.append(plan.way_for({0, 1}))
+        text = f"SELECT a{level}.id, x{level}.cust FROM {ORD} a{level} JOIN ({text}) x{level} ON x{level}.id = a{level}.id"
         text += f" JOIN {CUS} c{level} ON c{level}.id = x{level}.cust"
         text = f"SELECT id, max(cust) AS cust FROM ({text}) GROUP BY id"
-    assert ways[0] == "key" and ways[-1] == "full" and plan.way == "key" and plan.why_full({0, 1}) == TOO_LONG
+    assert (
+        ways[0] == "key"
+        and ways[-1] == "full"
+        and plan.way == "key"
+        and plan.why_full({0, 1}) == TOO_LONG
+    )
     assert len(plan.touched({0, 1})) > LONGEST
 
 
@@ -72,7 +83,11 @@ def test_a_change_may_be_taken_by_key_though_others_are_taken_by_difference() ->
     sql = f"SELECT c.region, count(o.id) AS n FROM {ORD} o RIGHT JOIN {CUS} c ON o.cust = c.id GROUP BY c.region"
     plan = plan_view(sql, INPUTS)
     assert plan.way == "difference"
-    assert [plan.way_for(changed) for changed in ({0}, {1}, {0, 1})] == ["key", "difference", "key"]
+    assert [plan.way_for(changed) for changed in ({0}, {1}, {0, 1})] == [
+        "key",
+        "difference",
+        "key",
+    ]
     assert plan.by_key[0].offset == sql.index(CUS)
 
 
@@ -103,9 +118,15 @@ def test_what_is_kept_by_key_says_why(sql: str) -> None:
 def test_a_session_is_computed_with_those_around_it() -> None:
     """A new row may put two sessions together, whose own rows have not changed."""
     sql = f"SELECT region, session_window(at, '3 seconds') AS w FROM {VIS} GROUP BY region, 2"
-    assert (plan_view(sql, INPUTS).keys, plan_view(sql, INPUTS).unit) == (("region", "w"), ("region",))
+    assert (plan_view(sql, INPUTS).keys, plan_view(sql, INPUTS).unit) == (
+        ("region", "w"),
+        ("region",),
+    )
     sql = f"SELECT region, session_window.start AS w FROM {VIS} GROUP BY region, session_window(at, '3 seconds')"
-    assert (plan_view(sql, INPUTS).keys, plan_view(sql, INPUTS).unit) == (("region", "w"), ("region",))
+    assert (plan_view(sql, INPUTS).keys, plan_view(sql, INPUTS).unit) == (
+        ("region", "w"),
+        ("region",),
+    )
     sql = f"SELECT session_window(at, '3 seconds') AS w, count(*) AS n FROM {VIS} GROUP BY 1"
     assert plan_view(sql, INPUTS).way == "full"
 
@@ -116,7 +137,10 @@ def test_a_window_is_told_by_its_start() -> None:
 
 
 def test_columns_that_only_lakesql_needs() -> None:
-    plan = plan_view(f"SELECT region, sum(amount) AS s, count(*) AS n FROM {ORD} GROUP BY region", INPUTS)
+    plan = plan_view(
+        f"SELECT region, sum(amount) AS s, count(*) AS n FROM {ORD} GROUP BY region",
+        INPUTS,
+    )
     assert [column.name for column in plan.hidden] == ["_lakesql_rows", "_lakesql_n2"]
 
 
@@ -129,7 +153,10 @@ def test_an_aggregate_that_is_sorted_does_not_depend_on_the_order() -> None:
     ("sql", "keys"),
     [
         (f"SELECT region AS r, count(*) AS n FROM {ORD} GROUP BY region", ("r",)),
-        (f"SELECT region AS r, upper(region) AS u, count(*) AS n FROM {ORD} GROUP BY 1, 2", ("r", "u")),
+        (
+            f"SELECT region AS r, upper(region) AS u, count(*) AS n FROM {ORD} GROUP BY 1, 2",
+            ("r", "u"),
+        ),
         (f"SELECT DISTINCT region, cust FROM {ORD}", ("region", "cust")),
         (f"SELECT DISTINCT * FROM {CUS}", ("id", "name", "region")),
         (f"SELECT id FROM {ORD} UNION SELECT id FROM {CUS}", ("id",)),
@@ -137,7 +164,10 @@ def test_an_aggregate_that_is_sorted_does_not_depend_on_the_order() -> None:
             f"WITH a AS (SELECT region, sum(amount) AS s FROM {ORD} GROUP BY region) SELECT s, region AS r FROM a",
             ("r",),
         ),
-        (f"WITH a AS (SELECT region, sum(amount) AS s FROM {ORD} GROUP BY region) SELECT * FROM a", ("region",)),
+        (
+            f"WITH a AS (SELECT region, sum(amount) AS s FROM {ORD} GROUP BY region) SELECT * FROM a",
+            ("region",),
+        ),
     ],
 )
 def test_keys_follow(sql: str, keys: tuple[str, ...]) -> None:
@@ -151,12 +181,26 @@ def test_keys_follow(sql: str, keys: tuple[str, ...]) -> None:
         (f"SELECT id, region FROM {ORD}", ("id",), False),
         (f"SELECT DISTINCT region, cust FROM {ORD}", ("region",), False),
         (f"SELECT DISTINCT region, cust FROM {ORD}", ("CUST", "region"), True),
-        (f"SELECT region, cust, count(*) AS n FROM {ORD} GROUP BY ROLLUP (region, cust)", ("region", "cust"), False),
-        (f"SELECT region, n FROM (SELECT region, count(*) AS n FROM {ORD} GROUP BY region)", ("region", "n"), True),
-        (f"SELECT region, n FROM (SELECT region, count(*) AS n FROM {ORD} GROUP BY region)", ("n",), False),
+        (
+            f"SELECT region, cust, count(*) AS n FROM {ORD} GROUP BY ROLLUP (region, cust)",
+            ("region", "cust"),
+            False,
+        ),
+        (
+            f"SELECT region, n FROM (SELECT region, count(*) AS n FROM {ORD} GROUP BY region)",
+            ("region", "n"),
+            True,
+        ),
+        (
+            f"SELECT region, n FROM (SELECT region, count(*) AS n FROM {ORD} GROUP BY region)",
+            ("n",),
+            False,
+        ),
     ],
 )
-def test_whether_given_keys_tell_rows_apart_may_be_known(sql: str, keys: tuple[str, ...], follow: bool) -> None:
+def test_whether_given_keys_tell_rows_apart_may_be_known(
+    sql: str, keys: tuple[str, ...], follow: bool
+) -> None:
     plan = plan_view(sql, INPUTS, keys)
     assert (plan.keys_follow, plan.problems) == (follow, ())
 
@@ -166,13 +210,19 @@ def test_whether_given_keys_tell_rows_apart_may_be_known(sql: str, keys: tuple[s
     [
         (f"SELECT region, count(*) AS n FROM {ORD} GROUP BY region", True),
         (f"WITH a AS (SELECT id FROM {ORD}) SELECT id FROM a", True),
-        (f"WITH a AS (SELECT id FROM {ORD}) SELECT x.id FROM a x JOIN a y ON x.id = y.id", False),
+        (
+            f"WITH a AS (SELECT id FROM {ORD}) SELECT x.id FROM a x JOIN a y ON x.id = y.id",
+            False,
+        ),
         (f"SELECT id FROM {ORD} WHERE NOT EXISTS (SELECT 1 FROM {CUS})", False),
         (f"SELECT id FROM {ORD} UNION ALL SELECT id FROM {ORD}", False),
     ],
 )
 def test_a_view_may_read_one_table_once(sql: str, reads_one: bool) -> None:
-    assert plan_view(sql, INPUTS, ("id",) if "count" not in sql else ()).reads_one is reads_one
+    assert (
+        plan_view(sql, INPUTS, ("id",) if "count" not in sql else ()).reads_one
+        is reads_one
+    )
 
 
 @pytest.mark.parametrize(
@@ -181,11 +231,19 @@ def test_a_view_may_read_one_table_once(sql: str, reads_one: bool) -> None:
         (f"SELECT id FROM {ORD}", (), "keys-needed"),
         (f"SELECT id FROM {ORD} UNION ALL SELECT id FROM {CUS}", (), "keys-needed"),
         (f"SELECT sum(amount) AS s FROM {ORD} GROUP BY region", (), "keys-needed"),
-        (f"SELECT upper(region) AS region, count(*) AS n FROM {ORD} GROUP BY region", (), "keys-needed"),
+        (
+            f"SELECT upper(region) AS region, count(*) AS n FROM {ORD} GROUP BY region",
+            (),
+            "keys-needed",
+        ),
         (f"SELECT id FROM {ORD}", ("ids",), "not-an-output"),
         (f"SELECT id FROM {ORD}", ("id", "ID"), "key-twice"),
         (f"SELECT id, amount AS id FROM {ORD}", ("id",), "key-twice"),
-        (f"SELECT region, count(*) AS n FROM {ORD} GROUP BY region", ("n",), "not-the-group"),
+        (
+            f"SELECT region, count(*) AS n FROM {ORD} GROUP BY region",
+            ("n",),
+            "not-the-group",
+        ),
         (f"SELECT uuid() AS u, id FROM {ORD}", ("u",), "random-key"),
     ],
 )
@@ -195,9 +253,14 @@ def test_keys_that_are_none(sql: str, keys: tuple[str, ...], problem: str) -> No
 
 
 def test_full_is_taken_where_it_is_asked_for() -> None:
-    plan = plan_view(f"SELECT region, count(*) AS n FROM {ORD} GROUP BY region", INPUTS, (), "full")
+    plan = plan_view(
+        f"SELECT region, count(*) AS n FROM {ORD} GROUP BY region", INPUTS, (), "full"
+    )
     assert (plan.way, plan.reason) == ("full", "")
-    assert plan.query == "SELECT region, count(*) AS n FROM _lakesql_new_0 AS orders GROUP BY region"
+    assert (
+        plan.query
+        == "SELECT region, count(*) AS n FROM _lakesql_new_0 AS orders GROUP BY region"
+    )
 
 
 def test_a_text_that_cannot_be_read_is_refused() -> None:

@@ -1,4 +1,5 @@
-"""TPC-H's queries as views: each is kept equal to DuckDB's own answer, by the statements of `plan_view` on DuckDB."""
+"""TPC-H's queries as views: each is kept equal to DuckDB's own answer, by the
+statements of `plan_view` on DuckDB."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ from tests.views.tpch import (
 
 @dataclass(frozen=True)
 class Kept:
-    """How a view is kept: by key or in full where some tables have changed, each with the reason."""
+    """How a view is kept: by key or in full where some tables have changed, each with
+    the reason."""
 
     way: Way
     reason: str = ""
@@ -56,7 +58,11 @@ KEPT = {
     "q9": BY_DIFFERENCE,
     "q10": LIMIT,
     "q10_rows": BY_DIFFERENCE,
-    "q11": Kept("full", "a query in this place is compared with every row", in_full=("nation", "supplier", "partsupp")),
+    "q11": Kept(
+        "full",
+        "a query in this place is compared with every row",
+        in_full=("nation", "supplier", "partsupp"),
+    ),
     "q12": BY_DIFFERENCE,
     "q13": BY_DIFFERENCE,
     "q14": BY_DIFFERENCE,
@@ -71,7 +77,8 @@ KEPT = {
     "q21_rows": BY_DIFFERENCE,
     "q22": Kept("difference", SAME_FOR_ALL, in_full=("customer",)),
 }
-"""Each query, and of those with a LIMIT all rows: these are views, and the query itself is a `table` over them."""
+"""Each query, and of those with a LIMIT all rows: these are views, and the query itself
+is a `table` over them."""
 
 
 def plan_of(name: str) -> ViewPlan:
@@ -82,7 +89,10 @@ def plan_of(name: str) -> ViewPlan:
 def test_how_each_query_is_kept(name: str) -> None:
     plan = plan_of(name)
     assert plan.problems == ()
-    names = [[TABLES[number] for number in sorted(numbers)] for numbers in (plan.by_key, plan.in_full)]
+    names = [
+        [TABLES[number] for number in sorted(numbers)]
+        for numbers in (plan.by_key, plan.in_full)
+    ]
     assert Kept(plan.way, plan.reason, *map(tuple, names)) == KEPT[name]
 
 
@@ -118,7 +128,8 @@ def keep(scale: float, rounds: int, seed: int, forgets: str = "") -> Warehouse:
 
 @dataclass
 class KeptView:
-    """A view in a table of DuckDB: the ways in which it was kept, and what it had after each round."""
+    """A view in a table of DuckDB: the ways in which it was kept, and what it had after
+    each round."""
 
     name: str
     plan: ViewPlan
@@ -132,7 +143,8 @@ class KeptView:
 
 
 class Warehouse:
-    """TPC-H's tables with the views of them, and what a refresh reads. `forgets`: the views of it that are empty."""
+    """TPC-H's tables with the views of them, and what a refresh reads. `forgets`: the
+    views of it that are empty."""
 
     def __init__(self, scale: float, dice: Random, forgets: str = "") -> None:
         self.connection = open_tpch(scale)
@@ -140,7 +152,9 @@ class Warehouse:
         self.forgets = forgets
         make_matches(self.connection, dice)
         for number, table in enumerate(TABLES):
-            self.connection.execute(f"CREATE VIEW _lakesql_new_{number} AS FROM {table}")
+            self.connection.execute(
+                f"CREATE VIEW _lakesql_new_{number} AS FROM {table}"
+            )
         remember(self.connection, range(len(TABLES)))
         self.views = [KeptView(name, plan_of(name)) for name in models()]
         for view in self.views:
@@ -154,7 +168,9 @@ class Warehouse:
                 change(self.connection, self.dice)
         changed = find_changes(self.connection)
         for number in changed:
-            self.connection.execute(f"CREATE VIEW _lakesql_old_{number} AS FROM before_{number}")
+            self.connection.execute(
+                f"CREATE VIEW _lakesql_old_{number} AS FROM before_{number}"
+            )
             if self.forgets:
                 self.connection.execute(f"DELETE FROM {self.forgets}{number}")
         for view in self.views:
@@ -176,7 +192,11 @@ class Warehouse:
 
     def refresh(self, view: KeptView, changed: frozenset[int]) -> None:
         plan = view.plan
-        read = [number for number in sorted(changed) if re.search(rf"\b{TABLES[number]}\b", models()[view.name])]
+        read = [
+            number
+            for number in sorted(changed)
+            if re.search(rf"\b{TABLES[number]}\b", models()[view.name])
+        ]
         if not read:
             return
         way = plan.way_for(read)
@@ -195,40 +215,65 @@ class Warehouse:
     def refresh_by_difference(self, view: KeptView, changed: Sequence[int]) -> None:
         plan = view.plan
         assert plan.difference is not None
-        self.connection.execute(f"CREATE OR REPLACE TEMP VIEW _lakesql_target AS FROM {view.table}")
+        self.connection.execute(
+            f"CREATE OR REPLACE TEMP VIEW _lakesql_target AS FROM {view.table}"
+        )
         self.make("_lakesql_delta", plan.delta(changed))
         self.make("_lakesql_joined", plan.difference.joined)
         self.make("_lakesql_touched", plan.difference.recompute)
         self.make("anew", plan.difference.adjusted)
         self.connection.execute(f"INSERT INTO anew {duck(plan.touched_rows)}")
-        self.make("units", f"SELECT {', '.join(map(identifier, plan.unit)) or '1 AS one'} FROM anew")
-        assert self.count("units") == self.count("(SELECT DISTINCT * FROM units)"), f"{view.name}: a unit twice"
+        self.make(
+            "units",
+            f"SELECT {', '.join(map(identifier, plan.unit)) or '1 AS one'} FROM anew",
+        )
+        assert self.count("units") == self.count("(SELECT DISTINCT * FROM units)"), (
+            f"{view.name}: a unit twice"
+        )
         if plan.unit:
             self.connection.execute(f"DELETE FROM anew WHERE {ROWS} = 0")
         self.exchange(view)
 
     def exchange(self, view: KeptView) -> None:
         """Puts the rows of `anew` in the place of those of the units."""
-        same = " AND ".join(f"k.{identifier(name)} <=> u.{identifier(name)}" for name in view.plan.unit) or "true"
-        self.make("stays", f"SELECT k.* FROM {view.table} AS k LEFT ANTI JOIN units AS u ON {same}")
-        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {view.table} AS FROM stays UNION ALL FROM anew")
+        same = (
+            " AND ".join(
+                f"k.{identifier(name)} <=> u.{identifier(name)}"
+                for name in view.plan.unit
+            )
+            or "true"
+        )
+        self.make(
+            "stays",
+            f"SELECT k.* FROM {view.table} AS k LEFT ANTI JOIN units AS u ON {same}",
+        )
+        self.connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE {view.table} AS FROM stays UNION ALL FROM anew"
+        )
 
     # --- what must hold
 
     def compare(self, view: KeptView) -> None:
-        """The table has what its SELECT has, hidden columns too, and what DuckDB says itself."""
+        """The table has what its SELECT has, hidden columns too, and what DuckDB says
+        itself."""
         kept = self.connection.execute(f"FROM {view.table}").fetchall()
         self.make("right_rows", view.plan.query)
         own = self.connection.execute("FROM right_rows").fetchall()
         assert differing(kept, own) == [], view.name
         hidden = len(view.plan.hidden)
         shown = [row[: len(row) - hidden] for row in kept]
-        assert differing(shown, self.connection.execute(models()[view.name]).fetchall()) == [], view.name
+        assert (
+            differing(shown, self.connection.execute(models()[view.name]).fetchall())
+            == []
+        ), view.name
         view.states.append(shown)
 
     def check_that_they_changed(self) -> None:
-        """Every view had rows, and other ones in time, and was kept in the way that it says."""
+        """Every view had rows, and other ones in time, and was kept in the way that it
+        says."""
         for view in self.views:
             assert any(view.states), f"{view.name} never had a row"
-            assert any(state != view.states[0] for state in view.states), f"{view.name} never changed"
+            assert any(state != view.states[0] for state in view.states), (
+                f"{view.name} never changed"
+            )
             assert view.plan.way in view.ways, f"{view.name} was never kept as it says"

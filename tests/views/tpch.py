@@ -1,4 +1,5 @@
-"""TPC-H in DuckDB: its tables, its queries as models, and changes of the tables, its refresh functions among them."""
+"""TPC-H in DuckDB: its tables, its queries as models, and changes of the tables, its
+refresh functions among them."""
 
 from __future__ import annotations
 
@@ -20,7 +21,16 @@ from sqlglot import exp
 from lakesql.views.view_tree import ViewInput
 from tests.views.keeper import Row, Rows
 
-TABLES = ("region", "nation", "supplier", "part", "partsupp", "customer", "orders", "lineitem")
+TABLES = (
+    "region",
+    "nation",
+    "supplier",
+    "part",
+    "partsupp",
+    "customer",
+    "orders",
+    "lineitem",
+)
 
 KEYS: Mapping[str, tuple[str, ...]] = {
     "q2_rows": ("s_name", "p_partkey"),
@@ -29,25 +39,38 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 }
 """What tells the rows of a view apart whose GROUP BY does not."""
 
-SPARK_TYPES = {"INTEGER": "int", "BIGINT": "bigint", "DATE": "date", "VARCHAR": "string"}
+SPARK_TYPES = {
+    "INTEGER": "int",
+    "BIGINT": "bigint",
+    "DATE": "date",
+    "VARCHAR": "string",
+}
 
 HELD_BACK = 8
-"""Of so many orders one is not there in the beginning: those are the new orders of the first refresh function."""
+"""Of so many orders one is not there in the beginning: those are the new orders of the
+first refresh function."""
 
 
 def open_tpch(scale: float) -> duckdb.DuckDBPyConnection:
-    """The tables of a scale, but for the orders that are inserted later, which wait in `later_orders` and
-    `later_lineitem`."""
-    (extension,) = Path(duckdb_extension_tpch.__file__).parent.rglob("*.duckdb_extension")
+    """The tables of a scale, but for the orders that are inserted later, which wait in
+    `later_orders` and `later_lineitem`."""
+    (extension,) = Path(duckdb_extension_tpch.__file__).parent.rglob(
+        "*.duckdb_extension"
+    )
     connection = duckdb.connect()
     connection.execute("SET threads = 1")
     connection.execute(f"LOAD '{extension}'")
     connection.execute(f"CALL dbgen(sf = {scale})")
-    one_of_each = "SELECT DISTINCT ON (ps_partkey, ps_suppkey) * FROM partsupp ORDER BY ALL"
-    connection.execute(f"CREATE OR REPLACE TABLE partsupp AS {one_of_each}")  # at small scales a key is there twice
+    one_of_each = (
+        "SELECT DISTINCT ON (ps_partkey, ps_suppkey) * FROM partsupp ORDER BY ALL"
+    )
+    # at small scales a key is there twice
+    connection.execute(f"CREATE OR REPLACE TABLE partsupp AS {one_of_each}")
     for table, key in (("orders", "o_orderkey"), ("lineitem", "l_orderkey")):
         held_back = f"hash({key}) % {HELD_BACK} = 0"
-        connection.execute(f"CREATE TABLE later_{table} AS SELECT * FROM {table} WHERE {held_back}")
+        connection.execute(
+            f"CREATE TABLE later_{table} AS SELECT * FROM {table} WHERE {held_back}"
+        )
         connection.execute(f"DELETE FROM {table} WHERE {held_back}")
     return connection
 
@@ -66,15 +89,19 @@ def inputs() -> tuple[ViewInput, ...]:
 
 @cache
 def models() -> Mapping[str, str]:
-    """The SELECTs by the names of their models: `q1` to `q22`, and `q2_rows` where a LIMIT takes some of its rows.
+    """The SELECTs by the names of their models: `q1` to `q22`, and `q2_rows` where a
+    LIMIT takes some of its rows.
 
-    They are the extension's own texts, in which the one output without a name has got one, and the fraction of q11 is
-    that of a small scale.
+    They are the extension's own texts, in which the one output without a name has got
+    one, and the fraction of q11 is that of a small scale.
     """
     found: dict[str, str] = {}
     for number, text in open_tpch(0).execute("FROM tpch_queries()").fetchall():
         select = text.strip().rstrip(";")
-        for own, ours in (("sum(l_quantity)\nFROM", "sum(l_quantity) AS quantity\nFROM"), ("0.0001000000", "0.005")):
+        for own, ours in (
+            ("sum(l_quantity)\nFROM", "sum(l_quantity) AS quantity\nFROM"),
+            ("0.0001000000", "0.005"),
+        ):
             select = select.replace(own, ours)
         all_rows = re.sub(r"ORDER BY[^()]*LIMIT \d+$", "", select)
         found[f"q{number}"] = select
@@ -85,7 +112,10 @@ def models() -> Mapping[str, str]:
 
 def with_names(select: str, name_of: Callable[[str], str]) -> str:
     """A SELECT whose tables have other names."""
-    tables = [node.this for node in sqlglot.parse_one(select, read="spark").find_all(exp.Table)]
+    tables = [
+        node.this
+        for node in sqlglot.parse_one(select, read="spark").find_all(exp.Table)
+    ]
     for table in sorted(tables, key=lambda table: -table.meta["start"]):
         if table.name in TABLES:
             start, end = table.meta["start"], table.meta["end"] + 1
@@ -101,15 +131,21 @@ ASKED_NATIONS = ("GERMANY", "FRANCE", "CANADA", "SAUDI ARABIA", "BRAZIL", "CHINA
 Change: TypeAlias = Callable[[duckdb.DuckDBPyConnection, Random], None]
 
 
-def insert_orders(connection: duckdb.DuckDBPyConnection, dice: Random, count: int = 12) -> None:
+def insert_orders(
+    connection: duckdb.DuckDBPyConnection, dice: Random, count: int = 12
+) -> None:
     """The first refresh function: new orders, with their lines."""
     keys = _some(connection, "later_orders", "o_orderkey", dice, count)
     for table, key in (("orders", "o_orderkey"), ("lineitem", "l_orderkey")):
-        connection.execute(f"INSERT INTO {table} SELECT * FROM later_{table} WHERE {key} IN ({keys})")
+        connection.execute(
+            f"INSERT INTO {table} SELECT * FROM later_{table} WHERE {key} IN ({keys})"
+        )
         connection.execute(f"DELETE FROM later_{table} WHERE {key} IN ({keys})")
 
 
-def delete_orders(connection: duckdb.DuckDBPyConnection, dice: Random, count: int = 12) -> None:
+def delete_orders(
+    connection: duckdb.DuckDBPyConnection, dice: Random, count: int = 12
+) -> None:
     """The second one: orders that leave, with their lines."""
     keys = _some(connection, "orders", "o_orderkey", dice, count)
     connection.execute(f"DELETE FROM lineitem WHERE l_orderkey IN ({keys})")
@@ -133,7 +169,9 @@ def update_lines(connection: duckdb.DuckDBPyConnection, dice: Random) -> None:
         )
     )
     connection.execute(f"UPDATE lineitem SET {sets} {of}")
-    connection.execute(f"UPDATE orders SET o_orderstatus = 'F' WHERE o_orderkey IN ({keys}) AND o_orderkey % 2 = 0")
+    connection.execute(
+        f"UPDATE orders SET o_orderstatus = 'F' WHERE o_orderkey IN ({keys}) AND o_orderkey % 2 = 0"
+    )
 
 
 def update_orders(connection: duckdb.DuckDBPyConnection, dice: Random) -> None:
@@ -164,14 +202,24 @@ def update_parts(connection: duckdb.DuckDBPyConnection, dice: Random) -> None:
         )
     )
     connection.execute(f"UPDATE part SET {sets} WHERE p_partkey IN ({keys})")
-    connection.execute(f"DELETE FROM part WHERE p_partkey IN ({_some(connection, 'part', 'p_partkey', dice, 1)})")
+    connection.execute(
+        f"DELETE FROM part WHERE p_partkey IN ({_some(connection, 'part', 'p_partkey', dice, 1)})"
+    )
 
 
 def update_stock(connection: duckdb.DuckDBPyConnection, dice: Random) -> None:
     """What suppliers ask for parts, and have of them."""
     keys = _some(connection, "partsupp", "ps_partkey", dice, 60)
-    sets = dice.choice(("ps_supplycost = 1.00", "ps_availqty = ps_availqty * 9", "ps_supplycost = ps_supplycost + 500"))
-    connection.execute(f"UPDATE partsupp SET {sets} WHERE ps_partkey IN ({keys}) AND ps_suppkey % 2 = 0")
+    sets = dice.choice(
+        (
+            "ps_supplycost = 1.00",
+            "ps_availqty = ps_availqty * 9",
+            "ps_supplycost = ps_supplycost + 500",
+        )
+    )
+    connection.execute(
+        f"UPDATE partsupp SET {sets} WHERE ps_partkey IN ({keys}) AND ps_suppkey % 2 = 0"
+    )
 
 
 def update_suppliers(connection: duckdb.DuckDBPyConnection, dice: Random) -> None:
@@ -188,7 +236,8 @@ def update_suppliers(connection: duckdb.DuckDBPyConnection, dice: Random) -> Non
 
 
 def update_customers(connection: duckdb.DuckDBPyConnection, dice: Random) -> None:
-    """Customers move, or have other balances; one leaves, and one comes that has ordered nothing yet."""
+    """Customers move, or have other balances; one leaves, and one comes that has
+    ordered nothing yet."""
     keys = _some(connection, "customer", "c_custkey", dice, 12)
     sets = dice.choice(
         (
@@ -216,7 +265,14 @@ def rename_nation(connection: duckdb.DuckDBPyConnection, dice: Random) -> None:
 
 def make_matches(connection: duckdb.DuckDBPyConnection, dice: Random) -> None:
     """Changes so much that at a small scale, too, rows are what each query asks for."""
-    for change in (update_lines, update_orders, update_parts, update_stock, update_suppliers, update_customers) * 8:
+    for change in (
+        update_lines,
+        update_orders,
+        update_parts,
+        update_stock,
+        update_suppliers,
+        update_customers,
+    ) * 8:
         change(connection, dice)
 
 
@@ -224,7 +280,15 @@ REFRESH_FUNCTIONS: tuple[Change, ...] = (insert_orders, delete_orders)
 
 ROUNDS: tuple[tuple[Change, ...], ...] = (
     REFRESH_FUNCTIONS,
-    (*REFRESH_FUNCTIONS, update_lines, update_parts, update_stock, update_suppliers, update_customers, update_orders),
+    (
+        *REFRESH_FUNCTIONS,
+        update_lines,
+        update_parts,
+        update_stock,
+        update_suppliers,
+        update_customers,
+        update_orders,
+    ),
     (update_parts, update_stock, update_suppliers),
     (update_orders, update_customers),
     (update_suppliers,),
@@ -246,14 +310,17 @@ def some_changes() -> Iterator[tuple[Change, ...]]:
 
 
 def find_changes(connection: duckdb.DuckDBPyConnection) -> frozenset[int]:
-    """The numbers of the tables that have changed since `remember`; of each table the rows that have left it are in
-    `_lakesql_gone_0` and so on, and those that have come to it in `_lakesql_come_0`."""
+    """The numbers of the tables that have changed since `remember`; of each table the
+    rows that have left it are in `_lakesql_gone_0` and so on, and those that have come
+    to it in `_lakesql_come_0`."""
     changed: set[int] = set()
     for number, table in enumerate(TABLES):
         before = f"before_{number}"
         for view, one, other in (("gone", before, table), ("come", table, before)):
             differ = f"FROM {one} EXCEPT ALL FROM {other}"
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE _lakesql_{view}_{number} AS {differ}")
+            connection.execute(
+                f"CREATE OR REPLACE TEMP TABLE _lakesql_{view}_{number} AS {differ}"
+            )
             if connection.execute(f"FROM _lakesql_{view}_{number} LIMIT 1").fetchall():
                 changed.add(number)
     return frozenset(changed)
@@ -262,7 +329,9 @@ def find_changes(connection: duckdb.DuckDBPyConnection) -> frozenset[int]:
 def remember(connection: duckdb.DuckDBPyConnection, changed: Iterable[int]) -> None:
     """Takes the tables of these numbers as they are: in `before_0` and so on."""
     for number in changed:
-        connection.execute(f"CREATE OR REPLACE TABLE before_{number} AS FROM {TABLES[number]}")
+        connection.execute(
+            f"CREATE OR REPLACE TABLE before_{number} AS FROM {TABLES[number]}"
+        )
 
 
 # --- answers
@@ -279,12 +348,18 @@ def differing(kept: Rows, right: Rows) -> list[tuple[Row | None, Row | None]]:
 def order(row: Row) -> tuple[str, ...]:
     """By what is no computed number first: sums may be of another type."""
     exact = [str(value) for value in row if not isinstance(value, float | Decimal)]
-    return (*exact, *(f"{value:020.2f}" for value in row if isinstance(value, float | Decimal)))
+    return (
+        *exact,
+        *(f"{value:020.2f}" for value in row if isinstance(value, float | Decimal)),
+    )
 
 
 def equal(one: object, other: object) -> bool:
-    """Whether two values are one: DuckDB has other types for averages and quotients than Spark."""
-    if isinstance(one, float | Decimal | int) and isinstance(other, float | Decimal | int):
+    """Whether two values are one: DuckDB has other types for averages and quotients
+    than Spark."""
+    if isinstance(one, float | Decimal | int) and isinstance(
+        other, float | Decimal | int
+    ):
         return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-5)
     return one == other
 
@@ -295,11 +370,20 @@ def equal(one: object, other: object) -> bool:
 def _asked_nation(key: str, dice: Random) -> str:
     """The key of one of the nations that are asked for, which one depends on a key."""
     names = ", ".join(f"'{name}'" for name in ASKED_NATIONS)
-    place = f"1 + CAST(hash({key} + {dice.randrange(100)}) % {len(ASKED_NATIONS)} AS INT)"
+    place = (
+        f"1 + CAST(hash({key} + {dice.randrange(100)}) % {len(ASKED_NATIONS)} AS INT)"
+    )
     return f"(SELECT n_nationkey FROM nation WHERE n_name = [{names}][{place}])"
 
 
-def _some(connection: duckdb.DuckDBPyConnection, table: str, key: str, dice: Random, most: int) -> str:
+def _some(
+    connection: duckdb.DuckDBPyConnection, table: str, key: str, dice: Random, most: int
+) -> str:
     """Some keys of a table, as the text of a list."""
-    keys = [one for (one,) in connection.execute(f"SELECT DISTINCT {key} FROM {table} ORDER BY 1").fetchall()]
+    keys = [
+        one
+        for (one,) in connection.execute(
+            f"SELECT DISTINCT {key} FROM {table} ORDER BY 1"
+        ).fetchall()
+    ]
     return ", ".join(map(str, dice.sample(keys, min(most, len(keys)))))

@@ -1,4 +1,5 @@
-"""What the tools that change something do, where the server was started with `--allow`."""
+"""What the tools that change something do, where the server was started with
+`--allow`."""
 
 from __future__ import annotations
 
@@ -16,31 +17,50 @@ if TYPE_CHECKING:
 def do_test(question: Question) -> Answer:
     """Run tests as `lakesql test` does: the document of its JSON, and its exit code."""
     from lakesql.cli import project, selection
-    from lakesql.cli.test import exit_code, render_document, run_tests_of_data, run_unit_tests
+    from lakesql.cli.test import (
+        exit_code,
+        render_document,
+        run_tests_of_data,
+        run_unit_tests,
+    )
     from lakesql.compile.compiled import compiled_files
 
     options, kind = question.options, question.text("kind")
     manifest = project.load_project(options)
-    names, data_tests = selection.select_tests(manifest, question.texts("select"), question.texts("exclude"), options)
+    names, data_tests = selection.select_tests(
+        manifest, question.texts("select"), question.texts("exclude"), options
+    )
     data_tests = () if kind == "unit" else data_tests
-    unit_tests = () if kind == "data" else [test for test in manifest.unit_tests if test.model in names]
+    unit_tests = (
+        ()
+        if kind == "data"
+        else [test for test in manifest.unit_tests if test.model in names]
+    )
     if data_tests:
         project.check_tests(manifest, compiled_files(manifest))
     units = run_unit_tests(manifest, unit_tests, "duckdb", options)
     results: list[TestResult] = []
     if data_tests:
-        results = run_tests_of_data(manifest, data_tests, "duckdb", False, options, shows=False)
-    return {"exit_code": exit_code(units, results, None), **json.loads(render_document(units, results))}
+        results = run_tests_of_data(
+            manifest, data_tests, "duckdb", False, options, shows=False
+        )
+    return {
+        "exit_code": exit_code(units, results, None),
+        **json.loads(render_document(units, results)),
+    }
 
 
 def do_run(question: Question) -> Answer:
-    """Run models once as `lakesql run --once` does: its exit code, and what `run_results.json` says of it."""
+    """Run models once as `lakesql run --once` does: its exit code, and what
+    `run_results.json` says of it."""
     from lakesql.cli import selection
     from lakesql.cli.run import run_selected
     from lakesql.run.job import RunOptions
 
     options = question.options
-    work = selection.load_work(options, question.texts("select"), question.texts("exclude"), asks=True)
+    work = selection.load_work(
+        options, question.texts("select"), question.texts("exclude"), asks=True
+    )
     path = work.manifest.outputs.target / "run_results.json"
     before = _content(path)
     code = run_selected(options, work, RunOptions(continuous=False))

@@ -1,4 +1,5 @@
-"""What the tools that only read answer: what the commands of their names print as JSON, by the same functions."""
+"""What the tools that only read answer: what the commands of their names print as JSON,
+by the same functions."""
 
 from __future__ import annotations
 
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A call of a tool: the options that the server was started with, and what the assistant says.
+    """A call of a tool: the options that the server was started with, and what the
+    assistant says.
 
-    `results` is the target's own folder: what a reading tool writes itself goes to another one.
+    `results` is the target's own folder: what a reading tool writes itself goes to
+    another one.
     """
 
     options: Options
@@ -58,9 +61,16 @@ def answer_ls(question: Question) -> Answer:
         with_tests=bool(select) or kind == "test",
         with_tasks=kind == "maintenance",
     )
-    wanted = {kind} if kind else {"model", "stream", "seed", *(("test", "maintenance") if select else ())}
+    wanted = (
+        {kind}
+        if kind
+        else {"model", "stream", "seed", *(("test", "maintenance") if select else ())}
+    )
     listed = [node for node in nodes if node.resource_type in wanted]
-    shown = [{**describe_node(manifest, node), "description": _description(manifest, node)} for node in listed]
+    shown = [
+        {**describe_node(manifest, node), "description": _description(manifest, node)}
+        for node in listed
+    ]
     return {"nodes": shown}
 
 
@@ -94,7 +104,9 @@ def answer_plan(question: Question) -> Answer:
     from lakesql.review.as_json import describe_review
 
     options = replace(question.options, against=question.text("against") or None)
-    reviewed = review_project(options, question.texts("select"), question.texts("exclude"))
+    reviewed = review_project(
+        options, question.texts("select"), question.texts("exclude")
+    )
     return {**describe_review(reviewed.review), "unmatched": list(reviewed.unmatched)}
 
 
@@ -106,7 +118,10 @@ def answer_lineage(question: Question) -> Answer:
     manifest = project.load_project(question.options)
     direction = question.text("direction")
     traced = trace_columns(
-        manifest, question.text("name"), upstream=direction == "upstream", downstream=direction == "downstream"
+        manifest,
+        question.text("name"),
+        upstream=direction == "upstream",
+        downstream=direction == "downstream",
     )
     said: Answer = json.loads(traced.render_json())
     return said
@@ -119,7 +134,9 @@ def answer_lint(question: Question) -> Answer:
     from lakesql.lint.as_objects import render_objects
 
     manifest = project.load_project(question.options)
-    found = find_all(manifest, question.texts("select"), question.texts("exclude"), question.options)
+    found = find_all(
+        manifest, question.texts("select"), question.texts("exclude"), question.options
+    )
     return {"findings": json.loads(render_objects(found.findings))}
 
 
@@ -134,7 +151,9 @@ def answer_status(question: Question) -> Answer:
 
     manifest = project.load_project(question.options)
     select, exclude = question.texts("select"), question.texts("exclude")
-    names, seed_names = selection.select_tables(manifest, select, exclude, question.options)
+    names, seed_names = selection.select_tables(
+        manifest, select, exclude, question.options
+    )
     statuses = read_statuses(manifest, names, now_ms()) if names else ()
     seeds = read_seed_statuses(manifest, seed_names)
     lines = (render_status_lines(statuses) + render_seed_lines(seeds)).splitlines()
@@ -148,7 +167,11 @@ def answer_explain(question: Question) -> Answer:
 
     name = question.text("name")
     if (condition := CONDITIONS.get(name.lower())) is not None:
-        return {"condition": name.lower(), "meaning": condition.meaning, "do": condition.do}
+        return {
+            "condition": name.lower(),
+            "meaning": condition.meaning,
+            "do": condition.do,
+        }
     if name.upper() in MODULES:
         rule = load_rule(name.upper())
         return {
@@ -160,12 +183,18 @@ def answer_explain(question: Question) -> Answer:
             "instead": dict(rule.instead),
         }
     fix = did_you_mean(name, [*CONDITIONS, *MODULES])
-    raise UsageError.of("bad-tool-call", f"Neither a condition nor a rule is called '{name}'.", fix=fix)
+    raise UsageError.of(
+        "bad-tool-call", f"Neither a condition nor a rule is called '{name}'.", fix=fix
+    )
 
 
 def answer_results(question: Question) -> Answer:
-    """`run_results.json` and `test_results.json` of the target, None where there is none."""
-    return {name: _read_json(question.results / f"{name}.json") for name in ("run_results", "test_results")}
+    """`run_results.json` and `test_results.json` of the target, None where there is
+    none."""
+    return {
+        name: _read_json(question.results / f"{name}.json")
+        for name in ("run_results", "test_results")
+    }
 
 
 def _read_json(path: Path) -> Any:

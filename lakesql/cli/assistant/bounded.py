@@ -11,7 +11,8 @@ SHORTENED = "The answer was too long: parts are left out where it says so. Ask f
 
 
 def bounded(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer, of which the largest lists and texts are shortened until it is short enough, and which says so."""
+    """The answer, of which the largest lists and texts are shortened until it is short
+    enough, and which says so."""
     if _size(answer) <= MOST_CHARACTERS:
         return answer
     while _size(answer) > MOST_CHARACTERS:

@@ -1,5 +1,5 @@
-"""What the process of a reading tool may not do, whatever a project's files lead it to: write, start programs, leave
-the project."""
+"""What the process of a reading tool may not do, whatever a project's files lead it to:
+write, start programs, leave the project."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import Any
 from lakesql.errors import UsageError
 
 PROGRAMS = ("git", "protoc")
-"""What is started to read a project: its former version, and the schemas of its streams."""
+"""What is started to read a project: its former version, and the schemas of its
+streams."""
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGES: Mapping[str, Sequence[tuple[int, int | None]]] = {
@@ -30,18 +31,37 @@ _CHANGES: Mapping[str, Sequence[tuple[int, int | None]]] = {
     "os.truncate": ((0, None),),
     "os.utime": ((0, 3),),
 }
-"""What changes files: which of the event's arguments are paths, and which the open folder that such a one begins at."""
-_STARTS = ("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn")
+"""What changes files: which of the event's arguments are paths, and which the open
+folder that such a one begins at."""
+_STARTS = (
+    "os.exec",
+    "os.fork",
+    "os.forkpty",
+    "os.posix_spawn",
+    "os.spawn",
+    "os.system",
+    "pty.spawn",
+)
 _CONNECTS = ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto")
-_OF_THE_SYSTEM = ("/dev", "/proc", "/sys", "/usr", "/lib", "/lib64", "/etc/localtime", "/etc/gitconfig", "/System")
+_OF_THE_SYSTEM = (
+    "/dev",
+    "/proc",
+    "/sys",
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/etc/localtime",
+    "/etc/gitconfig",
+    "/System",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
     """Python's audit hook of a process that reads. It may write below `scratch`.
 
-    `readable` are the folders of the project and of what reads it; None where anything may be read, and anybody be
-    connected to, as by a client of a catalog.
+    `readable` are the folders of the project and of what reads it; None where anything
+    may be read, and anybody be connected to, as by a client of a catalog.
     """
 
     scratch: Path
@@ -53,7 +73,9 @@ class Guard:
             self._check_open(*arguments)
         elif event in _CHANGES:
             for path, folder in _CHANGES[event]:
-                self._check_write(arguments[path], -1 if folder is None else arguments[folder])
+                self._check_write(
+                    arguments[path], -1 if folder is None else arguments[folder]
+                )
         elif event == "subprocess.Popen":
             if Path(os.fsdecode(arguments[0])).name not in PROGRAMS:
                 raise _refused("start a program")
@@ -67,26 +89,44 @@ class Guard:
             return
         if flags & _WRITES:
             self._check_write(path)
-        elif self.readable is not None and not _is_below(path, (*self.readable, self.scratch)):
+        elif self.readable is not None and not _is_below(
+            path, (*self.readable, self.scratch)
+        ):
             raise _refused(f"read {os.fsdecode(path)}, which is outside the project")
 
     def _check_write(self, path: Any, folder: int = -1) -> None:
         if isinstance(path, int):
             return
-        whole = os.path.join(_opened_path(folder), os.fsdecode(path)) if folder >= 0 else path  # noqa: PTH118
+        whole = path
+        if folder >= 0:
+            whole = os.path.join(_opened_path(folder), os.fsdecode(path))  # noqa: PTH118
         if not _is_below(whole, (self.scratch, Path(os.devnull))):
             raise _refused(f"change {os.fsdecode(path)}")
 
 
 def guard_process(scratch: Path, readable: Iterable[Path] | None) -> None:
-    """Guard this process from now on: no hook can be taken out again. `readable` and `scratch` are `Guard`'s."""
+    """Guard this process from now on: no hook can be taken out again. `readable` and
+    `scratch` are `Guard`'s."""
     if readable is None:
         sys.addaudithook(Guard(scratch.resolve(), None))
         return
-    installed = [*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix, *filter(None, sys.path)]
+    installed = [
+        *sysconfig.get_paths().values(),
+        sys.prefix,
+        sys.base_prefix,
+        *filter(None, sys.path),
+    ]
     own = Path(__file__).parents[2]
-    folders = (*readable, own, Path(tempfile.gettempdir()), *map(Path, installed), *map(Path, _OF_THE_SYSTEM))
-    sys.addaudithook(Guard(scratch.resolve(), tuple(dict.fromkeys(map(Path.resolve, folders)))))
+    folders = (
+        *readable,
+        own,
+        Path(tempfile.gettempdir()),
+        *map(Path, installed),
+        *map(Path, _OF_THE_SYSTEM),
+    )
+    sys.addaudithook(
+        Guard(scratch.resolve(), tuple(dict.fromkeys(map(Path.resolve, folders))))
+    )
 
 
 def _opened_path(folder: int) -> str:
@@ -100,7 +140,10 @@ def _opened_path(folder: int) -> str:
 
 def _is_below(path: Any, folders: Iterable[Path]) -> bool:
     real = os.path.realpath(os.fsdecode(path))
-    return any(real == str(folder) or real.startswith(f"{folder}{os.sep}") for folder in folders)
+    return any(
+        real == str(folder) or real.startswith(f"{folder}{os.sep}")
+        for folder in folders
+    )
 
 
 def _refused(what: str) -> UsageError:

@@ -1,4 +1,5 @@
-"""Every option that a file of a project has, with where it stands and what it means, as the docs have it."""
+"""Every option that a file of a project has, with where it stands and what it means, as
+the docs have it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from lakesql.decode import fields_of
 
 @dataclass(frozen=True, slots=True)
 class ProjectOption:
-    """An option: of what it is, its name, and what it means. `default` is None where there is none to show."""
+    """An option: of what it is, its name, and what it means. `default` is None where
+    there is none to show."""
 
     of: str
     name: str
@@ -21,7 +23,12 @@ class ProjectOption:
 
     def describe(self) -> dict[str, Any]:
         """The option as JSON."""
-        said = {"of": self.of, "name": self.name, "meaning": self.meaning, "required": self.is_required}
+        said = {
+            "of": self.of,
+            "name": self.name,
+            "meaning": self.meaning,
+            "required": self.is_required,
+        }
         return said if self.default is None else {**said, "default": self.default}
 
 
@@ -31,17 +38,35 @@ def every_option() -> Iterator[ProjectOption]:
     from lakesql.modes.all_modes import mode_words
 
     common = {field.name for field in fields_of(TableConfig)}
-    for where, kind in (*_of_models(), *_of_tests(), *_of_streams(), *_of_seeds(), *_of_profiles(), *_of_settings()):
+    for where, kind in (
+        *_of_models(),
+        *_of_tests(),
+        *_of_streams(),
+        *_of_seeds(),
+        *_of_profiles(),
+        *_of_settings(),
+    ):
         is_mode = kind is not TableConfig and issubclass(kind, TableConfig)
         for field in fields_of(kind):
-            if not field.doc or field.name == "place" or (is_mode and field.name in common):
+            if (
+                not field.doc
+                or field.name == "place"
+                or (is_mode and field.name in common)
+            ):
                 continue
-            is_plain = not field.required and isinstance(field.default, str | int | float)
+            is_plain = not field.required and isinstance(
+                field.default, str | int | float
+            )
             default = field.default if is_plain else None
             yield ProjectOption(where, field.name, field.doc, field.required, default)
     yield from _words_of_tests()
     words = ", ".join(mode_words())
-    yield ProjectOption("config of a model", "mode", f"What becomes of its rows: one of {words}.", is_required=True)
+    yield ProjectOption(
+        "config of a model",
+        "mode",
+        f"What becomes of its rows: one of {words}.",
+        is_required=True,
+    )
 
 
 _Kinds = Iterable[tuple[str, type]]
@@ -70,8 +95,19 @@ def _of_models() -> _Kinds:
 
 def _of_tests() -> _Kinds:
     from lakesql.model.data_tests import TEST_KINDS, EntryOptions, TestOptions
-    from lakesql.model.expectations import ExpectAcceptedValues, ExpectNotNull, ExpectThat
-    from lakesql.model.unit_tests import Expect, GivenRef, GivenStream, GivenTable, Overrides, UnitTest
+    from lakesql.model.expectations import (
+        ExpectAcceptedValues,
+        ExpectNotNull,
+        ExpectThat,
+    )
+    from lakesql.model.unit_tests import (
+        Expect,
+        GivenRef,
+        GivenStream,
+        GivenTable,
+        Overrides,
+        UnitTest,
+    )
 
     yield "a test of a table", TestOptions
     yield "a test of a properties file", EntryOptions
@@ -143,4 +179,6 @@ def _words_of_tests() -> Iterator[ProjectOption]:
     from lakesql.model.data_tests import TEST_KINDS
 
     for word, kind in TEST_KINDS:
-        yield ProjectOption("tests of a properties file", word, " ".join((kind.__doc__ or "").split()))
+        yield ProjectOption(
+            "tests of a properties file", word, " ".join((kind.__doc__ or "").split())
+        )

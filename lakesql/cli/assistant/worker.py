@@ -1,7 +1,9 @@
-"""The process of one call of a tool: it reads the call from its input, and writes the answer to its output.
+"""The process of one call of a tool: it reads the call from its input, and writes the
+answer to its output.
 
-A process for each call can be ended at its time limit, holds nothing of the call before, and takes a guard that cannot
-be taken away again. It is Python's own `-P`: a file of the project named as a module of Python's is not imported.
+A process for each call can be ended at its time limit, holds nothing of the call
+before, and takes a guard that cannot be taken away again. It is Python's own `-P`: a
+file of the project named as a module of Python's is not imported.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ from lakesql.project.files import write_atomically
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call that was checked, on the way to its process. Reading tools write to `scratch` alone, where they find
-    what those before them have worked out."""
+    """A call that was checked, on the way to its process. Reading tools write to
+    `scratch` alone, where they find what those before them have worked out."""
 
     tool: str
     arguments: Mapping[str, str | tuple[str, ...]]
@@ -44,7 +46,11 @@ class ToolCall:
             {
                 "tool": self.tool,
                 "arguments": self.arguments,
-                "options": {"target": self.options.target, "vars": self.options.vars, **options},
+                "options": {
+                    "target": self.options.target,
+                    "vars": self.options.vars,
+                    **options,
+                },
                 "scratch": str(self.scratch),
                 "changes": self.changes,
                 "reads_tables": self.reads_tables,
@@ -63,14 +69,31 @@ def _paths(options: Options) -> dict[str, Path]:
 def read_call(text: str) -> ToolCall:
     """The call that `ToolCall.render` has written."""
     said = json.loads(text)
-    folders: dict[str, Any] = {name: Path(said["options"][name]) for name in _FOLDERS if name in said["options"]}
-    options = Options(target=said["options"]["target"], vars=said["options"]["vars"], **folders)
-    arguments = {name: tuple(it) if isinstance(it, list) else it for name, it in said["arguments"].items()}
-    return ToolCall(said["tool"], arguments, options, Path(said["scratch"]), said["changes"], said["reads_tables"])
+    folders: dict[str, Any] = {
+        name: Path(said["options"][name])
+        for name in _FOLDERS
+        if name in said["options"]
+    }
+    options = Options(
+        target=said["options"]["target"], vars=said["options"]["vars"], **folders
+    )
+    arguments = {
+        name: tuple(it) if isinstance(it, list) else it
+        for name, it in said["arguments"].items()
+    }
+    return ToolCall(
+        said["tool"],
+        arguments,
+        options,
+        Path(said["scratch"]),
+        said["changes"],
+        said["reads_tables"],
+    )
 
 
 def main() -> None:
-    """Answer the call on stdin. Whatever the functions of commands print goes to stderr."""
+    """Answer the call on stdin. Whatever the functions of commands print goes to
+    stderr."""
     call = read_call(sys.stdin.read())
     reply = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -78,7 +101,9 @@ def main() -> None:
         said: dict[str, Any] = {"answer": bounded(_answer(call))}
     except Exception as error:
         problems = in_order(explain(error).problems)
-        said = bounded({"problems": [describe_problem(problem) for problem in problems]})
+        said = bounded(
+            {"problems": [describe_problem(problem) for problem in problems]}
+        )
     json.dump(said, reply)
     reply.close()
 
@@ -89,17 +114,26 @@ def _answer(call: ToolCall) -> Answer:
         from lakesql.cli.assistant.allowed import CHANGES
 
         return CHANGES[call.tool](Question(call.options, call.arguments, results))
-    own = replace(call.options, target_path=call.scratch / "target", log_path=call.scratch / "logs")
+    own = replace(
+        call.options,
+        target_path=call.scratch / "target",
+        log_path=call.scratch / "logs",
+    )
     _copy_results(results, call.scratch / "target")
     tempfile.tempdir = str(call.scratch)
     sys.dont_write_bytecode = True
-    readable = [find_directory(call.options), results, *profile_folders(call.options, find_directory(call.options))]
+    readable = [
+        find_directory(call.options),
+        results,
+        *profile_folders(call.options, find_directory(call.options)),
+    ]
     guard_process(call.scratch, None if call.reads_tables else readable)
     return ANSWERS[call.tool](Question(own, call.arguments, results))
 
 
 def _copy_results(results: Path, own: Path) -> None:
-    """Let `result:` mean what has run on the target, though the tool writes to a folder of its own."""
+    """Let `result:` mean what has run on the target, though the tool writes to a folder
+    of its own."""
     for name in ("run_results.json", "test_results.json"):
         if (results / name).is_file():
             write_atomically(own / name, (results / name).read_bytes())
@@ -108,9 +142,14 @@ def _copy_results(results: Path, own: Path) -> None:
 
 
 def describe_problem(problem: Problem) -> dict[str, Any]:
-    """A problem as an assistant reads it. The line of the file is left out: it may hold what is to be masked."""
+    """A problem as an assistant reads it. The line of the file is left out: it may hold
+    what is to be masked."""
     place = problem.place
-    said: dict[str, Any] = {"condition": problem.condition, "what": problem.what, "do": problem.fix}
+    said: dict[str, Any] = {
+        "condition": problem.condition,
+        "what": problem.what,
+        "do": problem.fix,
+    }
     if problem.why:
         said["why"] = problem.why
     if place is not None:

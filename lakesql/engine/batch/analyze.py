@@ -6,7 +6,14 @@ from collections import Counter
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StringType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    MapType,
+    StringType,
+    StructType,
+)
 
 from lakesql.compile.checks import Check, find_unacceptable
 from lakesql.compile.select import Select
@@ -21,11 +28,15 @@ from lakesql.names import MADE_VIEW, is_reserved, keeper_of, say_kept
 from lakesql.stream.types import field_name, parse_type
 
 
-def analyze_select(session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...]) -> StructType:
-    """The schema of the SELECT's rows, over streams without records. `session` is the model's own.
+def analyze_select(
+    session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...]
+) -> StructType:
+    """The schema of the SELECT's rows, over streams without records. `session` is the
+    model's own.
 
-    Tables that it reads must exist. Raises pyspark's `AnalysisException`, and `RunError` (`duplicate-column`; and
-    `bad-expression` and `wrong-type`, of what is expected of the rows).
+    Tables that it reads must exist. Raises pyspark's `AnalysisException`, and
+    `RunError` (`duplicate-column`; and `bad-expression` and `wrong-type`, of what is
+    expected of the rows).
     """
     for binding in bindings:
         records = empty_records(session, binding, select)
@@ -49,28 +60,50 @@ def analyze_select(session: SparkSession, select: Select, bindings: tuple[Stream
 
 
 def _check_values(schema: StructType, check: Check) -> None:
-    """Raise `RunError` (`wrong-type`) where values are accepted that are of another type than their column."""
-    kinds = (parse_type(type_text(field.dataType)) for field in schema if field.name.lower() == check.column.lower())
-    if problems := [problem for kind in kinds if kind for problem in find_unacceptable(check, kind)]:
+    """Raise `RunError` (`wrong-type`) where values are accepted that are of another
+    type than their column."""
+    kinds = (
+        parse_type(type_text(field.dataType))
+        for field in schema
+        if field.name.lower() == check.column.lower()
+    )
+    if problems := [
+        problem for kind in kinds if kind for problem in find_unacceptable(check, kind)
+    ]:
         raise RunError(problems)
 
 
 def _analyze_check(session: SparkSession, check: Check) -> None:
-    """Raise `RunError` (`bad-expression`) where Spark's analyzer does not know what is expected for a condition."""
-    said = f"'{check.name}' ({check.condition})" if check.name != check.condition else f"'{check.name}'"
+    """Raise `RunError` (`bad-expression`) where Spark's analyzer does not know what is
+    expected for a condition."""
+    said = (
+        f"'{check.name}' ({check.condition})"
+        if check.name != check.condition
+        else f"'{check.name}'"
+    )
     try:
-        kind = session.sql(f"SELECT ({check.condition}) FROM {MADE_VIEW}").schema.fields[0].dataType
+        kind = (
+            session.sql(f"SELECT ({check.condition}) FROM {MADE_VIEW}")
+            .schema.fields[0]
+            .dataType
+        )
     except AnalysisException as error:
-        raise RunError.of("bad-expression", f"{said}: {error.getMessage()}", place=check.place) from None
+        raise RunError.of(
+            "bad-expression", f"{said}: {error.getMessage()}", place=check.place
+        ) from None
     if not isinstance(kind, BooleanType):
         what = f"{said} is of type {type_text(kind)}, and neither true nor false."
         raise RunError.of("bad-expression", what, place=check.place)
 
 
-def landing_columns(schema: StructType, properties: ModelProperties) -> tuple[TableColumn, ...]:
-    """The columns of a table that holds rows of this schema: lakesql's own columns stay behind.
+def landing_columns(
+    schema: StructType, properties: ModelProperties
+) -> tuple[TableColumn, ...]:
+    """The columns of a table that holds rows of this schema: lakesql's own columns stay
+    behind.
 
-    Raises `RunError` (`reserved-column`) where it has one that no table can have, which a * may have brought.
+    Raises `RunError` (`reserved-column`) where it has one that no table can have, which
+    a * may have brought.
     """
     landing = [field for field in schema.fields if not is_reserved(field.name)]
     for field in landing:
@@ -78,12 +111,16 @@ def landing_columns(schema: StructType, properties: ModelProperties) -> tuple[Ta
             what, why, fix = say_kept(field.name, keeper)
             raise RunError.of("reserved-column", what, why=why, fix=fix)
     return tuple(
-        TableColumn(field.name, type_text(field.dataType), properties.description_of(field.name)) for field in landing
+        TableColumn(
+            field.name, type_text(field.dataType), properties.description_of(field.name)
+        )
+        for field in landing
     )
 
 
 def type_text(kind: DataType) -> str:
-    """A type as SQL reads it. pyspark's own text of it leaves the names of fields bare, whatever is in them."""
+    """A type as SQL reads it. pyspark's own text of it leaves the names of fields bare,
+    whatever is in them."""
     match kind:
         case StructType(fields=fields):
             return f"struct<{','.join(f'{field_name(field.name)}:{type_text(field.dataType)}' for field in fields)}>"

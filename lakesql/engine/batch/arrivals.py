@@ -1,4 +1,5 @@
-"""What a stateful query has read in a batch, and what its watermark has dropped: Spark's plan knows once it has run."""
+"""What a stateful query has read in a batch, and what its watermark has dropped:
+Spark's plan knows once it has run."""
 
 from __future__ import annotations
 
@@ -20,10 +21,12 @@ _DROPPED = "numRowsDroppedByWatermark"
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """How many records of its streams a batch has read, and how many rows came too late for its watermark.
+    """How many records of its streams a batch has read, and how many rows came too late
+    for its watermark.
 
-    Spark drops rows where it keeps state, which for an aggregate is behind a first aggregation in each task: events of
-    one task that are late for one group count as one row.
+    Spark drops rows where it keeps state, which for an aggregate is behind a first
+    aggregation in each task: events of one task that are late for one group count as
+    one row.
     """
 
     records: int
@@ -33,20 +36,27 @@ class Arrivals:
     ahead: int = 0
     """How many records were left out, as they lie too far ahead of the clock."""
     furthest: str = ""
-    """The event that would move a watermark furthest, its time first; '' where there is none, or no watermark."""
+    """The event that would move a watermark furthest, its time first; '' where there is
+    none, or no watermark."""
 
 
 def count_arrivals(records: DataFrame, stream: Stream) -> DataFrame:
     """The records of one of the query's streams, counted."""
-    return records.observe(f"{_METRIC}{stream.name}", F.count(F.lit(1)).alias("records"))
+    return records.observe(
+        f"{_METRIC}{stream.name}", F.count(F.lit(1)).alias("records")
+    )
 
 
-def watch_events(records: DataFrame, stream: Stream, event_ms: Column, is_ahead: Column) -> DataFrame:
-    """The records of a stream with a watermark, of which those are counted that are ahead of time, and the one is noted
-    that moves the watermark furthest."""
+def watch_events(
+    records: DataFrame, stream: Stream, event_ms: Column, is_ahead: Column
+) -> DataFrame:
+    """The records of a stream with a watermark, of which those are counted that are
+    ahead of time, and the one is noted that moves the watermark furthest."""
     moving = F.when(~is_ahead, event_ms)
     partition, offset = F.col(f"{RAW}.partition"), F.col(f"{RAW}.offset")
-    place = F.concat_ws(" ", F.col(f"{RAW}.topic"), F.when(offset.isNotNull(), partition), offset)
+    place = F.concat_ws(
+        " ", F.col(f"{RAW}.topic"), F.when(offset.isNotNull(), partition), offset
+    )
     return records.observe(
         f"{_EVENTS}{stream.name}",
         F.count(F.when(is_ahead, 1)).alias("ahead"),
@@ -56,14 +66,28 @@ def watch_events(records: DataFrame, stream: Stream, event_ms: Column, is_ahead:
 
 
 def read_arrivals(session: SparkSession, query: str) -> Arrivals:
-    """What the query of this name has read in the batch that it is at, of which something has been computed."""
+    """What the query of this name has read in the batch that it is at, of which
+    something has been computed."""
     execution = last_execution(session, query)
     observed = execution.observedMetrics()
     names = str(observed.keys().mkString("\n")).split("\n")
-    late = sum(int(node.metrics().apply(_DROPPED).value()) for node in dropping_nodes(execution))
-    records = sum(int(observed.apply(name).getLong(0)) for name in names if name.startswith(_METRIC))
-    events = {name.removeprefix(_EVENTS): observed.apply(name) for name in names if name.startswith(_EVENTS)}
-    moving = (_furthest(stream, row) for stream, row in events.items() if not row.isNullAt(1))
+    late = sum(
+        int(node.metrics().apply(_DROPPED).value())
+        for node in dropping_nodes(execution)
+    )
+    records = sum(
+        int(observed.apply(name).getLong(0))
+        for name in names
+        if name.startswith(_METRIC)
+    )
+    events = {
+        name.removeprefix(_EVENTS): observed.apply(name)
+        for name in names
+        if name.startswith(_EVENTS)
+    }
+    moving = (
+        _furthest(stream, row) for stream, row in events.items() if not row.isNullAt(1)
+    )
     ahead = sum(int(row.getLong(0)) for row in events.values())
     return Arrivals(records, late, execution, ahead, max(moving, default=""))
 
@@ -76,14 +100,19 @@ def last_execution(session: SparkSession, query: str) -> Any:
 
 
 def _furthest(stream: str, row: Any) -> str:
-    """Such as `2026-03-01T10:00:00.000+00:00, stream orders, record orders 0 17`: topic or file, partition, offset."""
+    """Such as `2026-03-01T10:00:00.000+00:00, stream orders, record orders 0 17`: topic
+    or file, partition, offset."""
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(row.getLong(1)))
     return f"{at.isoformat(timespec='milliseconds')}, stream {stream}, record {row.getString(2)}"
 
 
 def dropping_nodes(execution: Any) -> Iterator[Any]:
     """The operators of the batch that drop what is too late."""
-    return (node for node in find_nodes(execution.executedPlan()) if node.metrics().contains(_DROPPED))
+    return (
+        node
+        for node in find_nodes(execution.executedPlan())
+        if node.metrics().contains(_DROPPED)
+    )
 
 
 def find_nodes(plan: Any) -> Iterator[Any]:

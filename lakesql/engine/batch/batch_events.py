@@ -1,4 +1,5 @@
-"""The events of a batch: that it begins, that the table has it already, and what it has written."""
+"""The events of a batch: that it begins, that the table has it already, and what it has
+written."""
 
 from __future__ import annotations
 
@@ -13,14 +14,29 @@ from lakesql.engine.batch.counters import BatchCounts, ReplacedText
 from lakesql.engine.batch.dead_letter import DeadLetters, union_letters
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
-from lakesql.events import BatchCommitted, BatchEmpty, BatchSkipped, BatchStarted, ReadRange
-from lakesql.ledger.entry import Entry, Snapshot, find_writer, ledger_tag, rows_written, totals_of, whole
+from lakesql.events import (
+    BatchCommitted,
+    BatchEmpty,
+    BatchSkipped,
+    BatchStarted,
+    ReadRange,
+)
+from lakesql.ledger.entry import (
+    Entry,
+    Snapshot,
+    find_writer,
+    ledger_tag,
+    rows_written,
+    totals_of,
+    whole,
+)
 from lakesql.table.uncompacted import small_files_of
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What has become of the records of a batch: `rejected` ones were written to the dead-letter table."""
+    """What has become of the records of a batch: `rejected` ones were written to the
+    dead-letter table."""
 
     batch: int
     counts: BatchCounts
@@ -30,7 +46,11 @@ class BatchOutcome:
 
 
 def batch_started(
-    sink: Sink, session: SparkSession, table: snapshots.JavaTable, entry: Entry, batch: int
+    sink: Sink,
+    session: SparkSession,
+    table: snapshots.JavaTable,
+    entry: Entry,
+    batch: int,
 ) -> BatchStarted:
     """The event of a batch that the table does not have yet."""
     return BatchStarted(
@@ -45,7 +65,9 @@ def batch_started(
     )
 
 
-def batch_skipped(sink: Sink, session: SparkSession, table: snapshots.JavaTable, entry: Entry) -> BatchSkipped:
+def batch_skipped(
+    sink: Sink, session: SparkSession, table: snapshots.JavaTable, entry: Entry
+) -> BatchSkipped:
     """The event of a batch that the table has."""
     name = entry.model
     return BatchSkipped(
@@ -56,11 +78,18 @@ def batch_skipped(sink: Sink, session: SparkSession, table: snapshots.JavaTable,
         reads=_located(sink, session),
         table=str(sink.model.table),
         location=str(table.location()),
-        snapshot=find_writer(snapshots.read_ledger(table, (ledger_tag(name),)), name, entry.checkpoint, entry.batch),
+        snapshot=find_writer(
+            snapshots.read_ledger(table, (ledger_tag(name),)),
+            name,
+            entry.checkpoint,
+            entry.batch,
+        ),
     )
 
 
-def batch_empty(sink: Sink, table: snapshots.JavaTable, outcome: BatchOutcome, letters: DeadLetters) -> BatchEmpty:
+def batch_empty(
+    sink: Sink, table: snapshots.JavaTable, outcome: BatchOutcome, letters: DeadLetters
+) -> BatchEmpty:
     """The event of a batch that had no row to write. `letters` are its dead letters."""
     counts, arrivals, replaced = outcome.counts, outcome.arrivals, outcome.replaced
     return BatchEmpty(
@@ -87,8 +116,8 @@ def batch_committed(
     written: snapshots.JavaTable,
     started: float,
 ) -> BatchCommitted:
-    """The event of a batch that has become the snapshot `head` of the table `written`. It was `started` at that time of
-    the monotonic clock."""
+    """The event of a batch that has become the snapshot `head` of the table `written`.
+    It was `started` at that time of the monotonic clock."""
     counts, arrivals, replaced = outcome.counts, outcome.arrivals, outcome.replaced
     small = small_files_of(head, snapshots.target_file_bytes(written))
     return BatchCommitted(
@@ -109,7 +138,9 @@ def batch_committed(
         removed_delete_files=whole(head.summary, "removed-delete-files") or 0,
         small_files=small.in_partition,
         small_bytes=small.size_bytes,
-        partitions=whole(head.summary, "changed-partition-count") if snapshots.is_partitioned(written) else None,
+        partitions=whole(head.summary, "changed-partition-count")
+        if snapshots.is_partitioned(written)
+        else None,
         violations=counts.violations,
         furthest=arrivals.furthest,
         replaced=replaced.values,
@@ -120,7 +151,11 @@ def batch_committed(
 
 def _located(sink: Sink, session: SparkSession) -> tuple[ReadRange, ...]:
     """What the batch reads, tables with where their files are."""
-    tables = {binding.stream.name: binding.table for binding in sink.bindings if binding.table is not None}
+    tables = {
+        binding.stream.name: binding.table
+        for binding in sink.bindings
+        if binding.table is not None
+    }
     found = []
     for each in sink.progress.reads:
         table = tables.get(each.name)
@@ -129,11 +164,17 @@ def _located(sink: Sink, session: SparkSession) -> tuple[ReadRange, ...]:
     return tuple(found)
 
 
-def _unusable(sink: Sink, table: snapshots.JavaTable, counts: BatchCounts, letters: DeadLetters) -> str:
-    """What is wrong with the first record of a batch whose records are all dead letters, if the table has no row; ''
-    elsewhere."""
+def _unusable(
+    sink: Sink, table: snapshots.JavaTable, counts: BatchCounts, letters: DeadLetters
+) -> str:
+    """What is wrong with the first record of a batch whose records are all dead
+    letters, if the table has no row; '' elsewhere."""
     is_of_letters = sink.select.query.stateful or sink.letters is not None
-    if is_of_letters or not letters or counts.rejected < counts.records - counts.ignored:
+    if (
+        is_of_letters
+        or not letters
+        or counts.rejected < counts.records - counts.ignored
+    ):
         return ""
     if not snapshots.is_empty(table):
         return ""

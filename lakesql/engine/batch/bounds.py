@@ -1,4 +1,5 @@
-"""The keys of a batch as literals, so that a MERGE reads only the files that can hold them."""
+"""The keys of a batch as literals, so that a MERGE reads only the files that can hold
+them."""
 
 from __future__ import annotations
 
@@ -20,60 +21,79 @@ from lakesql.ledger.entry import Snapshot
 from lakesql.names import LEDGER_MODEL
 
 FEW = 1000
-"""Up to so many keys are named one by one: Spark drops all other rows before the join, where a range over random keys
-would hold them all. More literals than this cost more to plan than they save."""
+"""Up to so many keys are named one by one: Spark drops all other rows before the join,
+where a range over random keys would hold them all. More literals than this cost more to
+plan than they save."""
 
 LISTED = 200
-"""A longer list of keys has no say about which files are read: Iceberg compares each of its values with the bounds of a
-file, and does so with no more than these (`InclusiveMetricsEvaluator`)."""
+"""A longer list of keys has no say about which files are read: Iceberg compares each of
+its values with the bounds of a file, and does so with no more than these
+(`InclusiveMetricsEvaluator`)."""
 
 MATCHED = 2 * FEW
-"""So many rows of the table at most, and as few of the batch, are no work: what takes time is to plan it, and to start
-each stage."""
+"""So many rows of the table at most, and as few of the batch, are no work: what takes
+time is to plan it, and to start each stage."""
 
 BULK = 10_000
 """Keys of fewer rows are read at next to no cost."""
 
 MANIFESTS = 50
-"""So many of a table's manifests are read at most, one after another, to see that no MERGE is needed, which would read
-several at once."""
+"""So many of a table's manifests are read at most, one after another, to see that no
+MERGE is needed, which would read several at once."""
 
 JOINED_ROWS = 300_000
 JOINED_BYTES = 32 * 2**20
-"""So many rows of a table, in files of so many bytes, are joined in one task in the time that it takes to plan more."""
+"""So many rows of a table, in files of so many bytes, are joined in one task in the
+time that it takes to plan more."""
 
 EVALUATED_ROWS = 20_000
-"""So many rows of a table are read by expressions as they stand in the time that it takes to make code of these: it is
-new each time, as the keys of a batch are literals in it."""
+"""So many rows of a table are read by expressions as they stand in the time that it
+takes to make code of these: it is new each time, as the keys of a batch are literals in
+it."""
 
 ROWS_PER_KEY = 20
-"""So many of a table's rows are read by the MERGE in the time that it takes to look at one row's key before it."""
+"""So many of a table's rows are read by the MERGE in the time that it takes to look at
+one row's key before it."""
 
 
 def bounds_pay(history: Iterable[Snapshot], model: str) -> bool:
-    """Whether reading a batch's keys first, to bound its MERGE, costs less than a MERGE that reads the whole table.
+    """Whether reading a batch's keys first, to bound its MERGE, costs less than a MERGE
+    that reads the whole table.
 
-    `history` walks from the table's head. The batch is taken to have as many rows as the model's last one wrote; the
-    first one of all is taken to be small. Where the last one wrote files anew, it pays however many rows were its own:
-    such a MERGE reads its batch twice, and the batch is kept in memory once its keys are read.
+    `history` walks from the table's head. The batch is taken to have as many rows as
+    the model's last one wrote; the first one of all is taken to be small. Where the
+    last one wrote files anew, it pays however many rows were its own: such a MERGE
+    reads its batch twice, and the batch is kept in memory once its keys are read.
     """
     head = None
     for snapshot in history:
         head = head or snapshot
         if snapshot.summary.get(LEDGER_MODEL) == model:
-            return snapshot.rewrote or snapshot.added < BULK or head.total > ROWS_PER_KEY * snapshot.added
+            return (
+                snapshot.rewrote
+                or snapshot.added < BULK
+                or head.total > ROWS_PER_KEY * snapshot.added
+            )
     return True
 
 
 def match_few(ranges: tuple[KeyRange, ...], keys: tuple[str, ...]) -> bool:
-    """Whether no more than `MATCHED` of a table's rows can lie within the bounds, where each has another key."""
+    """Whether no more than `MATCHED` of a table's rows can lie within the bounds, where
+    each has another key."""
     sizes = {bound.column: _size(bound) for bound in ranges}
     return math.prod(sizes.get(key, math.inf) for key in keys) <= MATCHED
 
 
-def joins_few(table: JavaTable, ranges: tuple[KeyRange, ...], keys: tuple[str, ...], *, is_small: bool) -> bool:
-    """Whether few rows of a table, of which each has another key, can match those of a MERGE, or the table has few, as
-    has the MERGE (`is_small`). Of a file that is written anew, all rows are joined."""
+def joins_few(
+    table: JavaTable,
+    ranges: tuple[KeyRange, ...],
+    keys: tuple[str, ...],
+    *,
+    is_small: bool,
+) -> bool:
+    """Whether few rows of a table, of which each has another key, can match those of a
+    MERGE, or the table has few, as has the MERGE (`is_small`). Of a file that is
+    written anew, all rows are joined."""
     if rewrites_files(table):
         return False
     if match_few(ranges, keys):
@@ -90,17 +110,20 @@ def has_few(table: JavaTable) -> bool:
     return count <= EVALUATED_ROWS
 
 
-def bounds_of_write(table: JavaTable, ranges: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:
-    """The bounds of a statement that changes rows: of files that it writes anew all rows are joined, and would be
-    compared with them."""
+def bounds_of_write(
+    table: JavaTable, ranges: tuple[KeyRange, ...]
+) -> tuple[KeyRange, ...]:
+    """The bounds of a statement that changes rows: of files that it writes anew all
+    rows are joined, and would be compared with them."""
     return () if rewrites_files(table) and not spare_files(table, ranges) else ranges
 
 
 def may_match(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
-    """Whether a data file of the table, as it was loaded, may have a row within the bounds, by its own statistics.
+    """Whether a data file of the table, as it was loaded, may have a row within the
+    bounds, by its own statistics.
 
-    What was deleted of a file counts as there. Files are looked at until one may have such a row, the newest first, in
-    no more than `MANIFESTS`.
+    What was deleted of a file counts as there. Files are looked at until one may have
+    such a row, the newest first, in no more than `MANIFESTS`.
     """
     if table.currentSnapshot() is None:
         return False
@@ -111,22 +134,36 @@ def may_match(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
 
 
 def spare_files(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
-    """Whether half of the table's data files or more have no row within the bounds, by their own statistics."""
+    """Whether half of the table's data files or more have no row within the bounds, by
+    their own statistics."""
     if not _can_be_looked_at(table, ranges):
         return True
     with closing(_find_files(table, ranges)) as found:
-        within = java_class("org.apache.iceberg.relocated.com.google.common.collect.Iterables").size(found)
-    return bool(2 * within <= int(table.currentSnapshot().summary().getOrDefault("total-data-files", "0")))
+        within = java_class(
+            "org.apache.iceberg.relocated.com.google.common.collect.Iterables"
+        ).size(found)
+    return bool(
+        2 * within
+        <= int(table.currentSnapshot().summary().getOrDefault("total-data-files", "0"))
+    )
 
 
 def _can_be_looked_at(table: JavaTable, ranges: tuple[KeyRange, ...]) -> bool:
     head = table.currentSnapshot()
-    return bool(ranges) and head is not None and head.dataManifests(table.io()).size() <= MANIFESTS
+    return (
+        bool(ranges)
+        and head is not None
+        and head.dataManifests(table.io()).size() <= MANIFESTS
+    )
 
 
 def _find_files(table: JavaTable, ranges: tuple[KeyRange, ...]) -> Any:
-    """The data files that may have a row within the bounds, to be closed when they have been looked at."""
-    expressions, find = (java_class(f"org.apache.iceberg.{name}") for name in ("expressions.Expressions", "FindFiles"))
+    """The data files that may have a row within the bounds, to be closed when they have
+    been looked at."""
+    expressions, find = (
+        java_class(f"org.apache.iceberg.{name}")
+        for name in ("expressions.Expressions", "FindFiles")
+    )
     within = expressions.alwaysTrue()
     for bound in ranges:
         if bound.has_null:
@@ -134,16 +171,26 @@ def _find_files(table: JavaTable, ranges: tuple[KeyRange, ...]) -> Any:
         ends = {"greaterThanOrEqual": _low(bound), "lessThanOrEqual": _high(bound)}
         for compare, value in ((name, _as_iceberg(end)) for name, end in ends.items()):
             if value is not None:
-                within = getattr(expressions, "and")(within, getattr(expressions, compare)(bound.column, value))
+                within = getattr(expressions, "and")(
+                    within, getattr(expressions, compare)(bound.column, value)
+                )
     head = table.currentSnapshot().snapshotId()
-    return getattr(find, "in")(table).inSnapshot(head).caseInsensitive().withRecordsMatching(within).collect()
+    return (
+        getattr(find, "in")(table)
+        .inSnapshot(head)
+        .caseInsensitive()
+        .withRecordsMatching(within)
+        .collect()
+    )
 
 
 def _as_iceberg(end: Literal) -> int | str | None:
-    """What Iceberg takes for a value of its type; None where it might read it otherwise."""
+    """What Iceberg takes for a value of its type; None where it might read it
+    otherwise."""
     match end:
         case Instant(epoch_us):
-            return epoch_us if abs(epoch_us) >= 2**31 else None  # as Java's int it would be no time
+            # as Java's int it would be no time
+            return epoch_us if abs(epoch_us) >= 2**31 else None
         case EpochDay(epoch_days):
             return epoch_days
         case int() | str():
@@ -173,28 +220,42 @@ def _size(bound: KeyRange) -> float:
 
 
 def read_keys(
-    newest: DataFrame, keys: tuple[str, ...], margins_ms: Mapping[str, int] | None = None
+    newest: DataFrame,
+    keys: tuple[str, ...],
+    margins_ms: Mapping[str, int] | None = None,
 ) -> tuple[KeyRange, ...] | None:
     """The bounds of the batch's keys; None where it has no row.
 
-    Each holds for every key, or an update would become a second row; a key whose type has no literal is left unbounded.
-    That of a time in `margins_ms` is wider by so much on both sides.
+    Each holds for every key, or an update would become a second row; a key whose type
+    has no literal is left unbounded. That of a time in `margins_ms` is wider by so much
+    on both sides.
     """
     forms = {key: form for key in keys if (form := _form(_type_of(newest, key)))}
-    values = [form.collected(F.col(identifier(key))).alias(f"k{i}") for i, (key, form) in enumerate(forms.items())]
+    values = [
+        form.collected(F.col(identifier(key))).alias(f"k{i}")
+        for i, (key, form) in enumerate(forms.items())
+    ]
     narrow = newest.select(*values)
-    # All that is asked of a small batch. A limit does not cut short the shuffle by key, nor what is watched before it.
+    # All that is asked of a small batch. A limit does not cut short the shuffle by key,
+    # nor what is watched before it.
     few = narrow.limit(FEW + 1).collect()
     if not few:
         return None
     if len(few) <= FEW:
-        ranges = [_listed_range(key, form, [row[i] for row in few]) for i, (key, form) in enumerate(forms.items())]
+        ranges = [
+            _listed_range(key, form, [row[i] for row in few])
+            for i, (key, form) in enumerate(forms.items())
+        ]
     else:
-        extremes = [pick(name) for name in narrow.columns for pick in (F.min, F.max, _has_null)]
+        extremes = [
+            pick(name) for name in narrow.columns for pick in (F.min, F.max, _has_null)
+        ]
         found = narrow.agg(*extremes).collect()[0] if extremes else ()
         ends = zip(forms.items(), found[0::3], found[1::3], found[2::3], strict=True)
         ranges = [_wide_range(key, form, *each) for (key, form), *each in ends]
-    ranges = [_widened(bound, (margins_ms or {}).get(bound.column, 0)) for bound in ranges]
+    ranges = [
+        _widened(bound, (margins_ms or {}).get(bound.column, 0)) for bound in ranges
+    ]
     return tuple(bound for bound in ranges if not _is_damaged(bound))
 
 
@@ -206,7 +267,9 @@ def _wide_range(key: str, form: _Form, low: Any, high: Any, has_null: bool) -> K
     """The bound of a column whose keys are not listed."""
     if low is None:
         return KeyRange(key, has_null=True)
-    return KeyRange(key, low=form.literal(low), high=form.literal(high), has_null=has_null)
+    return KeyRange(
+        key, low=form.literal(low), high=form.literal(high), has_null=has_null
+    )
 
 
 def _listed_range(key: str, form: _Form, found: Sequence[Any]) -> KeyRange:
@@ -218,8 +281,8 @@ def _listed_range(key: str, form: _Form, found: Sequence[Any]) -> KeyRange:
 
 
 def _key_range(key: str, known: list[Any]) -> KeyRange:
-    """The bound of a column whose keys are known, in their order: its ends alone where there is a key at every other
-    place between."""
+    """The bound of a column whose keys are known, in their order: its ends alone where
+    there is a key at every other place between."""
     low, high = known[0], known[-1]
     if _steps_between(low, high) < 2 * len(known):
         return KeyRange(key, low=low, high=high)
@@ -243,10 +306,17 @@ def _widened(bound: KeyRange, margin_ms: int) -> KeyRange:
         return bound
     match (_low(bound), _high(bound)):
         case Instant(low), Instant(high):
-            return replace(bound, values=(), low=Instant(low - margin_ms * 1000), high=Instant(high + margin_ms * 1000))
+            return replace(
+                bound,
+                values=(),
+                low=Instant(low - margin_ms * 1000),
+                high=Instant(high + margin_ms * 1000),
+            )
         case EpochDay(low), EpochDay(high):
             days = math.ceil(margin_ms / _DAY_MS)
-            return replace(bound, values=(), low=EpochDay(low - days), high=EpochDay(high + days))
+            return replace(
+                bound, values=(), low=EpochDay(low - days), high=EpochDay(high + days)
+            )
         case _:
             raise AssertionError("only times have margins")
 
@@ -255,28 +325,41 @@ _DAY_MS = 86_400_000
 
 
 def _is_damaged(bound: KeyRange) -> bool:
-    """Whether a text may have lost bytes on its way here: a string of Spark's can hold some that are no UTF-8."""
-    return any(isinstance(value, str) and "\ufffd" in value for value in (*bound.values, bound.low, bound.high))
+    """Whether a text may have lost bytes on its way here: a string of Spark's can hold
+    some that are no UTF-8."""
+    return any(
+        isinstance(value, str) and "\ufffd" in value
+        for value in (*bound.values, bound.low, bound.high)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How the values of a type come out of Spark without loss, and what literal they make."""
+    """How the values of a type come out of Spark without loss, and what literal they
+    make."""
 
     collected: Callable[[Column], Column]
     literal: Callable[[Any], Any]
 
 
 def _form(kind: T.DataType) -> _Form | None:
-    """None for types whose order is not the same to Spark, to Iceberg's file statistics and as literals.
+    """None for types whose order is not the same to Spark, to Iceberg's file statistics
+    and as literals.
 
-    A timestamp travels as a number: as a datetime it would be in the time zone of this process. Texts of a collation
-    are equal though they are written otherwise.
+    A timestamp travels as a number: as a datetime it would be in the time zone of this
+    process. Texts of a collation are equal though they are written otherwise.
     """
     match kind:
         case T.StringType() if not kind.isUTF8BinaryCollation():
             return None
-        case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType() | T.DecimalType() | T.StringType():
+        case (
+            T.ByteType()
+            | T.ShortType()
+            | T.IntegerType()
+            | T.LongType()
+            | T.DecimalType()
+            | T.StringType()
+        ):
             return _Form(lambda column: column, lambda value: value)
         case T.TimestampType():
             return _Form(F.unix_micros, Instant)
@@ -287,4 +370,8 @@ def _form(kind: T.DataType) -> _Form | None:
 
 
 def _type_of(frame: DataFrame, column: str) -> T.DataType:
-    return next(field.dataType for field in frame.schema.fields if field.name.lower() == column.lower())
+    return next(
+        field.dataType
+        for field in frame.schema.fields
+        if field.name.lower() == column.lower()
+    )

@@ -45,21 +45,27 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class BatchCounts:
     """What one pass over a batch saw.
 
-    `records` arrived; `bad` of them were rejected as they were read. Of the SELECT's rows, `keyless` lack a key or what
-    orders the rows of a key; the others are `usable`. `event_us` is the newest event among the good records, in
-    microseconds since the epoch: a datetime would come in some time zone. `truncates` are the changes of a feed that
-    empty its table, `bad_truncates` those of them that were rejected, `reads` the rows that a snapshot has read,
-    `unplaced` those of them that have no place in the log, `unsent` the changes that leave out values which the table
-    has, and `moves` the halves of changes of keys. `reshaped` are those that have other columns than their stream, and
-    `ignored` those that are no changes: messages, and tombstones that delete nothing. `tombstones` have no value, and
-    delete the row of their key; `valueless` are those of a feed, which may follow a delete. Of the SELECT's rows,
-    `set_aside` fail an expectation that makes dead letters; `violations` are those that fail each, in their order.
-    `place` is the greatest place in a database's log of a change, as numbers with commas between, `place_us` the time
-    of its record, and `first_us` that of the first one, in microseconds; of a model that is ordered by it. `read_place`
-    and `first_read_us` are the same of rows that a snapshot has read where its place in the log is known. `tables` are
-    the first and the last name of the tables of a database whose changes they are, of a model that must have one.
-    `rescued` are the good records that have fields which their contract does not know. `unknown_table` is one of the
-    values of a route, where nobody knows a table of it.
+    `records` arrived; `bad` of them were rejected as they were read. Of the SELECT's
+    rows, `keyless` lack a key or what orders the rows of a key; the others are
+    `usable`. `event_us` is the newest event among the good records, in microseconds
+    since the epoch: a datetime would come in some time zone. `truncates` are the
+    changes of a feed that empty its table, `bad_truncates` those of them that were
+    rejected, `reads` the rows that a snapshot has read, `unplaced` those of them that
+    have no place in the log, `unsent` the changes that leave out values which the table
+    has, and `moves` the halves of changes of keys. `reshaped` are those that have other
+    columns than their stream, and `ignored` those that are no changes: messages, and
+    tombstones that delete nothing. `tombstones` have no value, and delete the row of
+    their key; `valueless` are those of a feed, which may follow a delete. Of the
+    SELECT's rows, `set_aside` fail an expectation that makes dead letters; `violations`
+    are those that fail each, in their order. `place` is the greatest place in a
+    database's log of a change, as numbers with commas between, `place_us` the time of
+    its record, and `first_us` that of the first one, in microseconds; of a model that
+    is ordered by it. `read_place` and `first_read_us` are the same of rows that a
+    snapshot has read where its place in the log is known. `tables` are the first and
+    the last name of the tables of a database whose changes they are, of a model that
+    must have one. `rescued` are the good records that have fields which their contract
+    does not know. `unknown_table` is one of the values of a route, where nobody knows a
+    table of it.
     """
 
     records: int
@@ -95,23 +101,30 @@ class BatchCounts:
 
     @property
     def event_time(self) -> str:
-        """The newest event, as ISO 8601 in UTC; '' where there is none, or it is beyond the years that ISO counts."""
+        """The newest event, as ISO 8601 in UTC; '' where there is none, or it is beyond
+        the years that ISO counts."""
         try:
-            return "" if self.event_us is None else (_EPOCH + timedelta(microseconds=self.event_us)).isoformat()
+            return (
+                ""
+                if self.event_us is None
+                else (_EPOCH + timedelta(microseconds=self.event_us)).isoformat()
+            )
         except OverflowError:
             return ""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplacedText:
-    """Values of the written rows whose text is not UTF-8; `in_keys` are of keys, and of what orders a key's rows."""
+    """Values of the written rows whose text is not UTF-8; `in_keys` are of keys, and of
+    what orders a key's rows."""
 
     values: int = 0
     in_keys: int = 0
 
 
 class BatchCounters:
-    """Counts that the first action over the watched frames brings along, at no pass of their own."""
+    """Counts that the first action over the watched frames brings along, at no pass of
+    their own."""
 
     def __init__(self) -> None:
         self._records: list[_Watched] = []
@@ -123,8 +136,11 @@ class BatchCounters:
         self._checks: tuple[Check, ...] = ()
         self.followers = 0  # tombstones that have turned out to follow a delete
 
-    def stream(self, records: DataFrame, stream: Stream, select: Select, has_changes: bool) -> DataFrame:
-        """Parsed records, watched; those that are changes by which rows are made (`has_changes`) as such."""
+    def stream(
+        self, records: DataFrame, stream: Stream, select: Select, has_changes: bool
+    ) -> DataFrame:
+        """Parsed records, watched; those that are changes by which rows are made
+        (`has_changes`) as such."""
         counted = _watch(
             self._records,
             records,
@@ -147,33 +163,50 @@ class BatchCounters:
         return counted
 
     def stateful_rows(self, rows: DataFrame) -> DataFrame:
-        """Rows of a stateful SELECT, watched: each is a record of the batch that arrives here."""
+        """Rows of a stateful SELECT, watched: each is a record of the batch that
+        arrives here."""
         return _watch(self._records, rows, _stateful_counts())
 
-    def rows(self, rows: DataFrame, not_null: tuple[str, ...], checks: tuple[Check, ...] = ()) -> DataFrame:
-        """`rows`, watched for those in which one of the columns is NULL; with `checks`, for those that fail them."""
+    def rows(
+        self, rows: DataFrame, not_null: tuple[str, ...], checks: tuple[Check, ...] = ()
+    ) -> DataFrame:
+        """`rows`, watched for those in which one of the columns is NULL; with `checks`,
+        for those that fail them."""
         self._checks = checks or self._checks
-        return _watch(self._rows, rows, (*_row_counts(not_null, is_dead(checks)), *_violations(checks)))
+        return _watch(
+            self._rows,
+            rows,
+            (*_row_counts(not_null, is_dead(checks)), *_violations(checks)),
+        )
 
     def checked(self, rows: DataFrame, checks: tuple[Check, ...]) -> DataFrame:
-        """The rows of a mirror, watched for those that fail `checks`: the last ones that are, count."""
+        """The rows of a mirror, watched for those that fail `checks`: the last ones
+        that are, count."""
         self._checked, self._checks = [], checks
         return _watch(self._checked, rows, _violations(checks))
 
-    def texts(self, rows: DataFrame, invalid: Sequence[Column], in_keys: Sequence[Column]) -> DataFrame:
-        """`rows`, watched for values of which `invalid` says that they have text that is not UTF-8."""
+    def texts(
+        self, rows: DataFrame, invalid: Sequence[Column], in_keys: Sequence[Column]
+    ) -> DataFrame:
+        """`rows`, watched for values of which `invalid` says that they have text that
+        is not UTF-8."""
         counted = (_sum_of(invalid).alias("values"), _sum_of(in_keys).alias("in_keys"))
         return _watch(self._texts, rows, counted)
 
     def touched(self, rows: DataFrame) -> DataFrame:
-        """The rows of a mirror's batch, watched for those that it is to have: the last ones that are, count."""
+        """The rows of a mirror's batch, watched for those that it is to have: the last
+        ones that are, count."""
         self._touched = []
         return _watch(self._touched, rows, (count_of(~F.col(DELETE)).alias("kept"),))
 
     def count_older(self, written: int) -> int:
-        """How many rows of a mirror's batch were not among those `written`, as the table has newer ones. Waits until a
-        statement has written them."""
-        return max(0, sum(touched.read()["kept"] for touched in self._touched) - written) if self._touched else 0
+        """How many rows of a mirror's batch were not among those `written`, as the
+        table has newer ones. Waits until a statement has written them."""
+        return (
+            max(0, sum(touched.read()["kept"] for touched in self._touched) - written)
+            if self._touched
+            else 0
+        )
 
     def read(self) -> BatchCounts:
         """The counts. Waits until a statement has read all that is watched."""
@@ -200,10 +233,26 @@ class BatchCounters:
             place=next((row["place"] for row in seen if row["place"]), ""),
             place_us=next((row["place_us"] for row in seen if row["place"]), None),
             first_us=next((row["first_us"] for row in seen if row["place"]), None),
-            read_place=next((row["read_place"] for row in seen if row["read_place"]), ""),
-            first_read_us=next((row["first_read_us"] for row in seen if row["read_place"]), None),
-            tables=tuple(row[name] for row in seen for name in ("first_table", "last_table") if row[name]),
-            unknown_table=next((row["unknown_table"] for row in seen if row["unknown_table"] is not None), None),
+            read_place=next(
+                (row["read_place"] for row in seen if row["read_place"]), ""
+            ),
+            first_read_us=next(
+                (row["first_read_us"] for row in seen if row["read_place"]), None
+            ),
+            tables=tuple(
+                row[name]
+                for row in seen
+                for name in ("first_table", "last_table")
+                if row[name]
+            ),
+            unknown_table=next(
+                (
+                    row["unknown_table"]
+                    for row in seen
+                    if row["unknown_table"] is not None
+                ),
+                None,
+            ),
             unsent=sum(row["unsent"] for row in seen),
             moves=sum(row["moves"] for row in seen),
             reshaped=sum(row["reshaped"] for row in seen),
@@ -211,14 +260,19 @@ class BatchCounters:
             valueless=sum(row["valueless"] for row in seen),
             tombstones=sum(row["tombstones"] for row in seen),
             rescued=tuple(
-                rescued for stream, watched in self._rescued for rescued in rescued_of(stream, watched.read())
+                rescued
+                for stream, watched in self._rescued
+                for rescued in rescued_of(stream, watched.read())
             ),
         )
 
     def read_replaced(self) -> ReplacedText:
-        """What was replaced in the rows. Waits until a statement has written them, which is after all other counts."""
+        """What was replaced in the rows. Waits until a statement has written them,
+        which is after all other counts."""
         texts = [watched.read() for watched in self._texts]
-        return ReplacedText(sum(row["values"] for row in texts), sum(row["in_keys"] for row in texts))
+        return ReplacedText(
+            sum(row["values"] for row in texts), sum(row["in_keys"] for row in texts)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,12 +286,14 @@ class _Watched:
     def read(self) -> Mapping[str, Any]:
         try:
             return self.observation.get
-        except Py4JError:  # the optimizer saw that no row comes of the frame, and left it out of the plan
+        # the optimizer saw that no row comes of the frame, and left it out of the plan
+        except Py4JError:
             return self.frame.agg(*self.counted).collect()[0].asDict()
 
 
 def count_of(condition: Column) -> Column:
-    """How many rows the condition holds for. For `count_if` Spark would make a copy of each row, with the condition."""
+    """How many rows the condition holds for. For `count_if` Spark would make a copy of
+    each row, with the condition."""
     return F.count(F.when(condition, 1))
 
 
@@ -246,7 +302,8 @@ def _sum_of(conditions: Sequence[Column]) -> Column:
     return fold(add, map(count_of, conditions), F.count(F.lit(None)))
 
 
-# What is counted is the same in every batch, and each part of an expression is a question to Java.
+# What is counted is the same in every batch, and each part of an expression is a
+# question to Java.
 
 
 @cache
@@ -271,7 +328,8 @@ def _record_counts(
     unsent = count_of(~is_bad & (F.size(UNSENT) > 0)) if keeps else none
     place = f"{CHANGE}.position"
     reads, unplaced = (
-        count_of(~is_bad & F.expr(holds)) if orders_reads else none for holds in (is_read(place), is_unplaced(place))
+        count_of(~is_bad & F.expr(holds)) if orders_reads else none
+        for holds in (is_read(place), is_unplaced(place))
     )
     return (
         F.count("*").alias("records"),
@@ -284,41 +342,60 @@ def _record_counts(
         *(_place_counts(~is_bad) if orders_reads else _no_place()),
         *(_table_names(~is_bad & ~F.col(IGNORED)) if has_one_table else _no_tables()),
         unsent.alias("unsent"),
-        (count_of(~is_bad & F.col(HALF).isNotNull()) if has_moves else none).alias("moves"),
-        (count_of(F.col(NEW_FIELDS).isNotNull()) if is_feed else none).alias("reshaped"),
+        (count_of(~is_bad & F.col(HALF).isNotNull()) if has_moves else none).alias(
+            "moves"
+        ),
+        (count_of(F.col(NEW_FIELDS).isNotNull()) if is_feed else none).alias(
+            "reshaped"
+        ),
         (count_of(F.col(IGNORED)) if may_ignore else none).alias("ignored"),
-        (F.max(UNKNOWN_TABLE) if is_routed else F.max(F.lit(None).cast("string"))).alias("unknown_table"),
-        (count_of(F.col(TOMBSTONE).isNotNull()) if deletes else none).alias("tombstones"),
+        (
+            F.max(UNKNOWN_TABLE) if is_routed else F.max(F.lit(None).cast("string"))
+        ).alias("unknown_table"),
+        (count_of(F.col(TOMBSTONE).isNotNull()) if deletes else none).alias(
+            "tombstones"
+        ),
         (count_of(is_valueless) if is_mirror and is_feed else none).alias("valueless"),
         *(count_rescued() if rescues else ()),
     )
 
 
 def count_rescued() -> tuple[Column, ...]:
-    """What is counted of parsed records of a stream that keeps the fields which its contract does not know."""
+    """What is counted of parsed records of a stream that keeps the fields which its
+    contract does not know."""
     records, names = rescued_counts(F.when(F.col(REJECTED).isNull(), F.col(RESCUED)))
     return records.alias("rescued"), names.alias("rescued_fields")
 
 
 def rescued_of(stream: str, row: Mapping[str, Any]) -> Sequence[RescuedFields]:
-    """What `count_rescued` has counted of a stream; nothing where no record has such fields."""
+    """What `count_rescued` has counted of a stream; nothing where no record has such
+    fields."""
     if not row["rescued"]:
         return ()
     return (RescuedFields(stream, row["rescued"], split_names(row["rescued_fields"])),)
 
 
-def count_rescued_in(streams: Iterable[tuple[Stream, DataFrame]]) -> tuple[RescuedFields, ...]:
-    """What is counted of the parsed records of streams, which are read for it where one keeps such fields."""
+def count_rescued_in(
+    streams: Iterable[tuple[Stream, DataFrame]],
+) -> tuple[RescuedFields, ...]:
+    """What is counted of the parsed records of streams, which are read for it where one
+    keeps such fields."""
     rescuing = ((stream, parsed) for stream, parsed in streams if stream.rescues)
-    rows = ((stream.name, parsed.agg(*count_rescued()).collect()[0].asDict()) for stream, parsed in rescuing)
+    rows = (
+        (stream.name, parsed.agg(*count_rescued()).collect()[0].asDict())
+        for stream, parsed in rescuing
+    )
     return tuple(rescued for name, row in rows for rescued in rescued_of(name, row))
 
 
 def _place_counts(is_good: Column) -> tuple[Column, ...]:
-    """The greatest place in the log of a change, the time of its record, and that of the first record of a change."""
+    """The greatest place in the log of a change, the time of its record, and that of
+    the first record of a change."""
     place, read_us = F.col(f"{CHANGE}.position"), F.unix_micros(f"{RAW}.timestamp")
     changed = F.when(is_good & ~F.expr(is_read(f"{CHANGE}.position")), place)
-    is_placed = F.expr(f"{is_read(f'{CHANGE}.position')} AND NOT {is_unplaced(f'{CHANGE}.position')}")
+    is_placed = F.expr(
+        f"{is_read(f'{CHANGE}.position')} AND NOT {is_unplaced(f'{CHANGE}.position')}"
+    )
     read = F.when(is_good & is_placed, F.expr(own_place(f"{CHANGE}.position")))
     return (
         F.array_join(F.max(changed), ",").alias("place"),
@@ -332,12 +409,15 @@ def _place_counts(is_good: Column) -> tuple[Column, ...]:
 def _no_place() -> tuple[Column, ...]:
     none = F.lit(None).cast("bigint")
     texts = (F.max(none.cast("string")).alias(name) for name in ("place", "read_place"))
-    times = (F.max(none).alias(name) for name in ("place_us", "first_us", "first_read_us"))
+    times = (
+        F.max(none).alias(name) for name in ("place_us", "first_us", "first_read_us")
+    )
     return *texts, *times
 
 
 def _table_names(is_change: Column) -> tuple[Column, ...]:
-    """The first and the last name of the tables whose changes these are: the same where they are of one."""
+    """The first and the last name of the tables whose changes these are: the same where
+    they are of one."""
     table = F.when(is_change, F.col(SOURCE_TABLE))
     return F.min(table).alias("first_table"), F.max(table).alias("last_table")
 
@@ -366,7 +446,14 @@ def _stateful_counts() -> tuple[Column, ...]:
     )
     others = (none_of.alias(name) for name in names)
     unknown = F.max(F.lit(None).cast("string")).alias("unknown_table")
-    return F.count("*").alias("records"), none.alias("event_us"), *others, unknown, *_no_place(), *_no_tables()
+    return (
+        F.count("*").alias("records"),
+        none.alias("event_us"),
+        *others,
+        unknown,
+        *_no_place(),
+        *_no_tables(),
+    )
 
 
 @cache
@@ -389,7 +476,9 @@ def _row_counts(not_null: tuple[str, ...], dead: str) -> tuple[Column, ...]:
 @cache
 def _violations(checks: tuple[Check, ...]) -> tuple[Column, ...]:
     return tuple(
-        count_of(F.expr(f"array_contains({FAILED}, {text(check.name)})")).alias(_violation(index))
+        count_of(F.expr(f"array_contains({FAILED}, {text(check.name)})")).alias(
+            _violation(index)
+        )
         for index, check in enumerate(checks)
     )
 
@@ -398,13 +487,16 @@ def _violation(index: int) -> str:
     return f"violation_{index}"
 
 
-def _watch(watched: list[_Watched], frame: DataFrame, counted: tuple[Column, ...]) -> DataFrame:
+def _watch(
+    watched: list[_Watched], frame: DataFrame, counted: tuple[Column, ...]
+) -> DataFrame:
     watched.append(_Watched(frame, counted, Observation()))
     return frame.observe(watched[-1].observation, *counted)
 
 
 def _event_time(stream: Stream, select: Select, has_raw: bool) -> str:
-    """The time of an event, as SQL: the watermark's column, else the record's own time where it is at hand."""
+    """The time of an event, as SQL: the watermark's column, else the record's own time
+    where it is at hand."""
     if stream.watermark:
         return f"CAST({event_time(stream)} AS timestamp)"
     if "timestamp" in select.query.record_fields:

@@ -1,4 +1,5 @@
-"""Changes of keys that batches of a mirror have cut, remembered until the other part of their transactions is read."""
+"""Changes of keys that batches of a mirror have cut, remembered until the other part of
+their transactions is read."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ from lakesql.names import CHANGES_VIEW, CUT_VIEW, MOVED_VIEW, PAIR, RAW
 
 @dataclass(frozen=True, slots=True)
 class KeysOfBatch:
-    """What changes of keys are to a batch: nothing, or what tells its rows apart. `is_cut`: it may have a part of a
-    transaction only, and the view `_lakesql_cut` has what later batches need."""
+    """What changes of keys are to a batch: nothing, or what tells its rows apart.
+    `is_cut`: it may have a part of a transaction only, and the view `_lakesql_cut` has
+    what later batches need."""
 
     moves: KeyChanges | None = None
     is_cut: bool = False
@@ -37,7 +39,8 @@ class KeysOfBatch:
         return self.moves is not None
 
     def move_values(self, session: SparkSession, newest: DataFrame) -> DataFrame:
-        """The newest changes, whose view is made anew, with the values that stand under former keys."""
+        """The newest changes, whose view is made anew, with the values that stand under
+        former keys."""
         moved_on = self.moves.moved_on() if self.moves else None
         if moved_on is None:
             return newest
@@ -47,7 +50,8 @@ class KeysOfBatch:
 
 
 def make_stand_in(session: SparkSession, view: MakeView) -> DataFrame:
-    """Make the rows of a view, once, which are read in the place of those of another one from now on."""
+    """Make the rows of a view, once, which are read in the place of those of another
+    one from now on."""
     rows = session.sql(view.query).localCheckpoint()
     replace_view(rows, view.name)
     replace_view(rows, view.stands_for)
@@ -57,7 +61,8 @@ def make_stand_in(session: SparkSession, view: MakeView) -> DataFrame:
 class Moves:
     """What one model's batches remember of changes of keys.
 
-    `is_open`: the next batch may go on with a transaction of which there is something, also where it changes no key.
+    `is_open`: the next batch may go on with a transaction of which there is something,
+    also where it changes no key.
     """
 
     def __init__(self) -> None:
@@ -67,11 +72,18 @@ class Moves:
         self._forgetting = Forgetting()
 
     def begin(
-        self, session: SparkSession, views: FeedViews, binding: StreamBinding, changes: DataFrame, has_moves: bool
+        self,
+        session: SparkSession,
+        views: FeedViews,
+        binding: StreamBinding,
+        changes: DataFrame,
+        has_moves: bool,
     ) -> KeysOfBatch:
-        """Make the view of the `changes` of a batch without those of rows that have lost a key again.
+        """Make the view of the `changes` of a batch without those of rows that have
+        lost a key again.
 
-        It stays as it is where the batch changes no key (`has_moves`) and goes on with no transaction that does.
+        It stays as it is where the batch changes no key (`has_moves`) and goes on with
+        no transaction that does.
         """
         moves = views.key_changes
         if moves is None or not self._recall(session, views.select, has_moves):
@@ -85,27 +97,37 @@ class Moves:
         return KeysOfBatch(moves, is_cut)
 
     def _recall(self, session: SparkSession, select: Select, has_moves: bool) -> bool:
-        """Make the view `_lakesql_moved` of what is remembered, if a batch that `has_moves`, or not, may need it."""
+        """Make the view `_lakesql_moved` of what is remembered, if a batch that
+        `has_moves`, or not, may need it."""
         if self.is_open is None:  # what the batches before this process have left
             self.is_open = self._exists(session, select)
         if not (has_moves or self.is_open):
             return False
-        wanted = {column.name: column.type for column in memory_spec(select, "moves").columns}
+        wanted = {
+            column.name: column.type for column in memory_spec(select, "moves").columns
+        }
         if self._exists(session, select):
             rows = session.table(table_name(select.model.table.moves))
             stored = set(rows.columns)
         else:
             rows, stored = session.range(0).toDF("none"), set[str]()
         landed = (
-            f"CAST({identifier(it) if it in stored else 'NULL'} AS {wanted[it]}) AS {identifier(it)}" for it in wanted
+            f"CAST({identifier(it) if it in stored else 'NULL'} AS {wanted[it]}) AS {identifier(it)}"
+            for it in wanted
         )
         replace_view(rows.selectExpr(*landed), MOVED_VIEW)
         return True
 
     def remember(
-        self, session: SparkSession, select: Select, table: TableSync, step: RememberMoves, bounds: tuple[KeyRange, ...]
+        self,
+        session: SparkSession,
+        select: Select,
+        table: TableSync,
+        step: RememberMoves,
+        bounds: tuple[KeyRange, ...],
     ) -> None:
-        """Insert those of a batch. Done twice, they are there twice and say the same."""
+        """Insert those of a batch. Done twice, they are there twice and say the
+        same."""
         if not self._is_made:
             table.make_moves()
             self._is_made = self._is_there = True

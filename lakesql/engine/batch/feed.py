@@ -1,4 +1,5 @@
-"""The rows of a source that the changes of a batch leave: what the SELECT of a mirror is given."""
+"""The rows of a source that the changes of a batch leave: what the SELECT of a mirror
+is given."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ from lakesql.names import CHANGE, CHANGES_VIEW, NEWEST_VIEW, POSITION, RAW
 class Feed:
     """What is in a batch of changes: a `truncate`, or None; and whether it `is_cut`.
 
-    It may have a part of a transaction that changes keys then, whose changes are the view `_lakesql_cut`. `is_read`:
-    its records have been read already, and counted.
+    It may have a part of a transaction that changes keys then, whose changes are the
+    view `_lakesql_cut`. `is_read`: its records have been read already, and counted.
     """
 
     truncate: Truncate | None = None
@@ -45,15 +46,20 @@ def give_rows(
     with_deleted: bool = True,
     are_few: bool = False,
 ) -> Feed:
-    """Make the view, under the stream's name, of what the SELECT is given: its good records, or the rows that the
-    changes of a feed leave, `with_deleted` rows where the table keeps these. `are_few`: as in `BatchRows`.
+    """Make the view, under the stream's name, of what the SELECT is given: its good
+    records, or the rows that the changes of a feed leave, `with_deleted` rows where the
+    table keeps these. `are_few`: as in `BatchRows`.
 
     Raises what `_open_feed` raises.
     """
     views = batches_of(select).feed_views
-    good = good_records(counters.stream(records, binding.stream, select, views is not None))
+    good = good_records(
+        counters.stream(records, binding.stream, select, views is not None)
+    )
     if views is not None:
-        return _open_feed(session, views, binding, good, counters, moves, with_deleted, are_few)
+        return _open_feed(
+            session, views, binding, good, counters, moves, with_deleted, are_few
+        )
     replace_view(good, binding.stream.name)
     return Feed()
 
@@ -68,19 +74,24 @@ def _open_feed(
     with_deleted: bool,
     are_few: bool,
 ) -> Feed:
-    """Make, of the changes of a feed, the view of the newest ones, whose rows are made once, and what is left,
-    `with_deleted` rows where the model marks them. `moves` has what earlier batches remember.
+    """Make, of the changes of a feed, the view of the newest ones, whose rows are made
+    once, and what is left, `with_deleted` rows where the model marks them. `moves` has
+    what earlier batches remember.
 
-    Raises `RunError` (`truncate-refused`) where the model takes none, or where nobody knows which rows of the table it
-    removes: one of several topics has it, or it lacks its place in the sequence.
+    Raises `RunError` (`truncate-refused`) where the model takes none, or where nobody
+    knows which rows of the table it removes: one of several topics has it, or it lacks
+    its place in the sequence.
     """
     select = views.select
-    replace_view(changes.drop(RAW), CHANGES_VIEW)  # all columns of its newest changes are kept
+    # all columns of its newest changes are kept
+    replace_view(changes.drop(RAW), CHANGES_VIEW)
     newest = counters.rows(session.sql(views.newest().query), ())
     newest = make_rows(newest, are_few=are_few)
     counts = counters.read()
     if counts.valueless:
-        changes, counters.followers = with_lone_tombstones(session, views, binding, changes, counts.valueless)
+        changes, counters.followers = with_lone_tombstones(
+            session, views, binding, changes, counts.valueless
+        )
         replace_view(changes.drop(RAW), CHANGES_VIEW)
         newest = _newest(session, views)
     is_mixed = 0 < counts.reads < counts.records or 0 < counts.unplaced < counts.reads
@@ -124,7 +135,11 @@ def _read_truncate(newest: DataFrame, views: FeedViews) -> Truncate:
     if not (sequenced or marks):
         return Truncate()
     position = F.col(f"{CHANGE}.position")
-    at_us = F.unix_micros(F.max_by(f"{CHANGE}.ts", F.struct(position, POSITION))) if marks else F.max(F.lit(None))
+    at_us = (
+        F.unix_micros(F.max_by(f"{CHANGE}.ts", F.struct(position, POSITION)))
+        if marks
+        else F.max(F.lit(None))
+    )
     truncates = newest.where(F.col(f"{CHANGE}.op") == "t")
     last, at = truncates.agg(F.max(position), at_us).collect()[0]
     return Truncate(tuple(last) if sequenced else (), at)
@@ -144,7 +159,9 @@ def _refused_of_one(select: Select) -> RunError:
 
 def _refused_without_place(select: Select) -> RunError:
     model = select.model
-    place = " or ".join(word for word in select.sequence.values() if word.startswith(f"{CHANGE}."))
+    place = " or ".join(
+        word for word in select.sequence.values() if word.startswith(f"{CHANGE}.")
+    )
     return RunError.of(
         "truncate-refused",
         f"The source of model '{model.name}' was truncated, and the event has no {place}, by which the changes are "

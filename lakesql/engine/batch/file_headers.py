@@ -1,4 +1,5 @@
-"""The streams of one batch: as its CSV files have their columns, and in the order of the files of a change feed."""
+"""The streams of one batch: as its CSV files have their columns, and in the order of
+the files of a change feed."""
 
 from __future__ import annotations
 
@@ -6,7 +7,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.clock import now_ms
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.csv_files import FileHeaders, with_headers, with_letters_headers
+from lakesql.engine.sources.csv_files import (
+    FileHeaders,
+    with_headers,
+    with_letters_headers,
+)
 from lakesql.engine.sources.file_order import with_file_order
 from lakesql.engine.sources.parsed import unpack
 from lakesql.events import Emit, Noted
@@ -16,12 +21,16 @@ SHOWN = 3
 
 
 def batch_bindings(
-    session: SparkSession, arrived: DataFrame, bindings: tuple[StreamBinding, ...], emit: Emit
+    session: SparkSession,
+    arrived: DataFrame,
+    bindings: tuple[StreamBinding, ...],
+    emit: Emit,
 ) -> tuple[StreamBinding, ...]:
-    """The streams of a batch of raw records, or of dead letters that are read again, with the headers of its files, and
-    with the order of those that a change feed is in.
+    """The streams of a batch of raw records, or of dead letters that are read again,
+    with the headers of its files, and with the order of those that a change feed is in.
 
-    Says which of the contract's columns a header does not have, and which others it has.
+    Says which of the contract's columns a header does not have, and which others it
+    has.
     """
     bindings = with_file_order(arrived, bindings)
     if not any(binding.is_csv_in_files for binding in bindings):
@@ -42,7 +51,9 @@ def batch_bindings(
 def _remarks(headers: FileHeaders, binding: StreamBinding) -> list[str]:
     remarks = []
     for header, paths in headers.files:
-        missing = [it.field for it in binding.stream.columns if it.field not in header.columns]
+        missing = [
+            it.field for it in binding.stream.columns if it.field not in header.columns
+        ]
         others = header.columns.count(None)
         both = [name for name in header.folders if header.columns.count(name) > 1]
         if not header.problem and not missing and not others and not both:
@@ -54,7 +65,16 @@ def _remarks(headers: FileHeaders, binding: StreamBinding) -> list[str]:
         if others and not header.problem:
             said.append(f"{others} of its columns are not in the contract")
         if both:
-            said.append(f"the values of {', '.join(both)} are its own, and those of its folder where it has none")
+            said.append(
+                f"the values of {', '.join(both)} are its own, and those of its folder where it has none"
+            )
         remarks.append(f"stream {binding.stream.name}: {of}: {'; '.join(said)}")
     left = len(remarks) - SHOWN
-    return remarks if left <= 0 else [*remarks[:SHOWN], f"stream {binding.stream.name}: {left} more such headers"]
+    return (
+        remarks
+        if left <= 0
+        else [
+            *remarks[:SHOWN],
+            f"stream {binding.stream.name}: {left} more such headers",
+        ]
+    )

@@ -1,4 +1,5 @@
-"""What a unit test gives and finds, on Spark: records as a topic has them, rows of tables, and the time."""
+"""What a unit test gives and finds, on Spark: records as a topic has them, rows of
+tables, and the time."""
 
 from __future__ import annotations
 
@@ -25,36 +26,65 @@ _RAW = ("key", "value", "offset", "timestamp", "headers")
 _HEADERS = "array<struct<key:string,value:binary>>"
 
 
-def given_records(session: SparkSession, topic: str, records: Sequence[GivenRecord]) -> DataFrame:
+def given_records(
+    session: SparkSession, topic: str, records: Sequence[GivenRecord]
+) -> DataFrame:
     """Raw records of a topic's first partition, in the shape of `read_raw`."""
     return _local_rows(session, _RAW, [_raw_values(it) for it in records]).selectExpr(
-        "key", "value", f"{text(topic)} AS topic", "0 AS partition", "offset", "timestamp", "headers"
+        "key",
+        "value",
+        f"{text(topic)} AS topic",
+        "0 AS partition",
+        "offset",
+        "timestamp",
+        "headers",
     )
 
 
 def _raw_values(record: GivenRecord) -> tuple[str, ...]:
     """The values of the columns `_RAW`, as SQL."""
     key, value, offset, timestamp_ms, headers = record
-    entries = (f"struct({text(name)} AS key, {_binary(it)} AS value)" for name, it in headers.items())
+    entries = (
+        f"struct({text(name)} AS key, {_binary(it)} AS value)"
+        for name, it in headers.items()
+    )
     listed = f"CAST(array({', '.join(entries)}) AS {_HEADERS})"
-    return _binary(key), _binary(value), f"{offset}L", f"timestamp_millis({timestamp_ms}L)", listed
+    return (
+        _binary(key),
+        _binary(value),
+        f"{offset}L",
+        f"timestamp_millis({timestamp_ms}L)",
+        listed,
+    )
 
 
 def _binary(value: str | None) -> str:
     return "NULL" if value is None else f"X'{value.encode().hex()}'"
 
 
-def given_rows(session: SparkSession, table: TableName, rows: Sequence[str]) -> DataFrame:
-    """Rows, each a JSON object of some of a table's columns, as those that have been appended to it."""
+def given_rows(
+    session: SparkSession, table: TableName, rows: Sequence[str]
+) -> DataFrame:
+    """Rows, each a JSON object of some of a table's columns, as those that have been
+    appended to it."""
     found = _rows_of(session, table, rows)
     return as_rows(found, found.columns, text(str(table)))
 
 
-def given_changes(session: SparkSession, table: TableName, changes: Sequence[str]) -> DataFrame:
-    """Changes of a table's rows, each a JSON object: its `op`, the rows `now` and `before`, the time of its commit in
-    milliseconds, `at_ms`, and the `number` by which it follows others."""
+def given_changes(
+    session: SparkSession, table: TableName, changes: Sequence[str]
+) -> DataFrame:
+    """Changes of a table's rows, each a JSON object: its `op`, the rows `now` and
+    `before`, the time of its commit in milliseconds, `at_ms`, and the `number` by which
+    it follows others."""
     row = _row_type(session, table)
-    schema = T.StructType().add("op", "string").add("now", row).add("before", row).add("at_ms", T.LongType())
+    schema = (
+        T.StructType()
+        .add("op", "string")
+        .add("now", row)
+        .add("before", row)
+        .add("at_ms", T.LongType())
+    )
     found = _read_json(session, changes, schema.add("number", T.IntegerType()))
     rows = found.withColumnsRenamed({"now": NOW, "before": BEFORE})
     return as_changes(rows, table, "timestamp_millis(at_ms)", "number", "op")
@@ -67,7 +97,8 @@ def insert_rows(session: SparkSession, table: TableName, rows: Sequence[str]) ->
 
 
 def exchange_rows(session: SparkSession, table: TableName, rows: Sequence[str]) -> None:
-    """Put rows, each a JSON object of the table's columns, in the place of all that it has, in one commit."""
+    """Put rows, each a JSON object of the table's columns, in the place of all that it
+    has, in one commit."""
     _rows_of(session, table, rows).writeTo(table_name(table)).overwrite(F.lit(True))
 
 
@@ -77,40 +108,60 @@ def drop_table(session: SparkSession, table: TableName) -> None:
 
 
 def read_value(session: SparkSession, json: str, kind: str) -> Any:
-    """The value of a type that a JSON text is, as `stored_rows` has it. Raises Spark's error where it is none."""
-    frame = _read_json(session, [f'{{"v":{json}}}'], T.StructType().add("v", T._parse_datatype_string(kind)))
+    """The value of a type that a JSON text is, as `stored_rows` has it. Raises Spark's
+    error where it is none."""
+    frame = _read_json(
+        session,
+        [f'{{"v":{json}}}'],
+        T.StructType().add("v", T._parse_datatype_string(kind)),
+    )
     ((value,),) = python_rows(frame.toArrow())
     return _plain(value)
 
 
 def stored_types(session: SparkSession, table: TableName) -> dict[str, str]:
     """The types of a table's columns, by their names."""
-    return {it.name: type_text(it.dataType) for it in session.table(table_name(table)).schema.fields}
+    return {
+        it.name: type_text(it.dataType)
+        for it in session.table(table_name(table)).schema.fields
+    }
 
 
 def stored_rows(session: SparkSession, table: TableName) -> list[dict[str, Any]]:
     """The rows of a table; times are in UTC, without a zone."""
     frame = session.table(table_name(table))
-    return [dict(zip(frame.columns, map(_plain, row), strict=True)) for row in python_rows(frame.toArrow())]
+    return [
+        dict(zip(frame.columns, map(_plain, row), strict=True))
+        for row in python_rows(frame.toArrow())
+    ]
 
 
 def stop_clock(session: SparkSession, now: datetime) -> None:
-    """Let the functions of `STOPPED` be of this time, in UTC, in all statements of the session.
+    """Let the functions of `STOPPED` be of this time, in UTC, in all statements of the
+    session.
 
-    Each is a literal from then on. (A temporary function of SQL would be refused in DELETE and MERGE.) Written without
-    brackets, they are no functions to Spark, and go on.
+    Each is a literal from then on. (A temporary function of SQL would be refused in
+    DELETE and MERGE.) Written without brackets, they are no functions to Spark, and go
+    on.
     """
     state = session._jsparkSession.sessionState()
     registry, parser = state.functionRegistry(), state.sqlParser()
     identifier_of = java_class("org.apache.spark.sql.catalyst.FunctionIdentifier")
-    # A map is a function: an empty one with a default value gives that for whatever it is applied to.
+    # A map is a function: an empty one with a default value gives that for whatever it
+    # is applied to.
     nothing = getattr(java_class("scala.collection.immutable.Map$"), "MODULE$").empty()
     moment = now.isoformat(sep=" ")
-    values = {"TIMESTAMP_LTZ": f"{moment}Z", "TIMESTAMP_NTZ": moment, "DATE": now.date().isoformat()}
+    values = {
+        "TIMESTAMP_LTZ": f"{moment}Z",
+        "TIMESTAMP_NTZ": moment,
+        "DATE": now.date().isoformat(),
+    }
     for name, kind in STOPPED.items():
         literal = parser.parseExpression(f"{kind} {text(values[kind])}")
         known = registry.lookupFunction(identifier_of(name)).get()
-        registry.registerFunction(identifier_of(name), known, nothing.withDefaultValue(literal))
+        registry.registerFunction(
+            identifier_of(name), known, nothing.withDefaultValue(literal)
+        )
 
 
 STOPPED = {
@@ -133,18 +184,28 @@ def _row_type(session: SparkSession, table: TableName) -> T.StructType:
     return T.StructType([T.StructField(it.name, it.dataType) for it in fields])
 
 
-def _read_json(session: SparkSession, texts: Sequence[str], schema: T.StructType) -> DataFrame:
+def _read_json(
+    session: SparkSession, texts: Sequence[str], schema: T.StructType
+) -> DataFrame:
     frame = _local_rows(session, ("v",), [(text(each),) for each in texts])
-    return frame.select(F.from_json("v", schema, {"mode": "FAILFAST"}).alias("r")).select("r.*")
+    return frame.select(
+        F.from_json("v", schema, {"mode": "FAILFAST"}).alias("r")
+    ).select("r.*")
 
 
-def _local_rows(session: SparkSession, names: Sequence[str], rows: Sequence[Sequence[str]]) -> DataFrame:
-    """Rows of values that are written as SQL, which the driver holds: to look at them takes no job.
+def _local_rows(
+    session: SparkSession, names: Sequence[str], rows: Sequence[Sequence[str]]
+) -> DataFrame:
+    """Rows of values that are written as SQL, which the driver holds: to look at them
+    takes no job.
 
-    After them stands a row of NULLs, which is left out: any column may be NULL then, whatever the rows have.
+    After them stands a row of NULLs, which is left out: any column may be NULL then,
+    whatever the rows have.
     """
     values = ", ".join(f"({', '.join(row)})" for row in [*rows, ["NULL"] * len(names)])
-    return session.sql(f"SELECT * FROM VALUES {values} AS given ({', '.join(names)})").limit(len(rows))
+    return session.sql(
+        f"SELECT * FROM VALUES {values} AS given ({', '.join(names)})"
+    ).limit(len(rows))
 
 
 def _plain(value: Any) -> Any:

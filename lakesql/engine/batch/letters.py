@@ -1,8 +1,10 @@
-"""Dead letters that are read again: which are there, which one replay has taken, and which are done.
+"""Dead letters that are read again: which are there, which one replay has taken, and
+which are done.
 
-A replay takes letters by its id (`replay`), writes their rows with that id in the ledger, and then says that they are
-done (`replayed_at`). A crash after any of the three leaves the id to be found: in the table's ledger, if the rows are
-written, or on letters alone, if they are not.
+A replay takes letters by its id (`replay`), writes their rows with that id in the
+ledger, and then says that they are done (`replayed_at`). A crash after any of the three
+leaves the id to be found: in the table's ledger, if the rows are written, or on letters
+alone, if they are not.
 """
 
 from __future__ import annotations
@@ -15,7 +17,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakesql.compile.quote import identifier, table_name, text
-from lakesql.engine.batch.dead_letter import LETTERS_VIEW, RECORD_COLUMNS, DeadLetters, union_letters
+from lakesql.engine.batch.dead_letter import (
+    LETTERS_VIEW,
+    RECORD_COLUMNS,
+    DeadLetters,
+    union_letters,
+)
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.spark.internals import replace_view
 from lakesql.model.table_name import TableName
@@ -34,15 +41,21 @@ WHERE replay = {replay} AND replayed_at IS NULL"""
 
 
 def read_letters(
-    session: SparkSession, table: TableName, bindings: Sequence[StreamBinding], written: str | None = None
+    session: SparkSession,
+    table: TableName,
+    bindings: Sequence[StreamBinding],
+    written: str | None = None,
 ) -> DataFrame:
-    """The letters of these streams that are not done, each record once; without those of the replay `written`.
+    """The letters of these streams that are not done, each record once; without those
+    of the replay `written`.
 
-    They are made once and for good: where lines of a file are told apart by their number, it is the one in this frame.
+    They are made once and for good: where lines of a file are told apart by their
+    number, it is the one in this frame.
     """
     names = [binding.stream.name for binding in bindings]
     found = _open_letters(session, table).where(F.col("stream").isin(names))
-    found = found.where(F.col("reason") != FILE_UNREADABLE)  # a file, of which no record is here
+    # a file, of which no record is here
+    found = found.where(F.col("reason") != FILE_UNREADABLE)
     if written is not None:
         found = found.where(~F.col("replay").eqNullSafe(F.lit(written)))
     has_offset = F.col("offset").isNotNull()  # two lines of a file may be the same
@@ -51,44 +64,78 @@ def read_letters(
 
 
 def _open_letters(session: SparkSession, table: TableName) -> DataFrame:
-    """The letters that are not done. Older versions of lakesql have made the table without saying so."""
+    """The letters that are not done. Older versions of lakesql have made the table
+    without saying so."""
     letters = session.table(table_name(table))
-    missing = {name: F.lit(None).cast("string") for name in ("replay", "replayed_at") if name not in letters.columns}
+    missing = {
+        name: F.lit(None).cast("string")
+        for name in ("replay", "replayed_at")
+        if name not in letters.columns
+    }
     return letters.withColumns(missing).where(F.col("replayed_at").isNull())
 
 
 def raw_letters(letters: DataFrame, binding: StreamBinding) -> DataFrame:
-    """The letters of a stream in the shape of raw records. They have no headers any more."""
-    headers = F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers")
+    """The letters of a stream in the shape of raw records. They have no headers any
+    more."""
+    headers = (
+        F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers")
+    )
     columns = ("key", "value", "topic", "partition", "offset", "timestamp")
-    return letters.where(F.col("stream") == binding.stream.name).select(*columns, headers)
+    return letters.where(F.col("stream") == binding.stream.name).select(
+        *columns, headers
+    )
 
 
 def find_unfinished(session: SparkSession, table: TableName) -> str | None:
     """The id of a replay that has taken letters and has not said that they are done."""
-    found = _open_letters(session, table).where("replay IS NOT NULL").select("replay").limit(1).collect()
+    found = (
+        _open_letters(session, table)
+        .where("replay IS NOT NULL")
+        .select("replay")
+        .limit(1)
+        .collect()
+    )
     return str(found[0][0]) if found else None
 
 
 def take_letters(
-    session: SparkSession, table: TableName, letters: DataFrame, failing: DeadLetters, replay: str
+    session: SparkSession,
+    table: TableName,
+    letters: DataFrame,
+    failing: DeadLetters,
+    replay: str,
 ) -> None:
-    """Say of each letter whether this replay does it, in one commit: all but those that are `failing` still."""
+    """Say of each letter whether this replay does it, in one commit: all but those that
+    are `failing` still."""
     taken = letters.select(*RECORD_COLUMNS).distinct()
     if failing:
-        still = union_letters(failing).select(*(F.col(name).alias(f"still_{name}") for name in RECORD_COLUMNS))
+        still = union_letters(failing).select(
+            *(F.col(name).alias(f"still_{name}") for name in RECORD_COLUMNS)
+        )
         still = still.distinct().withColumn("fails", F.lit(True))
-        is_same: Column = reduce(and_, (taken[name].eqNullSafe(still[f"still_{name}"]) for name in RECORD_COLUMNS))
+        is_same: Column = reduce(
+            and_,
+            (taken[name].eqNullSafe(still[f"still_{name}"]) for name in RECORD_COLUMNS),
+        )
         taken = taken.join(still, is_same, "left").select(taken["*"], "fails")
     else:
         taken = taken.withColumn("fails", F.lit(None).cast("boolean"))
     taken = taken.withColumn("replay", F.when(F.col("fails").isNull(), F.lit(replay)))
-    taken = taken.drop("fails").localCheckpoint()  # made once: a MERGE may read its source twice
-    if all(frame.where(F.col("replay").isNotNull()).isEmpty() for frame in (letters, taken)):
+    # made once: a MERGE may read its source twice
+    taken = taken.drop("fails").localCheckpoint()
+    if all(
+        frame.where(F.col("replay").isNotNull()).isEmpty() for frame in (letters, taken)
+    ):
         return
     replace_view(taken, LETTERS_VIEW)
-    match = " AND ".join(f"target.{identifier(name)} <=> source.{identifier(name)}" for name in RECORD_COLUMNS)
-    session.sql(_TAKE.format(table=table_name(table), letters=LETTERS_VIEW, match=match))
+    match = " AND ".join(
+        f"target.{identifier(name)} <=> source.{identifier(name)}"
+        for name in RECORD_COLUMNS
+    )
+    session.sql(
+        _TAKE.format(table=table_name(table), letters=LETTERS_VIEW, match=match)
+    )
 
 
 def finish_letters(session: SparkSession, table: TableName, replay: str) -> int:
@@ -100,5 +147,6 @@ def finish_letters(session: SparkSession, table: TableName, replay: str) -> int:
 
 
 def count_taken(session: SparkSession, table: TableName, replay: str) -> int:
-    """How many letters the replay has taken, of which nothing says that they are done."""
+    """How many letters the replay has taken, of which nothing says that they are
+    done."""
     return _open_letters(session, table).where(F.col("replay") == replay).count()

@@ -1,4 +1,5 @@
-"""Where the tables that a query reads have their files: asked once for as long as it runs."""
+"""Where the tables that a query reads have their files: asked once for as long as it
+runs."""
 
 from __future__ import annotations
 

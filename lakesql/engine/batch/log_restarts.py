@@ -1,4 +1,5 @@
-"""Whether the log of a database counts anew, so that what is new in it looks older than what the table has."""
+"""Whether the log of a database counts anew, so that what is new in it looks older than
+what the table has."""
 
 from __future__ import annotations
 
@@ -11,13 +12,15 @@ from lakesql.engine.ledger import snapshots
 from lakesql.errors import RunError
 
 FAR = 10
-"""A log whose newest place is so many times smaller than one that was read before counts anew: a connector that was
-killed sends the last changes again, and not a log from its beginning."""
+"""A log whose newest place is so many times smaller than one that was read before
+counts anew: a connector that was killed sends the last changes again, and not a log
+from its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewestPlace:
-    """The greatest place in the log of the changes that were read, and the time of that record, in microseconds."""
+    """The greatest place in the log of the changes that were read, and the time of that
+    record, in microseconds."""
 
     place: tuple[int, ...]
     read_us: int
@@ -25,16 +28,18 @@ class NewestPlace:
     @property
     def text(self) -> str:
         """The place and the time as JSON, in the form that the ledger keeps."""
-        return json.dumps({"place": self.place, "read_us": self.read_us}, separators=(",", ":"))
+        return json.dumps(
+            {"place": self.place, "read_us": self.read_us}, separators=(",", ":")
+        )
 
 
 def check_log(sink: Sink, table: snapshots.JavaTable, counts: BatchCounts) -> str:
-    """The newest place that was read until and with this batch, as the ledger has it; '' where places are nothing to
-    the model.
+    """The newest place that was read until and with this batch, as the ledger has it;
+    '' where places are nothing to the model.
 
-    Raises `RunError` (`log-restarted`) where all changes of the batch, which came after those, are far below it; or
-    where it has none, and the snapshots that its rows are of. Records that are read again, as after a rewind, came
-    before, and say nothing.
+    Raises `RunError` (`log-restarted`) where all changes of the batch, which came after
+    those, are far below it; or where it has none, and the snapshots that its rows are
+    of. Records that are read again, as after a rewind, came before, and say nothing.
     """
     if not sink.select.is_placed or sink.letters is not None:
         return ""

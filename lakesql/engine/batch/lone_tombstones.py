@@ -1,4 +1,5 @@
-"""Which records without a value delete a row, of a change feed in which each delete may have one behind it."""
+"""Which records without a value delete a row, of a change feed in which each delete may
+have one behind it."""
 
 from __future__ import annotations
 
@@ -18,29 +19,42 @@ from lakesql.names import CHANGES_VIEW, EARLIER_VIEW, RAW
 
 
 def with_lone_tombstones(
-    session: SparkSession, views: FeedViews, binding: StreamBinding, changes: DataFrame, valueless: int
+    session: SparkSession,
+    views: FeedViews,
+    binding: StreamBinding,
+    changes: DataFrame,
+    valueless: int,
 ) -> tuple[DataFrame, int]:
-    """The changes of a batch that has so many tombstones, without those that follow a delete; how many these are.
+    """The changes of a batch that has so many tombstones, without those that follow a
+    delete; how many these are.
 
-    Where the batch of a partition begins with one, the topic is asked what stands before it. In a history that places
-    in the log order, the others get places.
+    Where the batch of a partition begins with one, the topic is asked what stands
+    before it. In a history that places in the log order, the others get places.
     """
     view, select = views.lone_tombstones(), views.select
     if view is None:
         return changes, 0
     changes = changes.localCheckpoint()  # parsed once for all that is asked of them
     replace_view(changes, CHANGES_VIEW)
-    first = [(row["topic"], row["partition"], row["offset"]) for row in session.sql(first_tombstones()).collect()]
+    first = [
+        (row["topic"], row["partition"], row["offset"])
+        for row in session.sql(first_tombstones()).collect()
+    ]
     earlier = changes.limit(0)
     if first:
         raw = read_before(session, binding, first)
-        earlier = good_records(with_position(parse_binding(raw, binding, select, keep_raw=True), binding))
+        earlier = good_records(
+            with_position(parse_binding(raw, binding, select, keep_raw=True), binding)
+        )
     replace_view(earlier, EARLIER_VIEW)
     changes = make_stand_in(session, view)
     alone = changes.where(F.col(f"{RAW}.value").isNull()).count()
     closing = views.closing()
     if alone and closing and snapshots.table_exists(session, select.model.table):
-        keys = read_keys(session.sql(views.tombstone_keys()), tuple(select.feed_keys)) or ()
+        keys = (
+            read_keys(session.sql(views.tombstone_keys()), tuple(select.feed_keys))
+            or ()
+        )
         changes = session.sql(closing.query.text(keys)).localCheckpoint()
         replace_view(changes, closing.name)
     return changes, valueless - alone

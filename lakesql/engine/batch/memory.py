@@ -1,4 +1,5 @@
-"""Tables in which batches remember something for those after them: once a day, what is old is forgotten."""
+"""Tables in which batches remember something for those after them: once a day, what is
+old is forgotten."""
 
 from __future__ import annotations
 
@@ -11,17 +12,21 @@ from lakesql.model.table_name import TableName
 
 
 class Forgetting:
-    """When the rows of one memory whose time is over were removed last, as far as this process knows."""
+    """When the rows of one memory whose time is over were removed last, as far as this
+    process knows."""
 
     def __init__(self) -> None:
         self._done_on: date | None = None
 
     def once_a_day(self, session: SparkSession, table: TableName, forget: str) -> None:
-        """Remove them by this statement, if that was not done today; after its first commit nothing is old."""
+        """Remove them by this statement, if that was not done today; after its first
+        commit nothing is old."""
         today = datetime.now(UTC).date()
         if today == self._done_on:
             return
-        newest = next(snapshots.read_history(snapshots.load_table(session, table)), None)
+        newest = next(
+            snapshots.read_history(snapshots.load_table(session, table)), None
+        )
         if newest is not None and newest.parent is not None:
             session.sql(forget)
             self._done_on = today

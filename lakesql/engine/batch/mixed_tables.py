@@ -1,4 +1,5 @@
-"""Whether a batch has changes of a second table, whose rows would mix with those of the first by their keys."""
+"""Whether a batch has changes of a second table, whose rows would mix with those of the
+first by their keys."""
 
 from __future__ import annotations
 
@@ -14,10 +15,12 @@ from lakesql.names import IGNORED, RAW, REJECTED, SOURCE_TABLE
 
 
 def check_source_table(sink: Sink, table: snapshots.JavaTable, rows: BatchRows) -> str:
-    """The table of the database whose changes the model has read until and with this batch, as the ledger has it; ''
-    where none was named, or the model may have those of several.
+    """The table of the database whose changes the model has read until and with this
+    batch, as the ledger has it; '' where none was named, or the model may have those of
+    several.
 
-    Waits until the records of the batch have been read. Raises `RunError` (`mixed-source-tables`) where there are two.
+    Waits until the records of the batch have been read. Raises `RunError`
+    (`mixed-source-tables`) where there are two.
     """
     if not sink.select.has_one_table:
         return ""
@@ -32,11 +35,18 @@ def check_source_table(sink: Sink, table: snapshots.JavaTable, rows: BatchRows) 
 
 
 def _changes(rows: BatchRows) -> DataFrame:
-    """The changes of the batch that name their table, in the order of their arrival: its name, and their places."""
+    """The changes of the batch that name their table, in the order of their arrival:
+    its name, and their places."""
     (records,) = (frame for frame in rows.records if SOURCE_TABLE in frame.columns)
-    is_change = F.col(REJECTED).isNull() & ~F.col(IGNORED) & F.col(SOURCE_TABLE).isNotNull()
+    is_change = (
+        F.col(REJECTED).isNull() & ~F.col(IGNORED) & F.col(SOURCE_TABLE).isNotNull()
+    )
     places = (F.col(f"{RAW}.{name}") for name in _PLACE)
-    return records.where(is_change).select(F.col(SOURCE_TABLE).alias("table"), *places).orderBy(*_PLACE)
+    return (
+        records.where(is_change)
+        .select(F.col(SOURCE_TABLE).alias("table"), *places)
+        .orderBy(*_PLACE)
+    )
 
 
 _PLACE = ("timestamp", "topic", "partition", "offset")
@@ -72,7 +82,8 @@ def _mixed(select: Select, known: str, changes: DataFrame) -> RunError:
 
 
 def _short_name(table: str) -> str:
-    """The table as `source_table` names it: with its schema, or with its database where it has none."""
+    """The table as `source_table` names it: with its schema, or with its database where
+    it has none."""
     parts = table.split(".")
     return ".".join(["", *parts][-2:])
 

@@ -1,4 +1,5 @@
-"""Change feeds whose changes have other columns than their stream: what to do with the batch."""
+"""Change feeds whose changes have other columns than their stream: what to do with the
+batch."""
 
 from __future__ import annotations
 
@@ -21,14 +22,21 @@ Follow = Callable[[str, tuple[str, ...]], None]
 
 
 def check_schemas(
-    model: Model, batch: int, streams: Iterable[tuple[Stream, DataFrame]], follow: Follow, emit: Emit
+    model: Model,
+    batch: int,
+    streams: Iterable[tuple[Stream, DataFrame]],
+    follow: Follow,
+    emit: Emit,
 ) -> None:
-    """Raise where parsed records of feeds have columns, or types, that the batch cannot have been written with.
+    """Raise where parsed records of feeds have columns, or types, that the batch cannot
+    have been written with.
 
-    `feed-changed`, transient once `follow` knows the columns of an open stream: the model is compiled again, its table
-    altered, and the batch written again, with all that is in it. Not so where the model says `fail`, or where no column
-    can hold what came before and what comes now. With `ignore` other columns do not land, and what does not fit is a
-    dead letter. Where changes lack columns that their stream has, that is told.
+    `feed-changed`, transient once `follow` knows the columns of an open stream: the
+    model is compiled again, its table altered, and the batch written again, with all
+    that is in it. Not so where the model says `fail`, or where no column can hold what
+    came before and what comes now. With `ignore` other columns do not land, and what
+    does not fit is a dead letter. Where changes lack columns that their stream has,
+    that is told.
     """
     for stream, records in streams:
         changes = _differing(records)
@@ -52,15 +60,31 @@ class _Differing:
 def _differing(records: DataFrame) -> list[_Differing]:
     if NEW_FIELDS not in records.columns:
         return []
-    found = records.where(F.col(NEW_FIELDS).isNotNull()).groupBy(NEW_FIELDS).count().collect()
-    return [_Differing(tuple(row[0]["fields"]), tuple(row[0]["gone"]), row[1]) for row in found]
+    found = (
+        records.where(F.col(NEW_FIELDS).isNotNull())
+        .groupBy(NEW_FIELDS)
+        .count()
+        .collect()
+    )
+    return [
+        _Differing(tuple(row[0]["fields"]), tuple(row[0]["gone"]), row[1])
+        for row in found
+    ]
 
 
-def _check_declared(model: Model, batch: int, stream: Stream, changes: list[_Differing], emit: Emit) -> None:
-    absent, beside = _names(each.gone for each in changes), _names(each.fields for each in changes)
-    undeclared = tuple(name for name in beside if not name.startswith("__"))  # the connector's own
+def _check_declared(
+    model: Model, batch: int, stream: Stream, changes: list[_Differing], emit: Emit
+) -> None:
+    absent, beside = (
+        _names(each.gone for each in changes),
+        _names(each.fields for each in changes),
+    )
+    # the connector's own
+    undeclared = tuple(name for name in beside if not name.startswith("__"))
     count = sum(each.count for each in changes)
-    told = ColumnsAbsent(model.name, stream.name, batch, count, absent, undeclared, now_ms())
+    told = ColumnsAbsent(
+        model.name, stream.name, batch, count, absent, undeclared, now_ms()
+    )
     if model.config.on_schema_change == "fail":
         raise RunError.of(
             "feed-changed",
@@ -80,36 +104,61 @@ def _renamed(absent: Iterable[str], undeclared: Iterable[str]) -> str:
 
 
 def _check_open(
-    model: Model, batch: int, stream: Stream, changes: list[_Differing], follow: Follow, emit: Emit
+    model: Model,
+    batch: int,
+    stream: Stream,
+    changes: list[_Differing],
+    follow: Follow,
+    emit: Emit,
 ) -> None:
     merged = merge_fields(
-        [parse_field(text) for text in stream.schema_fields], map(parse_field, _names(each.fields for each in changes))
+        [parse_field(text) for text in stream.schema_fields],
+        map(parse_field, _names(each.fields for each in changes)),
     )
     gone = _names(each.gone for each in changes)
-    if merged.columns == stream.columns and not merged.clashing:  # written in another way, or a column is not written
+    # written in another way, or a column is not written
+    if merged.columns == stream.columns and not merged.clashing:
         count = sum(each.count for each in changes if each.gone)
         if gone:
-            emit(ColumnsAbsent(model.name, stream.name, batch, count, gone, (), now_ms()))
+            emit(
+                ColumnsAbsent(model.name, stream.name, batch, count, gone, (), now_ms())
+            )
         return
     what = f"The schema of stream '{stream.name}' has changed: {'; '.join(merged.differences)}."
-    renamed = f"{', '.join(gone)} is not in it: a column that was renamed is another one here." if gone else ""
+    renamed = (
+        f"{', '.join(gone)} is not in it: a column that was renamed is another one here."
+        if gone
+        else ""
+    )
     if merged.clashing:
         raise RunError.of(
             "feed-changed",
             what,
-            why=" ".join(("No column holds both. Nothing of this batch was written.", renamed)).rstrip(),
+            why=" ".join(
+                ("No column holds both. Nothing of this batch was written.", renamed)
+            ).rstrip(),
             fix="Declare the stream's `columns` with the type that you want and `lakesql rebuild` the model; or take "
             f"on_schema_change='ignore': then '{merged.clashing[0][0]}' stays {merged.clashing[0][1]}, other columns "
             "do not land, and records that do not fit are dead letters.",
             place=stream.place,
         )
     if model.config.on_schema_change == "fail":
-        why = "The model says on_schema_change='fail'. Nothing of this batch was written."
+        why = (
+            "The model says on_schema_change='fail'. Nothing of this batch was written."
+        )
         fix = "Run it once with on_schema_change='append_new_columns', or declare the stream's `columns`."
-        raise RunError.of("feed-changed", what, why=" ".join((why, renamed)).rstrip(), fix=fix, place=stream.place)
+        raise RunError.of(
+            "feed-changed",
+            what,
+            why=" ".join((why, renamed)).rstrip(),
+            fix=fix,
+            place=stream.place,
+        )
     follow(stream.name, tuple(field.text for field in merged.fields))
     fix = f"Nothing is to be done: model '{model.name}' is compiled again, and the batch written with these columns."
-    raise TransientError.of("feed-changed", what, why=renamed, fix=fix, place=stream.place)
+    raise TransientError.of(
+        "feed-changed", what, why=renamed, fix=fix, place=stream.place
+    )
 
 
 def _names(each: Iterable[Iterable[str]]) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
-"""Whether records of JSON spell a column in other capitals, where the column is NULL for it: looked at once a run."""
+"""Whether records of JSON spell a column in other capitals, where the column is NULL
+for it: looked at once a run."""
 
 from __future__ import annotations
 
@@ -21,13 +22,17 @@ LONGEST = 1 << 20
 
 
 class Capitals:
-    """What a query has looked at: the first batch with records, of each of its streams."""
+    """What a query has looked at: the first batch with records, of each of its
+    streams."""
 
     def __init__(self) -> None:
         self._looked_at: set[str] = set()
 
-    def tell(self, model: str, raws: Iterable[tuple[StreamBinding, DataFrame]], emit: Emit) -> None:
-        """Tell of the columns that records of a batch spell in other capitals. `raws` are those of each stream."""
+    def tell(
+        self, model: str, raws: Iterable[tuple[StreamBinding, DataFrame]], emit: Emit
+    ) -> None:
+        """Tell of the columns that records of a batch spell in other capitals. `raws`
+        are those of each stream."""
         for binding, raw in raws:
             stream = binding.stream
             columns = [column for column in stream.columns if not column.required]
@@ -40,8 +45,11 @@ class Capitals:
                 emit(SpelledOtherwise(model, stream.name, spelled, now_ms()))
 
 
-def find_spelled(columns: Sequence[Column], texts: Iterable[str | None]) -> tuple[tuple[str, str], ...]:
-    """The columns that none of these records has, each with how they spell it in other capitals."""
+def find_spelled(
+    columns: Sequence[Column], texts: Iterable[str | None]
+) -> tuple[tuple[str, str], ...]:
+    """The columns that none of these records has, each with how they spell it in other
+    capitals."""
     names = {name for text in texts for name in _names_in(text)}
     in_capitals: dict[str, str] = {}
     for name in sorted(names):
@@ -49,12 +57,21 @@ def find_spelled(columns: Sequence[Column], texts: Iterable[str | None]) -> tupl
     read = {column.field for column in columns}
     absent = (column for column in columns if column.field not in names)
     found = ((column.name, in_capitals.get(column.field.lower())) for column in absent)
-    return tuple((column, name) for column, name in found if name is not None and name not in read)
+    return tuple(
+        (column, name)
+        for column, name in found
+        if name is not None and name not in read
+    )
 
 
 def _is_plain(binding: StreamBinding) -> bool:
-    """Whether its records are JSON, and no events of a change feed, of which each says what it lacks."""
-    is_json = binding.stream.record_format.is_document and not binding.has_changes and not binding.schema
+    """Whether its records are JSON, and no events of a change feed, of which each says
+    what it lacks."""
+    is_json = (
+        binding.stream.record_format.is_document
+        and not binding.has_changes
+        and not binding.schema
+    )
     return is_json and not binding.has_rows
 
 

@@ -1,8 +1,8 @@
 """A query whose batches lakesql plans itself, over a source that Spark does not stream.
 
-It keeps the checkpoint that Spark would: `offsets/N` before a batch is written, `commits/N` once it is. So whatever
-continues, compares, seeds or rewinds a checkpoint knows no other kind, and a batch that was planned is the same when it
-is taken again.
+It keeps the checkpoint that Spark would: `offsets/N` before a batch is written,
+`commits/N` once it is. So whatever continues, compares, seeds or rewinds a checkpoint
+knows no other kind, and a batch that was planned is the same when it is taken again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from lakesql.source.stream_state import Position
 _log = logging.getLogger(__name__)
 
 BATCHES_KEPT = 100
-"""So many batches a checkpoint keeps the files of, as Spark does (`spark.sql.streaming.minBatchesToRetain`)."""
+"""So many batches a checkpoint keeps the files of, as Spark does
+(`spark.sql.streaming.minBatchesToRetain`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ class PlannedProgress:
 
 
 class PlannedQuery:
-    """The query, as far as `ModelQuery` asks a `StreamingQuery` of Spark's for it; it runs in a thread of its own."""
+    """The query, as far as `ModelQuery` asks a `StreamingQuery` of Spark's for it; it
+    runs in a thread of its own."""
 
     def __init__(
         self,
@@ -59,7 +61,9 @@ class PlannedQuery:
         self._stopping = threading.Event()
         self._is_busy = True
         self._failure: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name=f"batches of {name}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name=f"batches of {name}", daemon=True
+        )
 
     def start(self) -> PlannedQuery:
         """Begin with what is to be read next."""
@@ -73,7 +77,8 @@ class PlannedQuery:
 
     @property
     def lastProgress(self) -> PlannedProgress | None:  # noqa: N802  Spark's name
-        """What it has said of its last batch; while it waits for others, what it would say now."""
+        """What it has said of its last batch; while it waits for others, what it would
+        say now."""
         return self._report(0) if self._batches.is_idle() else self._last
 
     @property
@@ -102,7 +107,11 @@ class PlannedQuery:
     def _read(self) -> None:
         number, position, planned = self._stand()
         self._position = position
-        until = self._batches.find_last(position) if isinstance(self._trigger, AvailableNow) else None
+        until = (
+            self._batches.find_last(position)
+            if isinstance(self._trigger, AvailableNow)
+            else None
+        )
         while not self._stopping.is_set():
             self._is_busy = True
             if planned is not None and not self._batches.takes_again(position, planned):
@@ -111,7 +120,9 @@ class PlannedQuery:
             if end is not None:
                 started_ms = now_ms()
                 try:
-                    self._write_batch(number, position, end, is_planned=planned is not None)
+                    self._write_batch(
+                        number, position, end, is_planned=planned is not None
+                    )
                 except BatchPutOffError:
                     planned = end
                     continue
@@ -130,20 +141,32 @@ class PlannedQuery:
         return self._batches.find_end(position, until)
 
     def _stand(self) -> tuple[int, Position, Position]:
-        """The number of the next batch, where it begins, and where it ends if it was planned already."""
-        planned, committed = (self._numbers(folder) for folder in ("offsets", "commits"))
+        """The number of the next batch, where it begins, and where it ends if it was
+        planned already."""
+        planned, committed = (
+            self._numbers(folder) for folder in ("offsets", "commits")
+        )
         done = max(committed, default=-1)
         position = read_offsets(self._files, done)[0] if done in planned else None
         following = done + 1
-        return following, position, read_offsets(self._files, following)[0] if following in planned else None
+        return (
+            following,
+            position,
+            read_offsets(self._files, following)[0] if following in planned else None,
+        )
 
     def _numbers(self, folder: str) -> set[int]:
         return {int(name) for name in self._files.names(folder) if name.isdecimal()}
 
-    def _write_batch(self, number: int, start: Position, end: Position, is_planned: bool) -> None:
+    def _write_batch(
+        self, number: int, start: Position, end: Position, is_planned: bool
+    ) -> None:
         if not is_planned:
             metadata = {"batchWatermarkMs": 0, "batchTimestampMs": now_ms(), "conf": {}}
-            lines = ("v1", *(json.dumps(each, separators=(",", ":")) for each in (metadata, end)))
+            lines = (
+                "v1",
+                *(json.dumps(each, separators=(",", ":")) for each in (metadata, end)),
+            )
             self._files.write(f"offsets/{number}", "\n".join(lines))
         with ExitStack() as held:
             self._write(self._batches.read(start, end, held), number)
@@ -159,5 +182,9 @@ class PlannedQuery:
 
     def _report(self, duration_ms: int) -> PlannedProgress:
         sources = [dict(self._batches.report(self._position))]
-        report = {"sources": sources, "processedRowsPerSecond": 0.0, "batchDuration": duration_ms}
+        report = {
+            "sources": sources,
+            "processedRowsPerSecond": 0.0,
+            "batchDuration": duration_ms,
+        }
         return PlannedProgress(json.dumps(report))

@@ -1,4 +1,5 @@
-"""The steps of a batch before its write: views, what is remembered, and the keys that bound the write."""
+"""The steps of a batch before its write: views, what is remembered, and the keys that
+bound the write."""
 
 from __future__ import annotations
 
@@ -23,7 +24,14 @@ from lakesql.compile.batch import (
     Write,
 )
 from lakesql.compile.key_range import KeyRange
-from lakesql.engine.batch.bounds import bounds_of_write, bounds_pay, has_few, joins_few, may_match, read_keys
+from lakesql.engine.batch.bounds import (
+    bounds_of_write,
+    bounds_pay,
+    has_few,
+    joins_few,
+    may_match,
+    read_keys,
+)
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.mixed_tables import check_source_table
 from lakesql.engine.batch.refuse import check_deletes, check_expectations
@@ -31,7 +39,12 @@ from lakesql.engine.batch.rows import BatchRows
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.sources.parsed import deleted_keys
-from lakesql.engine.spark.changed_settings import NOT_ADAPTIVE, PLANNED_ONCE, changed_settings, settings_of_few
+from lakesql.engine.spark.changed_settings import (
+    NOT_ADAPTIVE,
+    PLANNED_ONCE,
+    changed_settings,
+    settings_of_few,
+)
 from lakesql.engine.spark.internals import replace_view
 from lakesql.engine.spark.kept_rows import make_rows
 from lakesql.model.writing import TASK_RECORDS
@@ -42,11 +55,13 @@ from lakesql.names import BATCH_VIEW, TOMBSTONES_VIEW, UNKNOWN
 
 @dataclass(frozen=True, slots=True)
 class PreparedWrite:
-    """The statement that writes the rows, and Spark's `settings` for it. It may be run again.
+    """The statement that writes the rows, and Spark's `settings` for it. It may be run
+    again.
 
-    `remembered` are the rows that the batch has put into the tombstones, `unknown` those of which a value is nowhere to
-    be found. `is_of_table`: what is written is made of the table's rows too, or of there being none, and is made anew
-    where these have changed. `only_adds` and `compares` are as in `Write`.
+    `remembered` are the rows that the batch has put into the tombstones, `unknown`
+    those of which a value is nowhere to be found. `is_of_table`: what is written is
+    made of the table's rows too, or of there being none, and is made anew where these
+    have changed. `only_adds` and `compares` are as in `Write`.
     """
 
     statement: str
@@ -59,7 +74,9 @@ class PreparedWrite:
     compares: bool
 
 
-def prepare_write(sink: Sink, table: snapshots.JavaTable, rows: BatchRows, stack: ExitStack) -> PreparedWrite | None:
+def prepare_write(
+    sink: Sink, table: snapshots.JavaTable, rows: BatchRows, stack: ExitStack
+) -> PreparedWrite | None:
     """Take the steps before the write. None where there is no row to write."""
     write = rows.steps[-1]
     assert isinstance(write, Write), "the last step of a batch is its write"
@@ -77,8 +94,9 @@ def prepare_write(sink: Sink, table: snapshots.JavaTable, rows: BatchRows, stack
 class _Preparation:
     """What the steps of a batch have come to so far.
 
-    `frames` are the views that are there. `bounds` are those of the batch's keys, where they were read (`is_bounded`);
-    with none of them, all of the table is looked at. `is_counted`: the rows have been made. `is_empty`: there is none.
+    `frames` are the views that are there. `bounds` are those of the batch's keys, where
+    they were read (`is_bounded`); with none of them, all of the table is looked at.
+    `is_counted`: the rows have been made. `is_empty`: there is none.
     """
 
     def __init__(
@@ -91,14 +109,22 @@ class _Preparation:
         of_few: Mapping[str, str],
     ) -> None:
         self.is_empty = False
-        self._sink, self._select, self._session = sink, sink.select, rows.frame.sparkSession
+        self._sink, self._select, self._session = (
+            sink,
+            sink.select,
+            rows.frame.sparkSession,
+        )
         self._table, self._rows, self._write, self._stack = table, rows, write, stack
         self._remembered, self._of_few = 0, of_few
         self._frames = {view.name: rows.frame for view in made_views(sink.select)}
         self._made: dict[str, DataFrame] = {}
         self._bounds: tuple[KeyRange, ...] = ()
         self._unknown: DataFrame | None = None
-        self._is_counted, self._is_bounded, self._is_of_table = rows.is_counted, False, False
+        self._is_counted, self._is_bounded, self._is_of_table = (
+            rows.is_counted,
+            False,
+            False,
+        )
         self._is_first = write.new is not None and snapshots.is_empty(table)
 
     def take(self, step: Step) -> None:
@@ -133,7 +159,9 @@ class _Preparation:
         """The write, after all steps before it."""
         write, truncate = self._write, self._rows.feed.truncate
         has_none = self._is_first or (
-            write.new is not None and not truncate and not may_match(self._table, self._bounds)
+            write.new is not None
+            and not truncate
+            and not may_match(self._table, self._bounds)
         )
         if has_none and write.new is not None:
             statement = write.new.text(self._bounds)
@@ -153,14 +181,20 @@ class _Preparation:
         )
 
     def _settings(self, inserts: bool) -> dict[str, str]:
-        """Spark's settings for the write. It `inserts` where the table has none of its keys."""
+        """Spark's settings for the write. It `inserts` where the table has none of its
+        keys."""
         is_changing = not self._write.only_adds
-        is_small = self._rows.is_small and not self._rows.feed.truncate and self._is_still_small()
+        is_small = (
+            self._rows.is_small
+            and not self._rows.feed.truncate
+            and self._is_still_small()
+        )
         is_joining_few = bool(self._select.writing.keys) and joins_few(
             self._table,
             self._bounds,
             batches_of(self._select).unique_by,
-            is_small=is_small and not self._select.writing.memories,  # how many deletes are remembered is not known
+            # how many deletes are remembered is not known
+            is_small=is_small and not self._select.writing.memories,
         )
         settings = snapshots.distribution(
             self._table,
@@ -171,41 +205,65 @@ class _Preparation:
         )
         if not is_joining_few:
             return settings
-        return {**settings, **PLANNED_ONCE, **(self._of_few if has_few(self._table) else {})}
+        return {
+            **settings,
+            **PLANNED_ONCE,
+            **(self._of_few if has_few(self._table) else {}),
+        }
 
     def _is_plain(self, inserts: bool) -> bool:
-        """Whether the rows are made where their records are, and joined with nothing."""
+        """Whether the rows are made where their records are, and joined with
+        nothing."""
         query, writing = self._select.query, self._select.writing
-        is_one = len(query.streams_read) == 1 and not query.reads_tables and not query.multiplies
+        is_one = (
+            len(query.streams_read) == 1
+            and not query.reads_tables
+            and not query.multiplies
+        )
         return is_one and not writing.memories and (inserts or not writing.keys)
 
     def _is_still_small(self) -> bool:
-        """Whether the SELECT has not made many rows of few records, as far as they have been counted."""
+        """Whether the SELECT has not made many rows of few records, as far as they have
+        been counted."""
         return not self._is_counted or self._rows.counters.read().usable <= TASK_RECORDS
 
     def _write_bounds(self) -> tuple[KeyRange, ...]:
-        """The write's bounds: of files that it writes anew all rows are joined, and would be compared with them."""
-        return self._bounds if self._write.only_adds else bounds_of_write(self._table, self._bounds)
+        """The write's bounds: of files that it writes anew all rows are joined, and
+        would be compared with them."""
+        return (
+            self._bounds
+            if self._write.only_adds
+            else bounds_of_write(self._table, self._bounds)
+        )
 
     def _check_deletes(self, step: CheckDeletes) -> None:
         if not self._is_first:  # there is nothing to delete then
             deletes = self._keep(step.view).where(step.condition)
-            check_deletes(self._select, step.ratio, deletes, self._rows.feed.truncate, self._table)
+            check_deletes(
+                self._select, step.ratio, deletes, self._rows.feed.truncate, self._table
+            )
 
     def _remember_moves(self, step: RememberMoves) -> None:
         if self._rows.feed.is_cut:
             found = read_keys(self._session.sql(step.keys), self._select.writing.keys)
-            self._sink.moves.remember(self._session, self._select, self._sink.table, step, found or ())
+            self._sink.moves.remember(
+                self._session, self._select, self._sink.table, step, found or ()
+            )
 
     def _read_bounds(self, step: ReadBounds) -> None:
         stateful = self._select.query.stateful
         if self._rows.feed.truncate or (self._is_first and not stateful):
             return  # all of the table is looked at, or nothing
-        # What makes the rows runs in each statement that reads them: a stateful SELECT, with its state, once.
-        if not (stateful or bounds_pay(snapshots.read_history(self._table), self._sink.model.name)):
+        # What makes the rows runs in each statement that reads them: a stateful SELECT,
+        # with its state, once.
+        if not (
+            stateful
+            or bounds_pay(snapshots.read_history(self._table), self._sink.model.name)
+        ):
             return
         kept = self._keep(step.view)
-        counts = self._rows.counters.read()  # before the rows are read: if they were dropped, they are counted again
+        # before the rows are read: if they were dropped, they are counted again
+        counts = self._rows.counters.read()
         found = read_keys(kept, step.keys, step.margins_ms)
         self._is_counted = self._is_bounded = True
         self.is_empty = found is None and not counts.tombstones
@@ -233,18 +291,29 @@ class _Preparation:
             self._is_counted = True
         if not self._rows.counters.read().tombstones:
             return
-        deleted = deleted_keys(self._rows.records[0], self._select.feed_keys).localCheckpoint()
+        deleted = deleted_keys(
+            self._rows.records[0], self._select.feed_keys
+        ).localCheckpoint()
         replace_view(deleted, TOMBSTONES_VIEW)
         rows = self._session.sql(step.rows.text(read_keys(deleted, step.keys) or ()))
         replace_view(rows, step.name)
         self._make_view(step.newest.name, self._session.sql(step.newest.query))
-        self._bounds = read_keys(self._keep(step.newest.name), step.keys) or () if self._is_bounded else ()
+        self._bounds = (
+            read_keys(self._keep(step.newest.name), step.keys) or ()
+            if self._is_bounded
+            else ()
+        )
         self._is_of_table = self._is_of_table or len(step.rows.parts) > 1
 
     def _remember(self, step: Remember) -> None:
-        if self._rows.feed.truncate or not self._keep(step.view).where(step.condition).isEmpty():
+        if (
+            self._rows.feed.truncate
+            or not self._keep(step.view).where(step.condition).isEmpty()
+        ):
             check_source_table(self._sink, self._table, self._rows)
-            self._remembered = self._sink.tombstones.remember(self._session, self._sink.model.table, step)
+            self._remembered = self._sink.tombstones.remember(
+                self._session, self._sink.model.table, step
+            )
 
     def _make_rows(self, query: str) -> DataFrame:
         return make_rows(self._session.sql(query), are_few=self._rows.are_few)
@@ -256,9 +325,11 @@ class _Preparation:
         replace_view(frame, name)
 
     def _keep(self, view: str) -> DataFrame:
-        """The rows of a view, which are made now, all of them, and kept in memory until the batch ends.
+        """The rows of a view, which are made now, all of them, and kept in memory until
+        the batch ends.
 
-        Few are the view's own from now on; of more, Spark finds those it has wherever a plan asks for them.
+        Few are the view's own from now on; of more, Spark finds those it has wherever a
+        plan asks for them.
         """
         frame = self._frames[view]
         if self._rows.are_few:
@@ -274,10 +345,12 @@ class _Preparation:
 
 
 def make_once(kept: DataFrame) -> None:
-    """Make the rows that are to be kept in memory, in one job, so that what is counted on the way is counted once.
+    """Make the rows that are to be kept in memory, in one job, so that what is counted
+    on the way is counted once.
 
-    An adaptive plan makes them in a job of their own, and reads them in the next. If between the two another model's
-    session replaces a view of a name that their plan has, Spark drops them, and they are made and counted once more.
+    An adaptive plan makes them in a job of their own, and reads them in the next. If
+    between the two another model's session replaces a view of a name that their plan
+    has, Spark drops them, and they are made and counted once more.
     """
     with changed_settings(kept.sparkSession, NOT_ADAPTIVE):
         kept.count()

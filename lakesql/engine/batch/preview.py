@@ -10,7 +10,13 @@ from lakesql.engine.batch.dead_letter import union_letters
 from lakesql.engine.batch.file_headers import batch_bindings
 from lakesql.engine.batch.new_schemas import preview_schemas
 from lakesql.engine.batch.refuse import check_expectations
-from lakesql.engine.batch.rows import BatchRows, checked_rows, find_letters, kept_rows, open_streams
+from lakesql.engine.batch.rows import (
+    BatchRows,
+    checked_rows,
+    find_letters,
+    kept_rows,
+    open_streams,
+)
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.valid_text import with_valid_text
 from lakesql.engine.spark.internals import replace_view
@@ -18,9 +24,11 @@ from lakesql.names import ROWS_VIEW
 
 
 def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
-    """How many rows a batch of a stateless model has for its table, and how many dead letters of each reason.
+    """How many rows a batch of a stateless model has for its table, and how many dead
+    letters of each reason.
 
-    Writes nothing. Raises `RunError` (`expectation-failed`) where rows would stop the model.
+    Writes nothing. Raises `RunError` (`expectation-failed`) where rows would stop the
+    model.
     """
     counters, select, session = BatchCounters(), sink.select, arrived.sparkSession
     bindings = preview_schemas(arrived, sink.bindings)
@@ -31,7 +39,9 @@ def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
     if feed.is_read:  # its rows are counted as changes
         rows = made
     else:
-        rows = counters.rows(checked_rows(session, select, made), select.writing.not_null, select.checks)
+        rows = counters.rows(
+            checked_rows(session, select, made), select.writing.not_null, select.checks
+        )
         if select.checks:
             checked, rows = rows, kept_rows(session, select, rows)
     rows.write.format("noop").mode("append").save()
@@ -39,6 +49,10 @@ def preview_batch(sink: Sink, arrived: DataFrame) -> tuple[int, dict[str, int]]:
     counts = counters.read()
     if checked is not None:
         check_expectations(select, counts, checked)
-    letters = find_letters(sink, BatchRows(rows, records, (), counters, checked=checked), counts)
-    by_reason = union_letters(letters).groupBy("reason").count().collect() if letters else []
+    letters = find_letters(
+        sink, BatchRows(rows, records, (), counters, checked=checked), counts
+    )
+    by_reason = (
+        union_letters(letters).groupBy("reason").count().collect() if letters else []
+    )
     return counts.usable, {row["reason"]: row["count"] for row in by_reason}

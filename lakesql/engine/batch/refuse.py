@@ -29,13 +29,18 @@ EXAMPLE_CHARACTERS = 300
 
 
 def check_deletes(
-    select: Select, allowed: float, deletes: DataFrame, truncate: Truncate | None, table: snapshots.JavaTable
+    select: Select,
+    allowed: float,
+    deletes: DataFrame,
+    truncate: Truncate | None,
+    table: snapshots.JavaTable,
 ) -> None:
-    """Raise `RunError` (`too-many-deletes`) for a batch that would delete more of the table's rows than it may.
+    """Raise `RunError` (`too-many-deletes`) for a batch that would delete more of the
+    table's rows than it may.
 
-    A first look compares what the metadata says. It may count rows as deleted that a compaction has left out since, and
-    most changes of a mirror that filters may be of rows that it does not have: before a batch is refused, rows are
-    counted.
+    A first look compares what the metadata says. It may count rows as deleted that a
+    compaction has left out since, and most changes of a mirror that filters may be of
+    rows that it does not have: before a batch is refused, rows are counted.
     """
     model, head = select.model, next(snapshots.read_history(table), None)
     if head is None or not head.total:
@@ -46,10 +51,17 @@ def check_deletes(
     stored = deletes.sparkSession.table(table_name(model.table))
     live = stored.count()
     if not truncate:
-        same = (stored[identifier(key)] == deletes[identifier(key)] for key in select.writing.keys)
+        same = (
+            stored[identifier(key)] == deletes[identifier(key)]
+            for key in select.writing.keys
+        )
         found = deletes.join(stored, reduce(and_, same), "left_semi").count()
     if live and (truncate or found > allowed * live):
-        what = "truncates the table" if truncate else f"deletes {found:,} of the {live:,} rows of its table"
+        what = (
+            "truncates the table"
+            if truncate
+            else f"deletes {found:,} of the {live:,} rows of its table"
+        )
         raise RunError.of(
             "too-many-deletes",
             f"This batch of model '{model.name}' {what}: more than max_delete_ratio={allowed:g} allows. Nothing of it "
@@ -63,7 +75,9 @@ def check_deletes(
 def check_batch(sink: Sink, rows: BatchRows, counts: BatchCounts, batch: int) -> None:
     """Raise where the batch must not be published as it was staged."""
     if counts.reshaped and rows.records:
-        streams = zip((binding.stream for binding in sink.bindings), rows.records, strict=True)
+        streams = zip(
+            (binding.stream for binding in sink.bindings), rows.records, strict=True
+        )
         check_schemas(sink.model, batch, streams, sink.follow, sink.emit)
     if rows.checked is not None:
         check_expectations(sink.select, counts, rows.checked)
@@ -72,11 +86,19 @@ def check_batch(sink: Sink, rows: BatchRows, counts: BatchCounts, batch: int) ->
 
 
 def check_expectations(select: Select, counts: BatchCounts, checked: DataFrame) -> None:
-    """Raise `RunError` (`expectation-failed`) where some of the checked rows must not be seen."""
+    """Raise `RunError` (`expectation-failed`) where some of the checked rows must not
+    be seen."""
     failing = dict(counts.violations)
-    stopping = [check for check in select.checks if check.on_fail == "stop" and check.name in failing]
+    stopping = [
+        check
+        for check in select.checks
+        if check.on_fail == "stop" and check.name in failing
+    ]
     if stopping:
-        raise RunError(_say_failed(select.model, check, failing[check.name], checked) for check in stopping)
+        raise RunError(
+            _say_failed(select.model, check, failing[check.name], checked)
+            for check in stopping
+        )
 
 
 def _say_failed(model: Model, check: Check, number: int, checked: DataFrame) -> Problem:
@@ -85,7 +107,10 @@ def _say_failed(model: Model, check: Check, number: int, checked: DataFrame) -> 
         f"to_json(struct({', '.join(columns)})) AS row"
     )
     found = [str(row["row"]) for row in failing.limit(EXAMPLES).collect()]
-    shown = (each if len(each) <= EXAMPLE_CHARACTERS else f"{each[:EXAMPLE_CHARACTERS]}…" for each in found)
+    shown = (
+        each if len(each) <= EXAMPLE_CHARACTERS else f"{each[:EXAMPLE_CHARACTERS]}…"
+        for each in found
+    )
     said = "" if check.name == check.condition else f" ({check.condition})"
     rows = "1 row" if number == 1 else f"{number:,} rows"
     return Problem(
@@ -98,9 +123,9 @@ def _say_failed(model: Model, check: Check, number: int, checked: DataFrame) -> 
 
 
 def _check_ratio(sink: Sink, counts: BatchCounts) -> None:
-    """Raise where too many of a batch's records are dead letters. Of a topic of several tables they are counted among
-    all that the topic has, as one that cannot be read may be of any: whether another model has read them does not
-    matter."""
+    """Raise where too many of a batch's records are dead letters. Of a topic of several
+    tables they are counted among all that the topic has, as one that cannot be read may
+    be of any: whether another model has read them does not matter."""
     model, records = sink.model, counts.records
     if any(table_of(binding.stream) for binding in sink.bindings):
         records = max(records, sink.progress.planned or 0)

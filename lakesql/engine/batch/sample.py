@@ -1,4 +1,5 @@
-"""A model's SELECT over the records that are there now, as a batch query that writes nothing."""
+"""A model's SELECT over the records that are there now, as a batch query that writes
+nothing."""
 
 from __future__ import annotations
 
@@ -30,24 +31,42 @@ RECORDS = 1000
 
 
 def preview_rows(
-    session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...], limit: int, brokers: Brokers
+    session: SparkSession,
+    select: Select,
+    bindings: tuple[StreamBinding, ...],
+    limit: int,
+    brokers: Brokers,
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]], int, tuple[tuple[str, int], ...]]:
-    """The columns and at most `limit` rows of the SELECT; how many records were read, and the bad ones by reason."""
+    """The columns and at most `limit` rows of the SELECT; how many records were read,
+    and the bad ones by reason."""
     with changed_settings(session, settings_of_few(session)):
         seen = _open_sample(session, select, bindings, brokers)
-        rows = with_valid_text(session.sql(select.text), select, bindings, BatchCounters())
+        rows = with_valid_text(
+            session.sql(select.text), select, bindings, BatchCounters()
+        )
         landed = [name for name in rows.columns if not is_reserved(name)]
-        # Through Arrow: times keep their zone, where rows would bring them in that of this process.
-        found = rows.select(*(identifier(name) for name in landed)).limit(limit).toArrow()
+        # Through Arrow: times keep their zone, where rows would bring them in that of
+        # this process.
+        found = (
+            rows.select(*(identifier(name) for name in landed)).limit(limit).toArrow()
+        )
     rejected = ((reason, count) for reason, count in seen.items() if reason is not None)
-    return tuple(landed), list(python_rows(found)), seen.total(), tuple(sorted(rejected))
+    return (
+        tuple(landed),
+        list(python_rows(found)),
+        seen.total(),
+        tuple(sorted(rejected)),
+    )
 
 
 def _open_sample(
-    session: SparkSession, select: Select, bindings: tuple[StreamBinding, ...], brokers: Brokers
+    session: SparkSession,
+    select: Select,
+    bindings: tuple[StreamBinding, ...],
+    brokers: Brokers,
 ) -> Counter[str | None]:
-    """Make the view of each stream, of the first records that it has. How many there are by why they are bad; None of
-    good ones."""
+    """Make the view of each stream, of the first records that it has. How many there
+    are by why they are bad; None of good ones."""
     seen = Counter[str | None]()
     for binding in bindings:
         arrived = read_records(session, (binding,), brokers)
@@ -57,6 +76,17 @@ def _open_sample(
         first = keep_rows(arrived.limit(RECORDS), RECORDS).rows
         (parsed,) = parse_streams(first, select, preview_schemas(first, of_files))
         records = keep_rows(parsed, RECORDS).rows
-        seen.update(reason for (reason,) in records.select(f"{REJECTED}.reason").collect())
-        give_rows(session, select, binding, records, BatchCounters(), Moves(), with_deleted=False, are_few=True)
+        seen.update(
+            reason for (reason,) in records.select(f"{REJECTED}.reason").collect()
+        )
+        give_rows(
+            session,
+            select,
+            binding,
+            records,
+            BatchCounters(),
+            Moves(),
+            with_deleted=False,
+            are_few=True,
+        )
     return seen

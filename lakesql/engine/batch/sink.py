@@ -32,14 +32,17 @@ Step = Literal["look-up", "view", "stage", "dead-letter", "publish", "finish"]
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where a model's batches go, and what they need on the way: fixed for as long as its query runs.
+    """Where a model's batches go, and what they need on the way: fixed for as long as
+    its query runs.
 
-    `companion` is the progress of the query that writes a stateful model's dead letters. `arrivals` is what a stateful
-    model's query has read in its batch, once its rows have been computed. `letters` are the dead letters that are read
-    again, where the batch is their replay. `located` knows where the tables that are read have their files. `seat`
-    plans the batches of a model of a group, and commits them. `follow` is told of the columns that an open stream has
-    from now on, `found` of the values of a route of which nobody knows a table. `reached` is told before each step
-    which one it is, and raises where this runner must not continue. `parsing` parses the batches.
+    `companion` is the progress of the query that writes a stateful model's dead
+    letters. `arrivals` is what a stateful model's query has read in its batch, once its
+    rows have been computed. `letters` are the dead letters that are read again, where
+    the batch is their replay. `located` knows where the tables that are read have their
+    files. `seat` plans the batches of a model of a group, and commits them. `follow` is
+    told of the columns that an open stream has from now on, `found` of the values of a
+    route of which nobody knows a table. `reached` is told before each step which one it
+    is, and raises where this runner must not continue. `parsing` parses the batches.
     """
 
     select: Select
@@ -71,7 +74,8 @@ class Sink:
         return self if bindings is self.bindings else replace(self, bindings=bindings)
 
     def at(self, progress: QueryProgress | ReplayProgress) -> Sink:
-        """This sink with another progress: its batches are parsed as they were before."""
+        """This sink with another progress: its batches are parsed as they were
+        before."""
         made = replace(self, progress=progress)
         object.__setattr__(made, "parsing", self.parsing)
         return made

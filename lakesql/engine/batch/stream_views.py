@@ -1,4 +1,5 @@
-"""The views of a stream that a SELECT reads: by its name, and with the event time that its watermark makes."""
+"""The views of a stream that a SELECT reads: by its name, and with the event time that
+its watermark makes."""
 
 from __future__ import annotations
 
@@ -12,11 +13,18 @@ from lakesql.names import event_column, timed_view
 from lakesql.stream.stream import Stream
 
 
-def view_stream(records: DataFrame, stream: Stream, select: Select, is_streaming: bool = False) -> None:
-    """Let the good records of a stream be its views. Those of a streaming query get its watermark."""
+def view_stream(
+    records: DataFrame, stream: Stream, select: Select, is_streaming: bool = False
+) -> None:
+    """Let the good records of a stream be its views. Those of a streaming query get its
+    watermark."""
     watermark = stream.watermark if is_streaming else None
     if not stream.makes_event_time:
-        timed = records.withWatermark(watermark.column, watermark.delay) if watermark else records
+        timed = (
+            records.withWatermark(watermark.column, watermark.delay)
+            if watermark
+            else records
+        )
         replace_view(timed, stream.name)
         return
     column = event_column(stream.name)

@@ -1,4 +1,5 @@
-"""A model's streaming query: from its streams to `write_batch`, started, watched and stopped."""
+"""A model's streaming query: from its streams to `write_batch`, started, watched and
+stopped."""
 
 from __future__ import annotations
 
@@ -30,9 +31,18 @@ from lakesql.engine.progress.taken_files import TakenFiles
 from lakesql.engine.progress.unreadable import without_unreadable
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.csv_files import refuse_other_headers
-from lakesql.engine.sources.parsed import good_records, name_raw, parse_binding, read_records
+from lakesql.engine.sources.parsed import (
+    good_records,
+    name_raw,
+    parse_binding,
+    read_records,
+)
 from lakesql.engine.sources.raw import planned_batches, read_raw, taken_at_once
-from lakesql.engine.sources.spark_source import BatchPutOffError, PlannedBatches, Planning
+from lakesql.engine.sources.spark_source import (
+    BatchPutOffError,
+    PlannedBatches,
+    Planning,
+)
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
 from lakesql.engine.spark.changed_settings import changed_settings
 from lakesql.errors import FilesSetAside
@@ -50,29 +60,33 @@ _log = logging.getLogger(__name__)
 
 BatchWriter = Callable[[Sink, DataFrame, int], Snapshot | None]
 WAITS_FOR_SOURCES_S = 10.0
-"""How long a query that is asked to stop may ask its sources what is new, before it is stopped while it does: a broker
-that is away keeps it waiting for minutes."""
+"""How long a query that is asked to stop may ask its sources what is new, before it is
+stopped while it does: a broker that is away keeps it waiting for minutes."""
 
 
 MOVES_FOR_S = 1.0
-"""So long files that were read are moved or deleted at a time: the loop of the run waits for it."""
+"""So long files that were read are moved or deleted at a time: the loop of the run
+waits for it."""
 
 END_POLL_S = 0.05
 
 FULL = 0.9
-"""Which share of `max_per_batch` a batch has at least that is as large as it may be: Spark rounds it by partition."""
+"""Which share of `max_per_batch` a batch has at least that is as large as it may be:
+Spark rounds it by partition."""
 
 
 class _Stopped(Exception):  # noqa: N818  not an error: it ends a query that was asked to stop
-    """Raised at the start of a batch that is not to be written any more. Nothing of it has happened."""
+    """Raised at the start of a batch that is not to be written any more. Nothing of it
+    has happened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
     """What a query has still to read, as its sources last said it.
 
-    `is_busy` until they have said it for the first time, and while a batch is being written: otherwise the query waits
-    for something new. One that ends by itself is busy until then.
+    `is_busy` until they have said it for the first time, and while a batch is being
+    written: otherwise the query waits for something new. One that ends by itself is
+    busy until then.
     """
 
     count: int | None
@@ -83,11 +97,13 @@ class Backlog:
 
 @dataclass(slots=True)
 class _WrittenBatches:
-    """What the batches of a query are told, and what they say: why one failed, which of them are being written, and
-    whether one was to come that was not to be written any more.
+    """What the batches of a query are told, and what they say: why one failed, which of
+    them are being written, and whether one was to come that was not to be written any
+    more.
 
-    They know nothing else of the query. Java keeps what it calls for as long as it has the query, which it has for as
-    long as Python has its own part: if that hung on what is called, neither side would ever let go of a query.
+    They know nothing else of the query. Java keeps what it calls for as long as it has
+    the query, which it has for as long as Python has its own part: if that hung on what
+    is called, neither side would ever let go of a query.
     """
 
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -101,14 +117,18 @@ class _WrittenBatches:
 
 
 class ModelQuery:
-    """The running query of a model; a stateful model has a second one beside it that writes its dead letters.
+    """The running query of a model; a stateful model has a second one beside it that
+    writes its dead letters.
 
-    It stops between batches: a stop in the middle of one makes Spark print what looks like a crash. If it
-    `takes_files`, those that were read are moved or deleted where their stream says so. One that `rests` is started
-    again and again, whenever there is something to read, and its table is maintained as that of one that goes on.
+    It stops between batches: a stop in the middle of one makes Spark print what looks
+    like a crash. If it `takes_files`, those that were read are moved or deleted where
+    their stream says so. One that `rests` is started again and again, whenever there is
+    something to read, and its table is maintained as that of one that goes on.
     """
 
-    def __init__(self, sink: Sink, takes_files: bool = False, rests: bool = False) -> None:
+    def __init__(
+        self, sink: Sink, takes_files: bool = False, rests: bool = False
+    ) -> None:
         self.sink = sink
         self._takes_files = takes_files
         self._rests = rests
@@ -121,39 +141,74 @@ class ModelQuery:
         self._ends_by_itself = False
 
     def start(self, session: SparkSession, trigger: Trigger) -> None:
-        """Start reading. `session` is the model's own: its views are named after streams."""
+        """Start reading. `session` is the model's own: its views are named after
+        streams."""
         self._ends_by_itself = isinstance(trigger, AvailableNow)
         self._taken = self._open_taken(session)
         self.sink = _without_unreadable(session, self.sink)
         self.sink = _named(self.sink, self._ends_by_itself)
-        self.sink = _evened(self.sink) if self._ends_by_itself and self.sink.seat is None else self.sink
+        self.sink = (
+            _evened(self.sink)
+            if self._ends_by_itself and self.sink.seat is None
+            else self.sink
+        )
         select, bindings = self.sink.select, self.sink.bindings
         identity = self.sink.progress.identity
         open_files = partial(CheckpointFiles, session)
-        planning = Planning(self.sink.model.name, open_files(identity.folder), self.sink.emit, open_files)
+        planning = Planning(
+            self.sink.model.name,
+            open_files(identity.folder),
+            self.sink.emit,
+            open_files,
+        )
         planned: PlannedBatches | None = self.sink.seat
         if planned is None and not select.query.stateful:
             planned = planned_batches(session, bindings, planning)
         if planned is not None:
             handle = self._handler(self.sink, write_batch, trigger, session)
-            query = PlannedQuery(session, identity.owner, identity.folder, planned, handle, trigger)
+            query = PlannedQuery(
+                session, identity.owner, identity.folder, planned, handle, trigger
+            )
             self._queries.append(query.start())
             self._watch_end(session)
             return
         if not select.query.stateful:
-            self._start(read_records(session, bindings), self.sink, write_batch, "append", trigger)
+            self._start(
+                read_records(session, bindings),
+                self.sink,
+                write_batch,
+                "append",
+                trigger,
+            )
             self._watch_end(session)
             return
-        sink = replace(self.sink, arrivals=lambda: read_arrivals(session, identity.owner))
-        self._start(self._stateful_rows(session), sink, write_batch, select.writing.output_mode, trigger)
+        sink = replace(
+            self.sink, arrivals=lambda: read_arrivals(session, identity.owner)
+        )
+        self._start(
+            self._stateful_rows(session),
+            sink,
+            write_batch,
+            select.writing.output_mode,
+            trigger,
+        )
         assert self.sink.companion is not None
-        companion = _without_unreadable(session, replace(self.sink, progress=self.sink.companion))
+        companion = _without_unreadable(
+            session, replace(self.sink, progress=self.sink.companion)
+        )
         companion = _named(companion, self._ends_by_itself)
-        self._start(read_records(session, companion.bindings), companion, write_dead_letter_batch, "append", trigger)
+        self._start(
+            read_records(session, companion.bindings),
+            companion,
+            write_dead_letter_batch,
+            "append",
+            trigger,
+        )
         self._watch_end(session)
 
     def step(self) -> None:
-        """Take away the files of a batch that is done. The batches follow each other by themselves."""
+        """Take away the files of a batch that is done. The batches follow each other by
+        themselves."""
         if self._taken is None or not self._is_to_follow.is_set():
             return
         try:
@@ -163,22 +218,32 @@ class ModelQuery:
             self._batches.fail(error)
 
     def _open_taken(self, session: SparkSession) -> TakenFiles | None:
-        """What takes files away that were read; those that earlier runs have left are taken now."""
+        """What takes files away that were read; those that earlier runs have left are
+        taken now."""
         sink = self.sink
-        if not self._takes_files or not any(binding.takes_away for binding in sink.bindings):
+        if not self._takes_files or not any(
+            binding.takes_away for binding in sink.bindings
+        ):
             return None
-        queries = [sink.progress, sink.companion] if sink.companion is not None else [sink.progress]
+        queries = (
+            [sink.progress, sink.companion]
+            if sink.companion is not None
+            else [sink.progress]
+        )
 
         def tell(stream: str, why: str) -> None:
             sink.emit(FilesLeftOut(sink.model.name, stream, why, now_ms()))
 
         folders = [query.identity.folder for query in queries]
-        taken = TakenFiles(session, folders, sink.bindings, tell, self._batches.stopping.is_set)
+        taken = TakenFiles(
+            session, folders, sink.bindings, tell, self._batches.stopping.is_set
+        )
         taken.begin()
         return taken
 
     def _finish_taken(self) -> None:
-        """Take away what is left once the query has ended, and say how many files have gone."""
+        """Take away what is left once the query has ended, and say how many files have
+        gone."""
         if self._taken is None:
             return
         self._taken.follow()
@@ -188,7 +253,9 @@ class ModelQuery:
 
     def is_active(self) -> bool:
         """Whether any of it still runs, or its tables are being maintained."""
-        return any(query.isActive for query in self._queries) or (self._at_end is not None and self._at_end.is_alive())
+        return any(query.isActive for query in self._queries) or (
+            self._at_end is not None and self._at_end.is_alive()
+        )
 
     def error(self) -> Exception | None:
         """Why it ended, if it failed: what `write_batch` raised, or what Spark says."""
@@ -200,7 +267,8 @@ class ModelQuery:
         return next((error for error in ended if error is not None), None)
 
     def request_stop(self) -> None:
-        """Let the batch that is being written finish, and begin no other; asked again, look whether it has.
+        """Let the batch that is being written finish, and begin no other; asked again,
+        look whether it has.
 
         See `is_active`.
         """
@@ -209,12 +277,15 @@ class ModelQuery:
         is_late = time.monotonic() - self._asked_at > WAITS_FOR_SOURCES_S
         for query in self._queries:
             is_idle = query.isActive and not query.status["isTriggerActive"]
-            if is_idle or (is_late and query.isActive and query.name not in self._batches.writing):
+            if is_idle or (
+                is_late and query.isActive and query.name not in self._batches.writing
+            ):
                 self._batches.was_stopped = True
                 query.stop()
 
     def was_stopped(self) -> bool:
-        """Whether it is over because it was asked to stop: another batch was to come, or it could not be known."""
+        """Whether it is over because it was asked to stop: another batch was to come,
+        or it could not be known."""
         return self._batches.was_stopped
 
     def progress(self) -> tuple[float, Backlog]:
@@ -228,21 +299,34 @@ class ModelQuery:
         backlog = backlog_of(report["sources"], unit)
         if backlog.count is not None:
             self.sink.progress.note_backlog(f"{backlog.count} {unit}")
-        is_busy = self._ends_by_itself or bool(self._batches.writing) or any(each is None for each in reports)
-        return float(report["processedRowsPerSecond"]), replace(backlog, is_busy=is_busy)
+        is_busy = (
+            self._ends_by_itself
+            or bool(self._batches.writing)
+            or any(each is None for each in reports)
+        )
+        return float(report["processedRowsPerSecond"]), replace(
+            backlog, is_busy=is_busy
+        )
 
     def _watch_end(self, session: SparkSession) -> None:
-        """Where the query ends by itself, say what waits in its state, and maintain the model's tables, once it has."""
+        """Where the query ends by itself, say what waits in its state, and maintain the
+        model's tables, once it has."""
         sink, keeper, batches = self.sink, self.sink.keeper, self._batches
         is_stateful = sink.select.query.stateful
-        if self._rests or not self._ends_by_itself or (keeper is None and not is_stateful and self._taken is None):
+        if (
+            self._rests
+            or not self._ends_by_itself
+            or (keeper is None and not is_stateful and self._taken is None)
+        ):
             return
 
         def at_end() -> None:
             try:
                 while any(query.isActive for query in self._queries):
                     time.sleep(END_POLL_S)
-                if batches.failure is not None or any(query.exception() for query in self._queries):
+                if batches.failure is not None or any(
+                    query.exception() for query in self._queries
+                ):
                     return
                 last = self._queries[0].lastProgress if is_stateful else None
                 if last is not None:
@@ -255,14 +339,19 @@ class ModelQuery:
             except Exception as error:
                 batches.fail(error)
 
-        self._at_end = threading.Thread(target=at_end, name=f"maintain {self.sink.model.name}", daemon=True)
+        self._at_end = threading.Thread(
+            target=at_end, name=f"maintain {self.sink.model.name}", daemon=True
+        )
         self._at_end.start()
 
     def _stateful_rows(self, session: SparkSession) -> DataFrame:
-        """The author's SELECT as a streaming query over the good records of its streams."""
+        """The author's SELECT as a streaming query over the good records of its
+        streams."""
         select = self.sink.select
         for binding in self.sink.bindings:
-            raw = refuse_other_headers(read_raw(session, binding), binding).alias(name_raw(binding.stream))
+            raw = refuse_other_headers(read_raw(session, binding), binding).alias(
+                name_raw(binding.stream)
+            )
             has_watermark = binding.stream.watermark is not None
             records = parse_binding(raw, binding, select, keep_raw=has_watermark)
             records = good_records(count_arrivals(records, binding.stream))
@@ -274,7 +363,8 @@ class ModelQuery:
     def _handler(
         self, sink: Sink, write: BatchWriter, trigger: Trigger, session: SparkSession
     ) -> Callable[[DataFrame | None, int], None]:
-        """What is done with each batch; None stands for one in which nothing is for the model."""
+        """What is done with each batch; None stands for one in which nothing is for the
+        model."""
         batches = self._batches
         takes_all = isinstance(trigger, AvailableNow) and not self._rests
 
@@ -293,31 +383,48 @@ class ModelQuery:
                     self._is_to_follow.set()
                     if head is not None and sink.keeper is not None:
                         is_behind = takes_all or _is_full(sink)
-                        sink.keeper.after_batch(batch_rows.sparkSession, head.summary, is_behind)
+                        sink.keeper.after_batch(
+                            batch_rows.sparkSession, head.summary, is_behind
+                        )
             except BatchPutOffError:
-                sink.moves.is_open = None  # by what the tables say, and not by what this try has seen
+                # by what the tables say, and not by what this try has seen
+                sink.moves.is_open = None
                 raise
             except Exception as error:
                 batches.stopping.set()
-                batches.fail(FilesSetAside() if _may_start_anew(sink, session, batch, batch_rows, error) else error)
+                batches.fail(
+                    FilesSetAside()
+                    if _may_start_anew(sink, session, batch, batch_rows, error)
+                    else error
+                )
                 raise
             finally:
                 batches.writing.discard(sink.progress.identity.owner)
 
         return handle
 
-    def _start(self, rows: DataFrame, sink: Sink, write: BatchWriter, mode: Any, trigger: Trigger) -> None:
+    def _start(
+        self,
+        rows: DataFrame,
+        sink: Sink,
+        write: BatchWriter,
+        mode: Any,
+        trigger: Trigger,
+    ) -> None:
         identity = sink.progress.identity
         handle = self._handler(sink, write, trigger, rows.sparkSession)
         writer = rows.writeStream.foreachBatch(handle).outputMode(mode)
-        writer = writer.option("checkpointLocation", identity.folder).queryName(identity.owner)
-        at_once = taken_at_once(sink.bindings) if isinstance(trigger, AvailableNow) else ()
+        writer = writer.option("checkpointLocation", identity.folder).queryName(
+            identity.owner
+        )
+        at_once = (
+            taken_at_once(sink.bindings) if isinstance(trigger, AvailableNow) else ()
+        )
         is_to_be_ended = bool(at_once) and len(at_once) == len(sink.bindings)
-        if at_once and not is_to_be_ended:  # nothing else would end it, where others go on to send
+        # nothing else would end it, where others go on to send
+        if at_once and not is_to_be_ended:
             names = ", ".join(binding.stream.name for binding in at_once)
-            text = (
-                f"one batch of {names} is taken in this run, the rest in the next ones, as other streams are read too"
-            )
+            text = f"one batch of {names} is taken in this run, the rest in the next ones, as other streams are read too"
             sink.emit(Noted(text, now_ms(), sink.model.name))
         match trigger:
             case AvailableNow() if is_to_be_ended:
@@ -326,32 +433,50 @@ class ModelQuery:
                 writer = writer.trigger(availableNow=True)
             case Every(interval_ms=interval_ms):
                 writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
-        with changed_settings(rows.sparkSession, _checkpoint_settings(rows.sparkSession, sink)):
+        with changed_settings(
+            rows.sparkSession, _checkpoint_settings(rows.sparkSession, sink)
+        ):
             query = writer.start()
         self._queries.append(query)
         if is_to_be_ended:
-            threading.Thread(target=_end, args=(query,), name=f"end of {identity.owner}", daemon=True).start()
+            threading.Thread(
+                target=_end, args=(query,), name=f"end of {identity.owner}", daemon=True
+            ).start()
 
 
 def _named(sink: Sink, is_bounded: bool) -> Sink:
-    """The query with streams that know which one reads them, and whether it ends by itself.
+    """The query with streams that know which one reads them, and whether it ends by
+    itself.
 
-    That of a rebuild has no name: a broker that keeps what a query has not read keeps it for the live one.
+    That of a rebuild has no name: a broker that keeps what a query has not read keeps
+    it for the live one.
     """
     identity = sink.progress.identity
     is_rebuild = REBUILD_SUFFIX in identity.folder.rpartition("/")[2]
     owner = "" if is_rebuild else identity.owner
-    named = tuple(replace(each, query=owner, is_bounded=is_bounded) for each in sink.bindings)
-    return sink if named == sink.bindings else sink.over(named)  # one that is started again knows how it parses
+    named = tuple(
+        replace(each, query=owner, is_bounded=is_bounded) for each in sink.bindings
+    )
+    # one that is started again knows how it parses
+    return sink if named == sink.bindings else sink.over(named)
 
 
 def _evened(sink: Sink) -> Sink:
-    """The query with batches of one size, where it ends with what is there: see `even_limit`."""
+    """The query with batches of one size, where it ends with what is there: see
+    `even_limit`."""
     bindings = []
     for binding in sink.bindings:
-        limit, backlog = binding.stream.max_per_batch, sink.progress.backlog_of(binding.stream.name)
+        limit, backlog = (
+            binding.stream.max_per_batch,
+            sink.progress.backlog_of(binding.stream.name),
+        )
         if limit and backlog:
-            binding = replace(binding, stream=replace(binding.stream, max_per_batch=even_limit(backlog, limit)))
+            binding = replace(
+                binding,
+                stream=replace(
+                    binding.stream, max_per_batch=even_limit(backlog, limit)
+                ),
+            )
         bindings.append(binding)
     return sink.over(tuple(bindings))
 
@@ -365,46 +490,69 @@ def _end(query: StreamingQuery) -> None:
 
 def _without_unreadable(session: SparkSession, sink: Sink) -> Sink:
     """The query without the files that it has set aside before it was started anew."""
-    return sink.over(without_unreadable(session, sink.progress.identity.folder, sink.bindings))
+    return sink.over(
+        without_unreadable(session, sink.progress.identity.folder, sink.bindings)
+    )
 
 
-def _may_start_anew(sink: Sink, session: SparkSession, batch: int, rows: DataFrame, error: Exception) -> bool:
-    """Whether a query whose batch has failed is to start anew, as it has set files aside."""
+def _may_start_anew(
+    sink: Sink, session: SparkSession, batch: int, rows: DataFrame, error: Exception
+) -> bool:
+    """Whether a query whose batch has failed is to start anew, as it has set files
+    aside."""
     try:
-        return set_aside(sink, session, batch, rows, error) or isinstance(error, FilesSetAside)
+        return set_aside(sink, session, batch, rows, error) or isinstance(
+            error, FilesSetAside
+        )
     except Exception:  # what has failed first is to be told
         _log.exception("The files of a batch that has failed cannot be looked at")
         return False
 
 
 def _checkpoint_settings(session: SparkSession, sink: Sink) -> dict[str, str]:
-    """The settings by which a query writes its checkpoint without a `chmod` for each file, as its catalog does tables.
+    """The settings by which a query writes its checkpoint without a `chmod` for each
+    file, as its catalog does tables.
 
     They are the query's for good, so it must read no files: see `LOCAL_FILES`.
     """
     if any(binding.glob is not None for binding in sink.bindings):
         return {}
     own = f"spark.sql.catalog.{sink.model.table.catalog}"
-    found = {key.removeprefix("hadoop."): session.conf.get(f"{own}.{key}", None) for key in LOCAL_FILES}
+    found = {
+        key.removeprefix("hadoop."): session.conf.get(f"{own}.{key}", None)
+        for key in LOCAL_FILES
+    }
     return {key: value for key, value in found.items() if value is not None}
 
 
 def _is_full(sink: Sink) -> bool:
-    """Whether the batch has as much of its topics as a batch may have: more of them is waiting then."""
+    """Whether the batch has as much of its topics as a batch may have: more of them is
+    waiting then."""
     limit = sum(binding.stream.max_per_batch or 0 for binding in sink.bindings)
-    return bool(limit) and sink.progress.planned is not None and sink.progress.planned >= FULL * limit
+    return (
+        bool(limit)
+        and sink.progress.planned is not None
+        and sink.progress.planned >= FULL * limit
+    )
 
 
 def unit_of(bindings: Iterable[StreamBinding]) -> BacklogUnit:
-    """What the backlog of these streams is counted in: records where that of one is, else files."""
-    return "records" if any(binding.source.backlog_unit == "records" for binding in bindings) else "files"
+    """What the backlog of these streams is counted in: records where that of one is,
+    else files."""
+    return (
+        "records"
+        if any(binding.source.backlog_unit == "records" for binding in bindings)
+        else "files"
+    )
 
 
 def backlog_of(sources: Sequence[Mapping[str, Any]], unit: BacklogUnit) -> Backlog:
-    """What is left, summed over the sources that count in this unit; None before they have said anything. Of logs that
-    count no records it is the longest time that one is behind.
+    """What is left, summed over the sources that count in this unit; None before they
+    have said anything. Of logs that count no records it is the longest time that one is
+    behind.
 
-    Spark's own sum of a topic's offsets is not there: it gives the partitions' largest and smallest lag.
+    Spark's own sum of a topic's offsets is not there: it gives the partitions' largest
+    and smallest lag.
     """
     lag: list[PartitionLag] = []
     files: list[int] = []
@@ -424,5 +572,7 @@ def backlog_of(sources: Sequence[Mapping[str, Any]], unit: BacklogUnit) -> Backl
     if unit == "records" and behind_ms and not lag:
         return Backlog(max(behind_ms), "ms")
     if unit == "records":
-        return Backlog(sum(each.records for each in lag) if lag else None, unit, tuple(lag))
+        return Backlog(
+            sum(each.records for each in lag) if lag else None, unit, tuple(lag)
+        )
     return Backlog(sum(files) if files else None, unit)

@@ -25,9 +25,12 @@ from lakesql.plan.steps import check_mergeable, plan_table
 
 
 class TableSync:
-    """Plans and applies what the table needs to take rows of a schema, when that schema is another than before."""
+    """Plans and applies what the table needs to take rows of a schema, when that schema
+    is another than before."""
 
-    def __init__(self, session: SparkSession, catalog: OpenCatalog, select: Select, emit: Emit) -> None:
+    def __init__(
+        self, session: SparkSession, catalog: OpenCatalog, select: Select, emit: Emit
+    ) -> None:
         self._session = session
         self._catalog = catalog
         self._select = select
@@ -36,7 +39,8 @@ class TableSync:
         self._columns: tuple[str, ...] = ()
 
     def columns(self, schema: StructType) -> tuple[str, ...]:
-        """The columns that land in the table, which can take rows of `schema` then. Raises what planning raises.
+        """The columns that land in the table, which can take rows of `schema` then.
+        Raises what planning raises.
 
         The schema changes while a query runs where a table that the SELECT joins does.
         """
@@ -45,16 +49,21 @@ class TableSync:
         return self._columns
 
     def make(self) -> None:
-        """Make the table of a SELECT that reads it itself, before it is analysed, if there is none.
+        """Make the table of a SELECT that reads it itself, before it is analysed, if
+        there is none.
 
         Raises what `declared_columns` raises.
         """
         model = self._select.model
-        if "this" in model.facts.reads and load_table_state(self._catalog, model.table) is None:
+        if (
+            "this" in model.facts.reads
+            and load_table_state(self._catalog, model.table) is None
+        ):
             self._plan(declared_columns(self._select))
 
     def make_moves(self) -> None:
-        """Make the table in which changes of keys are remembered, or give it the columns that the feed has by now."""
+        """Make the table in which changes of keys are remembered, or give it the
+        columns that the feed has by now."""
         self._apply(memory_spec(self._select, "moves"), "sync_all_columns", {})
 
     def _sync(self, schema: StructType) -> tuple[str, ...]:
@@ -62,44 +71,72 @@ class TableSync:
 
     def _plan(self, columns: tuple[TableColumn, ...]) -> tuple[str, ...]:
         model = self._select.model
-        spec = build_table_spec(model.table, columns, model.config, model.properties.description)
+        spec = build_table_spec(
+            model.table, columns, model.config, model.properties.description
+        )
         policy = model.config.on_schema_change
-        if batches_of(self._select).identity and (state := load_table_state(self._catalog, model.table)) is not None:
+        if (
+            batches_of(self._select).identity
+            and (state := load_table_state(self._catalog, model.table)) is not None
+        ):
             check_mergeable(model.name, state)
         self._apply(spec, policy, self._select.compared)
         if "tombstones" in self._select.writing.memories:
-            self._apply(memory_spec(self._select, "tombstones", columns), "sync_all_columns", {})
-        if policy != "ignore" or (state := load_table_state(self._catalog, model.table)) is None:
+            self._apply(
+                memory_spec(self._select, "tombstones", columns), "sync_all_columns", {}
+            )
+        if (
+            policy != "ignore"
+            or (state := load_table_state(self._catalog, model.table)) is None
+        ):
             return tuple(column.name for column in columns)
         stored = {column.name.lower() for column in state.columns}
         return tuple(column.name for column in columns if column.name.lower() in stored)
 
-    def _apply(self, spec: TableSpec, policy: SchemaChange, compared: Mapping[str, tuple[str, ...]]) -> None:
-        name, state = self._select.model.name, load_table_state(self._catalog, spec.name)
+    def _apply(
+        self,
+        spec: TableSpec,
+        policy: SchemaChange,
+        compared: Mapping[str, tuple[str, ...]],
+    ) -> None:
+        name, state = (
+            self._select.model.name,
+            load_table_state(self._catalog, spec.name),
+        )
         if state is None and spec.name == self._select.model.table:
             refuse_view(self._session, self._select.model)
             self._drop_memories()
-        for step in plan_table(name, spec, policy, state, list_namespaces(self._catalog), compared):
+        for step in plan_table(
+            name, spec, policy, state, list_namespaces(self._catalog), compared
+        ):
             for statement in step.statements:
                 self._session.sql(statement)
             noted = Noted(step.text, now_ms(), name) if step.is_takeover else None
             self._emit(noted or StepApplied(name, step.text, now_ms()))
 
     def _drop_memories(self) -> None:
-        """Drop what was remembered of a table that is gone: before the new one is made, whose rows it would leave out.
+        """Drop what was remembered of a table that is gone: before the new one is made,
+        whose rows it would leave out.
 
         A table of such a name that lakesql has not made stays.
         """
         name, table = self._select.model.name, self._select.model.table
         for memory in map(table.memory, MEMORY_SUFFIXES):
             state = load_table_state(self._catalog, memory)
-            if state is not None and DELETED_AT in (column.name for column in state.columns):
+            if state is not None and DELETED_AT in (
+                column.name for column in state.columns
+            ):
                 drop_table(self._session, memory)
-                self._emit(StepApplied(name, f"drop table {memory}, of a table that is gone", now_ms()))
+                self._emit(
+                    StepApplied(
+                        name, f"drop table {memory}, of a table that is gone", now_ms()
+                    )
+                )
 
 
 def declared_columns(select: Select) -> tuple[TableColumn, ...]:
-    """The columns of a SELECT that says the type of each. Raises `RunError` (`this-missing`) where it does not."""
+    """The columns of a SELECT that says the type of each. Raises `RunError`
+    (`this-missing`) where it does not."""
     model, columns = select.model, compiled_columns(select)
     untyped = [column.name for column in columns if column.type is None]
     if untyped or not columns:

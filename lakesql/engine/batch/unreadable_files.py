@@ -1,7 +1,9 @@
-"""Files of a batch that nobody can read: refused by name, or set aside as dead letters (`ignore_corrupt`).
+"""Files of a batch that nobody can read: refused by name, or set aside as dead letters
+(`ignore_corrupt`).
 
-Spark says of one such file at most, and ends the query. So each file of the batch is read by itself then, those that
-cannot be read are noted in the checkpoint, and the query starts anew without them.
+Spark says of one such file at most, and ends the query. So each file of the batch is
+read by itself then, those that cannot be read are noted in the checkpoint, and the
+query starts anew without them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,11 @@ from lakesql.counts import count
 from lakesql.engine.batch.arrivals import last_execution
 from lakesql.engine.batch.dead_letter import DeadLetters
 from lakesql.engine.batch.sink import Sink
-from lakesql.engine.progress.unreadable import UnreadableFile, note_unreadable, read_unreadable
+from lakesql.engine.progress.unreadable import (
+    UnreadableFile,
+    note_unreadable,
+    read_unreadable,
+)
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.file_types import find_misfit
 from lakesql.engine.sources.nanoseconds import with_nanoseconds
@@ -43,24 +49,37 @@ EMPTY = "it is empty, and a file of its format never is: it may be one that is s
 
 
 def check_empty(sink: Sink, session: SparkSession, batch: int, rows: DataFrame) -> None:
-    """See to the files of Parquet, ORC and Avro without a byte, which Spark passes over: none of them is whole.
+    """See to the files of Parquet, ORC and Avro without a byte, which Spark passes
+    over: none of them is whole.
 
-    Raises `RunError` (`file-unreadable`), or `FilesSetAside` where the stream has them set aside.
+    Raises `RunError` (`file-unreadable`), or `FilesSetAside` where the stream has them
+    set aside.
     """
     for binding, file in _files_of(sink, session, rows):
-        if not binding.stream.record_format.has_typed_rows or file.length or binding.is_set_aside(file.path):
+        if (
+            not binding.stream.record_format.has_typed_rows
+            or file.length
+            or binding.is_set_aside(file.path)
+        ):
             continue
         empty = _unreadable(binding, file, EMPTY)
         if not binding.sets_aside:
             what = f"{unquote(empty.uri)} cannot be read: {empty.why}"
-            raise RunError.of("file-unreadable", what, why="Nothing of the batch was written.")
+            raise RunError.of(
+                "file-unreadable", what, why="Nothing of the batch was written."
+            )
         _set_aside(sink, session, batch, [empty])
         raise FilesSetAside
 
 
-def set_aside(sink: Sink, session: SparkSession, batch: int, rows: DataFrame, error: Exception) -> bool:
-    """Note which files of a batch cannot be read that has failed; whether there are any that may be set aside."""
-    if not any(binding.sets_aside for binding in sink.bindings) or _is_of_something_else(error):
+def set_aside(
+    sink: Sink, session: SparkSession, batch: int, rows: DataFrame, error: Exception
+) -> bool:
+    """Note which files of a batch cannot be read that has failed; whether there are any
+    that may be set aside."""
+    if not any(
+        binding.sets_aside for binding in sink.bindings
+    ) or _is_of_something_else(error):
         return False
     asked = [
         (binding, file)
@@ -68,8 +87,14 @@ def set_aside(sink: Sink, session: SparkSession, batch: int, rows: DataFrame, er
         if binding.sets_aside and not binding.is_set_aside(file.path)
     ]
     with ThreadPoolExecutor(READERS) as pool:
-        causes = list(pool.map(partial(_why_unreadable, session), *zip(*asked, strict=True))) if asked else []
-    found = [_unreadable(*each, why) for each, why in zip(asked, causes, strict=True) if why]
+        causes = (
+            list(pool.map(partial(_why_unreadable, session), *zip(*asked, strict=True)))
+            if asked
+            else []
+        )
+    found = [
+        _unreadable(*each, why) for each, why in zip(asked, causes, strict=True) if why
+    ]
     if found:
         _set_aside(sink, session, batch, found)
     return bool(found)
@@ -92,21 +117,30 @@ def unreadable_letters(sink: Sink, session: SparkSession, batch: int) -> DeadLet
     if not rows:
         return []
     found = session.createDataFrame(
-        rows, "stream string, topic string, timestamp timestamp, reason string, detail string"
+        rows,
+        "stream string, topic string, timestamp timestamp, reason string, detail string",
     )
-    nothing = ("CAST(NULL AS bigint) AS offset", "CAST(NULL AS binary) AS key", "CAST(NULL AS binary) AS value")
+    nothing = (
+        "CAST(NULL AS bigint) AS offset",
+        "CAST(NULL AS binary) AS key",
+        "CAST(NULL AS binary) AS value",
+    )
     return [found.selectExpr("*", "0 AS partition", *nothing)]
 
 
 def _is_of_something_else(error: Exception) -> bool:
-    """Whether a batch has failed for another reason than its files, by what the error says."""
+    """Whether a batch has failed for another reason than its files, by what the error
+    says."""
     if isinstance(error, LakesqlError):
         return any(problem.condition != "file-unreadable" for problem in error.problems)
     return next(find_transient(error), None) is not None
 
 
-def _files_of(sink: Sink, session: SparkSession, rows: DataFrame) -> Iterator[tuple[StreamBinding, ListedFile]]:
-    """The files of the batch that the query is at, each with the stream that means it."""
+def _files_of(
+    sink: Sink, session: SparkSession, rows: DataFrame
+) -> Iterator[tuple[StreamBinding, ListedFile]]:
+    """The files of the batch that the query is at, each with the stream that means
+    it."""
     asked = [
         (binding, listing_of(binding.glob))
         for binding in sink.bindings
@@ -118,13 +152,22 @@ def _files_of(sink: Sink, session: SparkSession, rows: DataFrame) -> Iterator[tu
         return
     is_planned = any(binding.source.is_planned for binding in sink.bindings)
     owner = sink.progress.identity.owner
-    files = listed_files(rows._jdf.queryExecution() if is_planned else last_execution(session, owner))
+    files = listed_files(
+        rows._jdf.queryExecution() if is_planned else last_execution(session, owner)
+    )
     for binding, listing in asked:
-        yield from ((binding, file) for file in files if listing.means(without_scheme(file.path)))
+        yield from (
+            (binding, file)
+            for file in files
+            if listing.means(without_scheme(file.path))
+        )
 
 
-def _why_unreadable(session: SparkSession, binding: StreamBinding, file: ListedFile) -> str:
-    """Why a file cannot be read; '' where it can, or where that is no fault of the file."""
+def _why_unreadable(
+    session: SparkSession, binding: StreamBinding, file: ListedFile
+) -> str:
+    """Why a file cannot be read; '' where it can, or where that is no fault of the
+    file."""
     alone, own = replace(binding, files=(file.path,)), new_session(session)
     if misfit := find_misfit(own, binding, uri_of(file.path)):
         return misfit
@@ -133,17 +176,25 @@ def _why_unreadable(session: SparkSession, binding: StreamBinding, file: ListedF
         rows.write.format("noop").mode("append").save()
     except Exception as error:
         said = unreadable_file(error)
-        is_faulty = said is not None and next(find_transient(error), None) is None and not is_of_storage(error)
+        is_faulty = (
+            said is not None
+            and next(find_transient(error), None) is None
+            and not is_of_storage(error)
+        )
         return said[1] if said is not None and is_faulty else ""
     return ""
 
 
 def _unreadable(binding: StreamBinding, file: ListedFile, why: str) -> UnreadableFile:
     path = without_scheme(file.path)
-    return UnreadableFile(binding.stream.name, path, uri_of(file.path), file.modified_ms, why)
+    return UnreadableFile(
+        binding.stream.name, path, uri_of(file.path), file.modified_ms, why
+    )
 
 
-def _set_aside(sink: Sink, session: SparkSession, batch: int, found: Sequence[UnreadableFile]) -> None:
+def _set_aside(
+    sink: Sink, session: SparkSession, batch: int, found: Sequence[UnreadableFile]
+) -> None:
     note_unreadable(session, sink.progress.identity.folder, batch, found)
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     named = ", ".join(each.path for each in found[:SHOWN])

@@ -1,7 +1,8 @@
-"""Text that is not UTF-8, in the rows that are written: Parquet's readers refuse a file with it.
+"""Text that is not UTF-8, in the rows that are written: Parquet's readers refuse a file
+with it.
 
-Spark takes any bytes for text, as in `CAST(_record.key AS string)`. One such value makes a file that neither Arrow nor
-pyiceberg reads.
+Spark takes any bytes for text, as in `CAST(_record.key AS string)`. One such value
+makes a file that neither Arrow nor pyiceberg reads.
 """
 
 from __future__ import annotations
@@ -24,27 +25,41 @@ _MAKES_BYTES: dict[str, bool] = {}
 
 
 def with_valid_text(
-    rows: DataFrame, select: Select, bindings: Sequence[StreamBinding], counters: BatchCounters
+    rows: DataFrame,
+    select: Select,
+    bindings: Sequence[StreamBinding],
+    counters: BatchCounters,
 ) -> DataFrame:
-    """The rows, in whose texts U+FFFD stands for bytes that are not UTF-8, as `make_valid_utf8` has it; counted.
+    """The rows, in whose texts U+FFFD stands for bytes that are not UTF-8, as
+    `make_valid_utf8` has it; counted.
 
-    Where such text makes dead letters (`select.judges_text`), the columns that are judged stay as they are.
+    Where such text makes dead letters (`select.judges_text`), the columns that are
+    judged stay as they are.
     """
     if not _may_be_invalid(rows, select, bindings):
         return rows
-    texts = {field.name: field.dataType for field in rows.schema.fields if _is_replaced(field, select)}
+    texts = {
+        field.name: field.dataType
+        for field in rows.schema.fields
+        if _is_replaced(field, select)
+    }
     if not texts:
         return rows
-    keys = {name.lower() for name in (*select.writing.keys, *select.writing.sequence_by)}
+    keys = {
+        name.lower() for name in (*select.writing.keys, *select.writing.sequence_by)
+    }
     of_bytes = select.text_of_bytes
     invalid = {
-        name: _is_invalid(F.col(identifier(name)), kind, name.lower() in of_bytes) for name, kind in texts.items()
+        name: _is_invalid(F.col(identifier(name)), kind, name.lower() in of_bytes)
+        for name, kind in texts.items()
     }
     in_keys = [found for name, found in invalid.items() if name.lower() in keys]
     counted = counters.texts(rows, list(invalid.values()), in_keys)
     return counted.select(
         *(
-            _valid(F.col(identifier(name)), texts[name]).alias(name) if name in texts else F.col(identifier(name))
+            _valid(F.col(identifier(name)), texts[name]).alias(name)
+            if name in texts
+            else F.col(identifier(name))
             for name in rows.columns
         )
     )
@@ -56,18 +71,27 @@ def _is_replaced(field: T.StructField, select: Select) -> bool:
     return not select.judges_text or "binary" in field.dataType.simpleString()
 
 
-def _may_be_invalid(rows: DataFrame, select: Select, bindings: Sequence[StreamBinding]) -> bool:
+def _may_be_invalid(
+    rows: DataFrame, select: Select, bindings: Sequence[StreamBinding]
+) -> bool:
     """Whether the SELECT reads text that nobody has looked at, or has bytes anywhere.
 
-    The texts of JSON, CSV and of change feeds are valid, or their records are dead letters.
+    The texts of JSON, CSV and of change feeds are valid, or their records are dead
+    letters.
     """
     if select.query.reads_tables or not all(map(_is_judged, bindings)):
         return True
-    if any("binary" in column.type for binding in bindings for column in binding.stream.columns):
+    if any(
+        "binary" in column.type
+        for binding in bindings
+        for column in binding.stream.columns
+    ):
         return True
     if select.text not in _MAKES_BYTES:
         names = {binding.stream.name.lower() for binding in bindings}
-        _MAKES_BYTES[select.text] = _has_bytes(rows._jdf.queryExecution().analyzed(), names)
+        _MAKES_BYTES[select.text] = _has_bytes(
+            rows._jdf.queryExecution().analyzed(), names
+        )
     return _MAKES_BYTES[select.text]
 
 
@@ -76,13 +100,17 @@ def _is_judged(binding: StreamBinding) -> bool:
 
 
 def _has_bytes(plan: Any, streams: set[str]) -> bool:
-    """Whether an expression of an analysed plan, above its streams, is of bytes or has some in it."""
+    """Whether an expression of an analysed plan, above its streams, is of bytes or has
+    some in it."""
     is_named = str(plan.getClass().getSimpleName()) == "SubqueryAlias"
     if is_named and str(plan.alias()).lower() in streams:
         return False
     if any(map(_is_of_bytes, _each(plan.expressions()))):
         return True
-    return any(_has_bytes(below, streams) for below in (*_each(plan.children()), *_each(plan.subqueries())))
+    return any(
+        _has_bytes(below, streams)
+        for below in (*_each(plan.children()), *_each(plan.subqueries()))
+    )
 
 
 def _is_of_bytes(expression: Any) -> bool:
@@ -110,8 +138,8 @@ def _has_text(kind: T.DataType) -> bool:
 
 
 def _is_invalid(value: Column, kind: T.DataType, is_of_bytes: bool = False) -> Column:
-    """Whether there is text in the value that is not valid; false of a value without text. `is_of_bytes`: text with
-    U+FFFD is not either."""
+    """Whether there is text in the value that is not valid; false of a value without
+    text. `is_of_bytes`: text with U+FFFD is not either."""
     match kind:
         case T.StringType():
             is_invalid = ~F.is_valid_utf8(value)
@@ -125,18 +153,26 @@ def _is_invalid(value: Column, kind: T.DataType, is_of_bytes: bool = False) -> C
                     found |= _is_invalid(value[field.name], field.dataType, is_of_bytes)
             return found
         case T.ArrayType(elementType=element) if _has_text(element):
-            return F.coalesce(F.exists(value, lambda item: _is_invalid(item, element, is_of_bytes)), F.lit(False))
+            return F.coalesce(
+                F.exists(value, lambda item: _is_invalid(item, element, is_of_bytes)),
+                F.lit(False),
+            )
         case T.MapType(keyType=key, valueType=element):
             keys = _is_invalid(F.map_keys(value), T.ArrayType(key), is_of_bytes)
-            return keys | _is_invalid(F.map_values(value), T.ArrayType(element), is_of_bytes)
+            return keys | _is_invalid(
+                F.map_values(value), T.ArrayType(element), is_of_bytes
+            )
         case _:
             return F.lit(False)
 
 
 def _first_of_each(entries: Column) -> Column:
-    """The first entry of each key: two keys may be the same, now that they are valid."""
+    """The first entry of each key: two keys may be the same, now that they are
+    valid."""
     keys = F.transform(entries, lambda entry: entry["key"])
-    return F.filter(entries, lambda entry, index: F.array_position(keys, entry["key"]) == index + 1)
+    return F.filter(
+        entries, lambda entry, index: F.array_position(keys, entry["key"]) == index + 1
+    )
 
 
 def _valid(value: Column, kind: T.DataType) -> Column:
@@ -147,15 +183,23 @@ def _valid(value: Column, kind: T.DataType) -> Column:
         case T.StringType():
             return F.make_valid_utf8(value)
         case T.StructType(fields=fields):
-            parts = (_valid(value[field.name], field.dataType).alias(field.name) for field in fields)
+            parts = (
+                _valid(value[field.name], field.dataType).alias(field.name)
+                for field in fields
+            )
             return F.when(value.isNotNull(), F.struct(*parts))
         case T.ArrayType(elementType=element):
             return F.transform(value, lambda item: _valid(item, element))
         case T.MapType(keyType=key, valueType=element):
             entries = F.transform(
                 F.map_entries(value),
-                lambda entry: F.struct(_valid(entry["key"], key).alias("key"), _valid(entry["value"], element)),
+                lambda entry: F.struct(
+                    _valid(entry["key"], key).alias("key"),
+                    _valid(entry["value"], element),
+                ),
             )
-            return F.when(_is_invalid(value, kind), F.map_from_entries(_first_of_each(entries))).otherwise(value)
+            return F.when(
+                _is_invalid(value, kind), F.map_from_entries(_first_of_each(entries))
+            ).otherwise(value)
         case _:
             return value

@@ -13,9 +13,20 @@ from pyspark.sql import DataFrame, SparkSession
 from lakesql.clock import now_ms
 from lakesql.engine.batch.ahead import ahead_letters
 from lakesql.engine.batch.arrivals import Arrivals
-from lakesql.engine.batch.batch_events import BatchOutcome, batch_committed, batch_empty, batch_skipped, batch_started
+from lakesql.engine.batch.batch_events import (
+    BatchOutcome,
+    batch_committed,
+    batch_empty,
+    batch_skipped,
+    batch_started,
+)
 from lakesql.engine.batch.counters import BatchCounts, ReplacedText, count_rescued_in
-from lakesql.engine.batch.dead_letter import DeadLetters, union_letters, unknown_rows, write_dead_letters
+from lakesql.engine.batch.dead_letter import (
+    DeadLetters,
+    union_letters,
+    unknown_rows,
+    write_dead_letters,
+)
 from lakesql.engine.batch.file_headers import batch_bindings
 from lakesql.engine.batch.gather import BatchSize, gather
 from lakesql.engine.batch.late import late_letters, raw_records_read, records_of
@@ -50,26 +61,34 @@ from lakesql.ledger.entry import Entry, Snapshot, rows_written
 
 
 def write_batch(sink: Sink, arrived: DataFrame, batch: int) -> Snapshot | None:
-    """Write one batch of a model: `arrived` are its raw records, or the rows of a stateful SELECT.
+    """Write one batch of a model: `arrived` are its raw records, or the rows of a
+    stateful SELECT.
 
-    Returns the snapshot that has become the table's head; None where nothing was written to the table.
+    Returns the snapshot that has become the table's head; None where nothing was
+    written to the table.
 
     The steps, and what a crash after each leaves:
 
     1. Look the batch up in the ledger; stop if the table holds it.  Nothing.
-    2. Make views: of each stream's good records, and of the rows that the SELECT makes of them.  Nothing.
-    3. Stage the rows: files, and a snapshot that the catalog does not know yet.  Files that no table has: the replay
-       writes others, and `remove_orphan_files` takes these.
-    4. Write the dead letters, with the same entry.  Dead letters of a batch that is not visible; the replay finds them.
-       Where the batch is itself a replay of dead letters, those that do not fail any more are marked instead.
-    5. Publish the staged snapshot with the ledger entry, which the catalog checks atomically.  Everything; the replay
-       stops at step 1.
+    2. Make views: of each stream's good records, and of the rows that the SELECT makes
+       of them.  Nothing.
+    3. Stage the rows: files, and a snapshot that the catalog does not know yet.  Files
+       that no table has: the replay writes others, and `remove_orphan_files` takes
+       these.
+    4. Write the dead letters, with the same entry.  Dead letters of a batch that is not
+       visible; the replay finds them. Where the batch is itself a replay of dead
+       letters, those that do not fail any more are marked instead.
+    5. Publish the staged snapshot with the ledger entry, which the catalog checks
+       atomically.  Everything; the replay stops at step 1.
     """
-    return sink.schemas.write(sink, arrived, lambda known: _write_batch(known, arrived, batch))
+    return sink.schemas.write(
+        sink, arrived, lambda known: _write_batch(known, arrived, batch)
+    )
 
 
 def pass_batch(sink: Sink, batch: int) -> None:
-    """Note a batch in which nothing is for the model, as who has read it for several has found."""
+    """Note a batch in which nothing is for the model, as who has read it for several
+    has found."""
     sink.reached("look-up")
     entry = sink.progress.entry(batch)
     sink.progress.check_topics()
@@ -78,7 +97,8 @@ def pass_batch(sink: Sink, batch: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _NewBatch:
-    """A batch that its table does not have yet: where it goes, its ledger entry, and the rows that are made of it."""
+    """A batch that its table does not have yet: where it goes, its ledger entry, and
+    the rows that are made of it."""
 
     number: int
     sink: Sink
@@ -92,8 +112,8 @@ class _NewBatch:
 class _CheckedBatch:
     """What is known of a batch whose rows are made and may be published.
 
-    `newest_place` and `source_table` are as the ledger has them: how far a database's log has been read, and the table
-    of the database whose changes these are.
+    `newest_place` and `source_table` are as the ledger has them: how far a database's
+    log has been read, and the table of the database whose changes these are.
     """
 
     counts: BatchCounts
@@ -115,7 +135,8 @@ def _write_batch(sink: Sink, arrived: DataFrame, number: int) -> Snapshot | None
     sink.reached("view")
     sink, rows = _make_views(sink, arrived)
     batch = _NewBatch(number, sink, session, table, entry, rows)
-    # Of a feed that has been read, the changes are counted; it is checked before anything of it is remembered.
+    # Of a feed that has been read, the changes are counted; it is checked before
+    # anything of it is remembered.
     source_table = check_source_table(sink, table, rows) if rows.feed.is_read else None
     sink.reached("stage")
     with ExitStack() as stack:
@@ -126,22 +147,31 @@ def _write_batch(sink: Sink, arrived: DataFrame, number: int) -> Snapshot | None
         arrivals = _read_arrivals(batch, checked.counts)
         sink.progress.check_topics()  # now that all is read
         sink.reached("dead-letter")
-        letters = _find_dead_letters(batch, checked.counts, arrivals, write.unknown if write else None)
+        letters = _find_dead_letters(
+            batch, checked.counts, arrivals, write.unknown if write else None
+        )
         rejected = _settle_dead_letters(batch, letters)
         sink.reached("publish")
         entry = _complete_entry(batch, write, staged, checked, arrivals)
         prepare_again = partial(prepare_write, sink, table, rows, stack)
-        head = _publish(sink, session, staged, write, entry, prepare_again) if write and staged else None
+        head = (
+            _publish(sink, session, staged, write, entry, prepare_again)
+            if write and staged
+            else None
+        )
     outcome = BatchOutcome(number, checked.counts, arrivals, rejected, checked.replaced)
     if checked.counts.rescued:
-        sink.emit(FieldsRescued(sink.model.name, number, checked.counts.rescued, now_ms()))
+        sink.emit(
+            FieldsRescued(sink.model.name, number, checked.counts.rescued, now_ms())
+        )
     if head is None:
         sink.progress.note_empty(entry)
         sink.emit(batch_empty(sink, table, outcome, letters))
         return None
     sink.progress.note_written(entry)
     sink.reached("finish")
-    # `begun.target` is the table as it was written: the catalog's would be read again, as it has changed.
+    # `begun.target` is the table as it was written: the catalog's would be read again,
+    # as it has changed.
     sink.emit(batch_committed(sink, outcome, entry, head, begun.target, started))
     return head
 
@@ -149,9 +179,12 @@ def _write_batch(sink: Sink, arrived: DataFrame, number: int) -> Snapshot | None
 # --- 1. a batch that the table has
 
 
-def _skip(sink: Sink, arrived: DataFrame, table: snapshots.JavaTable, entry: Entry) -> None:
+def _skip(
+    sink: Sink, arrived: DataFrame, table: snapshots.JavaTable, entry: Entry
+) -> None:
     """Write nothing of a batch that the table has, and say so."""
-    if sink.select.query.stateful:  # its state store must see every batch, or Spark ends the query
+    # its state store must see every batch, or Spark ends the query
+    if sink.select.query.stateful:
         arrived.write.format("noop").mode("append").save()
     sink.progress.note_written(entry)
     sink.emit(batch_skipped(sink, arrived.sparkSession, table, entry))
@@ -161,7 +194,8 @@ def _skip(sink: Sink, arrived: DataFrame, table: snapshots.JavaTable, entry: Ent
 
 
 def _make_views(sink: Sink, arrived: DataFrame) -> tuple[Sink, BatchRows]:
-    """The rows of a batch, and its sink, whose bindings are those of this batch's files.
+    """The rows of a batch, and its sink, whose bindings are those of this batch's
+    files.
 
     Raises where what is expected of the rows is known already not to hold.
     """
@@ -172,7 +206,9 @@ def _make_views(sink: Sink, arrived: DataFrame) -> tuple[Sink, BatchRows]:
     else:
         arrived = with_nanoseconds(session, arrived, sink.bindings, sink.emit)
         sink = sink.over(batch_bindings(session, arrived, sink.bindings, sink.emit))
-        sink.capitals.tell(sink.model.name, raw_records(arrived, sink.bindings), sink.emit)
+        sink.capitals.tell(
+            sink.model.name, raw_records(arrived, sink.bindings), sink.emit
+        )
         has_file_order = any(binding.file_order for binding in sink.bindings)
         arrived, size = gather(arrived, sink.progress.planned, has_file_order)
     rows = open_rows(sink, session, arrived, size)
@@ -185,7 +221,8 @@ def _make_views(sink: Sink, arrived: DataFrame) -> tuple[Sink, BatchRows]:
 
 
 def _stage(session: SparkSession, begun: Begun, write: PreparedWrite) -> Staged | None:
-    """Write the rows into a staged snapshot; one that turns out to change nothing is discarded."""
+    """Write the rows into a staged snapshot; one that turns out to change nothing is
+    discarded."""
     staged = stage(session, begun, write.statement, write.settings)
     if write.only_adds:
         is_empty = not staged.snapshot.added
@@ -198,11 +235,13 @@ def _stage(session: SparkSession, begun: Begun, write: PreparedWrite) -> Staged 
     return staged
 
 
-def _check_staged(batch: _NewBatch, staged: Staged | None, source_table: str | None) -> _CheckedBatch:
+def _check_staged(
+    batch: _NewBatch, staged: Staged | None, source_table: str | None
+) -> _CheckedBatch:
     """What the batch's rows have been counted to be, now that they are made.
 
-    `source_table` is None where it is not known yet. Raises, once what is staged is discarded, where the batch must not
-    be published.
+    `source_table` is None where it is not known yet. Raises, once what is staged is
+    discarded, where the batch must not be published.
     """
     sink, table, rows = batch.sink, batch.table, batch.rows
     counts = rows.counters.read()
@@ -238,8 +277,8 @@ def _read_arrivals(batch: _NewBatch, counts: BatchCounts) -> Arrivals:
 def _find_dead_letters(
     batch: _NewBatch, counts: BatchCounts, arrivals: Arrivals, unknown: DataFrame | None
 ) -> DeadLetters:
-    """The dead letters of a batch: records that the SELECT, a mirror's memory (`unknown`) or a watermark refuses, and
-    files that cannot be read."""
+    """The dead letters of a batch: records that the SELECT, a mirror's memory
+    (`unknown`) or a watermark refuses, and files that cannot be read."""
     sink, session, rows = batch.sink, batch.session, batch.rows
     letters = find_letters(sink, rows, counts) if counts.rejected else []
     if unknown is not None:
@@ -257,27 +296,45 @@ def _find_dead_letters(
 def _settle_dead_letters(batch: _NewBatch, letters: DeadLetters) -> int:
     """Write the dead letters of a batch; how many were written now.
 
-    A replay of dead letters writes none: those that fail again still stand in their table, and the others are marked.
+    A replay of dead letters writes none: those that fail again still stand in their
+    table, and the others are marked.
     """
     sink = batch.sink
     if sink.letters is not None:
         dead_letter_table = sink.model.table.dead_letter
-        take_letters(batch.session, dead_letter_table, sink.letters, letters, batch.entry.checkpoint)
+        take_letters(
+            batch.session,
+            dead_letter_table,
+            sink.letters,
+            letters,
+            batch.entry.checkpoint,
+        )
         return 0
     if not letters:
         return 0
     return _write_dead_letters(sink, batch.session, letters, batch.entry)
 
 
-def _write_dead_letters(sink: Sink, session: SparkSession, letters: DeadLetters, entry: Entry) -> int:
-    """Write the dead letters of a batch that has some, once; how many were written now."""
+def _write_dead_letters(
+    sink: Sink, session: SparkSession, letters: DeadLetters, entry: Entry
+) -> int:
+    """Write the dead letters of a batch that has some, once; how many were written
+    now."""
     model = sink.model
     written = write_dead_letters(session, model, letters, entry)
     if written is None:
         return 0
     table = str(model.table.dead_letter)
     sink.emit(
-        RecordsRejected(model.name, entry.batch, table, written.count, written.reasons, now_ms(), written.location)
+        RecordsRejected(
+            model.name,
+            entry.batch,
+            table,
+            written.count,
+            written.reasons,
+            now_ms(),
+            written.location,
+        )
     )
     return written.count
 
@@ -286,7 +343,11 @@ def _write_dead_letters(sink: Sink, session: SparkSession, letters: DeadLetters,
 
 
 def _complete_entry(
-    batch: _NewBatch, write: PreparedWrite | None, staged: Staged | None, checked: _CheckedBatch, arrivals: Arrivals
+    batch: _NewBatch,
+    write: PreparedWrite | None,
+    staged: Staged | None,
+    checked: _CheckedBatch,
+    arrivals: Arrivals,
 ) -> Entry:
     """The batch's ledger entry, with what is known of it once it is staged."""
     counts, older = checked.counts, 0
@@ -313,7 +374,8 @@ def _publish(
     entry: Entry,
     prepare_again: Callable[[], PreparedWrite | None],
 ) -> Snapshot | None:
-    """Make the staged snapshot current. One that may not be replayed on top of a foreign commit is staged again.
+    """Make the staged snapshot current. One that may not be replayed on top of a
+    foreign commit is staged again.
 
     None where that commit has brought all keys which the batch would have added.
     """
@@ -321,8 +383,14 @@ def _publish(
     for _ in range(PUBLISH_TRIES):
         try:
             is_written = partial(progress.holds, table, entry)
-            publication = Publication(staged, entry, model.table, is_written, not write.compares)
-            return publish(publication) if sink.seat is None else sink.seat.publish(publication)
+            publication = Publication(
+                staged, entry, model.table, is_written, not write.compares
+            )
+            return (
+                publish(publication)
+                if sink.seat is None
+                else sink.seat.publish(publication)
+            )
         except HeadMovedError:
             begun = begin_commit(table)
             if write.is_of_table:
@@ -340,15 +408,20 @@ def _publish(
 
 
 def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
-    """Write the bad records of one batch of a stateful model's streams: the companion of its streaming query."""
+    """Write the bad records of one batch of a stateful model's streams: the companion
+    of its streaming query."""
     entry = sink.progress.entry(batch)
     check_file_types(arrived.sparkSession, arrived, sink.bindings)
     arrived = with_nanoseconds(arrived.sparkSession, arrived, sink.bindings, sink.emit)
-    sink = sink.over(batch_bindings(arrived.sparkSession, arrived, sink.bindings, sink.emit))
+    sink = sink.over(
+        batch_bindings(arrived.sparkSession, arrived, sink.bindings, sink.emit)
+    )
     parsed = sink.parsing.parse(arrived)
     letters = bad_records(sink, parsed)
     letters += unreadable_letters(sink, arrived.sparkSession, batch)
-    if rescued := count_rescued_in(zip((it.stream for it in sink.bindings), parsed, strict=True)):
+    if rescued := count_rescued_in(
+        zip((it.stream for it in sink.bindings), parsed, strict=True)
+    ):
         sink.emit(FieldsRescued(sink.model.name, batch, rescued, now_ms()))
     if not union_letters(letters).isEmpty():
         session = arrived.sparkSession

@@ -1,8 +1,10 @@
-"""The one commit by which a table gets rows and their entry in the ledger: staged, then published or discarded.
+"""The one commit by which a table gets rows and their entry in the ledger: staged, then
+published or discarded.
 
-Staged rows are files and a snapshot that the catalog knows nothing of. To publish them is to replace the table's
-metadata, which the catalog does only if they still are those in which the ledger was looked up. So a batch that is in
-the ledger is never written again, whoever writes it: also a runner that was paused, and wakes up after another has
+Staged rows are files and a snapshot that the catalog knows nothing of. To publish them
+is to replace the table's metadata, which the catalog does only if they still are those
+in which the ledger was looked up. So a batch that is in the ledger is never written
+again, whoever writes it: also a runner that was paused, and wakes up after another has
 taken over.
 """
 
@@ -33,7 +35,14 @@ from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.internals import write_to
 from lakesql.errors import TransientError
 from lakesql.ledger.carried import carry
-from lakesql.ledger.entry import Entry, Snapshot, ledger_tag, overtaken, snapshot_of, summary_of
+from lakesql.ledger.entry import (
+    Entry,
+    Snapshot,
+    ledger_tag,
+    overtaken,
+    snapshot_of,
+    summary_of,
+)
 from lakesql.model.table_name import TableName
 
 T = TypeVar("T")
@@ -45,16 +54,19 @@ _RETRY = (
     ("commit.retry.min-wait-ms", "100"),
     ("commit.retry.max-wait-ms", "60000"),
 )
-"""The properties of a table that say what a commit does when another one was faster, with Iceberg's defaults."""
+"""The properties of a table that say what a commit does when another one was faster,
+with Iceberg's defaults."""
 
 
 STAGED_FOR_MS = 6 * 3_600_000
-"""For how long what is staged may be published. Nobody knows its files, and orphans may go when they are a day old."""
+"""For how long what is staged may be published. Nobody knows its files, and orphans may
+go when they are a day old."""
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A table as the catalog has it, and as it was when a commit was begun, to be written to: the `target`."""
+    """A table as the catalog has it, and as it was when a commit was begun, to be
+    written to: the `target`."""
 
     table: JavaTable
     target: JavaTable
@@ -62,7 +74,8 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A commit that is made but for its last step: `made` is Iceberg's snapshot, and `facts` what its JSON says."""
+    """A commit that is made but for its last step: `made` is Iceberg's snapshot, and
+    `facts` what its JSON says."""
 
     table: JavaTable
     made: Any
@@ -75,16 +88,19 @@ class Staged:
 
 
 class HeadMovedError(Exception):
-    """A staged commit cannot be published: the table has changed since, and the batch must be staged again."""
+    """A staged commit cannot be published: the table has changed since, and the batch
+    must be staged again."""
 
 
 PUBLISH_TRIES = 5
-"""How often a commit is made anew because a foreign one moved the head, before it fails."""
+"""How often a commit is made anew because a foreign one moved the head, before it
+fails."""
 
 
 def until_published(attempt: Callable[[], T], table: TableName) -> T:
-    """What an attempt at a commit gives, which is made again while `HeadMovedError` says that a foreign one came
-    between. Raises what `conflict` is of one that came between each time."""
+    """What an attempt at a commit gives, which is made again while `HeadMovedError`
+    says that a foreign one came between. Raises what `conflict` is of one that came
+    between each time."""
     for _ in range(PUBLISH_TRIES):
         try:
             return attempt()
@@ -96,25 +112,37 @@ def until_published(attempt: Callable[[], T], table: TableName) -> T:
 def conflict(table: TableName) -> TransientError:
     """The error where other writers were faster each time."""
     return TransientError.of(
-        "commit-conflict", f"Other writers committed to {table} each time that this batch was ready."
+        "commit-conflict",
+        f"Other writers committed to {table} each time that this batch was ready.",
     )
 
 
 def begin_commit(table: JavaTable) -> Begun:
-    """The table as it is now, after it was refreshed, for one commit that the catalog does not learn of."""
-    # The table that Iceberg's transactions have cannot be read, as a MERGE does. This one can.
+    """The table as it is now, after it was refreshed, for one commit that the catalog
+    does not learn of."""
+    # The table that Iceberg's transactions have cannot be read, as a MERGE does. This
+    # one can.
     operations = table.newTransaction().table().operations()
-    return Begun(table, java_class(f"{_API}BaseTable")(operations, table.name(), table.reporter()))
+    return Begun(
+        table,
+        java_class(f"{_API}BaseTable")(operations, table.name(), table.reporter()),
+    )
 
 
 def stage(
-    session: SparkSession, begun: Begun, statement: str, settings: Mapping[str, str] = MappingProxyType({})
+    session: SparkSession,
+    begun: Begun,
+    statement: str,
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Staged:
-    """Run an INSERT or a MERGE into a table, as it was when the commit was begun. Spark has these `settings` then."""
+    """Run an INSERT or a MERGE into a table, as it was when the commit was begun. Spark
+    has these `settings` then."""
     before = head_of(begun.target)
     with changed_settings(session, settings):
         write_to(session, statement, begun.target)
-    assert head_of(begun.target) != before, "the statement has committed nothing, or to another branch"
+    assert head_of(begun.target) != before, (
+        "the statement has committed nothing, or to another branch"
+    )
     return _staged(begun)
 
 
@@ -128,9 +156,10 @@ def stage_nothing(begun: Begun) -> Staged:
 class Publication:
     """A staged commit that is to become the head of the table `name`, with its entry.
 
-    `is_written` says whether the refreshed table holds the batch. `can_replay` says that the rows may be added on top
-    of foreign commits. Rows that are appended may. A MERGE may not, even where it has only inserted: a foreign commit
-    may have brought the same key.
+    `is_written` says whether the refreshed table holds the batch. `can_replay` says
+    that the rows may be added on top of foreign commits. Rows that are appended may. A
+    MERGE may not, even where it has only inserted: a foreign commit may have brought
+    the same key.
     """
 
     staged: Staged
@@ -142,7 +171,8 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """The metadata `updated` that are to replace the `base` of a table, with the commit of `publication` as the head.
+    """The metadata `updated` that are to replace the `base` of a table, with the commit
+    of `publication` as the head.
 
     `head` is what the snapshot will be.
     """
@@ -159,13 +189,15 @@ class Replacement:
 
 
 def publish(publication: Publication) -> Snapshot:
-    """Make a staged snapshot current, with its entry, atomically; returns what became the head.
+    """Make a staged snapshot current, with its entry, atomically; returns what became
+    the head.
 
-    With it goes the tag of the model's ledger: from the commit on nobody expires the newest entry, whatever maintenance
-    a table gets, and whoever does it.
+    With it goes the tag of the model's ledger: from the commit on nobody expires the
+    newest entry, whatever maintenance a table gets, and whoever does it.
 
-    Raises `HeadMovedError` where a foreign commit came between and the staged one cannot be replayed on top of it, so
-    that it is discarded, and a `RunError` (`batch-published`) where another runner has published the same batch.
+    Raises `HeadMovedError` where a foreign commit came between and the staged one
+    cannot be replayed on top of it, so that it is discarded, and a `RunError`
+    (`batch-published`) where another runner has published the same batch.
     """
     tries = 0
     while True:
@@ -188,7 +220,8 @@ def publish(publication: Publication) -> Snapshot:
 
 
 def replacement_of(publication: Publication, is_again: bool) -> Replacement | Snapshot:
-    """What is to be committed on the table as it is now; the snapshot where it is there already.
+    """What is to be committed on the table as it is now; the snapshot where it is there
+    already.
 
     Raises what `publish` raises. `is_again`: it has been tried to commit it before.
     """
@@ -196,12 +229,15 @@ def replacement_of(publication: Publication, is_again: bool) -> Replacement | Sn
     table = staged.table
     begun = begin_commit(table)  # what is asked from here on is what is replaced
     if is_again and (found := table.snapshot(staged.snapshot.id)) is not None:
-        return read_snapshot(found)  # the catalog had made the commit that it called failed
+        # the catalog had made the commit that it called failed
+        return read_snapshot(found)
     if publication.is_written():
         raise overtaken(f"Another runner has written this batch of {name}.")
     if now_ms() - staged.facts["timestamp-ms"] > STAGED_FOR_MS:
         what = f"A batch of {name} was staged hours ago: somebody may have removed its files as orphans."
-        raise TransientError.of("commit-conflict", what, fix="The next try writes them again.")
+        raise TransientError.of(
+            "commit-conflict", what, fix="The next try writes them again."
+        )
     base = table.operations().current()
     if not _follows(staged, base):
         if not publication.can_replay:
@@ -210,20 +246,29 @@ def replacement_of(publication: Publication, is_again: bool) -> Replacement | Sn
         staged = _replay(staged, begun)
     entry = publication.entry
     summary = staged.facts["summary"] | summary_of(entry)
-    facts = {**staged.facts, "timestamp-ms": now_ms(), "summary": summary}  # made now: when it becomes the head
+    # made now: when it becomes the head
+    facts = {**staged.facts, "timestamp-ms": now_ms(), "summary": summary}
     updated = _with_head(base, facts, ledger_tag(entry.model))
-    return Replacement(replace(publication, staged=staged), base, updated, snapshot_of(facts))
+    return Replacement(
+        replace(publication, staged=staged), base, updated, snapshot_of(facts)
+    )
 
 
 def is_commit_failure(error: Py4JJavaError) -> bool:
     """Whether a catalog has not made a commit, as another one was faster."""
-    return str(error.java_exception.getClass().getName()) == f"{_API}exceptions.CommitFailedException"
+    return (
+        str(error.java_exception.getClass().getName())
+        == f"{_API}exceptions.CommitFailedException"
+    )
 
 
 def tag_head(table: JavaTable, model: str) -> None:
-    """Give the head of a table that was made with an entry the tag of the model's ledger, as `publish` does."""
+    """Give the head of a table that was made with an entry the tag of the model's
+    ledger, as `publish` does."""
     tag, head = ledger_tag(model), table.currentSnapshot().snapshotId()
-    set_tag(table.manageSnapshots(), tag, head, is_there=table.refs().containsKey(tag)).commit()
+    set_tag(
+        table.manageSnapshots(), tag, head, is_there=table.refs().containsKey(tag)
+    ).commit()
 
 
 def discard(staged: Staged) -> None:
@@ -240,21 +285,31 @@ def _staged(begun: Begun) -> Staged:
 
 
 def _follows(staged: Staged, base: Any) -> bool:
-    """Whether the staged snapshot is what would be made of these metadata: in format version 3 its rows have ids."""
+    """Whether the staged snapshot is what would be made of these metadata: in format
+    version 3 its rows have ids."""
     head, facts = base.currentSnapshot(), staged.facts
-    is_next = (head.snapshotId() if head is not None else None) == facts.get("parent-snapshot-id")
+    is_next = (head.snapshotId() if head is not None else None) == facts.get(
+        "parent-snapshot-id"
+    )
     is_next = is_next and base.nextSequenceNumber() == facts.get("sequence-number", 0)
     return is_next and (base.formatVersion() > 2) == ("first-row-id" in facts)
 
 
 def wait_before_try(table: JavaTable, tries: int) -> float | None:
     """How many seconds to wait before the next try; None if there is none."""
-    retries, first_ms, longest_ms = (int(table.properties().getOrDefault(*each)) for each in _RETRY)
-    return min(first_ms * 2**tries, longest_ms) / 1000 * random.uniform(1, 1.1) if tries < retries else None
+    retries, first_ms, longest_ms = (
+        int(table.properties().getOrDefault(*each)) for each in _RETRY
+    )
+    return (
+        min(first_ms * 2**tries, longest_ms) / 1000 * random.uniform(1, 1.1)
+        if tries < retries
+        else None
+    )
 
 
 def _replay(staged: Staged, begun: Begun) -> Staged:
-    """Rows that were appended, staged on top of the table as it is now, with the files that they are in."""
+    """Rows that were appended, staged on top of the table as it is now, with the files
+    that they are in."""
     append = begun.target.newAppend()
     for file in staged.made.addedDataFiles(staged.table.io()):
         append = append.appendFile(file)
@@ -266,7 +321,12 @@ def _replay(staged: Staged, begun: Begun) -> Staged:
 def _with_head(base: Any, facts: Mapping[str, Any], tag: str) -> Any:
     made = java_class(f"{_API}SnapshotParser").fromJson(json.dumps(facts))
     tagged = java_class(f"{_API}SnapshotRef").tagBuilder(facts["snapshot-id"]).build()
-    metadata = java_class(f"{_API}TableMetadata").buildFrom(base).setBranchSnapshot(made, "main").setRef(tag, tagged)
+    metadata = (
+        java_class(f"{_API}TableMetadata")
+        .buildFrom(base)
+        .setBranchSnapshot(made, "main")
+        .setRef(tag, tagged)
+    )
     if carried := carry(carrying_properties(base), facts):
         metadata = metadata.setProperties(carried)
     return metadata.build()
@@ -275,7 +335,11 @@ def _with_head(base: Any, facts: Mapping[str, Any], tag: str) -> Any:
 def _delete_metadata(staged: Staged) -> None:
     """Delete the manifests and the list of them that are the staged snapshot's own."""
     manifests = staged.made.allManifests(staged.table.io())
-    own = [str(manifest.path()) for manifest in manifests if manifest.snapshotId() == staged.snapshot.id]
+    own = [
+        str(manifest.path())
+        for manifest in manifests
+        if manifest.snapshotId() == staged.snapshot.id
+    ]
     _delete(staged, [*own, str(staged.made.manifestListLocation())])
 
 

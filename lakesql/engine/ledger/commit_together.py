@@ -1,7 +1,9 @@
-"""The commits of several tables as one: all of them become their tables' heads in one step of the catalog, or none.
+"""The commits of several tables as one: all of them become their tables' heads in one
+step of the catalog, or none.
 
-A REST catalog has a request for it. One in a database keeps where the newest metadata of a table are in a row:
-these rows are changed in one transaction. Of other catalogs the tables are committed one after another.
+A REST catalog has a request for it. One in a database keeps where the newest metadata
+of a table are in a row: these rows are changed in one transaction. Of other catalogs
+the tables are committed one after another.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class CommitTogether(Protocol):
     """Whether nobody can see one of them before the others."""
 
     def commit(self, replacements: Sequence[Replacement]) -> None:
-        """Replace the metadata of all tables. Raises `CommitRefusedError` where another commit came between."""
+        """Replace the metadata of all tables. Raises `CommitRefusedError` where another
+        commit came between."""
         ...
 
 
@@ -54,8 +57,9 @@ class CommitRefusedError(Exception):
 class Published:
     """What became of the commits of several tables, by their models.
 
-    `heads` are the snapshots of those that are published. Those of `moved` must be staged again, as foreign commits
-    came between; then no other is published any more, and `waiting` are these.
+    `heads` are the snapshots of those that are published. Those of `moved` must be
+    staged again, as foreign commits came between; then no other is published any more,
+    and `waiting` are these.
     """
 
     heads: Mapping[str, Snapshot]
@@ -76,13 +80,19 @@ def commit_of(catalog: OpenCatalog, session: SparkSession) -> CommitTogether:
     profile = catalog.profile
     if profile.type not in ATOMIC_CATALOGS:
         return InOrder()
-    return _Rest(session, profile.name) if profile.type == "rest" else _Database(catalog)
+    return (
+        _Rest(session, profile.name) if profile.type == "rest" else _Database(catalog)
+    )
 
 
-def publish_together(publications: Mapping[str, Publication], catalog: CommitTogether) -> Published:
-    """Make the staged commits of several models the heads of their tables: all, or none where the catalog can do that.
+def publish_together(
+    publications: Mapping[str, Publication], catalog: CommitTogether
+) -> Published:
+    """Make the staged commits of several models the heads of their tables: all, or none
+    where the catalog can do that.
 
-    Raises `OneFailedError`, whose reason is what `publish` would raise of one model, and what the catalog raises.
+    Raises `OneFailedError`, whose reason is what `publish` would raise of one model,
+    and what the catalog raises.
     """
     current, tries = dict(publications), 0
     while True:
@@ -113,7 +123,9 @@ def publish_together(publications: Mapping[str, Publication], catalog: CommitTog
             time.sleep(wait_s)
             tries += 1
             continue
-        return Published(heads | {model: each.head for model, each in replacements.items()})
+        return Published(
+            heads | {model: each.head for model, each in replacements.items()}
+        )
 
 
 class InOrder:
@@ -148,7 +160,11 @@ class _Rest:
         commits = java_class("java.util.ArrayList")()
         for each in replacements:
             name = each.publication.name
-            commits.add(create(identifier(f"{name.namespace}.{name.name}"), each.base, each.updated))
+            commits.add(
+                create(
+                    identifier(f"{name.namespace}.{name.name}"), each.base, each.updated
+                )
+            )
         try:
             catalog.commitTransaction(commits)
         except UnsupportedOperationException:
@@ -176,7 +192,8 @@ def _not_atomic(catalog: str) -> ProfileError:
 
 
 class _Database:
-    """The rows of a catalog in a database, which name the metadata of its tables, in one transaction."""
+    """The rows of a catalog in a database, which name the metadata of its tables, in
+    one transaction."""
 
     is_atomic = True
 
@@ -186,7 +203,9 @@ class _Database:
     def commit(self, replacements: Sequence[Replacement]) -> None:
         written = [(each, _write_metadata(each)) for each in replacements]
         moves = [
-            MetadataMove(each.publication.name, str(each.base.metadataFileLocation()), location)
+            MetadataMove(
+                each.publication.name, str(each.base.metadataFileLocation()), location
+            )
             for each, location in written
         ]
         if not move_metadata(self._catalog, moves):
@@ -194,16 +213,25 @@ class _Database:
                 each.table.io().deleteFile(location)
             raise CommitRefusedError
         for each, _ in written:
-            java_class(f"{_API}CatalogUtil").deleteRemovedMetadataFiles(each.table.io(), each.base, each.updated)
+            java_class(f"{_API}CatalogUtil").deleteRemovedMetadataFiles(
+                each.table.io(), each.base, each.updated
+            )
 
 
 def _write_metadata(replacement: Replacement) -> str:
-    """Write the file of a table's next metadata, named as Iceberg's own catalogs name it; where it is."""
+    """Write the file of a table's next metadata, named as Iceberg's own catalogs name
+    it; where it is."""
     parser = java_class(f"{_API}TableMetadataParser")
-    former = str(replacement.base.metadataFileLocation()).rpartition("/")[2].partition("-")[0]
+    former = (
+        str(replacement.base.metadataFileLocation())
+        .rpartition("/")[2]
+        .partition("-")[0]
+    )
     version = int(former) + 1 if former.isdecimal() else 0
     codec = replacement.updated.property("write.metadata.compression-codec", "none")
     name = f"{version:05d}-{uuid4()}{parser.getFileExtension(str(codec))}"
     location = str(replacement.table.operations().metadataFileLocation(name))
-    parser.overwrite(replacement.updated, replacement.table.io().newOutputFile(location))
+    parser.overwrite(
+        replacement.updated, replacement.table.io().newOutputFile(location)
+    )
     return location

@@ -1,8 +1,10 @@
-"""A table and its ledger under another name of their model: what a rename changes in the catalog, each step once.
+"""A table and its ledger under another name of their model: what a rename changes in
+the catalog, each step once.
 
-Snapshots cannot be changed. So a rename appends one snapshot without a file for each query of the model, which has the
-query's newest entry under its new name, and moves the ledger's tags to these. The table's UUID and history stay, and
-with them the positions of who streams it.
+Snapshots cannot be changed. So a rename appends one snapshot without a file for each
+query of the model, which has the query's newest entry under its new name, and moves the
+ledger's tags to these. The table's UUID and history stay, and with them the positions
+of who streams it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,13 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_entry, set_tag, table_exists
+from lakesql.engine.ledger.snapshots import (
+    JavaTable,
+    load_table,
+    read_entry,
+    set_tag,
+    table_exists,
+)
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
 from lakesql.ledger.entry import Entry, ledger_tag, summary_of
@@ -25,14 +33,17 @@ _API = "org.apache.iceberg."
 
 
 def former_models(table: JavaTable) -> tuple[str, ...]:
-    """The names that the model of a table had before, the newest last; none where it was never renamed."""
+    """The names that the model of a table had before, the newest last; none where it
+    was never renamed."""
     return parse_formers(str(table.properties().getOrDefault(FORMER_PROPERTY, "")))
 
 
 def is_former(table: JavaTable, owner: str) -> bool:
     """Whether a query is that of a name which the model of the table had before."""
     suffixes = (REPLAY_SUFFIX, DEAD_LETTER_SUFFIX, "")
-    return owner in {former + suffix for former in former_models(table) for suffix in suffixes}
+    return owner in {
+        former + suffix for former in former_models(table) for suffix in suffixes
+    }
 
 
 def parse_formers(text: str) -> tuple[str, ...]:
@@ -41,9 +52,11 @@ def parse_formers(text: str) -> tuple[str, ...]:
 
 
 def rename_table(session: SparkSession, before: TableName, after: TableName) -> None:
-    """Give a table its other name in the catalog; nothing where that is done. Its files stay where they are.
+    """Give a table its other name in the catalog; nothing where that is done. Its files
+    stay where they are.
 
-    Raises `RunError` (`rename-impossible`) where the catalog cannot do that, or both tables are there.
+    Raises `RunError` (`rename-impossible`) where the catalog cannot do that, or both
+    tables are there.
     """
     if before == after or not table_exists(session, before):
         return
@@ -53,7 +66,9 @@ def rename_table(session: SparkSession, before: TableName, after: TableName) -> 
             f"Table {before} cannot be renamed: there is a table {after}.",
             fix=f"Move {after} away, or drop it, and give the command again.",
         )
-    catalog = java_class(f"{_API}spark.Spark3Util").loadIcebergCatalog(session._jsparkSession, before.catalog)
+    catalog = java_class(f"{_API}spark.Spark3Util").loadIcebergCatalog(
+        session._jsparkSession, before.catalog
+    )
     try:
         catalog.renameTable(_identifier(before), _identifier(after))
     except Py4JJavaError as error:
@@ -66,10 +81,18 @@ def rename_table(session: SparkSession, before: TableName, after: TableName) -> 
         ) from None
 
 
-def rename_entries(session: SparkSession, name: TableName, owners: Mapping[str, str], former: str, model: str) -> bool:
-    """Let the newest ledger entry of each of `owners`, the names of queries, stand under its new name; whether it did.
+def rename_entries(
+    session: SparkSession,
+    name: TableName,
+    owners: Mapping[str, str],
+    former: str,
+    model: str,
+) -> bool:
+    """Let the newest ledger entry of each of `owners`, the names of queries, stand
+    under its new name; whether it did.
 
-    Who has renamed it from `former` to `model` stands in the table's property then. It is one commit of the table.
+    Who has renamed it from `former` to `model` stands in the table's property then. It
+    is one commit of the table.
     """
     if not table_exists(session, name):
         return False
@@ -89,8 +112,11 @@ def rename_entries(session: SparkSession, name: TableName, owners: Mapping[str, 
 
 
 def _renamed(entry: Entry, owner: str) -> Entry:
-    """The entry under another name. What it counts is counted in the snapshot of its batch."""
-    return replace(entry, model=owner, late=0, violations=(), remembered=0, older=0, rescued=())
+    """The entry under another name. What it counts is counted in the snapshot of its
+    batch."""
+    return replace(
+        entry, model=owner, late=0, violations=(), remembered=0, older=0, rescued=()
+    )
 
 
 def _append_entry(transaction: Any, entry: Entry, old_tag: str) -> None:
@@ -99,12 +125,20 @@ def _append_entry(transaction: Any, entry: Entry, old_tag: str) -> None:
         append = append.set(key, value)
     append.commit()
     table = transaction.table()
-    tag, refs, head = ledger_tag(entry.model), table.refs(), table.currentSnapshot().snapshotId()
-    manage = set_tag(transaction.manageSnapshots(), tag, head, is_there=refs.containsKey(tag))
+    tag, refs, head = (
+        ledger_tag(entry.model),
+        table.refs(),
+        table.currentSnapshot().snapshotId(),
+    )
+    manage = set_tag(
+        transaction.manageSnapshots(), tag, head, is_there=refs.containsKey(tag)
+    )
     if refs.containsKey(old_tag):
         manage = manage.removeTag(old_tag)
     manage.commit()
 
 
 def _identifier(name: TableName) -> Any:
-    return java_class(f"{_API}catalog.TableIdentifier").parse(f"{name.namespace}.{name.name}")
+    return java_class(f"{_API}catalog.TableIdentifier").parse(
+        f"{name.namespace}.{name.name}"
+    )

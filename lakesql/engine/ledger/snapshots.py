@@ -1,4 +1,5 @@
-"""Iceberg tables through Spark's JVM, freshly loaded: their snapshots, and what else a batch asks of them."""
+"""Iceberg tables through Spark's JVM, freshly loaded: their snapshots, and what else a
+batch asks of them."""
 
 from __future__ import annotations
 
@@ -28,7 +29,11 @@ def load_table(session: SparkSession, name: TableName) -> JavaTable:
 
 def read_json(table: JavaTable) -> str:
     """All metadata of the table, as it was loaded: Iceberg's own JSON."""
-    return str(java_class("org.apache.iceberg.TableMetadataParser").toJson(table.operations().current()))
+    return str(
+        java_class("org.apache.iceberg.TableMetadataParser").toJson(
+            table.operations().current()
+        )
+    )
 
 
 def table_exists(session: SparkSession, name: TableName) -> bool:
@@ -41,42 +46,66 @@ def table_id(table: JavaTable) -> str:
     return str(table.uuid())
 
 
-def read_entry(table: JavaTable, model: str, checkpoint: str | None = None) -> Entry | None:
-    """The newest entry of `model` in the table's ledger; with `checkpoint`, of that one."""
-    return newest_entry(read_ledger(table, (ledger_tag(model),)), model, find_snapshot(table), checkpoint)
+def read_entry(
+    table: JavaTable, model: str, checkpoint: str | None = None
+) -> Entry | None:
+    """The newest entry of `model` in the table's ledger; with `checkpoint`, of that
+    one."""
+    return newest_entry(
+        read_ledger(table, (ledger_tag(model),)),
+        model,
+        find_snapshot(table),
+        checkpoint,
+    )
 
 
 def read_newest_entry(table: JavaTable) -> Entry | None:
     """The newest entry in the table's ledger, of whichever model."""
-    return newest_entry(read_ledger(table, _ledger_tags(table)), None, find_snapshot(table))
+    return newest_entry(
+        read_ledger(table, _ledger_tags(table)), None, find_snapshot(table)
+    )
 
 
 def read_ledger(table: JavaTable, tags: Iterable[str]) -> Iterator[Snapshot]:
-    """The snapshots that may have a ledger entry: those of `read_history`, then those that the table carries."""
+    """The snapshots that may have a ledger entry: those of `read_history`, then those
+    that the table carries."""
     yield from read_history(table, tags)
     if (head := table.currentSnapshot()) is not None:
-        yield from map(snapshot_of, carried_facts(carrying_properties(table), head.sequenceNumber()))
+        yield from map(
+            snapshot_of,
+            carried_facts(carrying_properties(table), head.sequenceNumber()),
+        )
 
 
 def carrying_properties(table: Any) -> dict[str, str]:
-    """The properties of a table, or of a `TableMetadata` of Iceberg's, that carries its ledger; none of others."""
+    """The properties of a table, or of a `TableMetadata` of Iceberg's, that carries its
+    ledger; none of others."""
     found = table.properties()
-    text = str(found.toString())  # as one text: each key of a Java map is a question of its own
+    # as one text: each key of a Java map is a question of its own
+    text = str(found.toString())
     return dict(found) if may_carry(text) else {}
 
 
 def _ledger_tags(table: JavaTable) -> Iterator[str]:
-    """The tags of all models, the newest first: looked for when the first one is asked for, as few walks end early."""
-    refs = {str(name): table.refs().get(name).snapshotId() for name in table.refs().keySet()}
+    """The tags of all models, the newest first: looked for when the first one is asked
+    for, as few walks end early."""
+    refs = {
+        str(name): table.refs().get(name).snapshotId() for name in table.refs().keySet()
+    }
     tags = [name for name in refs if name.startswith(TAG_PREFIX)]
-    yield from sorted(tags, key=lambda name: int(table.snapshot(refs[name]).sequenceNumber()), reverse=True)
+    yield from sorted(
+        tags,
+        key=lambda name: int(table.snapshot(refs[name]).sequenceNumber()),
+        reverse=True,
+    )
 
 
 def read_history(table: JavaTable, tags: Iterable[str] = ()) -> Iterator[Snapshot]:
-    """The snapshots from the head of the main branch to its root, each loaded when it is asked for.
+    """The snapshots from the head of the main branch to its root, each loaded when it
+    is asked for.
 
-    Where snapshots on the way have been expired, so that the walk does not reach the root, those with the `tags` come
-    last: nobody expires what has a tag.
+    Where snapshots on the way have been expired, so that the walk does not reach the
+    root, those with the `tags` come last: nobody expires what has a tag.
     """
     snapshot = table.currentSnapshot()
     parent = None
@@ -90,7 +119,8 @@ def read_history(table: JavaTable, tags: Iterable[str] = ()) -> Iterator[Snapsho
 
 
 def find_abandoned(table: JavaTable, history: Collection[int]) -> dict[int, int]:
-    """The times, in milliseconds, of the snapshots that the table still has and that do not lead to its head."""
+    """The times, in milliseconds, of the snapshots that the table still has and that do
+    not lead to its head."""
     snapshots = table.snapshots()
     if len(snapshots) <= len(history):
         return {}
@@ -99,9 +129,14 @@ def find_abandoned(table: JavaTable, history: Collection[int]) -> dict[int, int]
 
 
 def has_hidden_snapshots(table: JavaTable) -> bool:
-    """Whether the table, as it was loaded, has had snapshots before the one that its catalog shows alone."""
+    """Whether the table, as it was loaded, has had snapshots before the one that its
+    catalog shows alone."""
     head = table.currentSnapshot()
-    return head is not None and head.sequenceNumber() > 1 and shows_newest_alone(carrying_properties(table))
+    return (
+        head is not None
+        and head.sequenceNumber() > 1
+        and shows_newest_alone(carrying_properties(table))
+    )
 
 
 def find_snapshot(table: JavaTable) -> Callable[[int], Snapshot | None]:
@@ -121,13 +156,21 @@ def head_of(table: JavaTable) -> int | None:
 
 
 def rewrites_files(table: JavaTable) -> bool:
-    """Whether a MERGE writes each data file anew that has one of its rows, as it does unless the table says no."""
-    return str(table.properties().getOrDefault("write.merge.mode", "copy-on-write")) == "copy-on-write"
+    """Whether a MERGE writes each data file anew that has one of its rows, as it does
+    unless the table says no."""
+    return (
+        str(table.properties().getOrDefault("write.merge.mode", "copy-on-write"))
+        == "copy-on-write"
+    )
 
 
 def target_file_bytes(table: JavaTable) -> int:
     """The size of data files that the table asks its writers for."""
-    return int(table.properties().getOrDefault("write.target-file-size-bytes", str(TARGET_FILE_SIZE_BYTES)))
+    return int(
+        table.properties().getOrDefault(
+            "write.target-file-size-bytes", str(TARGET_FILE_SIZE_BYTES)
+        )
+    )
 
 
 def is_partitioned(table: JavaTable) -> bool:
@@ -136,25 +179,34 @@ def is_partitioned(table: JavaTable) -> bool:
 
 
 def is_empty(table: JavaTable) -> bool:
-    """Whether the table, as it was loaded, certainly has no row: no file of it has one, whatever was deleted of it."""
+    """Whether the table, as it was loaded, certainly has no row: no file of it has one,
+    whatever was deleted of it."""
     snapshot = table.currentSnapshot()
     return snapshot is None or read_snapshot(snapshot).is_empty
 
 
 def set_tag(manage: Any, tag: str, snapshot_id: int, *, is_there: bool) -> Any:
-    """Iceberg's builder `manage` (`ManageSnapshots`), by which a tag is on a snapshot once it is committed: one that
-    `is_there` is moved."""
-    return manage.replaceTag(tag, snapshot_id) if is_there else manage.createTag(tag, snapshot_id)
+    """Iceberg's builder `manage` (`ManageSnapshots`), by which a tag is on a snapshot
+    once it is committed: one that `is_there` is moved."""
+    return (
+        manage.replaceTag(tag, snapshot_id)
+        if is_there
+        else manage.createTag(tag, snapshot_id)
+    )
 
 
 def measure(table: JavaTable) -> tuple[float, float]:
-    """The rows of the data files of the table, as it was loaded, deleted ones too, and the bytes of all its files.
+    """The rows of the data files of the table, as it was loaded, deleted ones too, and
+    the bytes of all its files.
 
     Without end where its last writer does not say it.
     """
     if (snapshot := table.currentSnapshot()) is None:
         return 0, 0
-    rows, size = (snapshot.summary().getOrDefault(f"total-{each}", "inf") for each in ("records", "files-size"))
+    rows, size = (
+        snapshot.summary().getOrDefault(f"total-{each}", "inf")
+        for each in ("records", "files-size")
+    )
     return float(rows), float(size)
 
 
@@ -163,13 +215,18 @@ def distribution(
 ) -> dict[str, str]:
     """The settings by which a statement brings its rows to the tasks that write them.
 
-    That is how the table says that its kind does; where rows that `is_changing` a table are all new (`inserts`), as a
-    MERGE does. One that `gathers` writes its rows in one file, where the table would have one of each task of the join.
-    Rows that come in one task (`is_together`) are written by it, and sent to no other one.
+    That is how the table says that its kind does; where rows that `is_changing` a table
+    are all new (`inserts`), as a MERGE does. One that `gathers` writes its rows in one
+    file, where the table would have one of each task of the join. Rows that come in one
+    task (`is_together`) are written by it, and sent to no other one.
     """
     properties = table.properties()
     merging = properties.get("write.merge.distribution-mode")
-    own = merging if is_changing and not inserts else properties.get("write.distribution-mode")
+    own = (
+        merging
+        if is_changing and not inserts
+        else properties.get("write.distribution-mode")
+    )
     wanted = own
     if is_together:
         wanted = "none"
@@ -177,7 +234,11 @@ def distribution(
         wanted = merging
     elif gathers and own == "none" and not rewrites_files(table):
         wanted = "hash"
-    return {"spark.sql.iceberg.distribution-mode": wanted} if wanted and wanted != own else {}
+    return (
+        {"spark.sql.iceberg.distribution-mode": wanted}
+        if wanted and wanted != own
+        else {}
+    )
 
 
 def read_snapshot(snapshot: Any) -> Snapshot:
@@ -188,4 +249,6 @@ def read_snapshot(snapshot: Any) -> Snapshot:
 def read_facts(snapshot: Any) -> dict[str, Any]:
     """Iceberg's own JSON of an `org.apache.iceberg.Snapshot`."""
     # As one text: each key of a Java map is a question of its own.
-    return dict(json.loads(java_class("org.apache.iceberg.SnapshotParser").toJson(snapshot)))
+    return dict(
+        json.loads(java_class("org.apache.iceberg.SnapshotParser").toJson(snapshot))
+    )

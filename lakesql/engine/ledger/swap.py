@@ -1,7 +1,9 @@
-"""One table's contents become another's, in one commit of the other: how a rebuild ends.
+"""One table's contents become another's, in one commit of the other: how a rebuild
+ends.
 
-The table that is filled beside the live one (its replacement) gets the schema, with its field ids, and the partition
-spec that the live table will have after the swap, before its first write. So its files fit the live table as they are.
+The table that is filled beside the live one (its replacement) gets the schema, with its
+field ids, and the partition spec that the live table will have after the swap, before
+its first write. So its files fit the live table as they are.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ _TIMES = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
 
 
 def drop_table(session: SparkSession, name: TableName) -> None:
-    """Drop a table, if it is there, with its files; of one whose data files are another table's, its metadata alone.
+    """Drop a table, if it is there, with its files; of one whose data files are another
+    table's, its metadata alone.
 
     What else lies in its folder may be that of a table of another catalog, and stays.
     """
@@ -61,27 +64,42 @@ def drop_table(session: SparkSession, name: TableName) -> None:
 
 
 def _metadata_files(table: Any) -> list[str]:
-    """All metadata that a table names: its versions, statistics, and the lists and manifests of its snapshots."""
+    """All metadata that a table names: its versions, statistics, and the lists and
+    manifests of its snapshots."""
     reach = java_class(f"{_API}ReachableFileUtil")
-    files = {*map(str, reach.metadataFileLocations(table, True)), *map(str, reach.manifestListLocations(table))}
+    files = {
+        *map(str, reach.metadataFileLocations(table, True)),
+        *map(str, reach.manifestListLocations(table)),
+    }
     files |= {*map(str, reach.statisticsFilesLocations(table))}
     for snapshot in table.snapshots():
-        files |= {str(manifest.path()) for manifest in snapshot.allManifests(table.io())}
+        files |= {
+            str(manifest.path()) for manifest in snapshot.allManifests(table.io())
+        }
     return sorted(files)
 
 
 def fit(live: JavaTable, replacement: JavaTable, spec: TableSpec) -> None:
-    """Give `replacement`, which has no row yet, the schema, partitions and order that `live` will have after `swap`.
+    """Give `replacement`, which has no row yet, the schema, partitions and order that
+    `live` will have after `swap`.
 
-    `spec` is what the model wants. Does nothing to `live`, and nothing where it was done before.
+    `spec` is what the model wants. Does nothing to `live`, and nothing where it was
+    done before.
     """
-    future = _evolve(live.newTransaction(), live, replacement, spec).table()  # never committed
+    # never committed
+    future = _evolve(live.newTransaction(), live, replacement, spec).table()
     schema = future.schema()
     last = max(schema.highestFieldId(), live.operations().current().lastColumnId())
     operations = replacement.operations()
     base = operations.current()
-    made = java_class(f"{_API}TableMetadata").buildFrom(base).setCurrentSchema(schema, last)
-    made = made.setDefaultPartitionSpec(future.spec()).setDefaultSortOrder(future.sortOrder())
+    made = (
+        java_class(f"{_API}TableMetadata")
+        .buildFrom(base)
+        .setCurrentSchema(schema, last)
+    )
+    made = made.setDefaultPartitionSpec(future.spec()).setDefaultSortOrder(
+        future.sortOrder()
+    )
     operations.commit(base, made.build())
 
 
@@ -93,20 +111,25 @@ def swap(
     owner: str,
     head: int | None,
 ) -> None:
-    """Make the rows of `replacement` those of `live`, with its schema and partitions, in one commit.
+    """Make the rows of `replacement` those of `live`, with its schema and partitions,
+    in one commit.
 
-    `live` keeps its UUID, history and tags. `summary` goes to the new head, which gets the tag of `owner`'s ledger. A
-    snapshot that removes all rows comes before one that appends, so that who streams the table can go on behind it.
+    `live` keeps its UUID, history and tags. `summary` goes to the new head, which gets
+    the tag of `owner`'s ledger. A snapshot that removes all rows comes before one that
+    appends, so that who streams the table can go on behind it.
 
-    Raises `HeadMovedError` where the head of `live` is another than `head`, and `RunError` (`rebuild-outdated`) where
-    the columns of `live` have been altered since `fit`.
+    Raises `HeadMovedError` where the head of `live` is another than `head`, and
+    `RunError` (`rebuild-outdated`) where the columns of `live` have been altered since
+    `fit`.
     """
     if head_of(live) != head:
         raise HeadMovedError
     with _foreign_commits():
         transaction = _evolve(live.newTransaction(), live, replacement, spec)
         future = transaction.table()
-        if not future.schema().sameSchema(replacement.schema()) or not _fits(future.spec(), replacement.spec()):
+        if not future.schema().sameSchema(replacement.schema()) or not _fits(
+            future.spec(), replacement.spec()
+        ):
             model = owner.removesuffix(DEAD_LETTER_SUFFIX)
             raise RunError.of(
                 "rebuild-outdated",
@@ -115,25 +138,38 @@ def swap(
             )
         everything = java_class(f"{_API}expressions.Expressions").alwaysTrue()
         if head is not None:
-            removal = transaction.newOverwrite().overwriteByRowFilter(everything).validateFromSnapshot(head)
-            removal = removal.conflictDetectionFilter(everything).validateNoConflictingData()
+            removal = (
+                transaction.newOverwrite()
+                .overwriteByRowFilter(everything)
+                .validateFromSnapshot(head)
+            )
+            removal = removal.conflictDetectionFilter(
+                everything
+            ).validateNoConflictingData()
             removal.validateNoConflictingDeletes().commit()
-            time.sleep(0.002)  # who streams the table begins by time, behind the removal
+            # who streams the table begins by time, behind the removal
+            time.sleep(0.002)
         files, deletes = _files(replacement)
         last = transaction.newAppend()
         for file in files:
-            last = last.appendFile(_move(file, java_class(f"{_API}DataFiles").builder(future.spec())))
+            last = last.appendFile(
+                _move(file, java_class(f"{_API}DataFiles").builder(future.spec()))
+            )
         if deletes:
             last.commit()
             last = transaction.newRowDelta()
             for file in deletes:
-                last = last.addDeletes(_move_delete(file, java_class(f"{_API}FileMetadata"), future.spec()))
+                last = last.addDeletes(
+                    _move_delete(file, java_class(f"{_API}FileMetadata"), future.spec())
+                )
         for key, value in summary.items():
             last = last.set(key, value)
         last.commit()
         made = transaction.table().currentSnapshot()
         tag, is_there = ledger_tag(owner), live.refs().containsKey(ledger_tag(owner))
-        set_tag(transaction.manageSnapshots(), tag, made.snapshotId(), is_there=is_there).commit()
+        set_tag(
+            transaction.manageSnapshots(), tag, made.snapshotId(), is_there=is_there
+        ).commit()
         for key, value in carry(carrying_properties(live), read_facts(made)).items():
             transaction.updateProperties().set(key, value).commit()
         transaction.commitTransaction()
@@ -141,37 +177,53 @@ def swap(
 
 @contextmanager
 def _foreign_commits() -> Iterator[None]:
-    """Raise `HeadMovedError` in the place of Iceberg's exceptions for a commit that came between."""
+    """Raise `HeadMovedError` in the place of Iceberg's exceptions for a commit that
+    came between."""
     try:
         yield
     except Py4JJavaError as error:
-        if any(word in str(error) for word in ("ValidationException", "CommitFailedException")):
+        if any(
+            word in str(error)
+            for word in ("ValidationException", "CommitFailedException")
+        ):
             raise HeadMovedError from None
         raise
 
 
 def lost_partitions(live: JavaTable, spec: TableSpec) -> list[str]:
-    """The columns by which `live` is or was partitioned, and that `spec` has not, or has with another type.
+    """The columns by which `live` is or was partitioned, and that `spec` has not, or
+    has with another type.
 
-    Iceberg 1.12 fails in each MERGE into a table that has lost one: its `_partition` column leaves the field out, and
-    the writer looks for it.
+    Iceberg 1.12 fails in each MERGE into a table that has lost one: its `_partition`
+    column leaves the field out, and the writer looks for it.
     """
-    old, new = _types(live.schema()), {column.name: column.type for column in spec.columns}
+    old, new = (
+        _types(live.schema()),
+        {column.name: column.type for column in spec.columns},
+    )
     sources = {
         _root(live.schema().findColumnName(field.sourceId()))
         for known in live.specs().values()
         for field in known.fields()
         if str(field.transform().toString()) != "void"
     }
-    return sorted(name for name in sources if name is not None and new.get(name) != old[name])
+    return sorted(
+        name for name in sources if name is not None and new.get(name) != old[name]
+    )
 
 
-def _evolve(transaction: Any, live: JavaTable, replacement: JavaTable, spec: TableSpec) -> Any:
-    """The transaction, in which `live` has got the columns of `replacement`, and partitions and order of `spec`."""
+def _evolve(
+    transaction: Any, live: JavaTable, replacement: JavaTable, spec: TableSpec
+) -> Any:
+    """The transaction, in which `live` has got the columns of `replacement`, and
+    partitions and order of `spec`."""
     version = str(format_version(spec.properties))
     transaction.updateProperties().set("format-version", version).commit()
     transaction.replaceSortOrder().commit()  # none: it may name a column that goes
-    had, wanted = _partitions(live), {_partition(field): field for field in spec.partition_by}
+    had, wanted = (
+        _partitions(live),
+        {_partition(field): field for field in spec.partition_by},
+    )
     columns = _kept(live.schema(), replacement.schema())
     left = {key for key in had.keys() & wanted.keys() if _root(key[0]) in columns}
     update = transaction.updateSpec()
@@ -182,17 +234,22 @@ def _evolve(transaction: Any, live: JavaTable, replacement: JavaTable, spec: Tab
     update = transaction.updateSpec()
     for key, field in wanted.items():
         if key not in left:
-            update = update.addField(partition_name(field) or field.column, _term(field))
+            update = update.addField(
+                partition_name(field) or field.column, _term(field)
+            )
     update.commit()
     order = transaction.replaceSortOrder()
     for sort in spec.order_by:
-        order = (order.desc if sort.descending else order.asc)(_column(sort.column), _nulls(sort))
+        order = (order.desc if sort.descending else order.asc)(
+            _column(sort.column), _nulls(sort)
+        )
     order.commit()
     return transaction
 
 
 def _evolve_columns(update: Any, before: Any, wanted: Any) -> None:
-    """Keep the columns of one name and type, with their ids; drop the others, and add those that are new."""
+    """Keep the columns of one name and type, with their ids; drop the others, and add
+    those that are new."""
     old, new, kept = _types(before), _types(wanted), _kept(before, wanted)
     if list(before.identifierFieldIds()):
         update = update.setIdentifierFields(java_class("java.util.ArrayList")())
@@ -221,27 +278,38 @@ def _kept(before: Any, wanted: Any) -> set[str]:
 
 def _types(schema: Any) -> dict[str, str]:
     """The columns with Spark's text of their types, in their order."""
-    spark = json.loads(java_class(f"{_API}spark.SparkSchemaUtil").convert(schema).json())
-    return {field.name: field.dataType.simpleString() for field in StructType.fromJson(spark).fields}
+    spark = json.loads(
+        java_class(f"{_API}spark.SparkSchemaUtil").convert(schema).json()
+    )
+    return {
+        field.name: field.dataType.simpleString()
+        for field in StructType.fromJson(spark).fields
+    }
 
 
 def _partitions(table: JavaTable) -> dict[tuple[str, str], str]:
-    """The fields of the table's partition spec: column and transform, with the field's name."""
+    """The fields of the table's partition spec: column and transform, with the field's
+    name."""
     schema = table.schema()
     fields = (
-        (schema.findColumnName(f.sourceId()), str(f.transform().toString()), f.name()) for f in table.spec().fields()
+        (schema.findColumnName(f.sourceId()), str(f.transform().toString()), f.name())
+        for f in table.spec().fields()
     )
     return {(column, transform): name for column, transform, name in fields}
 
 
 def _root(path: str | None) -> str | None:
-    """The column that a field lies in, by its path; None where there is no such field any more."""
+    """The column that a field lies in, by its path; None where there is no such field
+    any more."""
     return path.split(".")[0] if path is not None else None
 
 
 def _partition(field: PartitionField) -> tuple[str, str]:
     transform = _TIMES.get(field.transform, field.transform)
-    return field.column, transform if field.width is None else f"{transform}[{field.width}]"
+    return (
+        field.column,
+        transform if field.width is None else f"{transform}[{field.width}]",
+    )
 
 
 def _term(field: PartitionField) -> Any:
@@ -249,7 +317,11 @@ def _term(field: PartitionField) -> Any:
     if field.transform == "identity":
         return _column(field.column)
     transform = getattr(make, _TIMES.get(field.transform, field.transform))
-    return transform(field.column) if field.width is None else transform(field.column, field.width)
+    return (
+        transform(field.column)
+        if field.width is None
+        else transform(field.column, field.width)
+    )
 
 
 def _column(name: str) -> Any:
@@ -262,12 +334,15 @@ def _nulls(sort: SortField) -> Any:
 
 
 def _fits(one: Any, other: Any) -> bool:
-    """Whether files that are partitioned by one spec have the same partition values by the other."""
+    """Whether files that are partitioned by one spec have the same partition values by
+    the other."""
     return _shape(one) == _shape(other)
 
 
 def _shape(spec: Any) -> list[tuple[int, str]]:
-    return [(field.sourceId(), str(field.transform().toString())) for field in spec.fields()]
+    return [
+        (field.sourceId(), str(field.transform().toString())) for field in spec.fields()
+    ]
 
 
 def _files(table: JavaTable) -> tuple[list[Any], list[Any]]:
@@ -290,7 +365,8 @@ def _each(iterator: Any) -> Iterator[Any]:
 
 
 def _move(file: Any, made: Any) -> Any:
-    """The file as one of a table with the spec that `made` builds for. (Its `copy` wants specs of one id.)"""
+    """The file as one of a table with the spec that `made` builds for. (Its `copy`
+    wants specs of one id.)"""
     metrics = java_class(f"{_API}Metrics")(
         file.recordCount(),
         file.columnSizes(),
@@ -300,8 +376,16 @@ def _move(file: Any, made: Any) -> Any:
         file.lowerBounds(),
         file.upperBounds(),
     )
-    made = made.withPath(file.location()).withFormat(file.format()).withFileSizeInBytes(file.fileSizeInBytes())
-    made = made.withPartition(file.partition()).withMetrics(metrics).withSplitOffsets(file.splitOffsets())
+    made = (
+        made.withPath(file.location())
+        .withFormat(file.format())
+        .withFileSizeInBytes(file.fileSizeInBytes())
+    )
+    made = (
+        made.withPartition(file.partition())
+        .withMetrics(metrics)
+        .withSplitOffsets(file.splitOffsets())
+    )
     if file.keyMetadata() is not None:
         made = made.withEncryptionKeyMetadata(file.keyMetadata())
     return made.build()
@@ -312,5 +396,7 @@ def _move_delete(file: Any, metadata: Any, spec: Any) -> Any:
     if file.referencedDataFile() is not None:
         made = made.withReferencedDataFile(file.referencedDataFile())
     if file.contentOffset() is not None:  # a deletion vector
-        made = made.withContentOffset(file.contentOffset()).withContentSizeInBytes(file.contentSizeInBytes())
+        made = made.withContentOffset(file.contentOffset()).withContentSizeInBytes(
+            file.contentSizeInBytes()
+        )
     return _move(file, made)

@@ -1,4 +1,5 @@
-"""Calls one procedure of Iceberg's on one table, as it was planned, with what only Spark can say of it."""
+"""Calls one procedure of Iceberg's on one table, as it was planned, with what only
+Spark can say of it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ from pyspark.sql import Row, SparkSession
 
 from lakesql.compile.maintenance import call_text, iceberg_options, partitions_text
 from lakesql.compile.quote import table_name
-from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_history, read_json, table_exists
+from lakesql.engine.ledger.snapshots import (
+    JavaTable,
+    load_table,
+    read_history,
+    read_json,
+    table_exists,
+)
 from lakesql.engine.maintenance.orphans import Sweep, remove_orphans
 from lakesql.engine.maintenance.partitions import read_partitions
 from lakesql.engine.maintenance.planned import plan_rewrite
@@ -34,15 +41,23 @@ from lakesql.project.procedures import (
 from lakesql.table.expiry import Needed, NoExpiry, plan_expiry
 from lakesql.table.maintenance_record import MaintenanceRecord, parse_record
 from lakesql.table.metadata import TableMetadata, parse_metadata
-from lakesql.table.rewrite_bounds import MIN_BYTES, allow_bytes, bound_files, bound_number, expect_bytes, record_rewrite
+from lakesql.table.rewrite_bounds import (
+    MIN_BYTES,
+    allow_bytes,
+    bound_files,
+    bound_number,
+    expect_bytes,
+    record_rewrite,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelMaintenance:
-    """How a model's tables are maintained: by which tasks, in which order of its own table, and who reads that.
+    """How a model's tables are maintained: by which tasks, in which order of its own
+    table, and who reads that.
 
-    A procedure is cancelled after `max_time_ms`. `left` says why a table of the model has no tasks, if so.
-    `checkpoints` are the target's.
+    A procedure is cancelled after `max_time_ms`. `left` says why a table of the model
+    has no tasks, if so. `checkpoints` are the target's.
     """
 
     model: str
@@ -58,13 +73,17 @@ class ModelMaintenance:
     def tables(self) -> Mapping[TableName, tuple[MaintenanceTask, ...]]:
         """The tasks of each table."""
         names = dict.fromkeys(task.table for task in self.tasks)
-        return {name: tuple(task for task in self.tasks if task.table == name) for name in names}
+        return {
+            name: tuple(task for task in self.tasks if task.table == name)
+            for name in names
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a procedure has counted; what is to be recorded with the table, if anything; and the files that a removal of
-    orphans has left, where somebody has asked for their list."""
+    """What a procedure has counted; what is to be recorded with the table, if anything;
+    and the files that a removal of orphans has left, where somebody has asked for their
+    list."""
 
     counts: Mapping[str, int]
     record: MaintenanceRecord | None = None
@@ -73,13 +92,15 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class NotCalled:
-    """A procedure was not called, as there was nothing to do; `why`, where people are to be told."""
+    """A procedure was not called, as there was nothing to do; `why`, where people are
+    to be told."""
 
     why: str = ""
 
 
 class RewriteOvertimeError(OvertimeError):
-    """A rewrite of data files has taken longer than it may; so many bytes were to be rewritten."""
+    """A rewrite of data files has taken longer than it may; so many bytes were to be
+    rewritten."""
 
     def __init__(self, expected_bytes: float) -> None:
         super().__init__()
@@ -88,8 +109,9 @@ class RewriteOvertimeError(OvertimeError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What bounds a call: the time that is left for maintenance and that one procedure may take, and how many bytes a
-    rewrite takes in a millisecond. `is_asked_for`: somebody has asked for it, and it may take as long as it takes."""
+    """What bounds a call: the time that is left for maintenance and that one procedure
+    may take, and how many bytes a rewrite takes in a millisecond. `is_asked_for`:
+    somebody has asked for it, and it may take as long as it takes."""
 
     time_left_ms: float
     max_time_ms: int
@@ -104,7 +126,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Calls procedures on the tables of one model. `tell` says to people what is good to know of a call."""
+    """Calls procedures on the tables of one model. `tell` says to people what is good
+    to know of a call."""
 
     session: SparkSession
     maintenance: ModelMaintenance
@@ -119,12 +142,18 @@ class Caller:
         record: MaintenanceRecord | None,
         limits: Limits,
     ) -> Done | NotCalled:
-        """Run a task. `metadata` is the table's, where it is known as it is now; `record` is what calls before this one
-        have left to be recorded with the table. Raises what Java raises, and `OvertimeError`.
+        """Run a task. `metadata` is the table's, where it is known as it is now;
+        `record` is what calls before this one have left to be recorded with the table.
+        Raises what Java raises, and `OvertimeError`.
         """
         match task.options:
             case RewriteDataFiles() as options:
-                return self._rewrite(task, options, metadata or read_metadata_of(self.session, task.table), limits)
+                return self._rewrite(
+                    task,
+                    options,
+                    metadata or read_metadata_of(self.session, task.table),
+                    limits,
+                )
             case RewritePositionDeleteFiles():
                 if not _has_delete_files(load_table(self.session, task.table)):
                     return NotCalled()
@@ -132,17 +161,30 @@ class Caller:
             case RewriteManifests():
                 return Done(_counts(self._collect(call_text(task), limits)))
             case ExpireSnapshots() as options:
-                return self._expire(task, options, metadata or read_metadata_of(self.session, task.table), limits)
+                return self._expire(
+                    task,
+                    options,
+                    metadata or read_metadata_of(self.session, task.table),
+                    limits,
+                )
             case RemoveOrphanFiles() as options:
                 return self._remove_orphans(task, options, record, limits)
             case _:
                 assert_never(task.options)
 
     def _rewrite(
-        self, task: MaintenanceTask, options: RewriteDataFiles, metadata: TableMetadata, limits: Limits
+        self,
+        task: MaintenanceTask,
+        options: RewriteDataFiles,
+        metadata: TableMetadata,
+        limits: Limits,
     ) -> Done | NotCalled:
-        """Rewrite data files that are small or have many deletes, as many as there is time for."""
-        bound, narrowed = bound_files(task, options, metadata, limits.is_asked_for), options
+        """Rewrite data files that are small or have many deletes, as many as there is
+        time for."""
+        bound, narrowed = (
+            bound_files(task, options, metadata, limits.is_asked_for),
+            options,
+        )
         if options.where == RECENT:
             record = metadata.record
             since = record.rewritten if MIN_BYTES in bound else record.rewritten_whole
@@ -159,7 +201,9 @@ class Caller:
             expected_bytes = expect_bytes(allowance, metadata, bound)
             if not allowance.is_enough:
                 asked = {**iceberg_options(narrowed), **bound}
-                files, size_bytes = plan_rewrite(self.session, task.table, narrowed.where, asked)
+                files, size_bytes = plan_rewrite(
+                    self.session, task.table, narrowed.where, asked
+                )
                 expected_bytes = min(allowance.allowed_bytes, size_bytes)
                 bound |= bound_number(narrowed, allowance, files, size_bytes)
         is_ordered = metadata.is_ordered and not task.is_beside
@@ -172,25 +216,40 @@ class Caller:
         return Done(counts, record_rewrite(options, bound, counts, metadata))
 
     def _recent_partitions(self, name: TableName, since: int | None) -> str | None:
-        """A condition on the partitions with files of commits after `since`; '' for all, None for none.
+        """A condition on the partitions with files of commits after `since`; '' for
+        all, None for none.
 
-        The files are those of the current snapshot: their sequence numbers outlive the snapshots that brought them.
+        The files are those of the current snapshot: their sequence numbers outlive the
+        snapshots that brought them.
         """
         if since is None:
             return ""  # the first one looks at all
-        found = read_partitions(self.session, name, load_table(self.session, name), since)
+        found = read_partitions(
+            self.session, name, load_table(self.session, name), since
+        )
         if found == []:
             return None
         where = None if found is None else partitions_text(name.catalog, found)
         if where is None:
-            self.tell(f"{name} is rewritten whole: no condition can be written for the partitions that were written to")
+            self.tell(
+                f"{name} is rewritten whole: no condition can be written for the partitions that were written to"
+            )
         return where or ""
 
     def _expire(
-        self, task: MaintenanceTask, options: ExpireSnapshots, metadata: TableMetadata, limits: Limits
+        self,
+        task: MaintenanceTask,
+        options: ExpireSnapshots,
+        metadata: TableMetadata,
+        limits: Limits,
     ) -> Done | NotCalled:
-        """Expire what no reader needs, once the newest ledger entries have their tags."""
-        needed = Needed() if task.is_beside else find_needed(self.session, metadata, self.maintenance.readers)
+        """Expire what no reader needs, once the newest ledger entries have their
+        tags."""
+        needed = (
+            Needed()
+            if task.is_beside
+            else find_needed(self.session, metadata, self.maintenance.readers)
+        )
         planned = plan_expiry(
             task,
             options,
@@ -203,11 +262,17 @@ class Caller:
         if isinstance(planned, NoExpiry):
             return NotCalled(planned.why)
         tag_entries(load_table(self.session, task.table), metadata)
-        statement = call_text(replace(task, options=planned.options), before=_time(planned.before_ms))
+        statement = call_text(
+            replace(task, options=planned.options), before=_time(planned.before_ms)
+        )
         return Done(_counts(self._collect(statement, limits)))
 
     def _remove_orphans(
-        self, task: MaintenanceTask, options: RemoveOrphanFiles, record: MaintenanceRecord | None, limits: Limits
+        self,
+        task: MaintenanceTask,
+        options: RemoveOrphanFiles,
+        record: MaintenanceRecord | None,
+        limits: Limits,
     ) -> Done | NotCalled:
         """Remove orphans, unless the model is being rebuilt."""
         if self._is_rebuilt():
@@ -222,17 +287,26 @@ class Caller:
             self.sweep,
             known.unknown.listed,
         )
-        counts = {"orphan_files_count": found.removed, "unknown_files_count": found.unknown.count}
-        return Done(counts, replace(known, unknown=found.unknown), found.left if self.sweep == "list" else ())
+        counts = {
+            "orphan_files_count": found.removed,
+            "unknown_files_count": found.unknown.count,
+        }
+        return Done(
+            counts,
+            replace(known, unknown=found.unknown),
+            found.left if self.sweep == "list" else (),
+        )
 
     def _is_rebuilt(self) -> bool:
         """Whether the model is being rebuilt.
 
-        Files of its replacement, and of the replacement's dead letters, lie among those of its tables then, and no
-        version of these has them yet.
+        Files of its replacement, and of the replacement's dead letters, lie among those
+        of its tables then, and no version of these has them yet.
         """
         rebuild = self.maintenance.table.rebuild
-        return any(table_exists(self.session, name) for name in (rebuild, rebuild.dead_letter))
+        return any(
+            table_exists(self.session, name) for name in (rebuild, rebuild.dead_letter)
+        )
 
     def _collect(self, statement: str, limits: Limits) -> list[Row]:
         with limit_time(self.session, limits.most_ms):
@@ -240,16 +314,19 @@ class Caller:
 
 
 def has_changed_nothing(options: Procedure, counts: Mapping[str, int]) -> bool:
-    """Whether a procedure that was due by a threshold has left what made it due: called again, it would do the same.
+    """Whether a procedure that was due by a threshold has left what made it due: called
+    again, it would do the same.
 
-    Its commits had small files, and no partition has enough of them; its `where` has left the delete files out; or as
-    many manifests are needed.
+    Its commits had small files, and no partition has enough of them; its `where` has
+    left the delete files out; or as many manifests are needed.
     """
     match options:
         case RewriteDataFiles():
             return not counts.get("rewritten_bytes_count")
         case RewriteManifests():
-            return counts.get("added_manifests_count", 0) >= counts.get("rewritten_manifests_count", 0)
+            return counts.get("added_manifests_count", 0) >= counts.get(
+                "rewritten_manifests_count", 0
+            )
         case RewritePositionDeleteFiles() | ExpireSnapshots():
             return not any(counts.values())
         case RemoveOrphanFiles():
@@ -259,7 +336,8 @@ def has_changed_nothing(options: Procedure, counts: Mapping[str, int]) -> bool:
 
 
 def read_metadata_of(session: SparkSession, table: TableName) -> TableMetadata:
-    """The table's metadata with all snapshots: megabytes of JSON, where there are thousands."""
+    """The table's metadata with all snapshots: megabytes of JSON, where there are
+    thousands."""
     return parse_metadata(read_json(load_table(session, table)))
 
 

@@ -1,7 +1,7 @@
 """Whether a table has its folder to itself, which a removal of orphans asks for.
 
-Two catalogs with the same warehouse and namespace make their tables in the same folders, and a catalog may put one
-table into another one's.
+Two catalogs with the same warehouse and namespace make their tables in the same
+folders, and a catalog may put one table into another one's.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ _METADATA_FILES = (".metadata.json", ".metadata.json.gz")
 
 
 class FolderError(Exception):
-    """A table's folder has metadata of another table, or nobody can tell whether it has."""
+    """A table's folder has metadata of another table, or nobody can tell whether it
+    has."""
 
 
 def check_neighbours(session: SparkSession, name: TableName, table: JavaTable) -> None:
-    """Raise `FolderError` where another table of the catalog shares the table's folder, surrounds it or lies in it."""
+    """Raise `FolderError` where another table of the catalog shares the table's folder,
+    surrounds it or lies in it."""
     for other, place in find_neighbours(session, name, table):
         raise FolderError(
             f"table {other} of the same catalog keeps files in {place}, and {name} in {table.location()}: of two "
@@ -40,9 +42,11 @@ def check_neighbours(session: SparkSession, name: TableName, table: JavaTable) -
 
 
 def check_links(table: JavaTable) -> None:
-    """Raise `FolderError` where a link to a folder lies in a table's folder on this machine.
+    """Raise `FolderError` where a link to a folder lies in a table's folder on this
+    machine.
 
-    Behind it are files of somebody else's, and Hadoop's listing of a folder with one does not end.
+    Behind it are files of somebody else's, and Hadoop's listing of a folder with one
+    does not end.
     """
     folder = local_path(plain_path(str(table.location())))
     for base, folders, _ in os.walk(folder) if folder is not None else ():
@@ -59,8 +63,8 @@ def check_links(table: JavaTable) -> None:
 def check_folder(table: JavaTable) -> None:
     """Raise `FolderError` where metadata of another table lies in the table's folder.
 
-    The metadata files that the table itself does not name are read: there are few, as the table removes its old ones,
-    and an orphan is one of these for some days only.
+    The metadata files that the table itself does not name are read: there are few, as
+    the table removes its old ones, and an orphan is one of these for some days only.
     """
     own, location = table_id(table), str(table.location()).rstrip("/")
     known = _known_files(table)
@@ -85,27 +89,43 @@ def _uuid(io: Any, file: str) -> str | None:
 
 
 def _known_files(table: JavaTable) -> frozenset[str]:
-    """The names of the metadata files that the table itself names: no other file has such a name, a UUID is in it."""
+    """The names of the metadata files that the table itself names: no other file has
+    such a name, a UUID is in it."""
     log = json.loads(read_json(table)).get("metadata-log", [])
-    files = [str(table.operations().current().metadataFileLocation()), *(entry["metadata-file"] for entry in log)]
+    files = [
+        str(table.operations().current().metadataFileLocation()),
+        *(entry["metadata-file"] for entry in log),
+    ]
     return frozenset(PurePosixPath(file).name for file in files)
 
 
 def _newest_first(io: Any, folder: str) -> list[str]:
-    """The files of a folder, however deep, as the table's own access to the storage lists them."""
-    if not java_class("org.apache.iceberg.io.SupportsPrefixOperations")._java_lang_class.isInstance(io):
+    """The files of a folder, however deep, as the table's own access to the storage
+    lists them."""
+    if not java_class(
+        "org.apache.iceberg.io.SupportsPrefixOperations"
+    )._java_lang_class.isInstance(io):
         kind = io.getClass().getName()
-        raise FolderError(f"{kind} lists no files, so nobody can tell whether all in {folder} are the table's own")
+        raise FolderError(
+            f"{kind} lists no files, so nobody can tell whether all in {folder} are the table's own"
+        )
     lists = java_class("org.apache.iceberg.relocated.com.google.common.collect.Lists")
     try:
         listed = lists.newArrayList(io.listPrefix(folder))
     except Py4JJavaError as error:
-        if "FileNotFoundException" in str(error):  # the table keeps its metadata elsewhere
+        # the table keeps its metadata elsewhere
+        if "FileNotFoundException" in str(error):
             return []
         raise
     jackson = "com.fasterxml.jackson"
     visible = java_class(f"{jackson}.annotation.JsonAutoDetect$Visibility").ANY
     fields = java_class(f"{jackson}.annotation.PropertyAccessor").FIELD
-    mapper = java_class(f"{jackson}.databind.ObjectMapper")().setVisibility(fields, visible)
-    found = json.loads(mapper.writeValueAsString(listed))  # as one text: there may be thousands
-    return [file["location"] for file in sorted(found, key=lambda file: -file["createdAtMillis"])]
+    mapper = java_class(f"{jackson}.databind.ObjectMapper")().setVisibility(
+        fields, visible
+    )
+    # as one text: there may be thousands
+    found = json.loads(mapper.writeValueAsString(listed))
+    return [
+        file["location"]
+        for file in sorted(found, key=lambda file: -file["createdAtMillis"])
+    ]

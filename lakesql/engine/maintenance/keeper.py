@@ -1,6 +1,8 @@
-"""Maintains the tables of one model: between two of its batches, and at the end of a run that ends by itself.
+"""Maintains the tables of one model: between two of its batches, and at the end of a
+run that ends by itself.
 
-What is called and what waits, `table/maintenance_plan.py` decides; how a procedure is called stands in `call.py`.
+What is called and what waits, `table/maintenance_plan.py` decides; how a procedure is
+called stands in `call.py`.
 """
 
 from __future__ import annotations
@@ -34,9 +36,21 @@ from lakesql.model.maintenance_tasks import MaintenanceTask
 from lakesql.model.retention import GC_ENABLED
 from lakesql.model.table_name import TableName
 from lakesql.names import MAINTAINED_PROPERTY, MAINTENANCE_PROPERTY
-from lakesql.project.procedures import AT_END, BYTES_PER_MS, HOUR_MS, RETRY_AFTER_MS, RewriteDataFiles
+from lakesql.project.procedures import (
+    AT_END,
+    BYTES_PER_MS,
+    HOUR_MS,
+    RETRY_AFTER_MS,
+    RewriteDataFiles,
+)
 from lakesql.table.due import AT_ONCE, URGENT, KnownAmounts, why_due
-from lakesql.table.maintenance_plan import Call, TimeBudget, Wait, next_step, plan_maintenance
+from lakesql.table.maintenance_plan import (
+    Call,
+    TimeBudget,
+    Wait,
+    next_step,
+    plan_maintenance,
+)
 from lakesql.table.maintenance_record import MaintenanceRecord, render_record
 from lakesql.table.metadata import TableMetadata
 from lakesql.table.uncompacted import Uncompacted, count_commit, measure_uncompacted
@@ -45,20 +59,27 @@ MaintenanceStep = Literal["maintain", "maintained"]
 """Before each procedure, and after it."""
 
 LOOKS_AGAIN_MS = 60_000
-"""How long a look at a table's metadata is good for, where its commits do not say that something is due."""
+"""How long a look at a table's metadata is good for, where its commits do not say that
+something is due."""
 
 MEASURED_BYTES = 32 * 1024**2
-"""From how many bytes on the time of a rewrite says how fast the next one will be: planning it takes a second."""
+"""From how many bytes on the time of a rewrite says how fast the next one will be:
+planning it takes a second."""
 
 TRIES = 3
 """How often a procedure is called where somebody else's commit comes between."""
 
-CONFLICTS = ("CommitFailedException", "ValidationException", "CommitStateUnknownException")
+CONFLICTS = (
+    "CommitFailedException",
+    "ValidationException",
+    "CommitStateUnknownException",
+)
 
 
 @dataclass(slots=True)
 class _SeenTable:
-    """A table as it was seen last, with `start` since its last rewrite then, and `uncompacted` by now."""
+    """A table as it was seen last, with `start` since its last rewrite then, and
+    `uncompacted` by now."""
 
     metadata: TableMetadata
     start: Uncompacted
@@ -71,10 +92,11 @@ class _SeenTable:
 
 
 class Keeper:
-    """Runs the tasks that are due. It belongs to the thread of the model's batches: none is written meanwhile.
+    """Runs the tasks that are due. It belongs to the thread of the model's batches:
+    none is written meanwhile.
 
-    `reached` is told before and after each procedure, and raises where this runner must not continue; whatever else
-    happens here fails no batch.
+    `reached` is told before and after each procedure, and raises where this runner must
+    not continue; whatever else happens here fails no batch.
     """
 
     def __init__(
@@ -100,22 +122,32 @@ class Keeper:
         self.failed = set[str]()
         """The tasks that have failed, and the tables that could not be looked at."""
 
-    def after_batch(self, session: SparkSession, head: Mapping[str, str], is_behind: bool) -> None:
-        """Run what is due now that a batch is in the table, whose snapshot has the summary `head`.
+    def after_batch(
+        self, session: SparkSession, head: Mapping[str, str], is_behind: bool
+    ) -> None:
+        """Run what is due now that a batch is in the table, whose snapshot has the
+        summary `head`.
 
-        `is_behind`: the source has more to read at once. Only what is overdue is done then.
+        `is_behind`: the source has more to read at once. Only what is overdue is done
+        then.
         """
         seen = self._seen.get(self.maintenance.table)
         if seen is not None:
-            seen.uncompacted = count_commit(seen.start, seen.uncompacted, seen.metadata, head)
+            seen.uncompacted = count_commit(
+                seen.start, seen.uncompacted, seen.metadata, head
+            )
         for table, tasks in self.maintenance.tables().items():
             self._maintain(session, table, tasks, URGENT if is_behind else 1.0)
         self._write_shared(session)
 
     def at_end(
-        self, session: SparkSession, is_ending: Callable[[], bool] = lambda: False, at_once: bool = False
+        self,
+        session: SparkSession,
+        is_ending: Callable[[], bool] = lambda: False,
+        at_once: bool = False,
     ) -> None:
-        """Run what is due now that nothing is left to be written; with `at_once` all tasks, however long they take."""
+        """Run what is due now that nothing is left to be written; with `at_once` all
+        tasks, however long they take."""
         self._at_once = at_once
         self._seen.clear()
         self._absent.clear()
@@ -124,18 +156,30 @@ class Keeper:
         for table, tasks in self.maintenance.tables().items():
             if not is_ending():
                 with ALLOCATOR_CLEANER.reading():  # of which a batch is a block already
-                    self._maintain(session, table, tasks, AT_ONCE if at_once else AT_END)
+                    self._maintain(
+                        session, table, tasks, AT_ONCE if at_once else AT_END
+                    )
         self._write_shared(session)
 
     def _maintain(
-        self, session: SparkSession, table: TableName, tasks: tuple[MaintenanceTask, ...], factor: float
+        self,
+        session: SparkSession,
+        table: TableName,
+        tasks: tuple[MaintenanceTask, ...],
+        factor: float,
     ) -> None:
         try:
             seen = self._look(session, table, tasks, factor)
-            steps = [] if seen is None else self._plan(session, table, tasks, seen, factor)
-        except Exception as error:  # a catalog that is away for a moment is no reason to fail a batch that is written
+            steps = (
+                [] if seen is None else self._plan(session, table, tasks, seen, factor)
+            )
+        # a catalog that is away for a moment is no reason to fail a batch that is
+        # written
+        except Exception as error:
             self.failed.add(str(table))
-            self._tell_once(f"the state of {table} cannot be read: {read_cause(error)[1]}")
+            self._tell_once(
+                f"the state of {table} cannot be read: {read_cause(error)[1]}"
+            )
             return
         if seen is None:
             return
@@ -151,19 +195,33 @@ class Keeper:
             self._write_record(session, table, done, seen.metadata.start_ms)
 
     def _look(
-        self, session: SparkSession, table: TableName, tasks: tuple[MaintenanceTask, ...], factor: float
+        self,
+        session: SparkSession,
+        table: TableName,
+        tasks: tuple[MaintenanceTask, ...],
+        factor: float,
     ) -> _SeenTable | None:
-        """The table by its metadata as it is now; None where there is no table, or nothing can be due.
+        """The table by its metadata as it is now; None where there is no table, or
+        nothing can be due.
 
-        A minute after the last look, or where the commits since say that a rewrite is due and there is time for one.
+        A minute after the last look, or where the commits since say that a rewrite is
+        due and there is time for one.
         """
         seen, now = self._seen.get(table), self._clock()
         is_fresh = seen is not None and now - seen.seen_ms < LOOKS_AGAIN_MS
-        if seen is not None and is_fresh and not self._is_rewrite_due(seen, tasks, factor):
+        if (
+            seen is not None
+            and is_fresh
+            and not self._is_rewrite_due(seen, tasks, factor)
+        ):
             return None
         if now - self._absent.get(table, 0) < LOOKS_AGAIN_MS:
             return None
-        if seen is None and table != self.maintenance.table and not table_exists(session, table):
+        if (
+            seen is None
+            and table != self.maintenance.table
+            and not table_exists(session, table)
+        ):
             self._absent[table] = now
             return None
         metadata = read_metadata_of(session, table)
@@ -171,11 +229,18 @@ class Keeper:
         found = self._seen[table] = _SeenTable(metadata, uncompacted, uncompacted, now)
         if self._shared is None:
             own = self.maintenance.table
-            self._shared = metadata.record if table == own else read_record_of(load_table(session, own))
+            self._shared = (
+                metadata.record
+                if table == own
+                else read_record_of(load_table(session, own))
+            )
         return found
 
-    def _is_rewrite_due(self, seen: _SeenTable, tasks: Sequence[MaintenanceTask], factor: float) -> bool:
-        """Whether the commits since a table was seen say that a rewrite is due, and there is time for it."""
+    def _is_rewrite_due(
+        self, seen: _SeenTable, tasks: Sequence[MaintenanceTask], factor: float
+    ) -> bool:
+        """Whether the commits since a table was seen say that a rewrite is due, and
+        there is time for it."""
         budget, now = self._budget(), self._clock()
         if budget.time_left_ms(seen.metadata.start_ms, now) <= 0:
             return False
@@ -198,10 +263,14 @@ class Keeper:
         """What is due on a table: tasks that are called, and tasks that wait."""
         metadata, now, budget = seen.metadata, self._clock(), self._budget()
         if metadata.is_left:
-            self._tell_once(f"{table} is left alone: by its property {MAINTAINED_PROPERTY} somebody else maintains it")
+            self._tell_once(
+                f"{table} is left alone: by its property {MAINTAINED_PROPERTY} somebody else maintains it"
+            )
             return []
         if metadata.is_shared:
-            self._tell_once(f"no file of {table} is deleted, as its property {GC_ENABLED} says")
+            self._tell_once(
+                f"no file of {table} is deleted, as its property {GC_ENABLED} says"
+            )
         if factor != AT_END and budget.time_left_ms(metadata.start_ms, now) <= 0:
             return []  # who waits is told at the end alone
         manifests = metadata.manifests
@@ -212,14 +281,21 @@ class Keeper:
     def _run_calls(
         self, session: SparkSession, calls: Sequence[Call], metadata: TableMetadata
     ) -> tuple[dict[str, int], list[Wait]]:
-        """Call one task after the other, as far as there is time: when each was done, and what has to wait."""
+        """Call one task after the other, as far as there is time: when each was done,
+        and what has to wait."""
         done: dict[str, int] = {}
         known: TableMetadata | None = metadata  # as it is before the first procedure
         before: Call | None = None
         left = [*calls]
-        while (step := next_step(left, before, self._budget(), metadata.start_ms, self._clock())) is not None:
+        while (
+            step := next_step(
+                left, before, self._budget(), metadata.start_ms, self._clock()
+            )
+        ) is not None:
             if isinstance(step, Wait):
-                return done, [replace(step, task=call.task, why=call.why) for call in left]
+                return done, [
+                    replace(step, task=call.task, why=call.why) for call in left
+                ]
             left.pop(0)
             self._reached("maintain")
             if self._call(session, step.task, known, metadata.start_ms):
@@ -229,7 +305,8 @@ class Keeper:
         return done, []
 
     def _tell_waits(self, waits: Sequence[Wait]) -> None:
-        """Say at the end of a run what is due and has to wait for the next one, as there is no time left for it."""
+        """Say at the end of a run what is due and has to wait for the next one, as
+        there is no time left for it."""
         of_time = [wait for wait in waits if wait.is_of_time]
         if not of_time:
             return
@@ -253,7 +330,11 @@ class Keeper:
     def _wait_before_retry(self, task: MaintenanceTask, wait_ms: int) -> None:
         """Let a task wait before it is called again."""
         now = self._clock()
-        waiting = {name: until_ms for name, until_ms in self._record.retry_at.items() if until_ms > now}
+        waiting = {
+            name: until_ms
+            for name, until_ms in self._record.retry_at.items()
+            if until_ms > now
+        }
         self._remember(retry_at={**waiting, task.name: now + wait_ms})
 
     @property
@@ -262,24 +343,37 @@ class Keeper:
         return self._record.bytes_per_ms or BYTES_PER_MS
 
     def _call(
-        self, session: SparkSession, task: MaintenanceTask, metadata: TableMetadata | None, start_ms: int
+        self,
+        session: SparkSession,
+        task: MaintenanceTask,
+        metadata: TableMetadata | None,
+        start_ms: int,
     ) -> bool:
-        """Run one task, and say what it did; whether it is done. `metadata` is the table's, where it is known."""
+        """Run one task, and say what it did; whether it is done. `metadata` is the
+        table's, where it is known."""
         started = time.monotonic()
         problem = ""
         result: Done | NotCalled = NotCalled()
-        caller = Caller(session, self.maintenance, self._clock, self._tell_once, self._sweep)
+        caller = Caller(
+            session, self.maintenance, self._clock, self._tell_once, self._sweep
+        )
         for _ in range(TRIES):
             try:
                 limits = self._limits(start_ms)
-                problem, result = "", caller.call(task, metadata, self._unwritten.get(task.table), limits)
+                problem, result = (
+                    "",
+                    caller.call(
+                        task, metadata, self._unwritten.get(task.table), limits
+                    ),
+                )
                 break
             except OvertimeError as error:
                 problem = f"it took longer than {self.maintenance.max_time_ms / 1000:g} seconds, and was cancelled"
                 if isinstance(error, RewriteOvertimeError):
                     self._expect_slower(error.expected_bytes)
                 break
-            except Exception as error:  # whatever a procedure raises: the stream goes on
+            # whatever a procedure raises: the stream goes on
+            except Exception as error:
                 name, what = read_cause(error)
                 problem, metadata = what or name, None
                 if not any(each in str(error) for each in CONFLICTS):
@@ -289,9 +383,23 @@ class Keeper:
         self._note_time(at_ms, took_ms)
         if problem:
             self._is_shared_written = False
-            self._wait_before_retry(task, RETRY_AFTER_MS if took_ms >= self.maintenance.max_time_ms else LOOKS_AGAIN_MS)
+            self._wait_before_retry(
+                task,
+                RETRY_AFTER_MS
+                if took_ms >= self.maintenance.max_time_ms
+                else LOOKS_AGAIN_MS,
+            )
             self.failed.add(task.name)
-            self._emit(MaintenanceFailed(self.maintenance.model, task.name, str(task.table), problem, took_ms, at_ms))
+            self._emit(
+                MaintenanceFailed(
+                    self.maintenance.model,
+                    task.name,
+                    str(task.table),
+                    problem,
+                    took_ms,
+                    at_ms,
+                )
+            )
             return False
         if isinstance(result, NotCalled):
             if result.why:
@@ -302,7 +410,12 @@ class Keeper:
         self._note_done(task, result, took_ms)
         self._emit(
             TableMaintained(
-                self.maintenance.model, task.name, str(task.table), tuple(result.counts.items()), took_ms, at_ms
+                self.maintenance.model,
+                task.name,
+                str(task.table),
+                tuple(result.counts.items()),
+                took_ms,
+                at_ms,
             )
         )
         return True
@@ -321,9 +434,12 @@ class Keeper:
         self._remember(spent=(*recent, (at_ms, took_ms)))
 
     def _note_done(self, task: MaintenanceTask, done: Done, took_ms: int) -> None:
-        """Remember what a call has found: what is to be recorded, how fast it was, and that there was nothing to do."""
+        """Remember what a call has found: what is to be recorded, how fast it was, and
+        that there was nothing to do."""
         for file in done.left:
-            self._emit(Noted(f"unknown file: {file}", self._clock(), self.maintenance.model))
+            self._emit(
+                Noted(f"unknown file: {file}", self._clock(), self.maintenance.model)
+            )
         if done.record is not None:
             self._unwritten[task.table] = done.record
         if has_changed_nothing(task.options, done.counts):
@@ -332,23 +448,33 @@ class Keeper:
             rewritten = done.counts.get("rewritten_bytes_count", 0)
             bytes_per_ms = rewritten / max(1, took_ms)
             is_measured = rewritten >= MEASURED_BYTES
-            if is_measured or bytes_per_ms > self._bytes_per_ms:  # of a few bytes it is surely too low
+            # of a few bytes it is surely too low
+            if is_measured or bytes_per_ms > self._bytes_per_ms:
                 self._remember(bytes_per_ms=max(1, round(bytes_per_ms)))
 
     def _expect_slower(self, expected_bytes: float) -> None:
-        """Remember that a rewrite of so many bytes takes longer than it may: the next one takes half as many."""
-        bytes_per_ms = min(self._bytes_per_ms, expected_bytes / self.maintenance.max_time_ms) / 2
+        """Remember that a rewrite of so many bytes takes longer than it may: the next
+        one takes half as many."""
+        bytes_per_ms = (
+            min(self._bytes_per_ms, expected_bytes / self.maintenance.max_time_ms) / 2
+        )
         self._remember(bytes_per_ms=max(1, round(bytes_per_ms)))
 
     def _write_shared(self, session: SparkSession) -> None:
-        """Record with the own table what procedures took that have failed, or were those of the tables beside it."""
+        """Record with the own table what procedures took that have failed, or were
+        those of the tables beside it."""
         if not self._is_shared_written:
             self._write_record(session, self.maintenance.table, {})
 
     def _write_record(
-        self, session: SparkSession, table: TableName, done: Mapping[str, int], start_ms: int | None = None
+        self,
+        session: SparkSession,
+        table: TableName,
+        done: Mapping[str, int],
+        start_ms: int | None = None,
     ) -> None:
-        """Record with the table what was done when, and since when it is there, for the runs to come.
+        """Record with the table what was done when, and since when it is there, for the
+        runs to come.
 
         With the own table goes what all tables of the model share.
         """
@@ -365,16 +491,22 @@ class Keeper:
                 retry_at=shared.retry_at,
                 bytes_per_ms=shared.bytes_per_ms,
             )
-            loaded.updateProperties().set(MAINTENANCE_PROPERTY, render_record(record)).commit()
+            loaded.updateProperties().set(
+                MAINTENANCE_PROPERTY, render_record(record)
+            ).commit()
         except Exception as error:
-            self._tell_once(f"what was done on {table} cannot be kept: {read_cause(error)[1]}")
+            self._tell_once(
+                f"what was done on {table} cannot be kept: {read_cause(error)[1]}"
+            )
         else:
             self._is_shared_written = self._is_shared_written or is_own
 
     def _tell_once(self, text: str) -> None:
         if text not in self._told:
             self._told.add(text)
-            self._emit(Noted(f"maintenance: {text}", self._clock(), self.maintenance.model))
+            self._emit(
+                Noted(f"maintenance: {text}", self._clock(), self.maintenance.model)
+            )
 
 
 def _count_manifests(table: JavaTable) -> int:

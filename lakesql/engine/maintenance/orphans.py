@@ -1,4 +1,5 @@
-"""The removal of orphans: own ones go, what else lies below a table's location is counted and left.
+"""The removal of orphans: own ones go, what else lies below a table's location is
+counted and left.
 
 Whoever wants all of it gone lists it by hand, and asks for that list then.
 """
@@ -17,7 +18,12 @@ from pyspark.sql import Row, SparkSession
 
 from lakesql.compile.maintenance import call_text
 from lakesql.engine.ledger.snapshots import JavaTable, load_table
-from lakesql.engine.maintenance.folder import FolderError, check_folder, check_links, check_neighbours
+from lakesql.engine.maintenance.folder import (
+    FolderError,
+    check_folder,
+    check_links,
+    check_neighbours,
+)
 from lakesql.engine.maintenance.own_files import OwnFiles
 from lakesql.engine.maintenance.places import plain_path
 from lakesql.engine.progress.writer import read_writer
@@ -25,7 +31,8 @@ from lakesql.model.maintenance_tasks import MaintenanceTask, UnknownFiles
 from lakesql.project.procedures import RemoveOrphanFiles
 
 Sweep = Literal["", "list", "delete"]
-"""What is asked for by hand of the files that nobody of ours is known to have written."""
+"""What is asked for by hand of the files that nobody of ours is known to have
+written."""
 
 SIZES_READ = 1_000
 """Of how many unknown files at most the sizes are asked for, one by one."""
@@ -52,11 +59,13 @@ def remove_orphans(
     sweep: Sweep = "",
     listed: str = "",
 ) -> FoundOrphans:
-    """Remove the own files that were written before a time and that no version of a table names.
+    """Remove the own files that were written before a time and that no version of a
+    table names.
 
-    `collect` runs a statement. With `sweep` `list` nothing is removed; with `delete` all files go that `listed`, the
-    digest of the list that somebody has seen, stands for. Raises `FolderError` where another table has a part in the
-    folder, or where the files are not those of the list.
+    `collect` runs a statement. With `sweep` `list` nothing is removed; with `delete`
+    all files go that `listed`, the digest of the list that somebody has seen, stands
+    for. Raises `FolderError` where another table has a part in the folder, or where the
+    files are not those of the list.
     """
     assert isinstance(task.options, RemoveOrphanFiles)
     table = load_table(session, task.table)
@@ -94,7 +103,8 @@ def _remove(
     files: Iterable[str],
     collect: Callable[[str], list[Row]],
 ) -> int:
-    """Call Iceberg for these files alone, under the location as the table spells it: others are passed over there."""
+    """Call Iceberg for these files alone, under the location as the table spells it:
+    others are passed over there."""
     view = f"lakesql_own_files_{uuid4().hex}"
     spelled = [(_spell(file, location), _LONG_AGO) for file in files]
     session.createDataFrame(spelled, _VIEW_COLUMNS).createOrReplaceTempView(view)
@@ -105,7 +115,8 @@ def _remove(
 
 
 def _spell(file: str, location: str) -> str:
-    """A file's path with the scheme as the location has it: `file:/x` and `file:///x` are one place."""
+    """A file's path with the scheme as the location has it: `file:/x` and `file:///x`
+    are one place."""
     inside = plain_path(file).removeprefix(plain_path(location)).lstrip("/")
     return f"{location.rstrip('/')}/{inside}"
 

@@ -1,8 +1,10 @@
-"""Which of the files that no version of a table names its own writers have written: only these are orphans.
+"""Which of the files that no version of a table names its own writers have written:
+only these are orphans.
 
-A data or delete file says so by its name (`progress/writer.py`). A manifest says so by the files that it names, a list
-of manifests by its manifests, and a metadata file by the table's UUID. Each of them counts only at a place where
-Iceberg puts files of its kind: a copy in a folder of its own is somebody's.
+A data or delete file says so by its name (`progress/writer.py`). A manifest says so by
+the files that it names, a list of manifests by its manifests, and a metadata file by
+the table's UUID. Each of them counts only at a place where Iceberg puts files of its
+kind: a copy in a folder of its own is somebody's.
 """
 
 from __future__ import annotations
@@ -24,12 +26,16 @@ from lakesql.engine.progress.writer import writer_of
 from lakesql.engine.spark.gateway import java_class
 
 ENTRIES_READ = 100
-"""How many entries of a manifest, or of a list of manifests, are looked at for one that is known."""
+"""How many entries of a manifest, or of a list of manifests, are looked at for one that
+is known."""
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_DATA_FILE = re.compile(rf"(?:[01]{{8}}-)?\d{{5,}}-(?P<task>\d+)-{_UUID}(?:-\d+)?-\d{{5,}}(?:-deletes)?\.[a-z]+")
+_DATA_FILE = re.compile(
+    rf"(?:[01]{{8}}-)?\d{{5,}}-(?P<task>\d+)-{_UUID}(?:-\d+)?-\d{{5,}}(?:-deletes)?\.[a-z]+"
+)
 _DATA_FOLDER = re.compile(r"[^/=]+=[^/]*|[01]{4,8}")
-"""A folder of a partition, or one that `write.object-storage.enabled` makes of a hash."""
+"""A folder of a partition, or one that `write.object-storage.enabled` makes of a
+hash."""
 
 _MANIFEST = re.compile(rf"(?:optimized-m-)?{_UUID}(?:-m\d+)?\.avro")
 _MANIFEST_LIST = re.compile(rf"snap-\d+-\d+-{_UUID}\.avro")
@@ -42,20 +48,24 @@ _SCHEMA = "org.apache.iceberg.Schema"
 
 @dataclass(slots=True)
 class OwnFiles:
-    """What is known of the files of one table while they are looked at. `writer` is None where no run has a number."""
+    """What is known of the files of one table while they are looked at. `writer` is
+    None where no run has a number."""
 
     table: JavaTable
     writer: int | None
     manifests: dict[str, bool] = field(default_factory=dict)
 
     def owns(self, file: str) -> bool:
-        """Whether the table's own writers have written a file that lies below its location."""
+        """Whether the table's own writers have written a file that lies below its
+        location."""
         places = read_places(self.table)
         path = plain_path(file)
         if _is_behind_link(places.location, path):
             return False
         name = PurePosixPath(path).name
-        if any(_lies_in_data(root, path) for root in places.data) and self._has_own_name(name):
+        if any(
+            _lies_in_data(root, path) for root in places.data
+        ) and self._has_own_name(name):
             return True
         if str(PurePosixPath(path).parent) not in places.metadata:
             return False
@@ -68,25 +78,36 @@ class OwnFiles:
         if _METADATA_FILE.fullmatch(name):
             return read_uuid(self.table.io(), file) == table_id(self.table)
         if _MANIFEST_LIST.fullmatch(name):
-            return any(self._owns_manifest(each) for each in self._entries(file, _manifest_paths()))
+            return any(
+                self._owns_manifest(each)
+                for each in self._entries(file, _manifest_paths())
+            )
         return bool(_MANIFEST.fullmatch(name)) and self._owns_manifest(file)
 
     def _owns_manifest(self, file: str) -> bool:
         if file not in self.manifests:
             try:
                 named = self._entries(file, _data_paths(), is_nested=True)
-                self.manifests[file] = any(self._has_own_name(PurePosixPath(each).name) for each in named)
+                self.manifests[file] = any(
+                    self._has_own_name(PurePosixPath(each).name) for each in named
+                )
             except Py4JJavaError:  # it is gone, or none
                 self.manifests[file] = False
         return self.manifests[file]
 
     def _has_own_name(self, name: str) -> bool:
         found = _DATA_FILE.fullmatch(name)
-        return found is not None and self.writer is not None and writer_of(int(found["task"])) == self.writer
+        return (
+            found is not None
+            and self.writer is not None
+            and writer_of(int(found["task"])) == self.writer
+        )
 
     def _entries(self, file: str, schema: Any, is_nested: bool = False) -> list[str]:
         avro = java_class("org.apache.iceberg.FileFormat").AVRO
-        reader = java_class("org.apache.iceberg.InternalData").read(avro, self.table.io().newInputFile(file))
+        reader = java_class("org.apache.iceberg.InternalData").read(
+            avro, self.table.io().newInputFile(file)
+        )
         with closing(reader.project(schema).build()) as rows:
             read = islice(_iterate(rows.iterator()), ENTRIES_READ)
             return [str((row.get(0) if is_nested else row).get(0)) for row in read]
@@ -115,11 +136,15 @@ def _manifest_paths() -> Any:
 
 def _data_paths() -> Any:
     struct = java_class(f"{_TYPES}$StructType").of([_text_field(100, "file_path")])
-    return java_class(_SCHEMA)([java_class(f"{_TYPES}$NestedField").required(2, "data_file", struct)])
+    return java_class(_SCHEMA)(
+        [java_class(f"{_TYPES}$NestedField").required(2, "data_file", struct)]
+    )
 
 
 def _text_field(number: int, name: str) -> Any:
-    return java_class(f"{_TYPES}$NestedField").required(number, name, java_class(f"{_TYPES}$StringType").get())
+    return java_class(f"{_TYPES}$NestedField").required(
+        number, name, java_class(f"{_TYPES}$StringType").get()
+    )
 
 
 def _lies_in_data(root: str, path: str) -> bool:
@@ -130,8 +155,11 @@ def _lies_in_data(root: str, path: str) -> bool:
 
 
 def _is_behind_link(location: str, path: str) -> bool:
-    """Whether a link leads from the table's folder to the file: it may lie in another table's."""
+    """Whether a link leads from the table's folder to the file: it may lie in another
+    table's."""
     folder, file = local_path(location), local_path(path)
     if folder is None or file is None:
         return False
-    return os.path.realpath(file) != str(Path(os.path.realpath(folder), os.path.relpath(file, folder)))
+    return os.path.realpath(file) != str(
+        Path(os.path.realpath(folder), os.path.relpath(file, folder))
+    )

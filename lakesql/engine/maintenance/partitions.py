@@ -1,4 +1,5 @@
-"""Which partitions of a table have files that are newer than its last rewrite. Manifests are read for it, no data."""
+"""Which partitions of a table have files that are newer than its last rewrite.
+Manifests are read for it, no data."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from lakesql.engine.ledger.snapshots import JavaTable
 from lakesql.model.table_name import TableName
 
 MOST = 200
-"""How many partitions a condition names at most: one of more takes longer to plan than it saves."""
+"""How many partitions a condition names at most: one of more takes longer to plan than
+it saves."""
 
 _ENTRIES = """SELECT DISTINCT data_file.spec_id AS spec, data_file.partition AS partition
 FROM {table}.entries
@@ -23,13 +25,19 @@ WHERE status < 2 AND sequence_number > {since}"""
 def read_partitions(
     session: SparkSession, name: TableName, table: JavaTable, since: int
 ) -> list[tuple[PartitionValue, ...]] | None:
-    """The partitions that have data or delete files of commits after the sequence number `since`, each as its fields.
+    """The partitions that have data or delete files of commits after the sequence
+    number `since`, each as its fields.
 
-    None where they cannot be told: some files have no partition, or there are more of them than a condition takes.
+    None where they cannot be told: some files have no partition, or there are more of
+    them than a condition takes.
     """
     specs: Mapping[int, tuple[tuple[str, str, str], ...]] = {
         int(spec.specId()): tuple(
-            (str(field.name()), str(table.schema().findColumnName(field.sourceId())), str(field.transform()))
+            (
+                str(field.name()),
+                str(table.schema().findColumnName(field.sourceId())),
+                str(field.transform()),
+            )
             for field in spec.fields()
         )
         for spec in table.specs().values()

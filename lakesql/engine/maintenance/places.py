@@ -1,4 +1,5 @@
-"""Where a table keeps its files, and which other tables of its catalog keep theirs in the same folder."""
+"""Where a table keeps its files, and which other tables of its catalog keep theirs in
+the same folder."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _METADATA = "write.metadata.path"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The folder of a table, and those of its data files and metadata files, wherever they are."""
+    """The folder of a table, and those of its data files and metadata files, wherever
+    they are."""
 
     location: str
     data: frozenset[str]
@@ -32,15 +34,23 @@ class Places:
 
 
 def read_places(table: JavaTable) -> Places:
-    """The places of a table, those that a property names beside those that it has without."""
+    """The places of a table, those that a property names beside those that it has
+    without."""
     properties, location = table.properties(), plain_path(str(table.location()))
     data = {plain_path(str(properties[key])) for key in _DATA if key in properties}
-    metadata = {plain_path(str(properties[_METADATA]))} if _METADATA in properties else set()
-    return Places(location, frozenset({f"{location}/data", *data}), frozenset({f"{location}/metadata", *metadata}))
+    metadata = (
+        {plain_path(str(properties[_METADATA]))} if _METADATA in properties else set()
+    )
+    return Places(
+        location,
+        frozenset({f"{location}/data", *data}),
+        frozenset({f"{location}/metadata", *metadata}),
+    )
 
 
 def plain_path(location: str) -> str:
-    """A location as it compares: a local one without its scheme, S3's with one, none with a slash at its end."""
+    """A location as it compares: a local one without its scheme, S3's with one, none
+    with a slash at its end."""
     local = re.sub(r"\Afile:/+", "/", location)
     return re.sub(r"\As3[an]://", "s3://", local).rstrip("/")
 
@@ -50,13 +60,19 @@ def local_path(plain: str) -> str | None:
     return plain if plain.startswith("/") else None
 
 
-def find_neighbours(session: SparkSession, name: TableName, table: JavaTable) -> Iterator[tuple[str, str]]:
-    """The other tables of the catalog that share the table's folder, surround it or lie in it, and where they do.
+def find_neighbours(
+    session: SparkSession, name: TableName, table: JavaTable
+) -> Iterator[tuple[str, str]]:
+    """The other tables of the catalog that share the table's folder, surround it or lie
+    in it, and where they do.
 
-    Each table of the catalog is loaded for it. One that cannot be is passed over: only own files are removed anyway.
+    Each table of the catalog is loaded for it. One that cannot be is passed over: only
+    own files are removed anyway.
     """
     folder = _real(read_places(table).location)
-    source = session._jsparkSession.sessionState().catalogManager().catalog(name.catalog)
+    source = (
+        session._jsparkSession.sessionState().catalogManager().catalog(name.catalog)
+    )
     for identifier in _tables(source):
         other = ".".join([*identifier.namespace(), str(identifier.name())])
         if other.casefold() == f"{name.namespace}.{name.name}".casefold():
@@ -65,7 +81,9 @@ def find_neighbours(session: SparkSession, name: TableName, table: JavaTable) ->
             places = read_places(source.loadTable(identifier).table())
         except Py4JError:
             continue
-        shared = [place for place in sorted(places.all()) if _overlap(folder, _real(place))]
+        shared = [
+            place for place in sorted(places.all()) if _overlap(folder, _real(place))
+        ]
         if shared:
             yield other, shared[0]
 

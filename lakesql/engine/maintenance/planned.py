@@ -1,4 +1,5 @@
-"""How much a rewrite of data files would take, as Iceberg's own planner says it. Manifests are read for it, no data."""
+"""How much a rewrite of data files would take, as Iceberg's own planner says it.
+Manifests are read for it, no data."""
 
 from __future__ import annotations
 
@@ -15,18 +16,28 @@ _ACTIONS = "org.apache.iceberg.actions"
 _CONVERTER = "org.apache.spark.sql.execution.datasources.SparkExpressionConverter"
 
 
-def plan_rewrite(session: SparkSession, name: TableName, where: str, options: Mapping[str, str]) -> tuple[int, int]:
-    """How many files of a table a rewrite with these options of Iceberg's would take, and how many bytes.
+def plan_rewrite(
+    session: SparkSession, name: TableName, where: str, options: Mapping[str, str]
+) -> tuple[int, int]:
+    """How many files of a table a rewrite with these options of Iceberg's would take,
+    and how many bytes.
 
-    `where` is a condition on partitions in Spark's SQL, '' for all. Raises what Java raises where it cannot be read.
+    `where` is a condition on partitions in Spark's SQL, '' for all. Raises what Java
+    raises where it cannot be read.
     """
     if where:
         converter = java_class(_CONVERTER)
-        condition = converter.collectResolvedSparkExpression(session._jsparkSession, table_name(name), where)
+        condition = converter.collectResolvedSparkExpression(
+            session._jsparkSession, table_name(name), where
+        )
         condition = converter.convertToIcebergExpression(condition)
     else:
-        condition = java_class("org.apache.iceberg.expressions.Expressions").alwaysTrue()
-    planner = java_class(f"{_ACTIONS}.BinPackRewriteFilePlanner")(load_table(session, name), condition)
+        condition = java_class(
+            "org.apache.iceberg.expressions.Expressions"
+        ).alwaysTrue()
+    planner = java_class(f"{_ACTIONS}.BinPackRewriteFilePlanner")(
+        load_table(session, name), condition
+    )
     planner.init(dict(options))
     groups = planner.plan().groups().iterator()
     files = size = 0

@@ -1,4 +1,5 @@
-"""What no expiry may remove: the newest entries of the ledger, and what streams of the table have still to read."""
+"""What no expiry may remove: the newest entries of the ledger, and what streams of the
+table have still to read."""
 
 from __future__ import annotations
 
@@ -8,7 +9,13 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger.rename import is_former
-from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_json, set_tag, table_exists
+from lakesql.engine.ledger.snapshots import (
+    JavaTable,
+    load_table,
+    read_json,
+    set_tag,
+    table_exists,
+)
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.ledger.entry import Entry, ledger_tag
 from lakesql.ledger.inputs import read_inputs
@@ -29,7 +36,8 @@ NOTHING_READ = 0
 
 @dataclass(frozen=True, slots=True)
 class TableReader:
-    """A model that reads the changes of a table, and the table in whose ledger it says how far it is.
+    """A model that reads the changes of a table, and the table in whose ledger it says
+    how far it is.
 
     `folder` is that of its checkpoint; a model whose table is made of others has none.
     """
@@ -40,16 +48,22 @@ class TableReader:
 
 
 def tag_entries(table: JavaTable, metadata: TableMetadata) -> None:
-    """Give the newest ledger entry of each query that has written to the table its tag, where it has not got it.
+    """Give the newest ledger entry of each query that has written to the table its tag,
+    where it has not got it.
 
     Where the table's properties let tags go at some age, these do not.
     """
     moved = {
         ledger_tag(owner): snapshot.id
         for owner, snapshot in metadata.newest_by_owner().items()
-        if metadata.refs.get(ledger_tag(owner)) != snapshot.id and not is_former(table, owner)
+        if metadata.refs.get(ledger_tag(owner)) != snapshot.id
+        and not is_former(table, owner)
     }
-    lasting = [ledger_tag(owner) for owner in metadata.newest_by_owner()] if metadata.retention.limits_refs else []
+    lasting = (
+        [ledger_tag(owner) for owner in metadata.newest_by_owner()]
+        if metadata.retention.limits_refs
+        else []
+    )
     if not moved and not lasting:
         return
     manage = table.manageSnapshots()
@@ -60,11 +74,15 @@ def tag_entries(table: JavaTable, metadata: TableMetadata) -> None:
     manage.commit()
 
 
-def find_needed(session: SparkSession, metadata: TableMetadata, readers: Iterable[TableReader]) -> Needed:
-    """From when on the snapshots of a table are needed by the streams that read it, and by rebuilds of their models.
+def find_needed(
+    session: SparkSession, metadata: TableMetadata, readers: Iterable[TableReader]
+) -> Needed:
+    """From when on the snapshots of a table are needed by the streams that read it, and
+    by rebuilds of their models.
 
-    A reader may take its last batch once more, from where the one before it ended. One that has read none of the table
-    begins with the oldest snapshot: all are needed. A rebuild has a ledger of its own, in the table it fills.
+    A reader may take its last batch once more, from where the one before it ended. One
+    that has read none of the table begins with the oldest snapshot: all are needed. A
+    rebuild has a ledger of its own, in the table it fills.
     """
     since: list[int] = []
     waiting: list[str] = []
@@ -74,11 +92,15 @@ def find_needed(session: SparkSession, metadata: TableMetadata, readers: Iterabl
             continue
         checkpoint = read_checkpoint(CheckpointFiles(session, reader.folder))
         progress = {
-            f"'{reader.model}'": needs(metadata, _read_entries(session, reader.table, reader.model), checkpoint)
+            f"'{reader.model}'": needs(
+                metadata, _read_entries(session, reader.table, reader.model), checkpoint
+            )
         }
         if table_exists(session, reader.table.rebuild):
             entries = _read_entries(session, reader.table.rebuild, reader.model)
-            progress[f"the rebuild of '{reader.model}'"] = needs(metadata, entries, None)
+            progress[f"the rebuild of '{reader.model}'"] = needs(
+                metadata, entries, None
+            )
         for name, needed_ms in progress.items():
             since.append(NOTHING_READ if needed_ms is None else needed_ms)
             if needed_ms is None:
@@ -86,25 +108,37 @@ def find_needed(session: SparkSession, metadata: TableMetadata, readers: Iterabl
     return Needed(min(since, default=None), tuple(waiting))
 
 
-def _made_of(session: SparkSession, metadata: TableMetadata, reader: TableReader) -> list[int]:
-    """When the snapshot of the table was made of which the reader's own table is made: a refresh compares with it. One
-    that has none yet begins with the newest."""
+def _made_of(
+    session: SparkSession, metadata: TableMetadata, reader: TableReader
+) -> list[int]:
+    """When the snapshot of the table was made of which the reader's own table is made:
+    a refresh compares with it. One that has none yet begins with the newest."""
     entries = _read_entries(session, reader.table, reader.model)
     inputs = read_inputs(entries[0].inputs).values() if entries else ()
-    found = [metadata.find(each.snapshot) for each in inputs if each.table_id == metadata.id]
+    found = [
+        metadata.find(each.snapshot) for each in inputs if each.table_id == metadata.id
+    ]
     return [snapshot.at_ms for snapshot in found if snapshot is not None]
 
 
-def needs(metadata: TableMetadata, entries: Sequence[Entry], checkpoint: Checkpoint | None) -> int | None:
-    """From when on a reader needs the snapshots of a table; None where nothing says what it has read of it.
+def needs(
+    metadata: TableMetadata, entries: Sequence[Entry], checkpoint: Checkpoint | None
+) -> int | None:
+    """From when on a reader needs the snapshots of a table; None where nothing says
+    what it has read of it.
 
-    `entries` are its newest two, newest first. A reader that streams the table since a short time may have written many
-    batches of other streams before: where its newest entry names none of the table's snapshots, it has read nothing of
-    it. A checkpoint that was made behind the newest entry, as by `lakesql rewind`, counts instead; so does one that has
-    noted that all batches after that entry were empty.
+    `entries` are its newest two, newest first. A reader that streams the table since a
+    short time may have written many batches of other streams before: where its newest
+    entry names none of the table's snapshots, it has read nothing of it. A checkpoint
+    that was made behind the newest entry, as by `lakesql rewind`, counts instead; so
+    does one that has noted that all batches after that entry were empty.
     """
-    if checkpoint is not None and _is_empty_since(checkpoint, entries[0] if entries else None):
-        return _oldest_stand(metadata, checkpoint.positions.get(checkpoint.newest_committed, ()))
+    if checkpoint is not None and _is_empty_since(
+        checkpoint, entries[0] if entries else None
+    ):
+        return _oldest_stand(
+            metadata, checkpoint.positions.get(checkpoint.newest_committed, ())
+        )
     if not entries:
         return None
     newest = list(entries[0].positions.values())
@@ -113,42 +147,72 @@ def needs(metadata: TableMetadata, entries: Sequence[Entry], checkpoint: Checkpo
     stands = _oldest_stand(metadata, newest)
     if stands is None:
         return None
-    before = [_oldest_stand(metadata, entry.positions.values()) for entry in entries[1:]]
-    return min([stands, *(NOTHING_READ if at_ms is None else at_ms for at_ms in before)])
+    before = [
+        _oldest_stand(metadata, entry.positions.values()) for entry in entries[1:]
+    ]
+    return min(
+        [stands, *(NOTHING_READ if at_ms is None else at_ms for at_ms in before)]
+    )
 
 
 def _is_made_behind(checkpoint: Checkpoint, entry: Entry) -> bool:
-    """Whether a checkpoint was made when this entry was there already, and no batch of it has come to the table."""
+    """Whether a checkpoint was made when this entry was there already, and no batch of
+    it has come to the table."""
     origin = checkpoint.origin
-    return origin is not None and checkpoint.id != entry.checkpoint and origin.follows == newest_batch(entry)
+    return (
+        origin is not None
+        and checkpoint.id != entry.checkpoint
+        and origin.follows == newest_batch(entry)
+    )
 
 
 def _is_empty_since(checkpoint: Checkpoint, entry: Entry | None) -> bool:
-    """Whether each batch after the one of this entry had no row, up to the last that Spark knows to be done."""
+    """Whether each batch after the one of this entry had no row, up to the last that
+    Spark knows to be done."""
     origin = checkpoint.origin
     if origin is None or checkpoint.newest_committed < 0:
         return False
-    if entry is not None and entry.checkpoint != checkpoint.id and not _is_made_behind(checkpoint, entry):
+    if (
+        entry is not None
+        and entry.checkpoint != checkpoint.id
+        and not _is_made_behind(checkpoint, entry)
+    ):
         return False
-    last = entry.batch if entry is not None and entry.checkpoint == checkpoint.id else -1
-    return origin.empty_after == last and origin.empty_through >= checkpoint.newest_committed
+    last = (
+        entry.batch if entry is not None and entry.checkpoint == checkpoint.id else -1
+    )
+    return (
+        origin.empty_after == last
+        and origin.empty_through >= checkpoint.newest_committed
+    )
 
 
 def _oldest_stand(metadata: TableMetadata, positions: Iterable[Position]) -> int | None:
-    """When the oldest snapshot of the table was made at which one of the streams stands; None where none does.
+    """When the oldest snapshot of the table was made at which one of the streams
+    stands; None where none does.
 
-    Whatever the stream is called: Spark may order a stateful query's streams otherwise than its FROM does.
+    Whatever the stream is called: Spark may order a stateful query's streams otherwise
+    than its FROM does.
     """
-    ids = [position.get("snapshot_id") for position in positions if isinstance(position, dict)]
+    ids = [
+        position.get("snapshot_id")
+        for position in positions
+        if isinstance(position, dict)
+    ]
     found = [metadata.snapshots.get(id_) for id_ in ids if isinstance(id_, int)]
-    return min((snapshot.at_ms for snapshot in found if snapshot is not None), default=None)
+    return min(
+        (snapshot.at_ms for snapshot in found if snapshot is not None), default=None
+    )
 
 
 def _read_entries(session: SparkSession, table: TableName, owner: str) -> list[Entry]:
-    """The last two entries of a query, newest first; none where there is no table yet."""
+    """The last two entries of a query, newest first; none where there is no table
+    yet."""
     if not table_exists(session, table):
         return []
-    snapshots = parse_metadata(read_json(load_table(session, table))).last_entries(owner, 2)
+    snapshots = parse_metadata(read_json(load_table(session, table))).last_entries(
+        owner, 2
+    )
     return [_entry_of(owner, snapshot.summary) for snapshot in snapshots]
 
 

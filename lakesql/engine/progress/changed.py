@@ -1,4 +1,5 @@
-"""Files that a query has read and that have grown since, or were replaced: what is new in them is not read."""
+"""Files that a query has read and that have grown since, or were replaced: what is new
+in them is not read."""
 
 from __future__ import annotations
 
@@ -19,21 +20,42 @@ from lakesql.source.seen_files import LOOKED_AT, SeenFile, newest_seen, read_see
 NS_PER_MS = 1_000_000
 
 
-def explain_changes(session: SparkSession, folder: str, bindings: Sequence[StreamBinding]) -> Iterator[tuple[str, str]]:
-    """The streams of which files have changed once they had been read, each with what is said of it.
+def explain_changes(
+    session: SparkSession, folder: str, bindings: Sequence[StreamBinding]
+) -> Iterator[tuple[str, str]]:
+    """The streams of which files have changed once they had been read, each with what
+    is said of it.
 
     On this machine all of them are looked at, elsewhere those that were read last.
     """
-    places = [(each, each.glob) for each in bindings if each.glob is not None and not each.source.is_planned]
+    places = [
+        (each, each.glob)
+        for each in bindings
+        if each.glob is not None and not each.source.is_planned
+    ]
     files = CheckpointFiles(session, folder)
-    numbers = [int(name) for name in sorted(files.names("sources")) if name.isdecimal()] if places else []
+    numbers = (
+        [int(name) for name in sorted(files.names("sources")) if name.isdecimal()]
+        if places
+        else []
+    )
     for binding, glob in places:
         local = local_folder(glob)
         if local is not None:
-            seen = {file.decoded: file.modified_ms for number in numbers for file in _read_all(files, number)}
-            changed = _changed_here(str(local), seen, binding.source.recording is not None)
+            seen = {
+                file.decoded: file.modified_ms
+                for number in numbers
+                for file in _read_all(files, number)
+            }
+            changed = _changed_here(
+                str(local), seen, binding.source.recording is not None
+            )
         else:
-            newest = [file for number in numbers for file in newest_seen(files, number)[-LOOKED_AT:]]
+            newest = [
+                file
+                for number in numbers
+                for file in newest_seen(files, number)[-LOOKED_AT:]
+            ]
             changed = _changed_elsewhere(session, glob, newest)
         if said := explain_changed(sorted(changed)):
             yield binding.stream.name, said
@@ -47,7 +69,11 @@ def _read_all(files: CheckpointFiles, source: int) -> list[SeenFile]:
 
 
 def _changed_here(glob: str, seen: Mapping[str, int], is_topic: bool) -> list[str]:
-    return [str(file) for file in local_files(glob) if str(file) in seen and _has_changed(file, seen, is_topic)]
+    return [
+        str(file)
+        for file in local_files(glob)
+        if str(file) in seen and _has_changed(file, seen, is_topic)
+    ]
 
 
 def _has_changed(file: Path, seen: Mapping[str, int], is_topic: bool) -> bool:
@@ -57,7 +83,13 @@ def _has_changed(file: Path, seen: Mapping[str, int], is_topic: bool) -> bool:
     return not (is_topic and is_dated_by_name(file))
 
 
-def _changed_elsewhere(session: SparkSession, glob: str, newest: Sequence[SeenFile]) -> list[str]:
+def _changed_elsewhere(
+    session: SparkSession, glob: str, newest: Sequence[SeenFile]
+) -> list[str]:
     listing = listing_of(glob)
     meant = [file for file in newest if listing.means(file.decoded)]
-    return [file.decoded for file in meant if modified_ms(session, file) not in (None, file.modified_ms)]
+    return [
+        file.decoded
+        for file in meant
+        if modified_ms(session, file) not in (None, file.modified_ms)
+    ]

@@ -1,4 +1,5 @@
-"""Spark's checkpoint of a query, wherever it is: read, made, moved aside. Spark's files are never changed in place.
+"""Spark's checkpoint of a query, wherever it is: read, made, moved aside. Spark's files
+are never changed in place.
 
 What its files are, and how they are read, is `stored.py`'s.
 """
@@ -27,7 +28,8 @@ from lakesql.source.stream_state import spark_position
 
 
 class CheckpointFiles:
-    """The files of one checkpoint. A file that is written is there whole, or not at all."""
+    """The files of one checkpoint. A file that is written is there whole, or not at
+    all."""
 
     def __init__(self, session: SparkSession, folder: str) -> None:
         self.folder = folder
@@ -49,12 +51,15 @@ class CheckpointFiles:
                 return None
             raise
         try:
-            return str(java_class("org.apache.commons.io.IOUtils").toString(stream, "UTF-8"))
+            return str(
+                java_class("org.apache.commons.io.IOUtils").toString(stream, "UTF-8")
+            )
         finally:
             stream.close()
 
     def names(self, name: str = "") -> list[str]:
-        """The names in a folder of the checkpoint, or in the checkpoint itself; none if it is not there."""
+        """The names in a folder of the checkpoint, or in the checkpoint itself; none if
+        it is not there."""
         if self._local is not None:
             return LocalFiles(self._local).names(name)
         try:
@@ -70,7 +75,8 @@ class CheckpointFiles:
         if self._local is not None:
             file = self._local / name
             file.parent.mkdir(parents=True, exist_ok=True)
-            (file.parent / f".{file.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum, where Spark wrote the file
+            # Hadoop's checksum, where Spark wrote the file
+            (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
             write_atomically(file, text)
             return
         stream = self._create(self._path(name))
@@ -80,9 +86,11 @@ class CheckpointFiles:
             stream.close()
 
     def create(self, name: str, text: str) -> bool:
-        """Write a file unless there is one of that name, of which the file system makes sure; whether it was written.
+        """Write a file unless there is one of that name, of which the file system makes
+        sure; whether it was written.
 
-        Local disks, HDFS and S3 can do that. Where a file system cannot, two processes may both be told yes.
+        Local disks, HDFS and S3 can do that. Where a file system cannot, two processes
+        may both be told yes.
         """
         if self._local is not None:
             return _create_local(self._local / name, text)
@@ -92,7 +100,14 @@ class CheckpointFiles:
             stream.write(bytearray(text, "utf-8"))
             stream.close()
         except Py4JJavaError as error:
-            if any(word in str(error) for word in ("FileAlreadyExists", "RemoteFileChanged", "PreconditionFailed")):
+            if any(
+                word in str(error)
+                for word in (
+                    "FileAlreadyExists",
+                    "RemoteFileChanged",
+                    "PreconditionFailed",
+                )
+            ):
                 return False
             raise
         return True
@@ -106,9 +121,11 @@ class CheckpointFiles:
         self._system.delete(self._path(""), True)
 
     def move_to(self, folder: str) -> None:
-        """Rename the whole checkpoint. In object stores, which have no folders, its files are copied first.
+        """Rename the whole checkpoint. In object stores, which have no folders, its
+        files are copied first.
 
-        Its id goes first then, as what has none is no checkpoint: a move that broke off is made again, or was complete.
+        Its id goes first then, as what has none is no checkpoint: a move that broke off
+        is made again, or was complete.
         """
         if self._system.getScheme() in _OBJECT_STORES:
             self._copy_to(folder)
@@ -120,14 +137,26 @@ class CheckpointFiles:
 
     def _copy_to(self, folder: str) -> None:
         path, copy = java_class(_PATH), java_class("org.apache.hadoop.fs.FileUtil").copy
-        base, files = self._path("").toUri().getPath().rstrip("/"), self._system.listFiles(self._path(""), True)
+        base, files = (
+            self._path("").toUri().getPath().rstrip("/"),
+            self._system.listFiles(self._path(""), True),
+        )
         while files.hasNext():
             file = files.next().getPath()
             name = file.toUri().getPath().removeprefix(f"{base}/")
-            copy(self._system, file, self._system, path(f"{folder}/{name}"), False, True, self._conf)
+            copy(
+                self._system,
+                file,
+                self._system,
+                path(f"{folder}/{name}"),
+                False,
+                True,
+                self._conf,
+            )
 
     def _create(self, path: Any) -> Any:
-        """A stream whose file appears as it is closed: object stores work so; elsewhere Spark renames one."""
+        """A stream whose file appears as it is closed: object stores work so; elsewhere
+        Spark renames one."""
         if self._system.getScheme() in _OBJECT_STORES:
             return self._system.create(path, True)
         return java_class(_FILE_MANAGER)(path, self._conf).createAtomic(path, True)
@@ -155,11 +184,14 @@ _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileCont
 _OBJECT_STORES = ("s3a", "s3", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "oss")
 
 
-def create_checkpoint(files: CheckpointFiles, origin: Origin, seeded: Sequence[SeededSource] = ()) -> str:
-    """Make a checkpoint that Spark takes for one that has done its first batch and stands as `seeded` says; its id.
+def create_checkpoint(
+    files: CheckpointFiles, origin: Origin, seeded: Sequence[SeededSource] = ()
+) -> str:
+    """Make a checkpoint that Spark takes for one that has done its first batch and
+    stands as `seeded` says; its id.
 
-    Without `seeded` nothing has been done in it. What is there already is moved aside. The id is written last: a
-    checkpoint without one is made again.
+    Without `seeded` nothing has been done in it. What is there already is moved aside.
+    The id is written last: a checkpoint without one is made again.
     """
     move_aside(files)
     id_ = str(uuid4())
@@ -167,12 +199,18 @@ def create_checkpoint(files: CheckpointFiles, origin: Origin, seeded: Sequence[S
     if any(found.position is not None for found in seeded):
         for index, source in enumerate(seeded):
             if source.seen:
-                lines = [_dump({"path": f.path, "timestamp": f.modified_ms, "batchId": 0}) for f in source.seen]
+                lines = [
+                    _dump({"path": f.path, "timestamp": f.modified_ms, "batchId": 0})
+                    for f in source.seen
+                ]
                 files.write(f"sources/{index}/0", "\n".join(["v1", *lines]))
             if source.listed is not None:
                 files.write(*dump_seeded(source.listed))
         metadata = _dump({"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}})
-        positions = [VOID if found.position is None else _dump(spark_position(found.position)) for found in seeded]
+        positions = [
+            VOID if found.position is None else _dump(spark_position(found.position))
+            for found in seeded
+        ]
         files.write("offsets/0", "\n".join(["v1", metadata, *positions]))
         files.write("commits/0", 'v1\n{"nextBatchWatermarkMs":0}')
     files.write("metadata", _dump({"id": id_}))
@@ -180,12 +218,17 @@ def create_checkpoint(files: CheckpointFiles, origin: Origin, seeded: Sequence[S
 
 
 def forget_start(files: CheckpointFiles, checkpoint: Checkpoint) -> None:
-    """Note for the sources that keep where they began in the checkpoint that they begin where it stands.
+    """Note for the sources that keep where they began in the checkpoint that they begin
+    where it stands.
 
     What was there then may be gone by now.
     """
-    for index, position in enumerate(checkpoint.positions.get(checkpoint.newest_committed, ())):
-        for start in filter(None, (kind.noted_start(position) for kind in SOURCES.values())):
+    for index, position in enumerate(
+        checkpoint.positions.get(checkpoint.newest_committed, ())
+    ):
+        for start in filter(
+            None, (kind.noted_start(position) for kind in SOURCES.values())
+        ):
             name, text = f"sources/{index}/offsets/0", _dump(start)
             if files.read(name) not in (None, text):
                 files.write(name, text)
@@ -205,8 +248,11 @@ def save_origin(files: CheckpointFiles, origin: Origin) -> None:
     files.write(ORIGIN_FILE, json.dumps(asdict(origin), indent=1))
 
 
-def rename_seen(files: CheckpointFiles, source: int, rename: Callable[[str], str | None]) -> None:
-    """Give files that a source has read their new URIs in all lists of the checkpoint; None leaves one out.
+def rename_seen(
+    files: CheckpointFiles, source: int, rename: Callable[[str], str | None]
+) -> None:
+    """Give files that a source has read their new URIs in all lists of the checkpoint;
+    None leaves one out.
 
     The lists are written one after the other; done again, it finishes what broke off.
     """
@@ -215,22 +261,34 @@ def rename_seen(files: CheckpointFiles, source: int, rename: Callable[[str], str
             continue
         version, *lines = (files.read(f"sources/{source}/{name}") or "").splitlines()
         entries = [json.loads(line) for line in lines]
-        renamed = [{**entry, "path": path} for entry in entries if (path := rename(entry["path"])) is not None]
+        renamed = [
+            {**entry, "path": path}
+            for entry in entries
+            if (path := rename(entry["path"])) is not None
+        ]
         if renamed != entries:
-            files.write(f"sources/{source}/{name}", "\n".join([version, *map(_dump, renamed)]))
+            files.write(
+                f"sources/{source}/{name}", "\n".join([version, *map(_dump, renamed)])
+            )
 
 
 def file_exists(session: SparkSession, file: SeenFile) -> bool:
     """Whether the file is still there."""
     path = java_class(_PATH)(java_class("java.net.URI")(file.path))
-    return bool(path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).exists(path))
+    return bool(
+        path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).exists(path)
+    )
 
 
 def modified_ms(session: SparkSession, file: SeenFile) -> int | None:
     """When the file was changed as it is now; None where it is gone."""
     path = java_class(_PATH)(java_class("java.net.URI")(file.path))
     system = path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
-    return int(system.getFileStatus(path).getModificationTime()) if system.exists(path) else None
+    return (
+        int(system.getFileStatus(path).getModificationTime())
+        if system.exists(path)
+        else None
+    )
 
 
 def _dump(value: Any) -> str:

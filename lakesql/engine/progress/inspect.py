@@ -1,4 +1,5 @@
-"""What a query's checkpoint, its table and its sources are now: what is compared before it starts."""
+"""What a query's checkpoint, its table and its sources are now: what is compared before
+it starts."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ from lakesql.progress.stored import read_checkpoint
 from lakesql.source.stream_state import SourceState
 
 AHEAD_MS = 60_000
-"""By how much a snapshot may be older than the one before it, for Iceberg to take it."""
+"""By how much a snapshot may be older than the one before it, for Iceberg to take
+it."""
 
 
 def read_state(
@@ -39,7 +41,11 @@ def read_state(
     moved: MovedFiles | None = None,
 ) -> ProgressState:
     """What the checkpoint and the table are now."""
-    table = load_table(session, identity.table) if table_exists(session, identity.table) else None
+    table = (
+        load_table(session, identity.table)
+        if table_exists(session, identity.table)
+        else None
+    )
     head = next(read_history(table), None) if table is not None else None
     if table is not None:
         _check_clock(identity.table, table)
@@ -60,11 +66,14 @@ def read_state(
 
 
 def _check_clock(name: TableName, table: JavaTable) -> None:
-    """Raise `RunError` (`table-ahead`) where Iceberg takes no commit of the table: it would be older than the last."""
+    """Raise `RunError` (`table-ahead`) where Iceberg takes no commit of the table: it
+    would be older than the last."""
     snapshot = table.currentSnapshot()
     if snapshot is None or snapshot.timestampMillis() - now_ms() < AHEAD_MS:
         return
-    at = datetime.fromtimestamp(snapshot.timestampMillis() / 1000, UTC).isoformat(timespec="seconds")
+    at = datetime.fromtimestamp(snapshot.timestampMillis() / 1000, UTC).isoformat(
+        timespec="seconds"
+    )
     raise RunError.of(
         "table-ahead",
         f"The newest snapshot of table {name} is of {at}, and by this machine's clock it is "
@@ -72,14 +81,24 @@ def _check_clock(name: TableName, table: JavaTable) -> None:
     )
 
 
-def read_sources(session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]) -> tuple[SourceState, ...]:
+def read_sources(
+    session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]
+) -> tuple[SourceState, ...]:
     """The streams as they are now; brokers are asked for their topics.
 
     Raises what `open_broker` raises, and `RunError` (`unknown-topic`).
     """
-    return tuple(spark_source(binding.source).state_now(session, binding, brokers) for binding in bindings)
+    return tuple(
+        spark_source(binding.source).state_now(session, binding, brokers)
+        for binding in bindings
+    )
 
 
-def read_topics(session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]) -> list[Mapping[str, str]]:
+def read_topics(
+    session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]
+) -> list[Mapping[str, str]]:
     """The ids of each stream's topics, as they are now."""
-    return [spark_source(binding.source).topic_ids(session, binding, brokers) for binding in bindings]
+    return [
+        spark_source(binding.source).topic_ids(session, binding, brokers)
+        for binding in bindings
+    ]

@@ -1,15 +1,19 @@
-"""A lease per model: the one runner that may write it. A second runner is refused before it writes anything.
+"""A lease per model: the one runner that may write it. A second runner is refused
+before it writes anything.
 
-The lease is a folder beside the model's checkpoint, with a file for each holder, numbered. A file is made where none of
-its number is, which one process alone can do, and its holder renews it every few seconds. Who finds the newest one
-given back, or its process dead, or not renewed for a while, makes the next. Only the own clock of each process is read,
-and only for spans of time, so clocks need not agree.
+The lease is a folder beside the model's checkpoint, with a file for each holder,
+numbered. A file is made where none of its number is, which one process alone can do,
+and its holder renews it every few seconds. Who finds the newest one given back, or its
+process dead, or not renewed for a while, makes the next. Only the own clock of each
+process is read, and only for spans of time, so clocks need not agree.
 
-Whoever has to have a model's lease for a moment, such as a rebuild, asks for it by a file `wanted` beside these. The
-holder finds it when it renews, gives the lease back between two batches, and waits until it is free again.
+Whoever has to have a model's lease for a moment, such as a rebuild, asks for it by a
+file `wanted` beside these. The holder finds it when it renews, gives the lease back
+between two batches, and waits until it is free again.
 
-A runner that slept learns at the next step of its batch that its lease has passed on. What it does before it learns it
-is the fence's to stop (`publish` in `ledger/commit.py`).
+A runner that slept learns at the next step of its batch that its lease has passed on.
+What it does before it learns it is the fence's to stop (`publish` in
+`ledger/commit.py`).
 """
 
 from __future__ import annotations
@@ -47,13 +51,15 @@ from lakesql.progress.holder import (
 
 RENEW_EVERY_S = 3.0
 LASTS_S = 10.0
-"""How long after its last renewal a holder continues without making sure that the lease is still its own."""
+"""How long after its last renewal a holder continues without making sure that the lease
+is still its own."""
 
 PASSES_ON_AFTER_S = 15.0
 """How long somebody else watches a lease that is not renewed before he takes it."""
 
 GIVES_WAY_S = 10.0
-"""How long a holder that was asked for the lease leaves it free. Who asks looks every `RENEW_EVERY_S`."""
+"""How long a holder that was asked for the lease leaves it free. Who asks looks every
+`RENEW_EVERY_S`."""
 
 LOOK_EVERY_S = 0.25
 RENEWERS = 8
@@ -62,10 +68,14 @@ _log = logging.getLogger(__name__)
 
 
 class Leases:
-    """The leases of one runner, one per model, renewed by a thread until they are released."""
+    """The leases of one runner, one per model, renewed by a thread until they are
+    released."""
 
     def __init__(
-        self, session: SparkSession, clock: Callable[[], float] | None = None, renew_every_s: float = RENEW_EVERY_S
+        self,
+        session: SparkSession,
+        clock: Callable[[], float] | None = None,
+        renew_every_s: float = RENEW_EVERY_S,
     ) -> None:
         self._session = session
         self._clock = clock or _elapsed_s
@@ -76,18 +86,26 @@ class Leases:
         self._gave_way: dict[str, float] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._renew_all, name="lakesql-leases", daemon=True)
+        self._thread = threading.Thread(
+            target=self._renew_all, name="lakesql-leases", daemon=True
+        )
 
     def claim(
-        self, model: str, checkpoint: str, say: Callable[[str], None], patient: bool = False, renames: bool = False
+        self,
+        model: str,
+        checkpoint: str,
+        say: Callable[[str], None],
+        patient: bool = False,
+        renames: bool = False,
     ) -> bool:
         """Whether this runner holds the model's lease now; where not, ask again soon.
 
-        `say` hears of what is waited for, and of a lease that was taken over. Raises `RunError` (`lease-held`) where
-        another runner is seen to hold it, and what `check` raises. If `patient`, that is waited for while this runner
-        holds other leases: where it has begun to take over from another, it is to have them all. Whom this runner has
-        given way to is waited for too. A model whose rename broke off is refused to all but who `renames` it
-        (`rename-under-way`).
+        `say` hears of what is waited for, and of a lease that was taken over. Raises
+        `RunError` (`lease-held`) where another runner is seen to hold it, and what
+        `check` raises. If `patient`, that is waited for while this runner holds other
+        leases: where it has begun to take over from another, it is to have them all.
+        Whom this runner has given way to is waited for too. A model whose rename broke
+        off is refused to all but who `renames` it (`rename-under-way`).
         """
         if model in self._held:
             self.check(model)
@@ -99,7 +117,9 @@ class Leases:
                 return False
             patient = True
         if claim is None:
-            claim = self._claims[model] = _Claim(model, files, self._me, self._clock, say)
+            claim = self._claims[model] = _Claim(
+                model, files, self._me, self._clock, say
+            )
         try:
             lease = claim.look(patient and bool(self._held or self._gave_way))
         except RunError:
@@ -120,16 +140,19 @@ class Leases:
         return True
 
     def holds(self, model: str) -> bool:
-        """Whether this runner has claimed the model's lease, and has not seen that it lost it."""
+        """Whether this runner has claimed the model's lease, and has not seen that it
+        lost it."""
         return model in self._held
 
     def number(self, model: str) -> int:
-        """How many leases of the model there were before the one that this runner holds: where it gave one back and
-        has the next one, nobody had the model in between."""
+        """How many leases of the model there were before the one that this runner
+        holds: where it gave one back and has the next one, nobody had the model in
+        between."""
         return self._held[model].number
 
     def check(self, model: str) -> None:
-        """Raise where the lease is not this runner's any more (`lease-lost`). Asks nobody unless it has slept."""
+        """Raise where the lease is not this runner's any more (`lease-lost`). Asks
+        nobody unless it has slept."""
         lease = self._held.get(model)
         if lease is None:
             raise _lost(model, "another runner")
@@ -143,20 +166,25 @@ class Leases:
             raise
 
     def lost(self, model: str) -> RunError | None:
-        """What `check` would raise where the renewing thread has seen that the lease has passed on. Asks nobody."""
+        """What `check` would raise where the renewing thread has seen that the lease
+        has passed on. Asks nobody."""
         lease = self._held.get(model)
         return lease.lost() if lease is not None else None
 
     def want(self, checkpoint: str) -> None:
-        """Ask whoever holds the lease of the model with this checkpoint to give it back between two batches."""
-        CheckpointFiles(self._session, checkpoint + LEASE_SUFFIX).write(WANTED, _dump(self._me))
+        """Ask whoever holds the lease of the model with this checkpoint to give it back
+        between two batches."""
+        CheckpointFiles(self._session, checkpoint + LEASE_SUFFIX).write(
+            WANTED, _dump(self._me)
+        )
 
     def unwant(self, checkpoint: str) -> None:
         """Let the holder keep it."""
         CheckpointFiles(self._session, checkpoint + LEASE_SUFFIX).remove(WANTED)
 
     def is_wanted(self, model: str) -> bool:
-        """Whether somebody has asked for the model's lease, as the renewing thread has seen. Asks nobody."""
+        """Whether somebody has asked for the model's lease, as the renewing thread has
+        seen. Asks nobody."""
         lease = self._held.get(model)
         return lease is not None and lease.is_wanted
 
@@ -180,7 +208,8 @@ class Leases:
             self.release(model)
 
     def _renew_all(self) -> None:
-        # Side by side: where the storage is slow, the last of many is to be renewed in time too.
+        # Side by side: where the storage is slow, the last of many is to be renewed in
+        # time too.
         with ThreadPoolExecutor(RENEWERS, "lakesql-lease") as pool:
             while not self._closed.wait(self._renew_every_s):
                 with self._lock:
@@ -192,7 +221,14 @@ class Leases:
 class _Lease:
     """A lease that is held, until another runner makes the next file."""
 
-    def __init__(self, model: str, files: CheckpointFiles, number: int, me: Holder, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        model: str,
+        files: CheckpointFiles,
+        number: int,
+        me: Holder,
+        clock: Callable[[], float],
+    ) -> None:
         self._model = model
         self._files = files
         self.number = number
@@ -220,7 +256,8 @@ class _Lease:
         return _lost(self._model, self._taken_by) if self._taken_by else None
 
     def renew(self) -> None:
-        """Say that the holder lives; where somebody has taken the lease, note that instead."""
+        """Say that the holder lives; where somebody has taken the lease, note that
+        instead."""
         with self._lock:
             if not self._is_released:
                 self._renew()
@@ -237,8 +274,12 @@ class _Lease:
                 return
             self._me = replace(self._me, beat=self._me.beat + 1)
             self._files.write(str(self.number), _dump(self._me))
-        except Exception as error:  # whatever the storage raises: the next renewal tries again, `check` counts the time
-            _log.warning("The lease of %s was not renewed: %s", self._model, first_line(error))
+        # whatever the storage raises: the next renewal tries again, `check` counts the
+        # time
+        except Exception as error:
+            _log.warning(
+                "The lease of %s was not renewed: %s", self._model, first_line(error)
+            )
         else:
             self._renewed = begun
 
@@ -251,23 +292,37 @@ class _Lease:
     def _release(self) -> None:
         try:
             if newest_holder(self._files) == self.number:
-                self._files.write(str(self.number), _dump(replace(self._me, is_released=True)))
+                self._files.write(
+                    str(self.number), _dump(replace(self._me, is_released=True))
+                )
                 for number in numbers_of(self._files.names()):
                     if number < self.number:
                         self._files.remove(str(number))
         except Exception as error:  # it passes on by itself
-            _log.warning("The lease of %s was not given back: %s", self._model, first_line(error))
+            _log.warning(
+                "The lease of %s was not given back: %s", self._model, first_line(error)
+            )
 
 
 class _Claim:
-    """A lease that is wanted: looked at until it can be had, or its holder is seen to live."""
+    """A lease that is wanted: looked at until it can be had, or its holder is seen to
+    live."""
 
     def __init__(
-        self, model: str, files: CheckpointFiles, me: Holder, clock: Callable[[], float], say: Callable[[str], None]
+        self,
+        model: str,
+        files: CheckpointFiles,
+        me: Holder,
+        clock: Callable[[], float],
+        say: Callable[[str], None],
     ) -> None:
         self._model = model
         self._files = files
-        self._me = replace(me, token=str(uuid4()), since=datetime.now(UTC).isoformat(timespec="seconds"))
+        self._me = replace(
+            me,
+            token=str(uuid4()),
+            since=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
         self._clock = clock
         self._say = say
         self._look_every_s = LOOK_EVERY_S
@@ -276,7 +331,8 @@ class _Claim:
         self._seen_at = 0.0
 
     def look(self, patient: bool) -> _Lease | None:
-        """The lease if it can be had now. Raises where its holder lives, or waits for that to end."""
+        """The lease if it can be had now. Raises where its holder lives, or waits for
+        that to end."""
         now = self._clock()
         if now - self._looked < self._look_every_s:
             return None
@@ -287,12 +343,16 @@ class _Claim:
         if newest < 0 or is_given_back:
             return self._take(newest + 1)
         if holder is not None and is_dead(holder, self._me):
-            return self._take(newest + 1, f"took over the lease that {holder} has left: it is dead")
+            return self._take(
+                newest + 1, f"took over the lease that {holder} has left: it is dead"
+            )
         return self._watch(newest, holder, patient, now)
 
-    def _watch(self, newest: int, holder: Holder | None, patient: bool, now: float) -> _Lease | None:
-        """The lease of a holder that has not renewed it for long. Raises where it is seen to renew it, unless that is
-        waited for."""
+    def _watch(
+        self, newest: int, holder: Holder | None, patient: bool, now: float
+    ) -> _Lease | None:
+        """The lease of a holder that has not renewed it for long. Raises where it is
+        seen to renew it, unless that is waited for."""
         who = str(holder or "another runner")
         if self._seen is None:
             self._seen, self._seen_at = (newest, holder), now
@@ -327,8 +387,13 @@ class _Claim:
 
 
 def _elapsed_s() -> float:
-    """Seconds since some moment, those too in which the process or the machine slept."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+    """Seconds since some moment, those too in which the process or the machine
+    slept."""
+    return (
+        time.clock_gettime(time.CLOCK_BOOTTIME)
+        if hasattr(time, "CLOCK_BOOTTIME")
+        else time.monotonic()
+    )
 
 
 def _lost(model: str, holder: str) -> RunError:
@@ -356,7 +421,8 @@ def _this_runner(session: SparkSession) -> Holder:
 
 
 def _machine() -> str:
-    """What is the same for two processes that see each other's numbers; empty where that cannot be told."""
+    """What is the same for two processes that see each other's numbers; empty where
+    that cannot be told."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"

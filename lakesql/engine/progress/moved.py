@@ -1,9 +1,11 @@
-"""Files that a query has read and that are elsewhere now: Spark, which knows a file by its whole path,
+"""Files that a query has read and that are elsewhere now: Spark, which knows a file by
+its whole path,
 would read them again.
 
-A file is known by its path relative to its connection and the time of its last change. So if a connection's folder has
-moved as a whole, Spark's lists of what it has read get the new paths. If files of the same names are there in other
-places, or have other times, nobody but the operator knows whether they are the same.
+A file is known by its path relative to its connection and the time of its last change.
+So if a connection's folder has moved as a whole, Spark's lists of what it has read get
+the new paths. If files of the same names are there in other places, or have other
+times, nobody but the operator knows whether they are the same.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from lakesql.source.seen_files import LOOKED_AT, SeenFile, newest_seen
 
 @dataclass(frozen=True, slots=True)
 class _Gone:
-    """A source of which no file that was read last is where its streams read now, be it gone or left behind by a copy:
-    those files, by name the ones that are there now, and by the path relative to their connection too.
+    """A source of which no file that was read last is where its streams read now, be it
+    gone or left behind by a copy: those files, by name the ones that are there now, and
+    by the path relative to their connection too.
 
-    `is_place_left`: the streams read other folders now. Where they read the same, files were removed once they had been
-    read, and the next ones may have their names.
+    `is_place_left`: the streams read other folders now. Where they read the same, files
+    were removed once they had been read, and the next ones may have their names.
     """
 
     source: int
@@ -38,40 +41,67 @@ class _Gone:
 
 
 def follow_files(
-    session: SparkSession, folder: str, bindings: Sequence[StreamBinding], say: Callable[[str], None]
+    session: SparkSession,
+    folder: str,
+    bindings: Sequence[StreamBinding],
+    say: Callable[[str], None],
 ) -> MovedFiles | None:
-    """Let the checkpoint in `folder` follow a connection that has moved; what must be asked of an operator, if so."""
+    """Let the checkpoint in `folder` follow a connection that has moved; what must be
+    asked of an operator, if so."""
     asked: MovedFiles | None = None
     for gone in _find_gone(session, folder, bindings):
         same = [_find_same(file, gone.by_path) for file in gone.known]
         if all(same):
-            (old, new), *_ = [(was.path, now.path) for was, now in zip(gone.known, same, strict=True) if now]
+            (old, new), *_ = [
+                (was.path, now.path)
+                for was, now in zip(gone.known, same, strict=True)
+                if now
+            ]
             before, after = _unshared(old, new)
             rename_seen(
                 CheckpointFiles(session, folder),
                 gone.source,
                 lambda path, before=before, after=after: (  # type: ignore[misc]
-                    after + path.removeprefix(before) if path.startswith(before) else path
+                    after + path.removeprefix(before)
+                    if path.startswith(before)
+                    else path
                 ),
             )
             say(f"its files have moved from {before} to {after}, and are known there")
             continue
-        named = [(file, gone.by_name[_name(file)]) for file in gone.known if _name(file) in gone.by_name]
-        named = [(was, now) for was, now in named if gone.is_place_left or was.modified_ms == now.modified_ms]
+        named = [
+            (file, gone.by_name[_name(file)])
+            for file in gone.known
+            if _name(file) in gone.by_name
+        ]
+        named = [
+            (was, now)
+            for was, now in named
+            if gone.is_place_left or was.modified_ms == now.modified_ms
+        ]
         if named:
             old_file, new_file = named[0]
             asked = MovedFiles(old_file.path, new_file.path, len(named))
     return asked
 
 
-def settle_files(session: SparkSession, folder: str, bindings: Sequence[StreamBinding], are_same: bool) -> int:
-    """What the operator has said: files of the names of those that were read are the same, or they are others.
+def settle_files(
+    session: SparkSession,
+    folder: str,
+    bindings: Sequence[StreamBinding],
+    are_same: bool,
+) -> int:
+    """What the operator has said: files of the names of those that were read are the
+    same, or they are others.
 
-    The checkpoint's lists get the new paths, or leave those out that are gone; how many sources that was done for.
+    The checkpoint's lists get the new paths, or leave those out that are gone; how many
+    sources that was done for.
     """
     found = list(_find_gone(session, folder, bindings))
     for gone in found:
-        there = {name: file.path for name, file in gone.by_name.items()} if are_same else {}
+        there = (
+            {name: file.path for name, file in gone.by_name.items()} if are_same else {}
+        )
         rename_seen(
             CheckpointFiles(session, folder),
             gone.source,
@@ -80,10 +110,16 @@ def settle_files(session: SparkSession, folder: str, bindings: Sequence[StreamBi
     return len(found)
 
 
-def _find_gone(session: SparkSession, folder: str, bindings: Sequence[StreamBinding]) -> Iterator[_Gone]:
-    """Spark may order a stateful query's sources otherwise than its FROM does, so that any stream's files will do."""
+def _find_gone(
+    session: SparkSession, folder: str, bindings: Sequence[StreamBinding]
+) -> Iterator[_Gone]:
+    """Spark may order a stateful query's sources otherwise than its FROM does, so that
+    any stream's files will do."""
     places = [
-        (place, binding.glob) for binding in bindings for place in binding.source.places if binding.glob is not None
+        (place, binding.glob)
+        for binding in bindings
+        for place in binding.source.places
+        if binding.glob is not None
     ]
     files = CheckpointFiles(session, folder)
     for name in sorted(files.names("sources")) if places else ():
@@ -92,18 +128,24 @@ def _find_gone(session: SparkSession, folder: str, bindings: Sequence[StreamBind
         in_place = [file for file in known if f"{file.decoded}/".startswith(folders)]
         if not known or any(file_exists(session, file) for file in in_place):
             continue
-        there = [(base, file) for base, glob in places for file in list_files(session, glob)]
+        there = [
+            (base, file) for base, glob in places for file in list_files(session, glob)
+        ]
         yield _Gone(
             int(name),
             not in_place,
             known,
             {_name(file): file for _, file in there},
-            {file.decoded.removeprefix(f"{without_scheme(base).rstrip('/')}/"): file for base, file in there},
+            {
+                file.decoded.removeprefix(f"{without_scheme(base).rstrip('/')}/"): file
+                for base, file in there
+            },
         )
 
 
 def _find_same(file: SeenFile, there: Mapping[str, SeenFile]) -> SeenFile | None:
-    """The file that has the path of this one relative to its connection, wherever that was, and its time."""
+    """The file that has the path of this one relative to its connection, wherever that
+    was, and its time."""
     parts = file.decoded.split("/")
     paths = ("/".join(parts[first:]) for first in range(1, len(parts)))
     found = (there[path] for path in paths if path in there)

@@ -1,4 +1,5 @@
-"""From a model's checkpoint and its table's ledger to the progress that its query continues with."""
+"""From a model's checkpoint and its table's ledger to the progress that its query
+continues with."""
 
 from __future__ import annotations
 
@@ -11,7 +12,12 @@ from typing import assert_never
 from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger.snapshots import load_table, table_exists, table_id
-from lakesql.engine.progress.checkpoint import CheckpointFiles, create_checkpoint, forget_start, save_origin
+from lakesql.engine.progress.checkpoint import (
+    CheckpointFiles,
+    create_checkpoint,
+    forget_start,
+    save_origin,
+)
 from lakesql.engine.progress.inspect import read_topics
 from lakesql.engine.progress.progress import QueryProgress
 from lakesql.engine.sources.binding import StreamBinding
@@ -46,7 +52,8 @@ def open_progress(
     bindings: Sequence[StreamBinding],
     query_hash: str,
 ) -> QueryProgress:
-    """Do what was decided: continue with the checkpoint, or make one. The table is there by now."""
+    """Do what was decided: continue with the checkpoint, or make one. The table is
+    there by now."""
     files = CheckpointFiles(session, identity.folder)
     now = new_origin(state, id_of(session, identity.table))
     checkpoint, entry = state.checkpoint, state.entry
@@ -56,7 +63,14 @@ def open_progress(
             origin = now
             id_ = create_checkpoint(files, origin)
         case StartFrom() as start:
-            origin, seeded = seed(session, start, now, bindings, files, checkpoint.origin if checkpoint else None)
+            origin, seeded = seed(
+                session,
+                start,
+                now,
+                bindings,
+                files,
+                checkpoint.origin if checkpoint else None,
+            )
             id_ = create_checkpoint(files, origin, seeded)
         case Resume(last=last):
             assert checkpoint is not None
@@ -72,7 +86,16 @@ def open_progress(
             assert_never(decision)
     look = partial(read_topics, session, brokers, tuple(bindings))
     return QueryProgress(
-        session, identity, id_, origin, state.sources, look, query_hash, last, positions, planned_before
+        session,
+        identity,
+        id_,
+        origin,
+        state.sources,
+        look,
+        query_hash,
+        last,
+        positions,
+        planned_before,
     )
 
 
@@ -84,7 +107,8 @@ def seed(
     old: CheckpointFiles,
     old_origin: Origin | None,
 ) -> tuple[Origin, tuple[SeededSource, ...]]:
-    """A checkpoint that continues where `start` says. `old` is the one that it replaces: it knows what it has seen."""
+    """A checkpoint that continues where `start` says. `old` is the one that it
+    replaces: it knows what it has seen."""
     streams = old_origin.streams if old_origin else now.streams
     seeded = tuple(_seed(session, binding, start, old, streams) for binding in bindings)
     is_started = any(found.position is not None for found in seeded)
@@ -99,14 +123,31 @@ def seed(
     return origin, seeded
 
 
-def check_starts(state: ProgressState, decision: Decision, bindings: Sequence[StreamBinding], at_ms: int) -> None:
-    """Raise `ProjectError` (`bad-start`) where a topic is to be read from a time on that is still to come at `at_ms`.
+def check_starts(
+    state: ProgressState,
+    decision: Decision,
+    bindings: Sequence[StreamBinding],
+    at_ms: int,
+) -> None:
+    """Raise `ProjectError` (`bad-start`) where a topic is to be read from a time on
+    that is still to come at `at_ms`.
 
-    Of a partition without a record of that time or later Kafka has no such place, and its end is taken.
+    Of a partition without a record of that time or later Kafka has no such place, and
+    its end is taken.
     """
     positions = next_positions(state, decision)
-    origin = state.checkpoint.origin if state.checkpoint and isinstance(decision, Resume) else None
-    start_ms = decision.start_ms if isinstance(decision, StartFrom) else origin.start_ms if origin else None
+    origin = (
+        state.checkpoint.origin
+        if state.checkpoint and isinstance(decision, Resume)
+        else None
+    )
+    start_ms = (
+        decision.start_ms
+        if isinstance(decision, StartFrom)
+        else origin.start_ms
+        if origin
+        else None
+    )
     for binding in bindings:
         stream, start = binding.stream, _start_of(binding.stream, start_ms)
         if (
@@ -126,9 +167,11 @@ def check_starts(state: ProgressState, decision: Decision, bindings: Sequence[St
             )
 
 
-def restart(bindings: Sequence[StreamBinding], progress: QueryProgress) -> tuple[StreamBinding, ...]:
-    """The bindings as they are read now: the time of `lakesql rewind --to` stands in the place of `start`, and a table
-    that was rebuilt is read from there on."""
+def restart(
+    bindings: Sequence[StreamBinding], progress: QueryProgress
+) -> tuple[StreamBinding, ...]:
+    """The bindings as they are read now: the time of `lakesql rewind --to` stands in
+    the place of `start`, and a table that was rebuilt is read from there on."""
     since = {source.name: source.rebuilt_ms for source in progress.sources}
     start_ms = progress.origin.start_ms
     return tuple(
@@ -142,8 +185,13 @@ def restart(bindings: Sequence[StreamBinding], progress: QueryProgress) -> tuple
 
 
 def _start_of(stream: Stream, start_ms: int | None) -> Start:
-    """Where a stream begins: the time of `lakesql rewind --to` stands in the place of its `start`."""
-    return stream.start if start_ms is None else datetime.fromtimestamp(start_ms / 1000, UTC)
+    """Where a stream begins: the time of `lakesql rewind --to` stands in the place of
+    its `start`."""
+    return (
+        stream.start
+        if start_ms is None
+        else datetime.fromtimestamp(start_ms / 1000, UTC)
+    )
 
 
 def id_of(session: SparkSession, table: TableName) -> str:
@@ -164,7 +212,11 @@ def new_origin(state: ProgressState, table_id: str) -> Origin:
 
 
 def _seed(
-    session: SparkSession, binding: StreamBinding, start: StartFrom, old: CheckpointFiles, old_streams: tuple[str, ...]
+    session: SparkSession,
+    binding: StreamBinding,
+    start: StartFrom,
+    old: CheckpointFiles,
+    old_streams: tuple[str, ...],
 ) -> SeededSource:
     name = binding.stream.name
     seen: Callable[[int], Sequence[SeenFile]] | None = None
@@ -173,4 +225,6 @@ def _seed(
     elif name in old_streams:
         seen = partial(read_seen, old, old_streams.index(name), 0)
 
-    return spark_source(binding.source).seed(session, binding, start.positions.get(name), start.start_ms, seen)
+    return spark_source(binding.source).seed(
+        session, binding, start.positions.get(name), start.start_ms, seen
+    )

@@ -1,4 +1,5 @@
-"""A query's progress: the entry of each batch, and whether the table holds it already."""
+"""A query's progress: the entry of each batch, and whether the table holds it
+already."""
 
 from __future__ import annotations
 
@@ -13,22 +14,35 @@ from lakesql.engine.progress.checkpoint import CheckpointFiles, save_origin
 from lakesql.errors import RunError, TransientError
 from lakesql.events import ReadRange
 from lakesql.ledger.entry import Entry, overtaken
-from lakesql.progress.position import count_between, first_positions, ranges_between, topic_ids
+from lakesql.progress.position import (
+    count_between,
+    first_positions,
+    ranges_between,
+    topic_ids,
+)
 from lakesql.progress.state import Origin, QueryIdentity, newest_batch
 from lakesql.progress.stored import read_offsets
 from lakesql.source.cluster import lag_of, numbered, total_of
 from lakesql.source.kinds import SOURCES
 from lakesql.source.seen_files import SeenFile, read_seen
-from lakesql.source.stream_state import Position, SourceState, is_another, spark_position
+from lakesql.source.stream_state import (
+    Position,
+    SourceState,
+    is_another,
+    spark_position,
+)
 
 
 class QueryProgress:
-    """Where a query stands between its checkpoint and its table's ledger. It belongs to the thread of its batches.
+    """Where a query stands between its checkpoint and its table's ledger. It belongs to
+    the thread of its batches.
 
-    `last` is the newest batch of this checkpoint in the table, -1 before the first; `positions` is where the streams
-    stand by the ledger. `planned` is how many offsets lie in the batch whose entry was asked for last, at most, None
-    where that is not known, and `reads` is what it takes in. Spark had planned the batches up to `planned_before` when
-    the query was prepared. `look` asks for the ids of each source's topics, of which some may appear while it runs.
+    `last` is the newest batch of this checkpoint in the table, -1 before the first;
+    `positions` is where the streams stand by the ledger. `planned` is how many offsets
+    lie in the batch whose entry was asked for last, at most, None where that is not
+    known, and `reads` is what it takes in. Spark had planned the batches up to
+    `planned_before` when the query was prepared. `look` asks for the ids of each
+    source's topics, of which some may appear while it runs.
     """
 
     def __init__(
@@ -67,7 +81,8 @@ class QueryProgress:
 
     @property
     def sources(self) -> tuple[SourceState, ...]:
-        """The streams as they were when the query was prepared, with the topics that were found since."""
+        """The streams as they were when the query was prepared, with the topics that
+        were found since."""
         return self._sources
 
     @property
@@ -78,21 +93,28 @@ class QueryProgress:
     def entry(self, batch: int) -> Entry:
         """The entry that records a batch, which Spark has planned.
 
-        The checkpoint learns the ids of topics too: where the batch has no row, no table will say them.
+        The checkpoint learns the ids of topics too: where the batch has no row, no
+        table will say them.
         """
         offsets = self._read_offsets(batch)
         names = [source.name for source in self._sources]
-        if len(names) != len(offsets):  # Spark reads a stream twice that a stateful SELECT joins with itself
+        # Spark reads a stream twice that a stateful SELECT joins with itself
+        if len(names) != len(offsets):
             names = [str(index) for index in range(len(offsets))]
         else:
-            offsets = [self._complete(index, source, offsets[index]) for index, source in enumerate(self._sources)]
+            offsets = [
+                self._complete(index, source, offsets[index])
+                for index, source in enumerate(self._sources)
+            ]
             self._learn_topics(offsets)
         topics = topic_ids(self._sources)
         if topics != self._origin.topics:
             self._save(replace(self._origin, topics=topics))
         positions = dict(zip(names, offsets, strict=True))
         if positions != self._positions:  # else it is taken again
-            self.planned = count_between({**first_positions(self._sources), **self._positions}, positions)
+            self.planned = count_between(
+                {**first_positions(self._sources), **self._positions}, positions
+            )
         if batch != self._asked:  # one is begun anew where a new schema is found in it
             self._asked, self._before = batch, self._positions
         self.reads = ranges_between(self._before, positions)
@@ -115,9 +137,10 @@ class QueryProgress:
     def holds(self, table: JavaTable, entry: Entry) -> bool:
         """Whether the table, as it was loaded, holds the batch.
 
-        Raises `RunError` where it is not as this query has left it: somebody has rolled it back (`table-behind`,
-        `ledger-missing`), or has written on from another checkpoint or in another runner (`batch-published`). So a
-        runner that was paused, and wakes up after another has taken over, writes nothing.
+        Raises `RunError` where it is not as this query has left it: somebody has rolled
+        it back (`table-behind`, `ledger-missing`), or has written on from another
+        checkpoint or in another runner (`batch-published`). So a runner that was
+        paused, and wakes up after another has taken over, writes nothing.
         """
         newest = read_entry(table, self.identity.owner)
         if newest is not None and newest.checkpoint == entry.checkpoint:
@@ -146,11 +169,17 @@ class QueryProgress:
         )
 
     def backlog_of(self, stream: str) -> int | None:
-        """How many offsets of a stream had not been read when the query was prepared; None where nothing tells."""
+        """How many offsets of a stream had not been read when the query was prepared;
+        None where nothing tells."""
         for source in self._sources:
             if source.name == stream and source.ends:
-                begun = numbered(SOURCES[source.kind].offsets(self._positions.get(stream)))
-                start = {topic: {**each, **begun.get(topic, {})} for topic, each in source.beginnings.items()}
+                begun = numbered(
+                    SOURCES[source.kind].offsets(self._positions.get(stream))
+                )
+                start = {
+                    topic: {**each, **begun.get(topic, {})}
+                    for topic, each in source.beginnings.items()
+                }
                 return total_of(lag_of(start, source.ends))
         return None
 
@@ -163,16 +192,23 @@ class QueryProgress:
         self._backlog = backlog
 
     def note_empty(self, entry: Entry) -> None:
-        """The batch has no row, so the table will say nothing of it: the checkpoint does."""
-        if self._origin.empty_after == self.last and self._origin.empty_through >= entry.batch:
+        """The batch has no row, so the table will say nothing of it: the checkpoint
+        does."""
+        if (
+            self._origin.empty_after == self.last
+            and self._origin.empty_through >= entry.batch
+        ):
             return
-        self._save(replace(self._origin, empty_after=self.last, empty_through=entry.batch))
+        self._save(
+            replace(self._origin, empty_after=self.last, empty_through=entry.batch)
+        )
 
     def check_topics(self) -> None:
-        """Raise `TransientError` where a topic was created again since its id was learnt: what was read may be its.
+        """Raise `TransientError` where a topic was created again since its id was
+        learnt: what was read may be its.
 
-        Spark reads on at the old offset, so that its first records would be skipped. What to do about it depends on
-        more than is known here: the next try says.
+        Spark reads on at the old offset, so that its first records would be skipped.
+        What to do about it depends on more than is known here: the next try says.
         """
         if not _topics(self._sources):
             return
@@ -182,7 +218,9 @@ class QueryProgress:
             raise TransientError(error.problems) from None
         for source, ids in zip(self._sources, found, strict=True):
             for topic in ids.keys() & source.topics.keys():
-                if source.topics[topic] and is_another(source.topics[topic], ids[topic]):
+                if source.topics[topic] and is_another(
+                    source.topics[topic], ids[topic]
+                ):
                     raise TransientError.of(
                         "topic-recreated",
                         f"Topic '{topic}' was deleted and made again while it was read.",
@@ -205,7 +243,8 @@ class QueryProgress:
         save_origin(self._files, origin)
 
     def _learn_topics(self, offsets: Sequence[Position]) -> None:
-        """Ask the broker for the ids of topics that are new, '' where one is gone again."""
+        """Ask the broker for the ids of topics that are new, '' where one is gone
+        again."""
         read = {
             name
             for source, position in zip(self._sources, offsets, strict=True)
@@ -214,17 +253,25 @@ class QueryProgress:
         if read <= _topics(self._sources):
             return
         looked = zip(self._sources, self._look(), strict=True)
-        sources = [replace(source, topics={**ids, **source.topics}) for source, ids in looked]
+        sources = [
+            replace(source, topics={**ids, **source.topics}) for source, ids in looked
+        ]
         gone = dict.fromkeys(read - _topics(sources), "")
-        self._sources = tuple(replace(source, topics={**source.topics, **gone}) for source in sources)
+        self._sources = tuple(
+            replace(source, topics={**source.topics, **gone}) for source in sources
+        )
 
-    def _complete(self, index: int, source: SourceState, position: Position) -> Position:
+    def _complete(
+        self, index: int, source: SourceState, position: Position
+    ) -> Position:
         """A position of Spark's with what the ledger keeps beside it."""
 
         def read(first: int, last: int) -> Sequence[SeenFile]:
             return read_seen(self._files, index, first, last)
 
-        return SOURCES[source.kind].complete(position, self._positions.get(source.name), read)
+        return SOURCES[source.kind].complete(
+            position, self._positions.get(source.name), read
+        )
 
 
 def _topics(sources: Iterable[SourceState]) -> set[str]:
@@ -232,7 +279,8 @@ def _topics(sources: Iterable[SourceState]) -> set[str]:
 
 
 def check_same(written: Entry, planned: Entry, model: str) -> None:
-    """Raise where a batch of a model that is in the table ended elsewhere: skipping this one would lose records."""
+    """Raise where a batch of a model that is in the table ended elsewhere: skipping
+    this one would lose records."""
     there = [spark_position(position) for position in written.positions.values()]
     here = [spark_position(position) for position in planned.positions.values()]
     if there != here:

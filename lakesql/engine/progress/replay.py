@@ -1,4 +1,5 @@
-"""The progress of a replay of dead letters: one batch, which its own ledger entry makes exactly once."""
+"""The progress of a replay of dead letters: one batch, which its own ledger entry makes
+exactly once."""
 
 from __future__ import annotations
 
@@ -14,10 +15,12 @@ from lakesql.progress.state import Batch, QueryIdentity, newest_batch
 
 @dataclass(frozen=True, slots=True)
 class ReplayProgress:
-    """A replay whose id stands in the place of a checkpoint's, after the replay `follows` of the table's ledger.
+    """A replay whose id stands in the place of a checkpoint's, after the replay
+    `follows` of the table's ledger.
 
-    Its entry has a name of its own, so that the model's query does not see it: its batches are counted as before.
-    `planned` is how many records the batch has, if that is known.
+    Its entry has a name of its own, so that the model's query does not see it: its
+    batches are counted as before. `planned` is how many records the batch has, if that
+    is known.
     """
 
     identity: QueryIdentity
@@ -33,7 +36,8 @@ class ReplayProgress:
 
     @property
     def planned_before(self) -> int:
-        """The newest batch that an earlier replay has planned: each replay is its own."""
+        """The newest batch that an earlier replay has planned: each replay is its
+        own."""
         return -1
 
     def entry(self, batch: int) -> Entry:
@@ -59,7 +63,9 @@ class ReplayProgress:
         if newest == Batch(entry.checkpoint, entry.batch):
             return True
         if newest != self.follows:
-            raise overtaken(f"Another runner has replayed the dead letters of model '{self.identity.model}' meanwhile.")
+            raise overtaken(
+                f"Another runner has replayed the dead letters of model '{self.identity.model}' meanwhile."
+            )
         return False
 
     def note_written(self, entry: Entry) -> None:
@@ -78,7 +84,9 @@ class ReplayProgress:
         """Nothing: no topic is read."""
 
 
-def open_replay(table: JavaTable, identity: QueryIdentity, unfinished: str | None, query_hash: str) -> ReplayProgress:
+def open_replay(
+    table: JavaTable, identity: QueryIdentity, unfinished: str | None, query_hash: str
+) -> ReplayProgress:
     """The progress of the replay `unfinished`, or of a new one."""
     follows = newest_batch(read_entry(table, identity.owner))
     return ReplayProgress(identity, unfinished or uuid4().hex, follows, query_hash)

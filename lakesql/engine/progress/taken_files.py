@@ -1,11 +1,14 @@
-"""Files whose records a commit has: moved to their stream's archive, or deleted, where it says so (`after`).
+"""Files whose records a commit has: moved to their stream's archive, or deleted, where
+it says so (`after`).
 
-A file is taken once Spark's checkpoint has the batch that read it as done, which is after the commit; of a model that
-keeps state, that of its dead letters too. Spark goes on to know it, so that nothing is read twice: a file that a kill
-has left where it was is moved when the model runs again. What such a run does not find, somebody has moved.
+A file is taken once Spark's checkpoint has the batch that read it as done, which is
+after the commit; of a model that keeps state, that of its dead letters too. Spark goes
+on to know it, so that nothing is read twice: a file that a kill has left where it was
+is moved when the model runs again. What such a run does not find, somebody has moved.
 
-Left where they are: files that have changed since they were read, those that nobody can read, those that were passed
-over when the checkpoint was made, and all of them while the model is rebuilt, which may be reading them.
+Left where they are: files that have changed since they were read, those that nobody can
+read, those that were passed over when the checkpoint was made, and all of them while
+the model is rebuilt, which may be reading them.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ from lakesql.source.pattern import escape_glob, files_below, listing_of, without
 from lakesql.source.seen_files import SeenFile, read_seen
 
 MOVERS = 8
-"""So many files are moved or deleted at once: in object storage each takes some questions over the network."""
+"""So many files are moved or deleted at once: in object storage each takes some
+questions over the network."""
 
 CHUNK_FILES = 64
 """After so many files it is looked whether the time is over."""
@@ -45,9 +49,10 @@ Tell = Callable[[str, str], None]
 
 @dataclass(slots=True)
 class _TakingQuery:
-    """A query of the model: its checkpoint, the newest of its batches whose files are known here, up to which of each
-    source's own batches that is, and the files by their paths. The batch `seeded` of a source, if not -1, has those
-    that the checkpoint was made with."""
+    """A query of the model: its checkpoint, the newest of its batches whose files are
+    known here, up to which of each source's own batches that is, and the files by their
+    paths. The batch `seeded` of a source, if not -1, has those that the checkpoint was
+    made with."""
 
     files: CheckpointFiles
     batch: int = -1
@@ -59,8 +64,8 @@ class _TakingQuery:
 class TakenFiles:
     """Moves or deletes what the queries of a model have taken, from any thread.
 
-    `folders` are their checkpoints, that of the model first. `moved` is how many files have gone. What is left where
-    a run `is_stopping`, the next one takes.
+    `folders` are their checkpoints, that of the model first. `moved` is how many files
+    have gone. What is left where a run `is_stopping`, the next one takes.
     """
 
     def __init__(
@@ -74,7 +79,9 @@ class TakenFiles:
         self.moved = 0
         self._is_stopping, self._is_behind = is_stopping, False
         self._session, self._tell = session, tell
-        self._queries = [_TakingQuery(CheckpointFiles(session, folder)) for folder in folders]
+        self._queries = [
+            _TakingQuery(CheckpointFiles(session, folder)) for folder in folders
+        ]
         self._rebuild = CheckpointFiles(session, folders[0] + REBUILD_SUFFIX)
         self._bindings = [binding for binding in bindings if binding.takes_away]
         self._told: set[str] = set()
@@ -83,15 +90,22 @@ class TakenFiles:
     def begin(self) -> None:
         """Take away what is left of earlier runs. Before the queries start."""
         with self._lock:
-            globs = [binding.glob for binding in self._bindings if binding.glob is not None]
-            there = {file.path for glob in globs for file in list_files(self._session, glob)}
+            globs = [
+                binding.glob for binding in self._bindings if binding.glob is not None
+            ]
+            there = {
+                file.path for glob in globs for file in list_files(self._session, glob)
+            }
             self._learn()
             for query in self._queries:
-                query.taken = {path: file for path, file in query.taken.items() if path in there}
+                query.taken = {
+                    path: file for path, file in query.taken.items() if path in there
+                }
             self._take(None)
 
     def follow(self, within_s: float | None = None) -> bool:
-        """Take away what has been committed since, for so long; whether something had, and all of it was tried."""
+        """Take away what has been committed since, for so long; whether something had,
+        and all of it was tried."""
         with self._lock:
             self._is_behind |= self._learn()
             if not self._is_behind:
@@ -100,10 +114,18 @@ class TakenFiles:
             return not self._is_behind
 
     def _learn(self) -> bool:
-        """Read which files the batches have that are done since; whether there were some."""
+        """Read which files the batches have that are done since; whether there were
+        some."""
         has_news = False
         for query in self._queries:
-            committed = max((int(name) for name in query.files.names("commits") if name.isdecimal()), default=-1)
+            committed = max(
+                (
+                    int(name)
+                    for name in query.files.names("commits")
+                    if name.isdecimal()
+                ),
+                default=-1,
+            )
             if committed <= query.batch:
                 continue
             has_news = True
@@ -121,29 +143,43 @@ class TakenFiles:
         return has_news
 
     def _take(self, within_s: float | None) -> bool:
-        """Take away the files that all queries have read, for so long; whether all of them were tried."""
+        """Take away the files that all queries have read, for so long; whether all of
+        them were tried."""
         first, *others = (query.taken for query in self._queries)
-        done = [file for path, file in first.items() if all(path in other for other in others)]
+        done = [
+            file
+            for path, file in first.items()
+            if all(path in other for other in others)
+        ]
         if not done or self._rebuild.names():
             return True
-        left = {path for query in self._queries for path in unreadable_paths(query.files)}
+        left = {
+            path for query in self._queries for path in unreadable_paths(query.files)
+        }
         ends_s = time.monotonic() + within_s if within_s is not None else math.inf
         for binding in self._bindings:
             assert binding.glob is not None
             listing = listing_of(binding.glob)
             meant = [file for file in done if listing.means(file.decoded)]
-            tried, failed = self._take_of(binding, [file for file in meant if file.decoded not in left], ends_s)
+            tried, failed = self._take_of(
+                binding, [file for file in meant if file.decoded not in left], ends_s
+            )
             gone = tried - failed
             gone |= {file.path for file in meant if file.decoded in left}
             for query in self._queries:
-                query.taken = {path: file for path, file in query.taken.items() if path not in gone}
+                query.taken = {
+                    path: file for path, file in query.taken.items() if path not in gone
+                }
             if len(gone | failed) < len(meant):
                 return False
         return True
 
-    def _take_of(self, binding: StreamBinding, files: Sequence[SeenFile], ends_s: float) -> tuple[set[str], set[str]]:
-        """Take away files of a stream until that time: the paths of those that were tried, and of those of them of
-        which that has failed. It is told of these once."""
+    def _take_of(
+        self, binding: StreamBinding, files: Sequence[SeenFile], ends_s: float
+    ) -> tuple[set[str], set[str]]:
+        """Take away files of a stream until that time: the paths of those that were
+        tried, and of those of them of which that has failed. It is told of these
+        once."""
         tried, failed = set[str](), dict[str, OSError]()
         with ThreadPoolExecutor(MOVERS) as pool:
             for first in range(0, len(files), CHUNK_FILES):
@@ -151,7 +187,9 @@ class TakenFiles:
                     break
                 chunk = files[first : first + CHUNK_FILES]
                 tried |= {file.path for file in chunk}
-                for file, outcome in zip(chunk, pool.map(partial(self._try_one, binding), chunk), strict=True):
+                for file, outcome in zip(
+                    chunk, pool.map(partial(self._try_one, binding), chunk), strict=True
+                ):
                     if isinstance(outcome, OSError):
                         failed[file.path] = outcome
                     else:
@@ -172,7 +210,9 @@ class TakenFiles:
     def _take_one(self, binding: StreamBinding, file: SeenFile) -> bool:
         if binding.stream.after == "delete":
             return delete_file(self._session, file)
-        target = archived_place(binding.source.places[0], binding.stream.archive, file.decoded)
+        target = archived_place(
+            binding.source.places[0], binding.stream.archive, file.decoded
+        )
         if target is None:
             raise OSError(f"{file.decoded} is not below {binding.source.places[0]}")
         return move_file(self._session, file, target)
@@ -181,24 +221,35 @@ class TakenFiles:
 def files_read(files: CheckpointFiles, stream: str) -> Sequence[SeenFile]:
     """The files that a query has read of a stream, as far as its checkpoint says."""
     checkpoint = read_checkpoint(files)
-    streams = checkpoint.origin.streams if checkpoint is not None and checkpoint.origin is not None else ()
+    streams = (
+        checkpoint.origin.streams
+        if checkpoint is not None and checkpoint.origin is not None
+        else ()
+    )
     if checkpoint is None or stream not in streams:
         return ()
     position = checkpoint.positions.get(checkpoint.newest_planned, ())
     at = position[streams.index(stream)] if len(position) == len(streams) else None
     index = read_index(files)
     if index is not None:
-        return [SeenFile(file.name, file.modified_ms) for file in KnownFiles(files, index).read_all()]
+        return [
+            SeenFile(file.name, file.modified_ms)
+            for file in KnownFiles(files, index).read_all()
+        ]
     if not isinstance(at, dict) or "logOffset" not in at:
         return ()
     return read_seen(files, streams.index(stream), 0, at["logOffset"])
 
 
-def check_taken(session: SparkSession, model: str, binding: StreamBinding, again: Sequence[SeenFile]) -> None:
-    """Raise `RunError` (`files-taken`) where files of a stream, which is to be read again, are there no more.
+def check_taken(
+    session: SparkSession, model: str, binding: StreamBinding, again: Sequence[SeenFile]
+) -> None:
+    """Raise `RunError` (`files-taken`) where files of a stream, which is to be read
+    again, are there no more.
 
-    `again` are those that a checkpoint knows. It may have been lost, and another begun: what is in the archive was read
-    too. Of files that were deleted by a query whose checkpoint is lost, nobody knows.
+    `again` are those that a checkpoint knows. It may have been lost, and another begun:
+    what is in the archive was read too. Of files that were deleted by a query whose
+    checkpoint is lost, nobody knows.
     """
     if not binding.takes_away or binding.glob is None:
         return
@@ -207,8 +258,13 @@ def check_taken(session: SparkSession, model: str, binding: StreamBinding, again
     gone = {path for path in (file.decoded for file in again) if path not in there}
     if stream.after == "archive":
         own = without_scheme(base)
-        archive = list_files(session, files_below(base, f"{escape_glob(stream.archive)}/**"))
-        places = (f"{own}{file.decoded.removeprefix(f'{own}/{stream.archive}')}" for file in archive)
+        archive = list_files(
+            session, files_below(base, f"{escape_glob(stream.archive)}/**")
+        )
+        places = (
+            f"{own}{file.decoded.removeprefix(f'{own}/{stream.archive}')}"
+            for file in archive
+        )
         gone |= {place for place in places if place not in there}
     if not gone:
         return
@@ -235,10 +291,19 @@ SHOWN = 5
 
 
 def _done(binding: StreamBinding) -> str:
-    return "deleted" if binding.stream.after == "delete" else f"moved to {binding.stream.archive}"
+    return (
+        "deleted"
+        if binding.stream.after == "delete"
+        else f"moved to {binding.stream.archive}"
+    )
 
 
 def _is_seeded(files: CheckpointFiles) -> bool:
-    """Whether the checkpoint was made with files that count as read, of which some may have been passed over."""
+    """Whether the checkpoint was made with files that count as read, of which some may
+    have been passed over."""
     checkpoint = read_checkpoint(files)
-    return checkpoint is not None and checkpoint.origin is not None and checkpoint.origin.is_seeded
+    return (
+        checkpoint is not None
+        and checkpoint.origin is not None
+        and checkpoint.origin.is_seeded
+    )

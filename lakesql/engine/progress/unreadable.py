@@ -1,6 +1,8 @@
-"""Which files a query has set aside as nobody can read them, noted in its checkpoint by the batch that has them.
+"""Which files a query has set aside as nobody can read them, noted in its checkpoint by
+the batch that has them.
 
-They are noted before the batch is written, so that it leaves out the same files however often it is tried.
+They are noted before the batch is written, so that it leaves out the same files however
+often it is tried.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ _FOLDER = "unreadable"
 
 @dataclass(frozen=True, slots=True)
 class UnreadableFile:
-    """A file of a stream's that cannot be read: its path without a scheme, its URI, when it was changed, and why."""
+    """A file of a stream's that cannot be read: its path without a scheme, its URI,
+    when it was changed, and why."""
 
     stream: str
     path: str
@@ -28,20 +31,30 @@ class UnreadableFile:
     why: str
 
 
-def note_unreadable(session: SparkSession, folder: str, batch: int, found: Sequence[UnreadableFile]) -> None:
+def note_unreadable(
+    session: SparkSession, folder: str, batch: int, found: Sequence[UnreadableFile]
+) -> None:
     """Note files of a batch beside those that are noted."""
     noted = [*read_unreadable(session, folder, batch), *found]
-    CheckpointFiles(session, folder).write(f"{_FOLDER}/{batch}", json.dumps([asdict(each) for each in noted]))
+    CheckpointFiles(session, folder).write(
+        f"{_FOLDER}/{batch}", json.dumps([asdict(each) for each in noted])
+    )
 
 
-def read_unreadable(session: SparkSession, folder: str, batch: int) -> list[UnreadableFile]:
+def read_unreadable(
+    session: SparkSession, folder: str, batch: int
+) -> list[UnreadableFile]:
     """The files of a batch that are noted."""
     return _read(CheckpointFiles(session, folder), str(batch))
 
 
 def unreadable_paths(files: CheckpointFiles) -> set[str]:
     """The paths of all files that are noted in a checkpoint."""
-    return {each.path for name in filter(str.isdecimal, files.names(_FOLDER)) for each in _read(files, name)}
+    return {
+        each.path
+        for name in filter(str.isdecimal, files.names(_FOLDER))
+        for each in _read(files, name)
+    }
 
 
 def without_unreadable(
@@ -49,12 +62,15 @@ def without_unreadable(
 ) -> tuple[StreamBinding, ...]:
     """The streams without the files that are noted of batches to come.
 
-    What is noted of others is removed, unless a stream takes its files away: these are to stay.
+    What is noted of others is removed, unless a stream takes its files away: these are
+    to stay.
     """
     if not any(binding.sets_aside for binding in bindings):
         return bindings
     files = CheckpointFiles(session, folder)
-    done = max((int(name) for name in files.names("commits") if name.isdecimal()), default=-1)
+    done = max(
+        (int(name) for name in files.names("commits") if name.isdecimal()), default=-1
+    )
     noted = list[UnreadableFile]()
     for name in filter(str.isdecimal, files.names(_FOLDER)):
         if int(name) > done:
@@ -64,8 +80,14 @@ def without_unreadable(
     paths = {binding.stream.name: list[str]() for binding in bindings}
     for each in noted:
         paths[each.stream].append(each.path)
-    return tuple(replace(binding, set_aside=tuple(paths[binding.stream.name])) for binding in bindings)
+    return tuple(
+        replace(binding, set_aside=tuple(paths[binding.stream.name]))
+        for binding in bindings
+    )
 
 
 def _read(files: CheckpointFiles, name: str) -> list[UnreadableFile]:
-    return [UnreadableFile(**each) for each in json.loads(files.read(f"{_FOLDER}/{name}") or "[]")]
+    return [
+        UnreadableFile(**each)
+        for each in json.loads(files.read(f"{_FOLDER}/{name}") or "[]")
+    ]

@@ -1,8 +1,11 @@
-"""The number by which files are known that this project's runs have written, and how Spark comes to put it into names.
+"""The number by which files are known that this project's runs have written, and how
+Spark comes to put it into names.
 
-Iceberg names a data file `<partition>-<task>-<write's UUID>-<count>`, where `<task>` is the id that Spark's scheduler
-gave to the task: it counts them from 0. Here it counts from the writer's number times 2**32, so that each file says
-whose it is, before the first byte of it is written, in batches and in CALLs alike, and nothing is noted batch by batch.
+Iceberg names a data file `<partition>-<task>-<write's UUID>-<count>`, where `<task>` is
+the id that Spark's scheduler gave to the task: it counts them from 0. Here it counts
+from the writer's number times 2**32, so that each file says whose it is, before the
+first byte of it is written, in batches and in CALLs alike, and nothing is noted batch
+by batch.
 """
 
 from __future__ import annotations
@@ -21,26 +24,34 @@ WRITER_FILE = ".writer"
 
 TASK_BITS = 32
 _LEAST, _MOST = 2**29, 2**30
-"""A number is at least so large, as Spark's own ids never are, and below this, as they are long integers of Java's."""
+"""A number is at least so large, as Spark's own ids never are, and below this, as they
+are long integers of Java's."""
 
 
 def read_writer(session: SparkSession, checkpoints: str) -> int | None:
-    """The writer's number of the runs that have these checkpoints; None where none has written anything yet."""
+    """The writer's number of the runs that have these checkpoints; None where none has
+    written anything yet."""
     text = CheckpointFiles(session, checkpoints).read(WRITER_FILE)
     number = int(text) if text is not None and text.strip().isdecimal() else 0
     return number if _LEAST <= number < _MOST else None
 
 
 def name_files(session: SparkSession, checkpoints: str) -> None:
-    """Let the names of all files that this session writes from here on carry the writer's number."""
+    """Let the names of all files that this session writes from here on carry the
+    writer's number."""
     writer = read_writer(session, checkpoints)
     if writer is None:
-        CheckpointFiles(session, checkpoints).create(WRITER_FILE, str(_LEAST + secrets.randbelow(_MOST - _LEAST)))
-        writer = read_writer(session, checkpoints)  # of two runners that begin at a time, one has made it
+        CheckpointFiles(session, checkpoints).create(
+            WRITER_FILE, str(_LEAST + secrets.randbelow(_MOST - _LEAST))
+        )
+        # of two runners that begin at a time, one has made it
+        writer = read_writer(session, checkpoints)
     if writer is None:
-        return  # a file that somebody has damaged: this session's files are nobody's, and stay
+        # a file that somebody has damaged: this session's files are nobody's, and stay
+        return
     scheduler = session.sparkContext._jsc.sc().taskScheduler()
-    task = int(scheduler.nextTaskId())  # py4j makes a number of it, so that it cannot be set from here
+    # py4j makes a number of it, so that it cannot be set from here
+    task = int(scheduler.nextTaskId())
     if writer_of(task) != writer:
         _set_next_task(scheduler, (writer << TASK_BITS) + task % 2**TASK_BITS)
 
@@ -50,14 +61,21 @@ def _set_next_task(scheduler: Any, task: int) -> None:
     handles = java_class("java.lang.invoke.MethodHandles")
     method_type = java_class("java.lang.invoke.MethodType").methodType
     counter = java_class("java.util.concurrent.atomic.AtomicLong")._java_lang_class
-    nothing, number = java_class("java.lang.Void").TYPE, java_class("java.lang.Long").TYPE
+    nothing, number = (
+        java_class("java.lang.Void").TYPE,
+        java_class("java.lang.Long").TYPE,
+    )
     lookup = handles.publicLookup()
     read = lookup.findVirtual(scheduler.getClass(), "nextTaskId", method_type(counter))
     change = lookup.findVirtual(counter, "set", method_type(nothing, number))
     assert SparkContext._gateway is not None
-    filters = SparkContext._gateway.new_array(java_class("java.lang.invoke.MethodHandle"), 1)
+    filters = SparkContext._gateway.new_array(
+        java_class("java.lang.invoke.MethodHandle"), 1
+    )
     filters[0] = read
-    handles.filterArguments(change, 0, filters).bindTo(scheduler).invokeWithArguments([task])
+    handles.filterArguments(change, 0, filters).bindTo(scheduler).invokeWithArguments(
+        [task]
+    )
 
 
 def writer_of(task: int) -> int:

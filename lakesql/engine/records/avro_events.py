@@ -1,4 +1,5 @@
-"""Change events in Avro, as the JSON that Connect's JsonConverter would have written, with the schema beside it."""
+"""Change events in Avro, as the JSON that Connect's JsonConverter would have written,
+with the schema beside it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from lakesql.registry.schema_error import SchemaError
 from lakesql.registry.schemas import StreamSchemas
 
 MISREAD = "_lakesql_misread"
-"""What is wrong with a key or a value that is no Avro of its schema; NULL where nothing is."""
+"""What is wrong with a key or a value that is no Avro of its schema; NULL where nothing
+is."""
 
 _ARRIVED, _IDS, _READ = "_lakesql_arrived", "_lakesql_schemas", "_lakesql_avro_"
 
@@ -27,9 +29,13 @@ SIDES = ("key", "value")
 
 
 def with_json_events(raw: DataFrame, schemas: StreamSchemas) -> DataFrame:
-    """Raw records whose keys and values are JSON, and `MISREAD`. What has arrived stands beside them: `as_arrived`."""
+    """Raw records whose keys and values are JSON, and `MISREAD`. What has arrived
+    stands beside them: `as_arrived`."""
     raw = raw.withColumn(_ARRIVED, F.struct(*SIDES))
-    ids = F.struct(*(schema_id(schemas, side).alias(side) for side in SIDES), F.spark_partition_id().alias("once"))
+    ids = F.struct(
+        *(schema_id(schemas, side).alias(side) for side in SIDES),
+        F.spark_partition_id().alias("once"),
+    )
     raw = raw.withColumn(_IDS, ids)
     for side in SIDES:
         raw = raw.withColumn(f"{_READ}{side}", _read(side, schemas))
@@ -37,19 +43,29 @@ def with_json_events(raw: DataFrame, schemas: StreamSchemas) -> DataFrame:
     raw = raw.withColumn(MISREAD, misread)
     texts = {side: F.encode(F.col(f"{_READ}{side}")["json"], "UTF-8") for side in SIDES}
     # A value that cannot be read is no tombstone.
-    texts = {side: F.when(F.col(side).isNotNull(), F.coalesce(text, F.lit(b"?"))) for side, text in texts.items()}
+    texts = {
+        side: F.when(F.col(side).isNotNull(), F.coalesce(text, F.lit(b"?")))
+        for side, text in texts.items()
+    }
     return raw.withColumns(texts).drop(*(f"{_READ}{side}" for side in SIDES))
 
 
 def as_arrived(records: DataFrame) -> DataFrame:
     """The records with the keys and values that have arrived."""
-    return records.withColumns({side: F.col(_ARRIVED)[side] for side in SIDES}).drop(_ARRIVED, _IDS)
+    return records.withColumns({side: F.col(_ARRIVED)[side] for side in SIDES}).drop(
+        _ARRIVED, _IDS
+    )
 
 
 def _read(side: str, schemas: StreamSchemas) -> Column:
-    """A struct of the text in `json`, and of whether it `is_whole`; NULL where no schema reads it."""
+    """A struct of the text in `json`, and of whether it `is_whole`; NULL where no
+    schema reads it."""
     body = F.concat(body_of(schemas.wire, side), F.lit(TAIL))
-    readers = ((each.id, reader) for each in schemas.known if (reader := _reader(each)) is not None)
+    readers = (
+        (each.id, reader)
+        for each in schemas.known
+        if (reader := _reader(each)) is not None
+    )
     read = ((F.col(_IDS)[side] == F.lit(id_), reader(body)) for id_, reader in readers)
     return first_of(read, F.lit(None).cast("struct<json:string,is_whole:boolean>"))
 
@@ -70,10 +86,15 @@ def _reader(each: Registered) -> Callable[[Column], Column] | None:
 
         def as_struct(record: Column) -> Column:
             is_whole = F.coalesce(record["tail"] == F.lit(TAIL), F.lit(False))
-            payload = F.to_json(F.struct(record["body"].alias("v")), {"ignoreNullFields": "false"})
-            # A value that is no struct is no JSON to Spark: it is the one member of an object, whose name is cut off.
+            payload = F.to_json(
+                F.struct(record["body"].alias("v")), {"ignoreNullFields": "false"}
+            )
+            # A value that is no struct is no JSON to Spark: it is the one member of an
+            # object, whose name is cut off.
             text = F.concat(said, F.substring(payload, len('{"v":') + 1, 2**31 - 1))
-            return F.struct(F.when(is_whole, text).alias("json"), is_whole.alias("is_whole"))
+            return F.struct(
+                F.when(is_whole, text).alias("json"), is_whole.alias("is_whole")
+            )
 
         return F.transform(F.array(found), as_struct)[0]
 
@@ -83,12 +104,22 @@ def _reader(each: Registered) -> Callable[[Column], Column] | None:
 def _misread(side: str, schemas: StreamSchemas) -> Column:
     id_, read = F.col(_IDS)[side], F.col(f"{_READ}{side}")
     is_there = F.col(side).isNotNull()
-    said = F.when(is_there & id_.isNull(), F.concat(F.lit(f"the {side}: "), nameless(schemas, side)))
+    said = F.when(
+        is_there & id_.isNull(),
+        F.concat(F.lit(f"the {side}: "), nameless(schemas, side)),
+    )
     for each in sorted(schemas.missing):
-        said = said.when(id_ == each, F.lit(f"the {side}: {say_schema(each)} is not in the registry"))
+        said = said.when(
+            id_ == each, F.lit(f"the {side}: {say_schema(each)} is not in the registry")
+        )
     for known in schemas.known:
         if _reader(known) is None:
-            said = said.when(id_ == known.id, F.lit(f"the {side}: {say_schema(known.id)} cannot be read"))
+            said = said.when(
+                id_ == known.id,
+                F.lit(f"the {side}: {say_schema(known.id)} cannot be read"),
+            )
     said = said.when(is_there & ~read["is_whole"], F.lit(f"the {side}: {MISFIT}"))
-    is_replaced = read["json"].contains(REPLACED) & ~F.contains(F.col(side), F.lit(REPLACED.encode()))
+    is_replaced = read["json"].contains(REPLACED) & ~F.contains(
+        F.col(side), F.lit(REPLACED.encode())
+    )
     return said.when(is_replaced, F.lit(f"the {side}: not UTF-8"))

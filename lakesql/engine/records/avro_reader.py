@@ -1,4 +1,5 @@
-"""The schema that a topic's records are read with: the contract's columns, found in the writers' schemas. Pure."""
+"""The schema that a topic's records are read with: the contract's columns, found in the
+writers' schemas. Pure."""
 
 from __future__ import annotations
 
@@ -29,20 +30,24 @@ class ReaderGroup:
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """How the records of each id are read, and why those of some ids are not; `absent` are columns, and fields in them,
-    that no schema has."""
+    """How the records of each id are read, and why those of some ids are not; `absent`
+    are columns, and fields in them, that no schema has."""
 
     groups: tuple[ReaderGroup, ...] = ()
     unusable: tuple[tuple[int, str], ...] = ()
     absent: tuple[str, ...] = ()
 
 
-def make_readers(schemas: StreamSchemas, columns: Columns, resolves: Resolves) -> Readers:
-    """A reader for all writers that go with the newest schema, and one each for those that do not.
+def make_readers(
+    schemas: StreamSchemas, columns: Columns, resolves: Resolves
+) -> Readers:
+    """A reader for all writers that go with the newest schema, and one each for those
+    that do not.
 
-    Avro fills in the reader's defaults, follows its aliases and promotes numbers, as its specification says. A writer
-    whose records the reader could not hold (a number that has become smaller, a symbol or a field that was removed) is
-    read as itself, and its values become the contract's as those of any other type do.
+    Avro fills in the reader's defaults, follows its aliases and promotes numbers, as
+    its specification says. A writer whose records the reader could not hold (a number
+    that has become smaller, a symbol or a field that was removed) is read as itself,
+    and its values become the contract's as those of any other type do.
     """
     unusable = dict.fromkeys(schemas.missing, "is not in the registry")
     writers: dict[int, Avro] = {}
@@ -63,15 +68,24 @@ def make_readers(schemas: StreamSchemas, columns: Columns, resolves: Resolves) -
         if _is_held(writer, common, columns) and resolves(common.text, text):
             shared.append((id_, text))
         else:
-            alone.append(ReaderGroup(_make(writer, [writer, *others], columns).text, ((id_, text),)))
+            alone.append(
+                ReaderGroup(
+                    _make(writer, [writer, *others], columns).text, ((id_, text),)
+                )
+            )
     groups = [ReaderGroup(common.text, tuple(shared)), *alone] if shared else alone
-    absent = set(common.absent).intersection(*(_make(each, [each], columns).absent for each in others))
-    return Readers(tuple(groups), tuple(sorted(unusable.items())), tuple(sorted(absent)))
+    absent = set(common.absent).intersection(
+        *(_make(each, [each], columns).absent for each in others)
+    )
+    return Readers(
+        tuple(groups), tuple(sorted(unusable.items())), tuple(sorted(absent))
+    )
 
 
 @dataclass(slots=True)
 class _MadeReader:
-    """A reader, the columns and fields that it could not find, and the names that each column has in schemas."""
+    """A reader, the columns and fields that it could not find, and the names that each
+    column has in schemas."""
 
     text: str = ""
     absent: list[str] = field(default_factory=list)
@@ -88,11 +102,16 @@ def _usable(each: Registered) -> Avro | str:
         schema = parse_avro(each.text)
     except (SchemaError, RecursionError) as error:
         return f"has a schema that cannot be read: {error}"
-    return schema if schema.record is not None else f"is the schema of a {schema.kind}, not of a record"
+    return (
+        schema
+        if schema.record is not None
+        else f"is the schema of a {schema.kind}, not of a record"
+    )
 
 
 def _is_held(writer: Avro, common: _MadeReader, columns: Columns) -> bool:
-    """Whether the common reader has each field that the writer has, and each by one name."""
+    """Whether the common reader has each field that the writer has, and each by one
+    name."""
     record = writer.record
     assert record is not None
     own = {each["name"] for each in record["fields"]}
@@ -101,16 +120,27 @@ def _is_held(writer: Avro, common: _MadeReader, columns: Columns) -> bool:
     return set(common.absent) <= set(_make(writer, [writer], columns).absent)
 
 
-def _make(base: Avro, others: Sequence[Avro], columns: Columns, is_shared: bool = False) -> _MadeReader:
-    """A reader of the columns, as `base` has them; one that it lacks is as the first of `others` has it.
+def _make(
+    base: Avro, others: Sequence[Avro], columns: Columns, is_shared: bool = False
+) -> _MadeReader:
+    """A reader of the columns, as `base` has them; one that it lacks is as the first of
+    `others` has it.
 
-    Where it `is_shared` by writers, it knows each column by all of its names; else by the one that `base` has for it.
+    Where it `is_shared` by writers, it knows each column by all of its names; else by
+    the one that `base` has for it.
     """
     made = _MadeReader()
     fields = []
     for name, wanted in columns:
         aliases = _aliases(name, others)
-        found = next(((it, schema) for schema in (base, *others) if (it := _find(name, aliases, schema))), None)
+        found = next(
+            (
+                (it, schema)
+                for schema in (base, *others)
+                if (it := _find(name, aliases, schema))
+            ),
+            None,
+        )
         if found is None:
             made.absent.append(name)
             fields.append(_nothing(name))
@@ -118,11 +148,26 @@ def _make(base: Avro, others: Sequence[Avro], columns: Columns, is_shared: bool 
         (entry, schema) = found
         made.names[name] = (name, *_other_names(name, (entry["name"], *aliases)))
         called = aliases if is_shared else ()
-        fields.append(_field(name, entry, _other_names(name, (entry["name"], *called)), wanted, schema, made, name))
+        fields.append(
+            _field(
+                name,
+                entry,
+                _other_names(name, (entry["name"], *called)),
+                wanted,
+                schema,
+                made,
+                name,
+            )
+        )
     record = base.record
     assert record is not None
     made.text = json.dumps(
-        {"type": "record", "name": record["name"], "namespace": record["namespace"], "fields": fields},
+        {
+            "type": "record",
+            "name": record["name"],
+            "namespace": record["namespace"],
+            "fields": fields,
+        },
         ensure_ascii=False,
     )
     return made
@@ -133,7 +178,8 @@ def _other_names(name: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _aliases(name: str, schemas: Sequence[Avro]) -> tuple[str, ...]:
-    """What the schemas call a column otherwise. A field that has its name is the column, whatever aliases say."""
+    """What the schemas call a column otherwise. A field that has its name is the
+    column, whatever aliases say."""
     found: list[str] = []
     for schema in schemas:
         record = schema.record
@@ -149,7 +195,8 @@ def _aliases(name: str, schemas: Sequence[Avro]) -> tuple[str, ...]:
 
 
 def _find(name: str, aliases: Sequence[str], schema: Avro) -> Mapping[str, Any] | None:
-    """The field of a record that is the column: by its name, by another one of it, by its name in other capitals."""
+    """The field of a record that is the column: by its name, by another one of it, by
+    its name in other capitals."""
     record = schema.record
     assert record is not None
     by_name = {each["name"]: each for each in record["fields"]}
@@ -159,7 +206,9 @@ def _find(name: str, aliases: Sequence[str], schema: Avro) -> Mapping[str, Any] 
     return _in_other_capitals(name, record["fields"])
 
 
-def _in_other_capitals(name: str, fields: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def _in_other_capitals(
+    name: str, fields: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
     found = [each for each in fields if each["name"].lower() == name.lower()]
     return found[0] if len(found) == 1 else None
 
@@ -183,13 +232,23 @@ def _field(
     if "default" in entry and entry["default"] is not None:
         return {**named, "type": kind, "default": entry["default"]}
     branches = kind if isinstance(kind, list) else [kind]
-    return {**named, "type": ["null", *(each for each in branches if each != "null")], "default": None}
+    return {
+        **named,
+        "type": ["null", *(each for each in branches if each != "null")],
+        "default": None,
+    }
 
 
 def _type(
-    node: Any, wanted: T.DataType | None, schema: Avro, made: _MadeReader, path: str, inside: tuple[str, ...] = ()
+    node: Any,
+    wanted: T.DataType | None,
+    schema: Avro,
+    made: _MadeReader,
+    path: str,
+    inside: tuple[str, ...] = (),
 ) -> Any:
-    """The type of a node, with those fields of its records alone that are wanted; all where that is no struct.
+    """The type of a node, with those fields of its records alone that are wanted; all
+    where that is no struct.
 
     Each record is defined anew where it stands, as others may want other fields of it.
     """
@@ -201,30 +260,56 @@ def _type(
         return _named(node["ref"], wanted, schema, made, path, inside)
     if node["type"] == "array":
         element = wanted.elementType if isinstance(wanted, T.ArrayType) else None
-        return {"type": "array", "items": _type(node["items"], element, schema, made, path, inside)}
+        return {
+            "type": "array",
+            "items": _type(node["items"], element, schema, made, path, inside),
+        }
     if node["type"] == "map":
         value = wanted.valueType if isinstance(wanted, T.MapType) else None
-        return {"type": "map", "values": _type(node["values"], value, schema, made, path, inside)}
+        return {
+            "type": "map",
+            "values": _type(node["values"], value, schema, made, path, inside),
+        }
     return node
 
 
 def _named(
-    full: str, wanted: T.DataType | None, schema: Avro, made: _MadeReader, path: str, inside: tuple[str, ...]
+    full: str,
+    wanted: T.DataType | None,
+    schema: Avro,
+    made: _MadeReader,
+    path: str,
+    inside: tuple[str, ...],
 ) -> Any:
     found = schema.names[full]
     if found["type"] in ("enum", "fixed"):
         if full in made.defined:
             return full
         made.defined.add(full)
-        # Not with its default, which would stand for a symbol that the reader does not know.
+        # Not with its default, which would stand for a symbol that the reader does not
+        # know.
         return {key: value for key, value in found.items() if key != "default"}
     if full in inside:
         raise NoColumnError(path, f"is of type {full}, which holds itself")
     made.count += 1
-    own = {"type": "record", "name": found["name"], "namespace": f"_lakesql.r{made.count}"}
+    own = {
+        "type": "record",
+        "name": found["name"],
+        "namespace": f"_lakesql.r{made.count}",
+    }
     if not isinstance(wanted, T.StructType):
         below = [
-            {**each, "type": _type(each["type"], None, schema, made, f"{path}.{each['name']}", (*inside, full))}
+            {
+                **each,
+                "type": _type(
+                    each["type"],
+                    None,
+                    schema,
+                    made,
+                    f"{path}.{each['name']}",
+                    (*inside, full),
+                ),
+            }
             for each in found["fields"]
         ]
         return {**own, "fields": below}
@@ -236,6 +321,10 @@ def _named(
             made.absent.append(at)
             fields.append(_nothing(each.name))
             continue
-        aliases = [it for it in (entry["name"], *entry.get("aliases", ())) if it != each.name]
-        fields.append(_field(each.name, entry, aliases, each.dataType, schema, made, at))
+        aliases = [
+            it for it in (entry["name"], *entry.get("aliases", ())) if it != each.name
+        ]
+        fields.append(
+            _field(each.name, entry, aliases, each.dataType, schema, made, at)
+        )
     return {**own, "fields": fields}

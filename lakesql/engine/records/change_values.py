@@ -1,7 +1,9 @@
-"""Values of change events: each is read as text, and then as the contract's type, or it does not fit.
+"""Values of change events: each is read as text, and then as the contract's type, or it
+does not fit.
 
-How a value is written depends on the database and on the settings of the connector. Where a schema stands beside the
-event, it says what a number counts, and which scale the bytes of a decimal have. Elsewhere the contract may say it.
+How a value is written depends on the database and on the settings of the connector.
+Where a schema stands beside the event, it says what a number counts, and which scale
+the bytes of a decimal have. Elsewhere the contract may say it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.decimals import Decimals, has_digits, is_exact, is_literal_of_java
+from lakesql.engine.records.decimals import (
+    Decimals,
+    has_digits,
+    is_exact,
+    is_literal_of_java,
+)
 from lakesql.engine.records.json_text import (
     as_written,
     bound,
@@ -52,19 +59,28 @@ from lakesql.stream.feed_schema import COUNTED
 from lakesql.stream.stream import Encoding, Infinity
 
 UNAVAILABLE = "__debezium_unavailable_value"
-"""What stands for a large value that the change did not touch: Postgres does not send it."""
+"""What stands for a large value that the change did not touch: Postgres does not send
+it."""
 
 SENT_BY = "REPLICA IDENTITY FULL sends it"
 """How one gets it all the same."""
 
 
-def row_as_written(row: Column, record: Column, text: Column, contract: Contract) -> Column:
-    """A row of `row_texts` with the values that stand in the record, where what Spark has read may be another.
+def row_as_written(
+    row: Column, record: Column, text: Column, contract: Contract
+) -> Column:
+    """A row of `row_texts` with the values that stand in the record, where what Spark
+    has read may be another.
 
-    `record` is the text in which the row was found, `text` the row's own. What a column says of which a value was not
-    sent is left as it is known. A decimal whose digits cannot be found becomes a text that is none.
+    `record` is the text in which the row was found, `text` the row's own. What a column
+    says of which a value was not sent is left as it is known. A decimal whose digits
+    cannot be found becomes a text that is none.
     """
-    asked = {column.name: _is_rewritten(column, row, record) for column in contract.columns if _may_differ(column.type)}
+    asked = {
+        column.name: _is_rewritten(column, row, record)
+        for column in contract.columns
+        if _may_differ(column.type)
+    }
     if not asked:
         return row
 
@@ -75,62 +91,101 @@ def row_as_written(row: Column, record: Column, text: Column, contract: Contract
         own = value_of(found, F.lit(column.name))
         written = as_written(read, own, T.StringType())
         if isinstance(column.type, T.DecimalType):
-            written = F.when(own.isNotNull(), written).otherwise(F.concat(F.lit("?"), read))
-        return F.when(is_unavailable(read) | ~asked[column.name], read).otherwise(written)
+            written = F.when(own.isNotNull(), written).otherwise(
+                F.concat(F.lit("?"), read)
+            )
+        return F.when(is_unavailable(read) | ~asked[column.name], read).otherwise(
+            written
+        )
 
     def struct_of(found: Column) -> Column:
-        return F.struct(*(value(column, found).alias(column.name) for column in contract.columns))
+        return F.struct(
+            *(value(column, found).alias(column.name) for column in contract.columns)
+        )
 
-    return F.when(holds_any(asked.values()) & row.isNotNull(), bound(members(text), struct_of)).otherwise(row)
+    return F.when(
+        holds_any(asked.values()) & row.isNotNull(), bound(members(text), struct_of)
+    ).otherwise(row)
 
 
 def _may_differ(wanted: T.DataType) -> bool:
-    """Whether Spark's text of a value of this type may be another than what stands in the record, and that matters."""
-    return isinstance(wanted, T.DecimalType | T.StringType) or _keeps_digits(wanted) or holds_float(wanted)
+    """Whether Spark's text of a value of this type may be another than what stands in
+    the record, and that matters."""
+    return (
+        isinstance(wanted, T.DecimalType | T.StringType)
+        or _keeps_digits(wanted)
+        or holds_float(wanted)
+    )
 
 
 def _is_rewritten(column: ContractColumn, row: Column, record: Column) -> Column:
     read = row[column.name]
     if isinstance(column.type, T.DecimalType):
-        return F.coalesce(read.rlike("^-?[0-9]") & record.rlike(LONG_FRACTION), F.lit(False))
+        return F.coalesce(
+            read.rlike("^-?[0-9]") & record.rlike(LONG_FRACTION), F.lit(False)
+        )
     if holds_float(column.type) and not _keeps_digits(column.type):
         return F.coalesce(read.rlike(_QUOTED_WORD), F.lit(False))
     return is_rewritten(read, record, column.name)
 
 
 _QUOTED_WORD = r'"[-+]?(?:NaN|Infinity|INF)"'
-"""What Spark makes of such a word without quotes where it makes text of a number, and of a number that is too large."""
+"""What Spark makes of such a word without quotes where it makes text of a number, and
+of a number that is too large."""
 
 _MAYBE_INFINITE = r"[NI]|[eE][+]?[0-9]{2}|[0-9]{39}"
 """How JSON of numbers looks in which one may be infinite, or too large for a float."""
 
 
 def _keeps_digits(wanted: T.DataType) -> bool:
-    """Whether values of a type hold texts or decimals, of which no digit may be lost."""
-    return is_nested(wanted) and (holds_text(wanted) or "decimal(" in wanted.simpleString())
+    """Whether values of a type hold texts or decimals, of which no digit may be
+    lost."""
+    return is_nested(wanted) and (
+        holds_text(wanted) or "decimal(" in wanted.simpleString()
+    )
 
 
-def read_values(name: str, row: Column, texts: Column, kinds: Column, contract: Contract) -> list[dict[str, Column]]:
-    """The columns that reading adds, in stages: `name` is a row of texts as values of the contract's types.
+def read_values(
+    name: str, row: Column, texts: Column, kinds: Column, contract: Contract
+) -> list[dict[str, Column]]:
+    """The columns that reading adds, in stages: `name` is a row of texts as values of
+    the contract's types.
 
-    `texts` are those of the row before it was `shaped`. A value that is none of its type is NULL, and so is one that
-    was not sent. What is written in code, as few values are, is written out first, for all columns at once: Spark works
-    on lambdas slowly, and what has one in it alone.
+    `texts` are those of the row before it was `shaped`. A value that is none of its
+    type is NULL, and so is one that was not sent. What is written in code, as few
+    values are, is written out first, for all columns at once: Spark works on lambdas
+    slowly, and what has one in it alone.
     """
-    plain, coded = F.col(f"{name}_plain"), [column for column in contract.columns if _coding(column.type)]
+    plain, coded = (
+        F.col(f"{name}_plain"),
+        [column for column in contract.columns if _coding(column.type)],
+    )
     places = {column.name: F.lit(place) for place, column in enumerate(coded)}
-    written = F.transform(F.array(*(_to_write(row, column) for column in coded)), lambda it: _written(it, kinds))
+    written = F.transform(
+        F.array(*(_to_write(row, column) for column in coded)),
+        lambda it: _written(it, kinds),
+    )
 
     def value(column: ContractColumn) -> Column:
         text, told = row[column.name], hint(column, kinds)
         if column.name in places:
-            text = F.when(plain.isNull(), text).otherwise(F.get(plain, places[column.name]))
-        read = (read_value if is_nested(column.type) else typed)(text, column.type, told)
+            text = F.when(plain.isNull(), text).otherwise(
+                F.get(plain, places[column.name])
+            )
+        read = (read_value if is_nested(column.type) else typed)(
+            text, column.type, told
+        )
         may_lack = column.name in (*contract.kept, *contract.unused)
         return F.when(~is_unavailable(texts[column.name]), read) if may_lack else read
 
-    values = F.struct(*(value(column).alias(column.name) for column in contract.columns))
-    first = [{f"{name}_plain": F.when(row.isNotNull() & _may_be_coded(contract), written)}] if coded else []
+    values = F.struct(
+        *(value(column).alias(column.name) for column in contract.columns)
+    )
+    first = (
+        [{f"{name}_plain": F.when(row.isNotNull() & _may_be_coded(contract), written)}]
+        if coded
+        else []
+    )
     return [*first, {name: F.when(row.isNotNull(), values)}]
 
 
@@ -142,7 +197,8 @@ def _to_write(row: Column, column: ContractColumn) -> Column:
 
 
 Coding = Literal["", "text", "number"]
-"""How values of a type may be written in code: not at all, as a time of day or a number in a text, or as a number."""
+"""How values of a type may be written in code: not at all, as a time of day or a number
+in a text, or as a number."""
 
 
 def _coding(wanted: T.DataType) -> Coding:
@@ -156,16 +212,22 @@ def _coding(wanted: T.DataType) -> Coding:
 
 
 def _may_be_coded(contract: Contract) -> Column:
-    """Whether a value of a record may be written in code, as cheaply as that can be asked."""
-    if any(column.unit and isinstance(column.type, T.StringType) for column in contract.columns):
+    """Whether a value of a record may be written in code, as cheaply as that can be
+    asked."""
+    if any(
+        column.unit and isinstance(column.type, T.StringType)
+        for column in contract.columns
+    ):
         return F.lit(True)
     signs = (F.col("value").contains(F.lit(sign)) for sign in _SIGNS)
     found = reduce(or_, signs, F.col("key").contains(F.lit(_SIGNS[0])))
-    return F.coalesce(found, F.col("value").isNull())  # a tombstone's key may be, though nothing stands beside it
+    # a tombstone's key may be, though nothing stands beside it
+    return F.coalesce(found, F.col("value").isNull())
 
 
 _SIGNS = (b'"scale"', b'Time"')
-"""What stands in a record of which a value may be written in code: numbers with a scale, and schemas of times."""
+"""What stands in a record of which a value may be written in code: numbers with a
+scale, and schemas of times."""
 
 
 def _written(it: Column, kinds: Column) -> Column:
@@ -178,12 +240,21 @@ def _written(it: Column, kinds: Column) -> Column:
 
 def _plain(text: Column, is_text: Column, hint: Hint) -> Column:
     """The text of a number or of a text, which may be written in code."""
-    # `{"scale": 1, "value": "fQ=="}`, as Debezium writes a decimal of a column that has no scale
+    # `{"scale": 1, "value": "fQ=="}`, as Debezium writes a decimal of a column that has
+    # no scale
     is_own = hint.is_any_scale | (~is_text & text.startswith('{"scale":'))
     own, own_scale = (F.get_json_object(text, path) for path in ("$.value", "$.scale"))
-    digits, scale = F.when(is_own, own).otherwise(text), F.when(is_own, own_scale).otherwise(hint.scale)
-    number = F.when(~is_own & hint.scale.isNull(), text).otherwise(_written_out(digits, scale))
-    time = F.when(is_text & hint.unit.isNotNull() & is_whole_number(text), _time_of_day(text, hint.unit))
+    digits, scale = (
+        F.when(is_own, own).otherwise(text),
+        F.when(is_own, own_scale).otherwise(hint.scale),
+    )
+    number = F.when(~is_own & hint.scale.isNull(), text).otherwise(
+        _written_out(digits, scale)
+    )
+    time = F.when(
+        is_text & hint.unit.isNotNull() & is_whole_number(text),
+        _time_of_day(text, hint.unit),
+    )
     return time.otherwise(number)
 
 
@@ -198,44 +269,62 @@ def is_nested(wanted: T.DataType) -> bool:
 
 
 def row_texts(contract: Contract) -> T.StructType:
-    """A row with one text for each column, which of an array, a struct and a map is its JSON."""
-    return T.StructType([T.StructField(column.name, T.StringType()) for column in contract.columns])
+    """A row with one text for each column, which of an array, a struct and a map is its
+    JSON."""
+    return T.StructType(
+        [T.StructField(column.name, T.StringType()) for column in contract.columns]
+    )
 
 
 def shaped(row: Column, contract: Contract) -> Column:
-    """A row of `row_texts` with arrays, structs and maps of texts in the place of their JSON, NULL where it is none.
+    """A row of `row_texts` with arrays, structs and maps of texts in the place of their
+    JSON, NULL where it is none.
 
-    So what is not of their shape is a value that does not fit, and a `json` or an `hstore` that arrives as a text is
-    one that does.
+    So what is not of their shape is a value that does not fit, and a `json` or an
+    `hstore` that arrives as a text is one that does.
     """
 
     def opened(column: ContractColumn) -> Column:
         text = row[column.name]
         if not is_nested(column.type):
             return text
-        fields = [T.StructField("v", as_text(column.type)), T.StructField(CORRUPT, T.StringType())]
-        read = from_json(F.concat(F.lit('{"v":'), text, F.lit("}")), T.StructType(fields))
+        fields = [
+            T.StructField("v", as_text(column.type)),
+            T.StructField(CORRUPT, T.StringType()),
+        ]
+        read = from_json(
+            F.concat(F.lit('{"v":'), text, F.lit("}")), T.StructType(fields)
+        )
         if _keeps_digits(column.type):
             is_asked = has_rewritten(text)
         elif holds_float(column.type):
             is_asked = text.rlike(_MAYBE_INFINITE)
         else:
-            return bound(read, lambda found: F.when(found[CORRUPT].isNull(), found["v"]))
+            return bound(
+                read, lambda found: F.when(found[CORRUPT].isNull(), found["v"])
+            )
 
         def exact(found: Column) -> Column:
             written = as_written(found["v"], text, as_text(column.type))
-            return F.when(found[CORRUPT].isNull(), F.when(is_asked, written).otherwise(found["v"]))
+            return F.when(
+                found[CORRUPT].isNull(), F.when(is_asked, written).otherwise(found["v"])
+            )
 
         return bound(read, exact)
 
-    return F.when(row.isNotNull(), F.struct(*(opened(column).alias(column.name) for column in contract.columns)))
+    return F.when(
+        row.isNotNull(),
+        F.struct(*(opened(column).alias(column.name) for column in contract.columns)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """How the values of a column are written: what its numbers count, as in `Column.unit`, and the scale of a decimal
-    that stands there as bytes; NULL where nobody says so. `is_any_scale`: each decimal stands there with a scale of its
-    own. `encoding` is that of `Column`, `decimals` and `infinity` are those of the stream."""
+    """How the values of a column are written: what its numbers count, as in
+    `Column.unit`, and the scale of a decimal that stands there as bytes; NULL where
+    nobody says so. `is_any_scale`: each decimal stands there with a scale of its own.
+    `encoding` is that of `Column`, `decimals` and `infinity` are those of the
+    stream."""
 
     unit: Column
     scale: Column
@@ -266,27 +355,43 @@ _ANY_SCALE = "io.debezium.data.VariableScaleDecimal"
 def contract_hint(column: ContractColumn) -> Hint:
     """What the contract alone says of a column that holds no others."""
     return Hint(
-        F.lit(column.unit), F.lit(None).cast("string"), F.lit(False), column.encoding, column.decimals, column.infinity
+        F.lit(column.unit),
+        F.lit(None).cast("string"),
+        F.lit(False),
+        column.encoding,
+        column.decimals,
+        column.infinity,
     )
 
 
 def hint(column: ContractColumn, kinds: Column) -> Hint:
-    """What the schema beside the event says of a column (`kinds`), or of an array's items, or else the contract."""
-    kind, unit, wanted = F.try_element_at(kinds, F.lit(column.name)), F.lit(column.unit), column.type
+    """What the schema beside the event says of a column (`kinds`), or of an array's
+    items, or else the contract."""
+    kind, unit, wanted = (
+        F.try_element_at(kinds, F.lit(column.name)),
+        F.lit(column.unit),
+        column.type,
+    )
     name, scale = kind["name"], kind["parameters"]["scale"]
     if isinstance(wanted, T.ArrayType):
-        name, scale = (F.get_json_object(kind["items"], path) for path in ("$.name", "$.parameters.scale"))
+        name, scale = (
+            F.get_json_object(kind["items"], path)
+            for path in ("$.name", "$.parameters.scale")
+        )
         wanted = wanted.elementType
     match wanted:
         case T.TimestampType() | T.TimestampNTZType():
             unit = F.coalesce(_unit_of(name, _UNITS), unit)
         case T.StringType():
             unit = F.coalesce(_unit_of(name, _TIME_UNITS), unit)
-    return Hint(unit, *_scale_of(name, scale), column.encoding, column.decimals, column.infinity)
+    return Hint(
+        unit, *_scale_of(name, scale), column.encoding, column.decimals, column.infinity
+    )
 
 
 def _scale_of(name: Column, scale: Column) -> tuple[Column, Column]:
-    """`scale` and `is_any_scale` of a hint, of the name of a kind and the scale beside it."""
+    """`scale` and `is_any_scale` of a hint, of the name of a kind and the scale beside
+    it."""
     return F.when(name == _SCALED, scale), F.coalesce(name == _ANY_SCALE, F.lit(False))
 
 
@@ -296,19 +401,25 @@ def _unit_of(name: Column, units: Mapping[str, str]) -> Column:
 
 
 def _placeholders() -> Iterator[str]:
-    """The texts in which a record may have the placeholder (UnchangedToastedPlaceholder of Debezium's connector).
+    """The texts in which a record may have the placeholder (UnchangedToastedPlaceholder
+    of Debezium's connector).
 
-    They are a text, bytes, and arrays of these or of `uuid`s, which have it as their one item; arrays of numbers,
-    decimals and dates, which have its bytes as items; and an `hstore`, which has it as its one key and value.
+    They are a text, bytes, and arrays of these or of `uuid`s, which have it as their
+    one item; arrays of numbers, decimals and dates, which have its bytes as items; and
+    an `hstore`, which has it as its one key and value.
     """
     placed = UNAVAILABLE.encode()
     scalars = (UNAVAILABLE, b64encode(placed).decode(), placed.hex())
     uuid = UUID(bytes=md5(placed, usedforsecurity=False).digest(), version=3)
     yield from scalars
     yield from (f'["{item}"]' for item in (*scalars, uuid))
-    digits = [f'"{b64encode(bytes([byte])).decode()}"' for byte in placed]  # of decimals, of one scale or of any
+    # of decimals, of one scale or of any
+    digits = [f'"{b64encode(bytes([byte])).decode()}"' for byte in placed]
     any_scale = [f'{{"scale":0,"value":{each}}}' for each in digits]
-    yield from (f"[{','.join(map(str, items))}]" for items in (placed, map(float, placed), digits, any_scale))
+    yield from (
+        f"[{','.join(map(str, items))}]"
+        for items in (placed, map(float, placed), digits, any_scale)
+    )
     yield f'{{"{UNAVAILABLE}":"{UNAVAILABLE}"}}'
 
 
@@ -316,17 +427,21 @@ _UNAVAILABLE = tuple(_placeholders())
 
 
 def is_unavailable(text: Column) -> Column:
-    """Whether a value is the placeholder, by its text in the record: what type its column has does not matter."""
+    """Whether a value is the placeholder, by its text in the record: what type its
+    column has does not matter."""
     return F.coalesce(text.isin(*_UNAVAILABLE), F.lit(False))
 
 
 def is_of_other_kind(column: ContractColumn, kinds: Column) -> Column:
-    """Whether the schema beside the event says that a column's values are of another kind, and so written that they
-    could be taken for its own: days for a number, a text for base64."""
+    """Whether the schema beside the event says that a column's values are of another
+    kind, and so written that they could be taken for its own: days for a number, a text
+    for base64."""
     wanted, kind = column.type, F.try_element_at(kinds, F.lit(column.name))
     if isinstance(wanted, T.ArrayType):
         wanted = wanted.elementType
-        kind = F.from_json(kind["items"], T.StructType().add("type", "string").add("name", "string"))
+        kind = F.from_json(
+            kind["items"], T.StructType().add("type", "string").add("name", "string")
+        )
     is_number, is_bytes = kind["type"].startswith("int"), kind["type"] == "bytes"
     is_counted = is_number & F.coalesce(kind["name"].isin(*COUNTED), F.lit(False))
     is_decimal = F.coalesce(kind["name"] == _SCALED, F.lit(False))
@@ -346,10 +461,16 @@ def misfits(text: Column, value: Column, wanted: T.DataType, hint: Hint) -> Colu
     """Whether what was read of a text, or of one within it, is no value of its type."""
     if is_nested(wanted):
         return _misfits_within(text, wanted, hint)
-    return text.isNotNull() & value.isNull() & ~is_null_for_infinite(text, wanted, hint.infinity)
+    return (
+        text.isNotNull()
+        & value.isNull()
+        & ~is_null_for_infinite(text, wanted, hint.infinity)
+    )
 
 
-def is_null_for_infinite(text: Column, wanted: T.DataType, infinity: Infinity) -> Column:
+def is_null_for_infinite(
+    text: Column, wanted: T.DataType, infinity: Infinity
+) -> Column:
     """Whether a value is NULL as it is infinite, and the stream says so."""
     if infinity != "null" or is_nested(wanted):
         return F.lit(False)
@@ -364,25 +485,38 @@ def _misfits_within(text: Column, wanted: T.DataType, hint: Hint) -> Column:
                 found = found | _misfits_within(text[field.name], field.dataType, hint)
             return F.coalesce(found, F.lit(False))
         case T.ArrayType(elementType=element):
-            return F.coalesce(F.exists(text, lambda item: _misfits_within(item, element, hint)), F.lit(False))
+            return F.coalesce(
+                F.exists(text, lambda item: _misfits_within(item, element, hint)),
+                F.lit(False),
+            )
         case T.MapType(valueType=element):
-            is_misfit = F.exists(F.map_values(text), lambda item: _misfits_within(item, element, hint))
+            is_misfit = F.exists(
+                F.map_values(text), lambda item: _misfits_within(item, element, hint)
+            )
             return F.coalesce(has_name_twice(text) | is_misfit, F.lit(False))
         case _:
             is_null = read_value(text, wanted, hint).isNull()
-            return text.isNotNull() & is_null & ~is_null_for_infinite(text, wanted, hint.infinity)
+            return (
+                text.isNotNull()
+                & is_null
+                & ~is_null_for_infinite(text, wanted, hint.infinity)
+            )
 
 
 def read_value(text: Column, wanted: T.DataType, hint: Hint) -> Column:
     """A value of the contract's type, of its text, or NULL where it is none."""
     match wanted:
         case T.StructType(fields=fields):
-            values = (read_value(text[f.name], f.dataType, hint).alias(f.name) for f in fields)
+            values = (
+                read_value(text[f.name], f.dataType, hint).alias(f.name) for f in fields
+            )
             return F.when(text.isNotNull(), F.struct(*values))
         case T.ArrayType(elementType=element):
             return F.transform(text, lambda item: read_value(item, element, hint))
         case T.MapType(valueType=element):
-            return F.transform_values(text, lambda _, item: read_value(item, element, hint))
+            return F.transform_values(
+                text, lambda _, item: read_value(item, element, hint)
+            )
         case _:
             coding = _coding(wanted)
             plain = _plain(text, F.lit(coding == "text"), hint) if coding else text
@@ -403,32 +537,54 @@ def typed(text: Column, wanted: T.DataType, hint: Hint) -> Column:
             value = F.when(is_whole_number(text), days).otherwise(day)
             found = F.when(F.unix_date(value).between(*COMMON_DAYS), value)
             return _bounded(
-                infinite(text, wanted), found, hint, *(F.date_from_unix_date(F.lit(day)) for day in COMMON_DAYS)
+                infinite(text, wanted),
+                found,
+                hint,
+                *(F.date_from_unix_date(F.lit(day)) for day in COMMON_DAYS),
             )
         case T.TimestampType() | T.TimestampNTZType():
-            ends = (F.timestamp_micros(F.lit(micros)).cast(wanted) for micros in COMMON_TIMES)
-            return _bounded(infinite(text, wanted), time_of(text, wanted, hint.unit), hint, *ends)
+            ends = (
+                F.timestamp_micros(F.lit(micros)).cast(wanted)
+                for micros in COMMON_TIMES
+            )
+            return _bounded(
+                infinite(text, wanted), time_of(text, wanted, hint.unit), hint, *ends
+            )
         case T.DecimalType():
             return _decimal(text, wanted, hint.decimals)
         case T.DoubleType() | T.FloatType():
             value = F.when(~is_literal_of_java(text), text.try_cast(wanted))
-            return F.when((F.abs(value) != float("inf")) | F.isnan(value) | text.rlike("(?i)^[-+]?inf"), value)
+            return F.when(
+                (F.abs(value) != float("inf"))
+                | F.isnan(value)
+                | text.rlike("(?i)^[-+]?inf"),
+                value,
+            )
         case _:
             return text.try_cast(wanted)
 
 
-def _bounded(sign: Column, value: Column, hint: Hint, first: Column, last: Column) -> Column:
-    """The value of a time; of an infinite one the first or the last that there is, where the stream says so."""
+def _bounded(
+    sign: Column, value: Column, hint: Hint, first: Column, last: Column
+) -> Column:
+    """The value of a time; of an infinite one the first or the last that there is,
+    where the stream says so."""
     if hint.infinity != "max":
         return value
     return F.when(sign > 0, last).when(sign < 0, first).otherwise(value)
 
 
-_TO_NANOS = {"seconds": 1_000_000_000, "milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
+_TO_NANOS = {
+    "seconds": 1_000_000_000,
+    "milliseconds": 1_000_000,
+    "microseconds": 1_000,
+    "nanoseconds": 1,
+}
 
 
 def _time_of_day(text: Column, unit: Column) -> Column:
-    """`[-]HH:MM:SS[.fraction]` of a number; MySQL's times may be negative, and longer than a day."""
+    """`[-]HH:MM:SS[.fraction]` of a number; MySQL's times may be negative, and longer
+    than a day."""
     each = F.create_map(*(F.lit(word) for pair in _TO_NANOS.items() for word in pair))
 
     def padded(number: Column, digits: int) -> Column:
@@ -438,17 +594,25 @@ def _time_of_day(text: Column, unit: Column) -> Column:
     def written(nanos: Column) -> Column:
         size = F.abs(nanos)
         seconds = F.call_function("div", size, F.lit(1_000_000_000))
-        parts = (F.call_function("div", seconds, F.lit(3600)), F.call_function("div", seconds % 3600, F.lit(60)))
-        fraction = F.rtrim(F.concat(F.lit("."), padded(size % 1_000_000_000, 9)), F.lit("0"))
+        parts = (
+            F.call_function("div", seconds, F.lit(3600)),
+            F.call_function("div", seconds % 3600, F.lit(60)),
+        )
+        fraction = F.rtrim(
+            F.concat(F.lit("."), padded(size % 1_000_000_000, 9)), F.lit("0")
+        )
         sign = F.when(nanos < 0, F.lit("-")).otherwise(F.lit(""))
         clock = F.concat_ws(":", *(padded(part, 2) for part in (*parts, seconds % 60)))
         return F.concat(sign, clock, F.rtrim(fraction, F.lit(".")))
 
-    return bound(F.try_multiply(text.try_cast("bigint"), F.try_element_at(each, unit)), written)
+    return bound(
+        F.try_multiply(text.try_cast("bigint"), F.try_element_at(each, unit)), written
+    )
 
 
 def _bytes(text: Column, encoding: Encoding | None) -> Column:
-    """The bytes of a text in hexadecimal digits, or in base64 with either of its alphabets."""
+    """The bytes of a text in hexadecimal digits, or in base64 with either of its
+    alphabets."""
     if encoding == "hex":
         return F.try_to_binary(F.regexp_replace(text, "^0x", ""), F.lit("hex"))
     return F.try_to_binary(F.translate(text, "-_", "+/"), F.lit("base64"))
@@ -459,24 +623,37 @@ LONG_FRACTION = r"[:\[,]\s*-?(?=[0-9.]{17})[0-9]+[.]|[0-9.][eE]-[0-9]{3}"
 
 
 def _decimal(text: Column, wanted: T.DecimalType, decimals: Decimals) -> Column:
-    """The decimal of a number's text; NULL where digits would be rounded off, unless they are to be."""
-    is_number = has_digits(text) if decimals == "round" else is_exact(text, wanted.scale)
+    """The decimal of a number's text; NULL where digits would be rounded off, unless
+    they are to be."""
+    is_number = (
+        has_digits(text) if decimals == "round" else is_exact(text, wanted.scale)
+    )
     return F.when(is_number, text.try_cast(wanted))
 
 
 def _written_out(text: Column, scale: Column) -> Column:
-    """The text of a decimal whose digits are a whole number in two's complement, in base64, with the scale of its
-    schema."""
+    """The text of a decimal whose digits are a whole number in two's complement, in
+    base64, with the scale of its schema."""
     digits = F.hex(F.try_to_binary(text, F.lit("base64")))
-    return bound(digits, lambda it: bound(_whole(it), lambda whole: _with_point(whole, scale.try_cast("int"))))
+    return bound(
+        digits,
+        lambda it: bound(
+            _whole(it), lambda whole: _with_point(whole, scale.try_cast("int"))
+        ),
+    )
 
 
 def _whole(digits: Column) -> Column:
-    """The whole number that 32 hexadecimal digits at most are in two's complement, as text."""
+    """The whole number that 32 hexadecimal digits at most are in two's complement, as
+    text."""
     is_negative = F.substr(digits, F.lit(1), F.lit(1)) >= "8"
-    inverted = F.translate(digits, "0123456789ABCDEF", "FEDCBA9876543210")  # of a number n, which is -n - 1
+    # of a number n, which is -n - 1
+    inverted = F.translate(digits, "0123456789ABCDEF", "FEDCBA9876543210")
     padded = F.lpad(F.when(is_negative, inverted).otherwise(digits), 32, "0")
-    high, low = (F.conv(F.substr(padded, F.lit(at), F.lit(16)), 16, 10).try_cast("decimal(20,0)") for at in (1, 17))
+    high, low = (
+        F.conv(F.substr(padded, F.lit(at), F.lit(16)), 16, 10).try_cast("decimal(20,0)")
+        for at in (1, 17)
+    )
     found = F.try_add(F.try_multiply(high, F.lit(Decimal(2**64))), low)
     negative = F.concat(F.lit("-"), F.try_add(found, F.lit(Decimal(1))).cast("string"))
     whole = F.when(is_negative, negative).otherwise(found.cast("string"))
@@ -485,10 +662,14 @@ def _whole(digits: Column) -> Column:
 
 def _with_point(whole: Column, scale: Column) -> Column:
     """The text of a whole number divided by a power of ten."""
-    unsigned = F.concat(F.ltrim(whole, F.lit("-")), F.repeat(F.lit("0"), F.greatest(-scale, F.lit(0))))
+    unsigned = F.concat(
+        F.ltrim(whole, F.lit("-")), F.repeat(F.lit("0"), F.greatest(-scale, F.lit(0)))
+    )
     scale = F.greatest(scale, F.lit(0))
     digits = F.lpad(unsigned, F.greatest(F.length(unsigned), scale + 1), F.lit("0"))
     before = F.substr(digits, F.lit(1), F.length(digits) - scale)
     sign = F.when(whole.startswith("-"), F.lit("-")).otherwise(F.lit(""))
-    fraction = F.when(scale > 0, F.concat(F.lit("."), F.right(digits, scale))).otherwise(F.lit(""))
+    fraction = F.when(
+        scale > 0, F.concat(F.lit("."), F.right(digits, scale))
+    ).otherwise(F.lit(""))
     return F.concat(sign, before, fraction)

@@ -1,4 +1,5 @@
-"""Change events: from the raw records of a topic to the columns of the row that changed, and `_change`."""
+"""Change events: from the raw records of a topic to the columns of the row that
+changed, and `_change`."""
 
 from __future__ import annotations
 
@@ -27,10 +28,22 @@ from lakesql.engine.records.event import (
     sent_texts,
     unknown_fields_of,
 )
-from lakesql.engine.records.event_faults import KEY_NAMES, ROUTER_FIELD, are_of_key, find_faults, key_names
+from lakesql.engine.records.event_faults import (
+    KEY_NAMES,
+    ROUTER_FIELD,
+    are_of_key,
+    find_faults,
+    key_names,
+)
 from lakesql.engine.records.folded import any_of
 from lakesql.engine.records.json_text import bound
-from lakesql.engine.records.key_changes import half, is_half, move, no_key, splits_updates
+from lakesql.engine.records.key_changes import (
+    half,
+    is_half,
+    move,
+    no_key,
+    splits_updates,
+)
 from lakesql.engine.records.parse import (
     Contract,
     is_undeclared,
@@ -67,15 +80,21 @@ _CHANGES = "_lakesql_each"
 
 
 def parse_changes(
-    raw: DataFrame, contract: Contract, keep: frozenset[str], keep_change: frozenset[str], keep_raw: bool = False
+    raw: DataFrame,
+    contract: Contract,
+    keep: frozenset[str],
+    keep_change: frozenset[str],
+    keep_raw: bool = False,
 ) -> DataFrame:
-    """The columns of each change's row, `_rescued` where it is asked for, `_record` and `_change` with the fields that
-    are kept (if any), `_lakesql_rejected`, `_lakesql_ignored` and `_lakesql_new_fields`.
+    """The columns of each change's row, `_rescued` where it is asked for, `_record` and
+    `_change` with the fields that are kept (if any), `_lakesql_rejected`,
+    `_lakesql_ignored` and `_lakesql_new_fields`.
 
-    The row is the one after the change; of a delete it is the one before it, of which a database may send no more than
-    the key. A truncate has none: all columns are NULL. Messages (`pg_logical_emit_message`) are ignored, and tombstones
-    are where they delete nothing by themselves. An update of DMS that changes the row's key is two changes, as in
-    Debezium's feeds. Everything else is as `parse_records` has it.
+    The row is the one after the change; of a delete it is the one before it, of which a
+    database may send no more than the key. A truncate has none: all columns are NULL.
+    Messages (`pg_logical_emit_message`) are ignored, and tombstones are where they
+    delete nothing by themselves. An update of DMS that changes the row's key is two
+    changes, as in Debezium's feeds. Everything else is as `parse_records` has it.
     """
     if contract.schemas is not None:
         raw = with_json_events(raw, contract.schemas)
@@ -83,7 +102,10 @@ def parse_changes(
     if contract.is_mirrored:
         raw = raw.withColumn(KEY_NAMES, key_names(contract))
     if can_be_plain(contract, has_before):
-        raw, is_not_plain = with_plain(raw, contract, _is_key_right(contract)), ~F.col(PLAIN)["is_plain"]
+        raw, is_not_plain = (
+            with_plain(raw, contract, _is_key_right(contract)),
+            ~F.col(PLAIN)["is_plain"],
+        )
     *stages, last = _read(contract, has_before)
     stages.append({**last, _IS_MOVED: is_half(contract, F.col(EVENT))})
     reason = _first(fault.reason for fault in find_faults(contract, F.col(_IS_MOVED)))
@@ -91,15 +113,25 @@ def parse_changes(
     found = _ReadChange(is_not_plain)
     if contract.unknown_fields != "ignore":
         judged = with_stages(
-            judged, [*unknown_fields_of(found.head["op"], contract), {_REASON: _or_undeclared(contract)}]
+            judged,
+            [
+                *unknown_fields_of(found.head["op"], contract),
+                {_REASON: _or_undeclared(contract)},
+            ],
         )
     if splits_updates(contract):
         judged = _with_former_keys(judged, contract)
-    new_fields = _new_fields(contract) if contract.schema_fields else _absent(contract, found)
+    new_fields = (
+        _new_fields(contract) if contract.schema_fields else _absent(contract, found)
+    )
     detail = None
-    if contract.schemas is not None:  # what is made of the JSON is made before the records are as they arrived
+    # what is made of the JSON is made before the records are as they arrived
+    if contract.schemas is not None:
         said = _first(fault.detail for fault in find_faults(contract, F.col(_IS_MOVED)))
-        stage = {_DETAIL: F.when(F.col(_REASON).isNotNull(), said), NEW_FIELDS: new_fields}
+        stage = {
+            _DETAIL: F.when(F.col(_REASON).isNotNull(), said),
+            NEW_FIELDS: new_fields,
+        }
         judged = as_arrived(with_stages(judged, [stage]))
         detail, new_fields = F.col(_DETAIL), F.col(NEW_FIELDS)
     change = [
@@ -109,29 +141,49 @@ def parse_changes(
     ]
     return judged.select(
         *(found.value(column.name).alias(column.name) for column in contract.columns),
-        *([_rescued(found).alias(RESCUED)] if contract.unknown_fields == "rescue" else []),
+        *(
+            [_rescued(found).alias(RESCUED)]
+            if contract.unknown_fields == "rescue"
+            else []
+        ),
         *([record_struct(keep)] if keep else []),
         *([F.struct(*change).alias(CHANGE)] if change else []),
         *([raw_struct()] if keep_raw else []),
         rejected_struct(F.col(_REASON), detail),
         is_ignored(contract).alias(IGNORED),
-        *([_source_table(found.head).alias(SOURCE_TABLE)] if contract.has_one_table else []),
-        *([found.unsent(contract).alias(UNSENT), no_key(contract).alias(FROM)] if contract.kept else []),
-        *([half(contract, found.head).alias(HALF), _move(contract).alias(MOVE)] if contract.moves else []),
+        *(
+            [_source_table(found.head).alias(SOURCE_TABLE)]
+            if contract.has_one_table
+            else []
+        ),
+        *(
+            [found.unsent(contract).alias(UNSENT), no_key(contract).alias(FROM)]
+            if contract.kept
+            else []
+        ),
+        *(
+            [half(contract, found.head).alias(HALF), _move(contract).alias(MOVE)]
+            if contract.moves
+            else []
+        ),
         new_fields.alias(NEW_FIELDS),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _ReadChange:
-    """What was read of a record, in whatever way that was. `is_not_plain`: None where no event is read as it stands."""
+    """What was read of a record, in whatever way that was. `is_not_plain`: None where
+    no event is read as it stands."""
 
     is_not_plain: Column | None
 
     @property
     def head(self) -> Mapping[str, Column]:
         """What the event has besides its rows."""
-        return {field.name: self._either(F.col(PLAIN)[field.name], F.col(EVENT)[field.name]) for field in HEAD}
+        return {
+            field.name: self._either(F.col(PLAIN)[field.name], F.col(EVENT)[field.name])
+            for field in HEAD
+        }
 
     def value(self, name: str) -> Column:
         """The value of a column of the row."""
@@ -139,14 +191,20 @@ class _ReadChange:
 
     def is_null(self, name: str) -> Column:
         """Whether nothing stands in the record for a column of the row."""
-        return self._either(F.col(PLAIN)["values"][name].isNull(), F.col(ROW)[name].isNull())
+        return self._either(
+            F.col(PLAIN)["values"][name].isNull(), F.col(ROW)[name].isNull()
+        )
 
     def unsent(self, contract: Contract) -> Column:
         """The columns that an update has not sent."""
         return self._either(F.array().cast("array<string>"), _unsent(contract))
 
     def _either(self, plain: Column, other: Column) -> Column:
-        return other if self.is_not_plain is None else F.when(self.is_not_plain, other).otherwise(plain)
+        return (
+            other
+            if self.is_not_plain is None
+            else F.when(self.is_not_plain, other).otherwise(plain)
+        )
 
 
 def _read(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
@@ -155,62 +213,102 @@ def _read(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
 
 
 def _with_former_keys(judged: DataFrame, contract: Contract) -> DataFrame:
-    """The changes, and before each update whose row had another key a delete of that: the update is an insert then.
+    """The changes, and before each update whose row had another key a delete of that:
+    the update is an insert then.
 
-    A dead letter stays one. What was not sent of the row before the update is as it is after it.
+    A dead letter stays one. What was not sent of the row before the update is as it is
+    after it.
     """
     event, row, before = F.col(EVENT), F.col(ROW), F.col(BEFORE)
-    is_other = reduce(or_, (F.coalesce(before[name] != row[name], F.lit(False)) for name in contract.key))
-    is_moved = F.coalesce((op_of() == "u") & is_other & F.col(_REASON).isNull(), F.lit(False))
+    is_other = reduce(
+        or_,
+        (F.coalesce(before[name] != row[name], F.lit(False)) for name in contract.key),
+    )
+    is_moved = F.coalesce(
+        (op_of() == "u") & is_other & F.col(_REASON).isNull(), F.lit(False)
+    )
     values, former_values = F.col(VALUES), F.col(BEFORE_VALUES)
 
     def former(of_before: Column, of_row: Column) -> Column:
         each = ((it.name, before[it.name].isNotNull()) for it in contract.columns)
-        return F.struct(*(F.when(has, of_before[it]).otherwise(of_row[it]).alias(it) for it, has in each))
+        return F.struct(
+            *(
+                F.when(has, of_before[it]).otherwise(of_row[it]).alias(it)
+                for it, has in each
+            )
+        )
 
     texts, read = former(before, row), former(former_values, values)
     parts = (EVENT, ROW, BEFORE, VALUES, BEFORE_VALUES)
 
     def change(*columns: Column) -> Column:
-        return F.struct(*(column.alias(name) for name, column in zip(parts, columns, strict=True)))
+        return F.struct(
+            *(column.alias(name) for name, column in zip(parts, columns, strict=True))
+        )
 
     one = change(event, row, before, values, former_values)
     gone = change(event.withField("op", F.lit("d")), texts, texts, read, read)
     new = change(event.withField("op", F.lit("c")), row, before, values, former_values)
-    found = judged.select("*", F.explode(F.when(is_moved, F.array(gone, new)).otherwise(F.array(one))).alias(_CHANGES))
-    return found.withColumns({name: F.col(_CHANGES)[name] for name in parts}).drop(_CHANGES)
+    found = judged.select(
+        "*",
+        F.explode(F.when(is_moved, F.array(gone, new)).otherwise(F.array(one))).alias(
+            _CHANGES
+        ),
+    )
+    return found.withColumns({name: F.col(_CHANGES)[name] for name in parts}).drop(
+        _CHANGES
+    )
 
 
 def with_change_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
-    """Rejected raw records with the column `detail`: what was wrong, with the column that it was in.
+    """Rejected raw records with the column `detail`: what was wrong, with the column
+    that it was in.
 
-    They have no headers any more: a record that may be a half of a key change is first taken for one.
+    They have no headers any more: a record that may be a half of a key change is first
+    taken for one.
     """
     if contract.schemas is not None:
         return rejected  # its header, which may name its schema, is gone
-    stages = [*([{KEY_NAMES: key_names(contract)}] if contract.is_mirrored else []), *_read(contract, False)]
-    faults = [fault.detail for is_moved in (True, False) for fault in find_faults(contract, F.lit(is_moved))]
+    stages = [
+        *([{KEY_NAMES: key_names(contract)}] if contract.is_mirrored else []),
+        *_read(contract, False),
+    ]
+    faults = [
+        fault.detail
+        for is_moved in (True, False)
+        for fault in find_faults(contract, F.lit(is_moved))
+    ]
     if contract.unknown_fields != "ignore":
         stages += unknown_fields_of(op_of(), contract)
         faults.append(say_unknown(F.col(UNKNOWN_FIELDS)))
-    found = with_stages(rejected, [*stages, {"detail": unless_of_registry(_first(iter(faults)))}])
+    found = with_stages(
+        rejected, [*stages, {"detail": unless_of_registry(_first(iter(faults)))}]
+    )
     return found.drop(*(name for stage in stages for name in stage))
 
 
 def _or_undeclared(contract: Contract) -> Column:
-    """Why a change is bad, of which it is last asked whether its row has fields that the contract does not know."""
-    undeclared = F.when(is_undeclared(F.col(UNKNOWN_FIELDS), contract), F.lit(UNDECLARED_FIELD))
+    """Why a change is bad, of which it is last asked whether its row has fields that
+    the contract does not know."""
+    undeclared = F.when(
+        is_undeclared(F.col(UNKNOWN_FIELDS), contract), F.lit(UNDECLARED_FIELD)
+    )
     return F.coalesce(F.col(_REASON), undeclared)
 
 
 def _rescued(found: _ReadChange) -> Column:
     """The fields of the row after a change that the contract does not know, as JSON."""
-    return F.when(found.head["op"].isin("c", "u", "r"), rescued_text(F.col(UNKNOWN_FIELDS)))
+    return F.when(
+        found.head["op"].isin("c", "u", "r"), rescued_text(F.col(UNKNOWN_FIELDS))
+    )
 
 
 def _source_table(head: Mapping[str, Column]) -> Column:
-    """The table whose change a record is; NULL where a router says that those of several tables are of one."""
-    is_routed = F.coalesce(F.lower(F.col("key").cast("string")).contains(ROUTER_FIELD), F.lit(False))
+    """The table whose change a record is; NULL where a router says that those of
+    several tables are of one."""
+    is_routed = F.coalesce(
+        F.lower(F.col("key").cast("string")).contains(ROUTER_FIELD), F.lit(False)
+    )
     return F.when(~is_routed, full_name(head["source"]))
 
 
@@ -235,7 +333,9 @@ def _unsent(contract: Contract) -> Column:
 def _names_where(conditions: Mapping[str, Column]) -> Column:
     """An array of those names whose conditions hold."""
     names = F.array(*(F.when(holds, F.lit(name)) for name, holds in conditions.items()))
-    return F.array_except(names.cast("array<string>"), F.array(F.lit(None).cast("string")))
+    return F.array_except(
+        names.cast("array<string>"), F.array(F.lit(None).cast("string"))
+    )
 
 
 def _first(each: Iterator[Column]) -> Column:
@@ -243,32 +343,47 @@ def _first(each: Iterator[Column]) -> Column:
 
 
 def _new_fields(contract: Contract) -> Column:
-    """What the event's schema says of columns and the stream does not know (`fields`), and which of its columns the
-    schema does not have (`gone`). NULL where the stream knows all of it."""
+    """What the event's schema says of columns and the stream does not know (`fields`),
+    and which of its columns the schema does not have (`gone`). NULL where the stream
+    knows all of it."""
 
     kinds = F.col(EVENT)["kinds"]
     known = F.array(*map(F.lit, contract.schema_fields))
-    gone = F.array_except(F.array(*(F.lit(column.name) for column in contract.columns)), F.map_keys(kinds))
+    gone = F.array_except(
+        F.array(*(F.lit(column.name) for column in contract.columns)), F.map_keys(kinds)
+    )
 
     def told(said: Column) -> Column:
         new = F.array_except(said, known)
         differs = (F.size(new) > 0) | (F.size(gone) > 0)
-        return F.when((said != known) & differs, F.struct(new.alias("fields"), gone.alias("gone")))
+        return F.when(
+            (said != known) & differs, F.struct(new.alias("fields"), gone.alias("gone"))
+        )
 
     return bound(F.transform(F.map_values(kinds), kind_text), told)
 
 
 def _absent(contract: Contract, found: _ReadChange) -> Column:
-    """Which declared columns a change does not have (`gone`), and which it has beside them (`fields`).
+    """Which declared columns a change does not have (`gone`), and which it has beside
+    them (`fields`).
 
-    NULL where it has all of them. Only what is NULL is looked for, by its name in the whole text: a column of the row
-    before the change is one of the row after it too.
+    NULL where it has all of them. Only what is NULL is looked for, by its name in the
+    whole text: a column of the row before the change is one of the row after it too.
     """
     text, op = F.col("value").cast("string"), found.head["op"]
-    names = [column.name for column in contract.columns if json.dumps(column.name) == f'"{column.name}"']
+    names = [
+        column.name
+        for column in contract.columns
+        if json.dumps(column.name) == f'"{column.name}"'
+    ]
     is_absent = {it: found.is_null(it) & ~text.contains(f'"{it}"') for it in names}
     columns = F.array(*(F.lit(column.name) for column in contract.columns))
-    beside = F.coalesce(F.array_except(row_names(contract), columns), F.array().cast("array<string>"))
+    beside = F.coalesce(
+        F.array_except(row_names(contract), columns), F.array().cast("array<string>")
+    )
     is_change = op.isin("c", "u", "r") & F.col(_REASON).isNull()
     lacks_some = any_of(is_absent.values())
-    return F.when(is_change & lacks_some, F.struct(beside.alias("fields"), _names_where(is_absent).alias("gone")))
+    return F.when(
+        is_change & lacks_some,
+        F.struct(beside.alias("fields"), _names_where(is_absent).alias("gone")),
+    )

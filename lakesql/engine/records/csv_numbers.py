@@ -1,6 +1,8 @@
-"""Numbers of CSV with other marks than a point before their fraction: 1.234,56, 1'234.56.
+"""Numbers of CSV with other marks than a point before their fraction: 1.234,56,
+1'234.56.
 
-Such a number is read as a text, and becomes one that Spark takes for the same number, or for none: never for another.
+Such a number is read as a text, and becomes one that Spark takes for the same number,
+or for none: never for another.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from pyspark.sql import types as T
 from lakesql.records.formats.csv import Csv
 
 NO_NUMBER = "no number: "
-"""Stands before a text that is none by the marks of its stream, though it may be by others."""
+"""Stands before a text that is none by the marks of its stream, though it may be by
+others."""
 
 _WORDS = r"[-+]?(?:NaN|Inf|Infinity)"
 
@@ -25,10 +28,11 @@ def is_marked(kind: T.DataType, options: Csv) -> bool:
 
 
 def plain_number(text: Column, options: Csv) -> Column:
-    """The text of a number with a point before its fraction, and without marks between thousands.
+    """The text of a number with a point before its fraction, and without marks between
+    thousands.
 
-    A number has such a mark between each three digits or nowhere, and does not begin with a zero before one: 0.123 is a
-    fraction that somebody has written with a point.
+    A number has such a mark between each three digits or nowhere, and does not begin
+    with a zero before one: 0.123 is a fraction that somebody has written with a point.
     """
     mark, point = re.escape(options.thousands), re.escape(options.decimal)
     whole = rf"(?:[1-9][0-9]{{0,2}}(?:{mark}[0-9]{{3}})+|[0-9]+)" if mark else "[0-9]+"
@@ -36,11 +40,16 @@ def plain_number(text: Column, options: Csv) -> Column:
     without = F.replace(text, F.lit(options.thousands), F.lit("")) if mark else text
     plain = F.replace(without, F.lit(options.decimal), F.lit("."))
     is_word = text.rlike(rf"\A{_WORDS}\z")
-    return F.when(text.rlike(rf"\A{number}\z"), plain).when(is_word, text).otherwise(F.concat(F.lit(NO_NUMBER), text))
+    return (
+        F.when(text.rlike(rf"\A{number}\z"), plain)
+        .when(is_word, text)
+        .otherwise(F.concat(F.lit(NO_NUMBER), text))
+    )
 
 
 def is_too_large(plain: Column, kind: T.DataType) -> Column:
-    """Whether a number became infinite because no double holds it: one that a word calls infinite is."""
+    """Whether a number became infinite because no double holds it: one that a word
+    calls infinite is."""
     if not isinstance(kind, T.DoubleType | T.FloatType):
         return F.lit(False)
     return (F.abs(plain.try_cast(kind)) == F.lit(float("inf"))) & plain.rlike("[0-9]")

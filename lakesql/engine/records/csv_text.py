@@ -1,7 +1,9 @@
-"""How a CSV record's text becomes values: by position, or by the names of its file's header.
+"""How a CSV record's text becomes values: by position, or by the names of its file's
+header.
 
-Spark's parser of CSV says nothing of a quote that is never closed. So a known value is put behind each record, and read
-as one more column: it is found where the record is whole. Line breaks outside quotes are looked for if there are any.
+Spark's parser of CSV says nothing of a quote that is never closed. So a known value is
+put behind each record, and read as one more column: it is found where the record is
+whole. Line breaks outside quotes are looked for if there are any.
 """
 
 from __future__ import annotations
@@ -29,13 +31,15 @@ TAIL_TEXT = "lakesql"
 
 @dataclass(frozen=True, slots=True)
 class CsvHeader:
-    """The header of some files whose columns are not those of the contract, in its order.
+    """The header of some files whose columns are not those of the contract, in its
+    order.
 
-    `line` is the header as it stands in them, which is put before each of their records, with a line break.
-    `columns` are the contract's, by position, None where the contract does not have one. `problem`: why no record below
-    it can be read, in words. `own` is the header of the files where `line` is another, '' where they have none: it
-    has the columns `folders` besides, whose values are put behind each record. Of two values of a column the first
-    that is not NULL counts.
+    `line` is the header as it stands in them, which is put before each of their
+    records, with a line break. `columns` are the contract's, by position, None where
+    the contract does not have one. `problem`: why no record below it can be read, in
+    words. `own` is the header of the files where `line` is another, '' where they have
+    none: it has the columns `folders` besides, whose values are put behind each record.
+    Of two values of a column the first that is not NULL counts.
     """
 
     line: str
@@ -50,14 +54,20 @@ class CsvHeader:
         return f"{self.line}\n"
 
 
-def read_header(line: str, columns: Sequence[tuple[str, bool]], options: Csv) -> CsvHeader | None:
-    """The header that a file's first record is; None where its columns are the contract's, or it is a record itself.
+def read_header(
+    line: str, columns: Sequence[tuple[str, bool]], options: Csv
+) -> CsvHeader | None:
+    """The header that a file's first record is; None where its columns are the
+    contract's, or it is a record itself.
 
-    `columns` are the contract's names, and whether each is a text. Names are compared as SQL does, without the blanks
-    around them. A line that names none of the columns is a record where it may be one: where the contract has columns
-    that are no text, and a value of each may be what stands there.
+    `columns` are the contract's names, and whether each is a text. Names are compared
+    as SQL does, without the blanks around them. A line that names none of the columns
+    is a record where it may be one: where the contract has columns that are no text,
+    and a value of each may be what stands there.
     """
-    found = [name.strip().lower() for name in _split(line.removeprefix("\ufeff"), options)]
+    found = [
+        name.strip().lower() for name in _split(line.removeprefix("\ufeff"), options)
+    ]
     wanted = {name.strip().lower(): name for name, _ in columns}
     if found == list(wanted):
         return None
@@ -66,20 +76,26 @@ def read_header(line: str, columns: Sequence[tuple[str, bool]], options: Csv) ->
     named = [wanted.get(name) for name in found]
     twice = next((name for name in named if name and named.count(name) > 1), None)
     if twice:
-        return CsvHeader(line, problem=f"the header of the file has the column {twice} twice")
+        return CsvHeader(
+            line, problem=f"the header of the file has the column {twice} twice"
+        )
     if any(named) or folders:
         return CsvHeader(line, (*named, *folders), folders=folders)
     if _may_be_record(found, columns, options):
         return None
-    return CsvHeader(line, problem=f"the header of the file names none of the columns: {line[:200]}")
+    return CsvHeader(
+        line, problem=f"the header of the file names none of the columns: {line[:200]}"
+    )
 
 
 FOLDER_MARK = "="
-"""What stands behind the names of columns whose values are those of a file's folders."""
+"""What stands behind the names of columns whose values are those of a file's
+folders."""
 
 
 def _marked(names: Sequence[str], wanted: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns at the end of a header whose values were put behind the records of its file."""
+    """The columns at the end of a header whose values were put behind the records of
+    its file."""
     marked: list[str] = []
     for name in reversed(names):
         column = wanted.get(name.removesuffix(FOLDER_MARK))
@@ -89,17 +105,26 @@ def _marked(names: Sequence[str], wanted: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(marked)
 
 
-def with_folders(line: str, columns: Sequence[tuple[str, bool]], options: Csv, folders: tuple[str, ...]) -> CsvHeader:
-    """The header of a file whose folders give these columns; `line` is its first record, '' where it has none.
+def with_folders(
+    line: str,
+    columns: Sequence[tuple[str, bool]],
+    options: Csv,
+    folders: tuple[str, ...],
+) -> CsvHeader:
+    """The header of a file whose folders give these columns; `line` is its first
+    record, '' where it has none.
 
-    Without a header of its own, its records have the columns that the folders do not give, or all, as many as the first
-    has.
+    Without a header of its own, its records have the columns that the folders do not
+    give, or all, as many as the first has.
     """
     names = [name for name, _ in columns]
     header = read_header(line, columns, options) if options.header and line else None
     if header is not None and header.problem:
         return header
-    is_headed = options.header and (header is not None or not _may_be_record(_split(line, options), columns, options))
+    is_headed = options.header and (
+        header is not None
+        or not _may_be_record(_split(line, options), columns, options)
+    )
     own = line if is_headed else ""
     if header is not None:
         named = header.columns
@@ -107,44 +132,73 @@ def with_folders(line: str, columns: Sequence[tuple[str, bool]], options: Csv, f
         named = tuple(names)
     else:
         named = tuple(name for name in names if name not in folders)
-    written = [own] if is_headed else [_written(name, options) for name in named if name]
+    written = (
+        [own] if is_headed else [_written(name, options) for name in named if name]
+    )
     marked = [_written(f"{name}{FOLDER_MARK}", options) for name in folders]
-    return CsvHeader(options.delimiter.join((*written, *marked)), (*named, *folders), "", folders, own)
+    return CsvHeader(
+        options.delimiter.join((*written, *marked)),
+        (*named, *folders),
+        "",
+        folders,
+        own,
+    )
 
 
 def _written(name: str, options: Csv) -> str:
     """A name as a header has it."""
     quote = options.quote
-    return f"{quote}{name.replace(quote, (options.escape or quote) + quote)}{quote}" if quote else name
+    return (
+        f"{quote}{name.replace(quote, (options.escape or quote) + quote)}{quote}"
+        if quote
+        else name
+    )
 
 
-def _may_be_record(values: Sequence[str], columns: Sequence[tuple[str, bool]], options: Csv) -> bool:
+def _may_be_record(
+    values: Sequence[str], columns: Sequence[tuple[str, bool]], options: Csv
+) -> bool:
     if len(values) != len(columns) or all(is_text for _, is_text in columns):
         return False
     null = options.null_value.strip().lower()
-    typed = [value for value, (_, is_text) in zip(values, columns, strict=True) if not is_text]
-    return all(value in ("", null, "true", "false") or re.match(r"[-+.]?\d", value) for value in typed)
+    typed = [
+        value
+        for value, (_, is_text) in zip(values, columns, strict=True)
+        if not is_text
+    ]
+    return all(
+        value in ("", null, "true", "false") or re.match(r"[-+.]?\d", value)
+        for value in typed
+    )
 
 
 def _split(line: str, options: Csv) -> list[str]:
-    """The values of a line. Python's reader knows delimiters and quotes of one character."""
+    """The values of a line. Python's reader knows delimiters and quotes of one
+    character."""
     if len(options.delimiter) != 1 or len(options.quote) != 1:
         return [value.strip(options.quote) for value in line.split(options.delimiter)]
     is_doubled = options.escape == options.quote
     escape = None if is_doubled or len(options.escape) != 1 else options.escape
-    rows = csv.reader([line], delimiter=options.delimiter, quotechar=options.quote, escapechar=escape)
+    rows = csv.reader(
+        [line], delimiter=options.delimiter, quotechar=options.quote, escapechar=escape
+    )
     try:
         return next(iter(rows), [])
     except csv.Error:
         return [line]
 
 
-def read_csv(text: Column, schema: T.StructType, options: Csv, headers: Sequence[CsvHeader]) -> Column:
-    """What Spark reads of a CSV record, as a struct of `schema` with `TAIL` before its last field, `CORRUPT`."""
+def read_csv(
+    text: Column, schema: T.StructType, options: Csv, headers: Sequence[CsvHeader]
+) -> Column:
+    """What Spark reads of a CSV record, as a struct of `schema` with `TAIL` before its
+    last field, `CORRUPT`."""
     found = _read(_without_line_end(text), schema, options)
     for header in headers:
         body = F.substring(text, len(header.prefix) + 1, 2**31 - 1)
-        found = F.when(text.startswith(header.prefix), _read_by_name(body, schema, options, header)).otherwise(found)
+        found = F.when(
+            text.startswith(header.prefix), _read_by_name(body, schema, options, header)
+        ).otherwise(found)
     return found
 
 
@@ -164,11 +218,16 @@ def _read(text: Column, schema: T.StructType, options: Csv) -> Column:
     if options.date_format:
         spark_options["dateFormat"] = options.date_format
     # The typed method takes the schema as DDL only.
-    return F.from_csv(F.concat(text, F.lit(options.delimiter + TAIL_TEXT)), _ddl(whole), spark_options)
+    return F.from_csv(
+        F.concat(text, F.lit(options.delimiter + TAIL_TEXT)), _ddl(whole), spark_options
+    )
 
 
-def _read_by_name(text: Column, schema: T.StructType, options: Csv, header: CsvHeader) -> Column:
-    """The record as a struct of `schema`, and TAIL: a column that the header does not have is NULL."""
+def _read_by_name(
+    text: Column, schema: T.StructType, options: Csv, header: CsvHeader
+) -> Column:
+    """The record as a struct of `schema`, and TAIL: a column that the header does not
+    have is NULL."""
     kinds = {field.name: field.dataType for field in schema.fields}
     places: defaultdict[str, list[str]] = defaultdict(list)
     file_fields = []
@@ -176,12 +235,18 @@ def _read_by_name(text: Column, schema: T.StructType, options: Csv, header: CsvH
         kind = kinds[name] if name else T.StringType()
         file_fields.append(T.StructField(f"_lakesql_column_{number}", kind))
         places[name or ""].append(file_fields[-1].name)
-    read = _read(_without_line_end(text), T.StructType([*file_fields, schema.fields[-1]]), options)
+    read = _read(
+        _without_line_end(text),
+        T.StructType([*file_fields, schema.fields[-1]]),
+        options,
+    )
     *columns, corrupt = schema.names
 
     def by_name(found: Column) -> Column:
         values = [
-            F.coalesce(*(found[place] for place in places[name]), F.lit(None).cast(kinds[name])).alias(name)
+            F.coalesce(
+                *(found[place] for place in places[name]), F.lit(None).cast(kinds[name])
+            ).alias(name)
             for name in columns
         ]
         return F.struct(*values, found[TAIL].alias(TAIL), found[corrupt].alias(corrupt))
@@ -196,7 +261,8 @@ def is_whole(row: Column) -> Column:
 
 
 def has_open_quote(text: Column, options: Csv) -> Column:
-    """Whether the number of quotes in a record is odd: one is never closed, or was opened on another line."""
+    """Whether the number of quotes in a record is odd: one is never closed, or was
+    opened on another line."""
     if not options.quote:
         return F.lit(False)
     plain = text
@@ -218,13 +284,19 @@ def has_line_break(text: Column) -> Column:
 
 
 def _without_quoted(text: Column, options: Csv) -> Column:
-    return F.regexp_replace(text, quoted_pattern(options), "") if options.quote else text
+    return (
+        F.regexp_replace(text, quoted_pattern(options), "") if options.quote else text
+    )
 
 
 def quoted_pattern(options: Csv) -> str:
     """What is in quotes, as a regular expression; or what is escaped outside them."""
     quote, escape = re.escape(options.quote), re.escape(options.escape)
-    plain = f"[^{quote}]|{quote}{quote}" if options.quote == options.escape else f"[^{quote}{escape}]|{escape}."
+    plain = (
+        f"[^{quote}]|{quote}{quote}"
+        if options.quote == options.escape
+        else f"[^{quote}{escape}]|{escape}."
+    )
     escaped = "" if options.quote == options.escape or not escape else f"{escape}.|"
     return f"(?s){escaped}{quote}(?:{plain})*+{quote}"
 
@@ -233,12 +305,14 @@ _LINE_END = r"\r?\n\z"
 
 
 def _without_line_end(text: Column) -> Column:
-    return F.when(text.endswith("\n"), F.regexp_replace(text, _LINE_END, "")).otherwise(text)
+    return F.when(text.endswith("\n"), F.regexp_replace(text, _LINE_END, "")).otherwise(
+        text
+    )
 
 
 def is_record(text: Column, names: Sequence[str], options: Csv) -> Column:
-    """Whether a line is a record: not blank, not what Excel reads the delimiter from, and with `header` not the names
-    of the columns, in their order.
+    """Whether a line is a record: not blank, not what Excel reads the delimiter from,
+    and with `header` not the names of the columns, in their order.
 
     Of one column a value may be blank.
     """
@@ -258,29 +332,45 @@ def is_separator_line(text: Column, options: Csv) -> Column:
 
 
 def _is_header(text: Column, names: Sequence[str], options: Csv) -> Column:
-    """Whether a line has the names of the columns, in their order: quoted or not, in any case, with spaces around."""
-    fields = [T.StructField(f"c{number}", T.StringType()) for number in range(len(names))]
+    """Whether a line has the names of the columns, in their order: quoted or not, in
+    any case, with spaces around."""
+    fields = [
+        T.StructField(f"c{number}", T.StringType()) for number in range(len(names))
+    ]
     plain = F.ltrim(text, F.lit("\ufeff"))  # a byte order mark
     schema = T.StructType([*fields, T.StructField(CORRUPT, T.StringType())])
     found = _read(_without_line_end(plain), schema, options)
-    same = [F.lower(F.trim(found[f.name])) == name.strip().lower() for f, name in zip(fields, names, strict=True)]
-    is_likely = F.lower(plain).contains(names[0].strip().lower())  # most lines are not read for it
-    return F.coalesce(F.when(is_likely, all_of((found[CORRUPT].isNull(), *same))), F.lit(False))
+    same = [
+        F.lower(F.trim(found[f.name])) == name.strip().lower()
+        for f, name in zip(fields, names, strict=True)
+    ]
+    # most lines are not read for it
+    is_likely = F.lower(plain).contains(names[0].strip().lower())
+    return F.coalesce(
+        F.when(is_likely, all_of((found[CORRUPT].isNull(), *same))), F.lit(False)
+    )
 
 
 def split_lines(text: Column, options: Csv) -> Column:
     r"""The records of a text, which has line breaks of `\r` alone between them."""
     quote = options.quote
     plain = f"[^{re.escape(quote)}\\r]" if quote else r"[^\r]"
-    choices = [quoted_pattern(options).removeprefix("(?s)"), plain] if quote else [plain]
-    records = F.regexp_extract_all(text, F.lit(f"(?s)((?:{'|'.join(choices)})++)"), F.lit(1))
+    choices = (
+        [quoted_pattern(options).removeprefix("(?s)"), plain] if quote else [plain]
+    )
+    records = F.regexp_extract_all(
+        text, F.lit(f"(?s)((?:{'|'.join(choices)})++)"), F.lit(1)
+    )
     unquoted = _without_quoted(text, options)
     is_several = text.contains("\r") & unquoted.contains("\r")
     return F.when(is_several, records).otherwise(F.array(text))
 
 
 def _ddl(schema: T.StructType) -> str:
-    return ", ".join(f"{identifier(field.name)} {field.dataType.simpleString()}" for field in schema.fields)
+    return ", ".join(
+        f"{identifier(field.name)} {field.dataType.simpleString()}"
+        for field in schema.fields
+    )
 
 
 def problems_of(headers: Iterable[CsvHeader]) -> Iterator[CsvHeader]:

@@ -1,5 +1,6 @@
-"""Debezium's events: `{"before": …, "after": …, "op": …, "ts_ms": …, "source": {…}, "transaction": {…}}`, with or
-without a schema around them (`{"schema": …, "payload": …}`).
+"""Debezium's events: `{"before": …, "after": …, "op": …, "ts_ms": …, "source": {…},
+"transaction": {…}}`, with or without a schema around them (`{"schema": …, "payload":
+…}`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ SOURCE = T.StructType(
         *(T.StructField(name, T.LongType()) for name in _SOURCE_NUMBERS),
     ]
 )
-TRANSACTION = T.StructType([T.StructField("id", T.StringType()), T.StructField("total_order", T.LongType())])
+TRANSACTION = T.StructType(
+    [T.StructField("id", T.StringType()), T.StructField("total_order", T.LongType())]
+)
 
 HEAD = (
     T.StructField("op", T.StringType()),
@@ -39,11 +42,23 @@ HEAD = (
 """What an event has besides its rows."""
 
 HEAD_TEXTS = tuple(T.StructField(field.name, as_text(field.dataType)) for field in HEAD)
-"""The same as it is read: its numbers may be JSON's, or texts (`"total_order": "3"`), as some converters write them."""
+"""The same as it is read: its numbers may be JSON's, or texts (`"total_order": "3"`),
+as some converters write them."""
 
 _PARAMETERS = {"scale": "scale", "precision": "connect.decimal.precision"}
-_KIND = T.StructType([T.StructField(part, T.StringType()) for part in FIELD_PARTS if part not in _PARAMETERS])
-_KIND = _KIND.add("parameters", T.StructType([T.StructField(name, T.StringType()) for name in _PARAMETERS.values()]))
+_KIND = T.StructType(
+    [
+        T.StructField(part, T.StringType())
+        for part in FIELD_PARTS
+        if part not in _PARAMETERS
+    ]
+)
+_KIND = _KIND.add(
+    "parameters",
+    T.StructType(
+        [T.StructField(name, T.StringType()) for name in _PARAMETERS.values()]
+    ),
+)
 KINDS = T.MapType(T.StringType(), _KIND)
 """Of the schema beside an event, what says how values are written, by column."""
 
@@ -61,15 +76,19 @@ READ = "_lakesql_read"
 
 
 def typed_head(read: Head) -> dict[str, Column]:
-    """What an event has besides its rows, read as `HEAD_TEXTS`, in the types of `HEAD`."""
+    """What an event has besides its rows, read as `HEAD_TEXTS`, in the types of
+    `HEAD`."""
     return {field.name: read[field.name].try_cast(field.dataType) for field in HEAD}
 
 
-def debezium_event(row: T.StructType, deletes_by_key: bool) -> tuple[list[dict[str, Column]], Column]:
-    """The event, or the one in the `payload` where a schema stands beside it; before it what is to be read first.
+def debezium_event(
+    row: T.StructType, deletes_by_key: bool
+) -> tuple[list[dict[str, Column]], Column]:
+    """The event, or the one in the `payload` where a schema stands beside it; before it
+    what is to be read first.
 
-    NULL where there is none. Its field `kinds` is what the schema says of the columns of the row after the change, by
-    their names.
+    NULL where there is none. Its field `kinds` is what the schema says of the columns
+    of the row after the change, by their names.
     """
     fields = [*(T.StructField(name, row) for name in ("after", "before")), *HEAD_TEXTS]
     added = [
@@ -85,25 +104,47 @@ def debezium_event(row: T.StructType, deletes_by_key: bool) -> tuple[list[dict[s
     if deletes_by_key:
         each["op"] = F.coalesce(each["op"], tombstone)
     read = from_json(F.col("value").cast("string"), T.StructType([*fields, *added]))
-    kinds = F.when(found["schema"].isNotNull(), by_name(F.get(rows, F.lit(0))["fields"]))
+    kinds = F.when(
+        found["schema"].isNotNull(), by_name(F.get(rows, F.lit(0))["fields"])
+    )
     each["kinds"] = kinds
     event = F.struct(*(value.alias(name) for name, value in each.items()))
     return [{READ: read}], F.when(found[CORRUPT].isNull(), event)
 
 
 def with_source(raw: DataFrame) -> DataFrame:
-    """Raw records with `_lakesql_read`: the `source` of the event in each, as `debezium_event` would find it, of which
-    no more is read. NULL where there is none."""
-    objects = [T.StructField(name, T.StructType([])) for name in ("after", "before", "transaction")]
-    source = T.StructType([T.StructField(name, T.StringType()) for name in ("db", "schema", "table", "collection")])
-    event = [*objects, T.StructField("op", T.StringType()), T.StructField("source", source)]
+    """Raw records with `_lakesql_read`: the `source` of the event in each, as
+    `debezium_event` would find it, of which no more is read. NULL where there is
+    none."""
+    objects = [
+        T.StructField(name, T.StructType([]))
+        for name in ("after", "before", "transaction")
+    ]
+    source = T.StructType(
+        [
+            T.StructField(name, T.StringType())
+            for name in ("db", "schema", "table", "collection")
+        ]
+    )
+    event = [
+        *objects,
+        T.StructField("op", T.StringType()),
+        T.StructField("source", source),
+    ]
     added = [
-        T.StructField("schema", _SCHEMA),  # whole, as what does not fit makes a bad record of it
+        # whole, as what does not fit makes a bad record of it
+        T.StructField("schema", _SCHEMA),
         T.StructField("payload", T.StructType(event)),
         T.StructField(CORRUPT, T.StringType()),
     ]
     read = from_json(F.col("value").cast("string"), T.StructType([*event, *added]))
-    return with_stages(raw, [{READ: read}, {READ: F.when(F.col(READ)[CORRUPT].isNull(), _of_event("source"))}])
+    return with_stages(
+        raw,
+        [
+            {READ: read},
+            {READ: F.when(F.col(READ)[CORRUPT].isNull(), _of_event("source"))},
+        ],
+    )
 
 
 def _of_event(name: str) -> Column:
@@ -113,12 +154,15 @@ def _of_event(name: str) -> Column:
 
 
 def by_name(fields: Column) -> Column:
-    """The fields of a schema as `KINDS`: those that have a name, the first one of each."""
+    """The fields of a schema as `KINDS`: those that have a name, the first one of
+    each."""
 
     def named(names: Column) -> Column:
         are_apart = F.size(F.array_distinct(F.array_compact(names))) == F.size(names)
         # Of a name that is NULL the place is NULL.
-        first = F.filter(fields, lambda it, place: F.array_position(names, it["field"]) == place + 1)
+        first = F.filter(
+            fields, lambda it, place: F.array_position(names, it["field"]) == place + 1
+        )
         return F.when(are_apart, fields).otherwise(first)
 
     found = bound(F.transform(fields, lambda it: it["field"]), named)
@@ -127,19 +171,29 @@ def by_name(fields: Column) -> Column:
 
 def compact(*values: Column) -> Column:
     """An array of those values that are not NULL."""
-    return F.concat(*(F.when(value.isNotNull(), F.array(value)).otherwise(F.array()) for value in values))
+    return F.concat(
+        *(
+            F.when(value.isNotNull(), F.array(value)).otherwise(F.array())
+            for value in values
+        )
+    )
 
 
 def kind_text(kind: Column) -> Column:
     """The text of the `FieldSchema` that a value of `KINDS` is."""
-    parts = (kind["parameters"][_PARAMETERS[part]] if part in _PARAMETERS else kind[part] for part in FIELD_PARTS)
+    parts = (
+        kind["parameters"][_PARAMETERS[part]] if part in _PARAMETERS else kind[part]
+        for part in FIELD_PARTS
+    )
     return F.concat_ws(SEPARATOR, *(F.coalesce(part, F.lit("")) for part in parts))
 
 
 def field_kind(field: FieldSchema) -> dict[str, object]:
     """The JSON of the value of `KINDS` of which this is the `FieldSchema`."""
     said = {part: getattr(field, part) for part in FIELD_PARTS if getattr(field, part)}
-    parameters = {_PARAMETERS[part]: said.pop(part) for part in _PARAMETERS if part in said}
+    parameters = {
+        _PARAMETERS[part]: said.pop(part) for part in _PARAMETERS if part in said
+    }
     return {**said, "parameters": parameters}
 
 
@@ -168,26 +222,31 @@ def is_read_by_snapshot(event: Head) -> Column:
 
 
 def place_of(event: Head, is_late: bool) -> Column:
-    """The place of an event among the changes of its row, to be compared as `compile/log_positions.py` does.
+    """The place of an event among the changes of its row, to be compared as
+    `compile/log_positions.py` does.
 
-    NULL where a change has none. Where it `is_late`, what it came after is not known, and a row that a snapshot has
-    read replaces nothing.
+    NULL where a change has none. Where it `is_late`, what it came after is not known,
+    and a row that a snapshot has read replaces nothing.
     """
     position = debezium_field(event, "position")
     own = F.coalesce(position, F.array().cast("array<bigint>"))
     return F.when(
         is_read_by_snapshot(event),
-        F.concat(F.array(F.lit(LATE_READ if is_late else READ_BY_SNAPSHOT).cast("bigint")), own),
+        F.concat(
+            F.array(F.lit(LATE_READ if is_late else READ_BY_SNAPSHOT).cast("bigint")),
+            own,
+        ),
     ).otherwise(position)
 
 
 def _position(source: Column, transaction: Column) -> Column:
     """The place in the database's log, as numbers: file 10 comes after file 9.
 
-    Postgres: the log's position, then the order in the transaction. MySQL and MariaDB: the number of the log's file,
-    the position and the row in it. SQL Server and Db2: the place of the commit, that of the change, and the number of
-    the event. Oracle: the number of the commit (of a snapshot, its own), that of the change, and the place in the redo
-    log.
+    Postgres: the log's position, then the order in the transaction. MySQL and MariaDB:
+    the number of the log's file, the position and the row in it. SQL Server and Db2:
+    the place of the commit, that of the change, and the number of the event. Oracle:
+    the number of the commit (of a snapshot, its own), that of the change, and the place
+    in the redo log.
     """
     number = F.regexp_extract(source["file"], r"([0-9]+)$", 1).try_cast("bigint")
     commit = F.regexp_extract(source["commit_scn"], r"^([0-9]+)", 1).try_cast("bigint")
@@ -195,21 +254,31 @@ def _position(source: Column, transaction: Column) -> Column:
     postgres = compact(source["lsn"], transaction["total_order"])
     mysql = compact(number, source["pos"], source["row"])
     sql_server = F.concat(
-        _numbers(source["commit_lsn"]), _numbers(source["change_lsn"]), compact(source["event_serial_no"])
+        _numbers(source["commit_lsn"]),
+        _numbers(source["change_lsn"]),
+        compact(source["event_serial_no"]),
     )
-    oracle = F.concat(compact(commit, scn), _numbers(source["rs_id"]), compact(source["ssn"]))
+    oracle = F.concat(
+        compact(commit, scn), _numbers(source["rs_id"]), compact(source["ssn"])
+    )
     return (
         F.when(source["lsn"].isNotNull(), postgres)
-        .when(source["pos"].isNotNull() & F.coalesce(source["file"] != "", F.lit(True)), mysql)
+        .when(
+            source["pos"].isNotNull() & F.coalesce(source["file"] != "", F.lit(True)),
+            mysql,
+        )
         .when(F.size(_numbers(source["commit_lsn"])) > 0, sql_server)
         .when(scn.isNotNull(), oracle)
     )
 
 
 def _numbers(place: Column) -> Column:
-    """The numbers of a place such as `00000027:00000ac0:0002`, in hexadecimal digits, or of one decimal number."""
+    """The numbers of a place such as `00000027:00000ac0:0002`, in hexadecimal digits,
+    or of one decimal number."""
     parts = F.split(F.trim(place), "[:.]")
-    hexadecimal = F.transform(parts, lambda part: F.conv(part, 16, 10).try_cast("bigint"))
+    hexadecimal = F.transform(
+        parts, lambda part: F.conv(part, 16, 10).try_cast("bigint")
+    )
     is_hexadecimal = place.rlike("^ *[0-9A-Fa-f]{1,15}([:.][0-9A-Fa-f]{1,15})+ *$")
     decimal = place.try_cast("bigint")
     return F.when(is_hexadecimal, hexadecimal).otherwise(compact(decimal))

@@ -1,7 +1,8 @@
-"""The records of AWS DMS: `{"data": {…}, "metadata": {…}}`, or flat ones, which are the row with a column `Op`.
+"""The records of AWS DMS: `{"data": {…}, "metadata": {…}}`, or flat ones, which are the
+row with a column `Op`.
 
-Which fields `metadata` has, and that a record of the type `control` tells of a table: "Using Apache Kafka as a target"
-in the user guide of AWS DMS.
+Which fields `metadata` has, and that a record of the type `control` tells of a table:
+"Using Apache Kafka as a target" in the user guide of AWS DMS.
 """
 
 from __future__ import annotations
@@ -24,25 +25,38 @@ _METADATA = (
 _FLAT = "_lakesql_flat"
 
 
-def dms_event(row: T.StructType, deletes_by_key: bool) -> tuple[list[dict[str, Column]], Column]:
+def dms_event(
+    row: T.StructType, deletes_by_key: bool
+) -> tuple[list[dict[str, Column]], Column]:
     """A record as an event of Debezium's, and before it what is to be read first.
 
-    What is said of tables has the op `m`. A record without `metadata` is flat, and says no table.
+    What is said of tables has the op `m`. A record without `metadata` is flat, and says
+    no table.
     """
     text, found, flat = F.col("value").cast("string"), F.col(READ), F.col(_FLAT)
     metadata = T.StructType([T.StructField(name, T.StringType()) for name in _METADATA])
-    fields = T.StructType().add("data", row).add("before-image", row).add("metadata", metadata).add(CORRUPT, "string")
+    fields = (
+        T.StructType()
+        .add("data", row)
+        .add("before-image", row)
+        .add("metadata", metadata)
+        .add(CORRUPT, "string")
+    )
     is_native = found["metadata"]["record-type"].isNotNull()
     flat_fields = T.StructType([*row.fields, T.StructField(CORRUPT, T.StringType())])
-    read = {READ: from_json(text, fields), _FLAT: F.when(~is_native, from_json(text, flat_fields))}
+    read = {
+        READ: from_json(text, fields),
+        _FLAT: F.when(~is_native, from_json(text, flat_fields)),
+    }
     native = F.when(found[CORRUPT].isNull(), _native(found))
-    return [{name: column} for name, column in read.items()], F.when(is_native, native).otherwise(
-        _flat(flat, row, deletes_by_key)
-    )
+    return [{name: column} for name, column in read.items()], F.when(
+        is_native, native
+    ).otherwise(_flat(flat, row, deletes_by_key))
 
 
 def is_flat_op(name: Column) -> Column:
-    """Whether a field beside those of the row is that of a flat record which says what happened."""
+    """Whether a field beside those of the row is that of a flat record which says what
+    happened."""
     return name == "Op"
 
 
@@ -50,19 +64,40 @@ def _native(found: Column) -> Column:
     metadata, data = found["metadata"], found["data"]
     operation, kind = metadata["operation"], metadata["record-type"]
     control = F.when(operation == "truncate-table", F.lit("t")).otherwise(F.lit("m"))
-    known = F.when(kind == "data", _mapped(operation, _OPS, "operation ")).when(kind == "control", control)
+    known = F.when(kind == "data", _mapped(operation, _OPS, "operation ")).when(
+        kind == "control", control
+    )
     op = F.coalesce(known, F.concat(F.lit("record-type "), kind))
-    place, number = metadata["stream-position"], metadata["transaction-record-id"].try_cast("bigint")
-    lsn = [F.regexp_extract(place, "^([0-9A-Fa-f]+)/([0-9A-Fa-f]{1,8})([.]|$)", part) for part in (1, 2)]
-    file, at = (F.regexp_extract(place, "^([^:]+[.][0-9]+):([0-9]+)(:|$)", part) for part in (1, 2))
-    at_commit = F.coalesce(*(metadata[each].try_cast("timestamp") for each in ("commit-timestamp", "timestamp")))
+    place, number = (
+        metadata["stream-position"],
+        metadata["transaction-record-id"].try_cast("bigint"),
+    )
+    lsn = [
+        F.regexp_extract(place, "^([0-9A-Fa-f]+)/([0-9A-Fa-f]{1,8})([.]|$)", part)
+        for part in (1, 2)
+    ]
+    file, at = (
+        F.regexp_extract(place, "^([^:]+[.][0-9]+):([0-9]+)(:|$)", part)
+        for part in (1, 2)
+    )
+    at_commit = F.coalesce(
+        *(
+            metadata[each].try_cast("timestamp")
+            for each in ("commit-timestamp", "timestamp")
+        )
+    )
     source = {
         "schema": metadata["schema-name"],
         "table": F.coalesce(metadata["table-name"], F.lit("")),
         "file": F.when(file != "", file),
-        "snapshot": F.when(operation == "load", F.lit("true")).otherwise(F.lit("false")),
+        "snapshot": F.when(operation == "load", F.lit("true")).otherwise(
+            F.lit("false")
+        ),
         "txId": metadata["transaction-id"],
-        "lsn": F.when(lsn[0] != "", F.conv(F.concat(lsn[0], F.lpad(lsn[1], 8, "0")), 16, 10).try_cast("bigint")),
+        "lsn": F.when(
+            lsn[0] != "",
+            F.conv(F.concat(lsn[0], F.lpad(lsn[1], 8, "0")), 16, 10).try_cast("bigint"),
+        ),
         "pos": at.try_cast("bigint"),
         "row": number,
         "ts_ms": F.unix_millis(at_commit),
@@ -71,14 +106,24 @@ def _native(found: Column) -> Column:
         op,
         F.when(op != "d", data),
         F.when(op == "d", data).otherwise(found["before-image"]),
-        F.struct(*(source.get(each.name, F.lit(None)).alias(each.name) for each in SOURCE.fields)).cast(SOURCE),
-        F.struct(metadata["transaction-id"].alias("id"), number.alias("total_order")).cast(TRANSACTION),
+        F.struct(
+            *(
+                source.get(each.name, F.lit(None)).alias(each.name)
+                for each in SOURCE.fields
+            )
+        ).cast(SOURCE),
+        F.struct(
+            metadata["transaction-id"].alias("id"), number.alias("total_order")
+        ).cast(TRANSACTION),
     )
 
 
 def _flat(found: Column, row: T.StructType, deletes_by_key: bool) -> Column:
-    """The row before an update stands nowhere, and neither does when and where it was made."""
-    op = _mapped(F.get_json_object(F.col("value").cast("string"), "$.Op"), _FLAT_OPS, "Op ")
+    """The row before an update stands nowhere, and neither does when and where it was
+    made."""
+    op = _mapped(
+        F.get_json_object(F.col("value").cast("string"), "$.Op"), _FLAT_OPS, "Op "
+    )
     if deletes_by_key:
         op = F.when(F.col("value").isNull(), F.lit("d")).otherwise(op)
     data = F.struct(*(found[each.name].alias(each.name) for each in row.fields))
@@ -92,20 +137,29 @@ def _flat(found: Column, row: T.StructType, deletes_by_key: bool) -> Column:
     return F.when(found[CORRUPT].isNull(), event)
 
 
-def _event(op: Column, after: Column, before: Column, source: Column, transaction: Column | None) -> Column:
+def _event(
+    op: Column,
+    after: Column,
+    before: Column,
+    source: Column,
+    transaction: Column | None,
+) -> Column:
     return F.struct(
         after.alias("after"),
         before.alias("before"),
         op.alias("op"),
         F.lit(None).cast("bigint").alias("ts_ms"),
         source.alias("source"),
-        (F.lit(None).cast(TRANSACTION) if transaction is None else transaction).alias("transaction"),
+        (F.lit(None).cast(TRANSACTION) if transaction is None else transaction).alias(
+            "transaction"
+        ),
         F.lit(None).cast(KINDS).alias("kinds"),
     )
 
 
 def _mapped(word: Column, ops: dict[str, str], what: str) -> Column:
-    """The op that a word stands for; what no op is where it is another word, and NULL where there is none."""
+    """The op that a word stands for; what no op is where it is another word, and NULL
+    where there is none."""
     found = F.concat(F.lit(what), word)
     for name, op in ops.items():
         found = F.when(word == name, F.lit(op)).otherwise(found)

@@ -1,4 +1,5 @@
-"""The events of change feeds, whatever wraps them: which row changed, how, and what `_change` offers.
+"""The events of change feeds, whatever wraps them: which row changed, how, and what
+`_change` offers.
 
 A further envelope is a file with its event, and a case in each function here.
 """
@@ -33,26 +34,38 @@ from lakesql.engine.records.debezium import (
     field_kind,
     place_of,
 )
-from lakesql.engine.records.debezium_flat import flat_event, flat_text, has_schema, is_added
+from lakesql.engine.records.debezium_flat import (
+    flat_event,
+    flat_text,
+    has_schema,
+    is_added,
+)
 from lakesql.engine.records.dms import dms_event, is_flat_op
 from lakesql.engine.records.json_text import bound, members, value_of
 from lakesql.engine.records.parse import Contract, columns_of, from_json
 from lakesql.engine.records.record_key import key_text
 from lakesql.engine.records.source_tables import is_of
-from lakesql.engine.records.unknown_fields import find_unknown, has_structs, untold_record
+from lakesql.engine.records.unknown_fields import (
+    find_unknown,
+    has_structs,
+    untold_record,
+)
 from lakesql.names import CHANGE, ROW, UNKNOWN_FIELDS
 from lakesql.stream.feed_schema import parse_field
 from lakesql.stream.stream import Envelope
 
 EVENT = "_lakesql_event"
-"""A struct of `op`, the rows `after` and `before` as texts, `kinds` (what a schema beside the event says of the
-columns), and what its envelope has besides. NULL where a record holds no event."""
+"""A struct of `op`, the rows `after` and `before` as texts, `kinds` (what a schema
+beside the event says of the columns), and what its envelope has besides. NULL where a
+record holds no event."""
 
 TEXTS = "_lakesql_row_texts"
-"""The row with one text for each column, where a column is an array, a struct or a map."""
+"""The row with one text for each column, where a column is an array, a struct or a
+map."""
 
 ROW_KINDS = "_lakesql_kinds"
-"""What a schema says of the columns of the row: the key's own, where the row is read of that."""
+"""What a schema says of the columns of the row: the key's own, where the row is read of
+that."""
 
 BEFORE = "_lakesql_before"
 """The row before the change, as texts."""
@@ -62,33 +75,58 @@ VALUES, BEFORE_VALUES = "_lakesql_values", "_lakesql_before_values"
 
 
 def read_event(contract: Contract, has_before: bool) -> list[dict[str, Column]]:
-    """The columns that reading adds, in stages: the event, and the rows after and before.
+    """The columns that reading adds, in stages: the event, and the rows after and
+    before.
 
-    Of both rows first the texts, then the values. `_lakesql_row` is the row after the change; of a delete it is the one
-    before it, or the key. The values of the row before are read where it `has_before`.
+    Of both rows first the texts, then the values. `_lakesql_row` is the row after the
+    change; of a delete it is the one before it, or the key. The values of the row
+    before are read where it `has_before`.
     """
     texts = row_texts(contract)
     written = F.col("key").cast("string")
     key_schema = F.get_json_object(written, "$.schema.fields")
-    key = F.when(key_schema.isNull(), _bare_key(contract)).otherwise(F.get_json_object(written, "$.payload"))
+    key = F.when(key_schema.isNull(), _bare_key(contract)).otherwise(
+        F.get_json_object(written, "$.payload")
+    )
     if has_documents(contract):
         key = F.regexp_replace(key, r'^\s*\{\s*"id"\s*:', f'{{"{DOCUMENT_ID}":')
     before = F.col(EVENT)["before"]
     key_row = row_as_written(from_json(key, texts), key, key, contract)
-    row = F.when(op_of().isin("c", "u", "r"), F.col(EVENT)["after"]).when(op_of() == "d", F.coalesce(before, key_row))
+    row = F.when(op_of().isin("c", "u", "r"), F.col(EVENT)["after"]).when(
+        op_of() == "d", F.coalesce(before, key_row)
+    )
     first, event = _event(texts, contract)
     key_kinds = by_name(F.from_json(key_schema, T.ArrayType(KINDS.valueType)))
     is_by_key = (op_of() == "d") & before.isNull()
-    said = {ROW_KINDS: F.coalesce(F.when(is_by_key, key_kinds), F.col(EVENT)["kinds"], *_known_kinds(contract))}
+    said = {
+        ROW_KINDS: F.coalesce(
+            F.when(is_by_key, key_kinds), F.col(EVENT)["kinds"], *_known_kinds(contract)
+        )
+    }
     of_tables = [{EVENT: _event_of_tables(contract)}] if contract.source_table else []
-    stages = [*first, {EVENT: event}, *of_tables, {EVENT: _event_as_written(contract)}, said]
+    stages = [
+        *first,
+        {EVENT: event},
+        *of_tables,
+        {EVENT: _event_as_written(contract)},
+        said,
+    ]
     if has_nested(contract):
-        stages += [{TEXTS: row}, {ROW: shaped(F.col(TEXTS), contract), BEFORE: shaped(before, contract)}]
+        stages += [
+            {TEXTS: row},
+            {ROW: shaped(F.col(TEXTS), contract), BEFORE: shaped(before, contract)},
+        ]
     else:
         stages.append({ROW: row, BEFORE: before})
-    rows = {VALUES: (ROW, sent_texts(contract)), **({BEFORE_VALUES: (BEFORE, before)} if has_before else {})}
+    rows = {
+        VALUES: (ROW, sent_texts(contract)),
+        **({BEFORE_VALUES: (BEFORE, before)} if has_before else {}),
+    }
     kinds = F.col(ROW_KINDS)
-    values = [read_values(name, F.col(shape), sent, kinds, contract) for name, (shape, sent) in rows.items()]
+    values = [
+        read_values(name, F.col(shape), sent, kinds, contract)
+        for name, (shape, sent) in rows.items()
+    ]
     return [*stages, *(reduce(or_, each) for each in zip(*values, strict=True))]
 
 
@@ -97,31 +135,44 @@ DOCUMENT_ID = "_id"
 
 
 def has_documents(contract: Contract) -> bool:
-    """Whether the rows are documents of MongoDB, as its ExtractNewDocumentState makes them."""
+    """Whether the rows are documents of MongoDB, as its ExtractNewDocumentState makes
+    them."""
     return contract.envelope == "debezium_flat" and [*contract.key] == [DOCUMENT_ID]
 
 
 def _bare_key(contract: Contract) -> Column:
-    """The text of a key beside which no schema of its columns stands. One that is no object, as `ExtractField` leaves
-    it, is the value of the one column of the stream's key; but no array, and no `Struct` that was written as a text."""
-    key, columns = F.col("key").cast("string"), [each for each in contract.columns if each.name in contract.key]
+    """The text of a key beside which no schema of its columns stands. One that is no
+    object, as `ExtractField` leaves it, is the value of the one column of the stream's
+    key; but no array, and no `Struct` that was written as a text."""
+    key, columns = (
+        F.col("key").cast("string"),
+        [each for each in contract.columns if each.name in contract.key],
+    )
     if len(columns) != 1 or contract.envelope == "dms":
         return key
     return F.when(key.rlike(r"^\s*\[|^Struct\{"), key).otherwise(key_text(columns))
 
 
 def _known_kinds(contract: Contract) -> list[Column]:
-    """What the stream knows of its columns, for a key beside which no schema stands; nothing of a column that was
-    written in several ways, as nobody knows in which of them the key is."""
-    written = {(it.field, it.name, it.scale): it for it in map(parse_field, contract.schema_fields)}
+    """What the stream knows of its columns, for a key beside which no schema stands;
+    nothing of a column that was written in several ways, as nobody knows in which of
+    them the key is."""
+    written = {
+        (it.field, it.name, it.scale): it
+        for it in map(parse_field, contract.schema_fields)
+    }
     ways = Counter(field.field for field in written.values())
     kinds = [field_kind(field) for field in written.values() if ways[field.field] == 1]
     if not kinds:
         return []
-    return [by_name(F.from_json(F.lit(json.dumps(kinds)), T.ArrayType(KINDS.valueType)))]
+    return [
+        by_name(F.from_json(F.lit(json.dumps(kinds)), T.ArrayType(KINDS.valueType)))
+    ]
 
 
-def _event(row: T.StructType, contract: Contract) -> tuple[list[dict[str, Column]], Column]:
+def _event(
+    row: T.StructType, contract: Contract
+) -> tuple[list[dict[str, Column]], Column]:
     match contract.envelope:
         case "debezium":
             return debezium_event(row, takes_tombstones(contract))
@@ -136,7 +187,8 @@ def _event(row: T.StructType, contract: Contract) -> tuple[list[dict[str, Column
 
 
 def _event_of_tables(contract: Contract) -> Column:
-    """The event, which is a message where it is of another table than those whose changes are taken."""
+    """The event, which is a message where it is of another table than those whose
+    changes are taken."""
     event = F.col(EVENT)
     is_other = F.coalesce(~is_of(event["source"], contract.source_table), F.lit(False))
     return event.withField("op", F.when(is_other, F.lit("m")).otherwise(event["op"]))
@@ -146,7 +198,9 @@ def _event_as_written(contract: Contract) -> Column:
     """The event, with the values of its rows as they stand in the record."""
     event, record = F.col(EVENT), F.col("value").cast("string")
     for side in ("after", "before"):
-        written = row_as_written(F.col(EVENT)[side], record, _side_text(contract.envelope, side), contract)
+        written = row_as_written(
+            F.col(EVENT)[side], record, _side_text(contract.envelope, side), contract
+        )
         event = event.withField(side, written)
     return event
 
@@ -159,7 +213,8 @@ def _side_text(envelope: Envelope, side: Literal["after", "before"]) -> Column:
 
             def of_event(outer: Column) -> Column:
                 return F.coalesce(
-                    value_of(outer, F.lit(side)), value_of(members(value_of(outer, F.lit("payload"))), F.lit(side))
+                    value_of(outer, F.lit(side)),
+                    value_of(members(value_of(outer, F.lit("payload"))), F.lit(side)),
                 )
 
             return bound(members(text), of_event)
@@ -167,9 +222,13 @@ def _side_text(envelope: Envelope, side: Literal["after", "before"]) -> Column:
             is_data = (op_of() == "d") | F.lit(side == "after")
 
             def of_record(outer: Column) -> Column:
-                data, image = (value_of(outer, F.lit(name)) for name in ("data", "before-image"))
+                data, image = (
+                    value_of(outer, F.lit(name)) for name in ("data", "before-image")
+                )
                 native = F.when(is_data, data).otherwise(image)
-                return F.when(value_of(outer, F.lit("metadata")).isNotNull(), native).otherwise(text)
+                return F.when(
+                    value_of(outer, F.lit("metadata")).isNotNull(), native
+                ).otherwise(text)
 
             return bound(members(text), of_record)
         case "debezium_flat":
@@ -200,7 +259,8 @@ def op_of() -> Column:
 
 
 def is_ignored(contract: Contract) -> Column:
-    """Whether a record is no change: a message, what DMS says of tables, or a tombstone that deletes nothing."""
+    """Whether a record is no change: a message, what DMS says of tables, or a tombstone
+    that deletes nothing."""
     is_message = F.coalesce(op_of() == "m", F.lit(False))
     if contract.envelope != "debezium" or takes_tombstones(contract):
         return is_message
@@ -208,10 +268,12 @@ def is_ignored(contract: Contract) -> Column:
 
 
 def takes_tombstones(contract: Contract) -> bool:
-    """Whether a record without a value deletes the row of its key, unless it follows a delete of that.
+    """Whether a record without a value deletes the row of its key, unless it follows a
+    delete of that.
 
-    It has nothing but the key: a column of the feed cannot order it, and where changes of some tables are taken, nobody
-    knows whose it is. Of a dead letter nobody knows what it follows.
+    It has nothing but the key: a column of the feed cannot order it, and where changes
+    of some tables are taken, nobody knows whose it is. Of a dead letter nobody knows
+    what it follows.
     """
     if contract.source_table and contract.envelope != "dms":
         return False
@@ -220,25 +282,34 @@ def takes_tombstones(contract: Contract) -> bool:
 
 
 def is_document() -> Column:
-    """Whether an event of Debezium's is one of MongoDB's, which has the row as the text of a document."""
+    """Whether an event of Debezium's is one of MongoDB's, which has the row as the text
+    of a document."""
     text = F.col("value").cast("string")
     paths = ("$.source.connector", "$.payload.source.connector")
     said = (F.get_json_object(text, path) for path in paths)
     # Most feeds are not searched for it.
-    return F.coalesce(F.when(text.contains('"mongodb"'), F.coalesce(*said) == "mongodb"), F.lit(False))
+    return F.coalesce(
+        F.when(text.contains('"mongodb"'), F.coalesce(*said) == "mongodb"), F.lit(False)
+    )
 
 
 def change_field(name: str, event: Head, contract: Contract) -> Column:
-    """A field of `_change`. Where rows are mirrored, each has a place among the changes of its row."""
+    """A field of `_change`. Where rows are mirrored, each has a place among the changes
+    of its row."""
     match name:
         case "position" if takes_tombstones(contract):
-            # Older than each change that follows it, and newer than all that came before it.
+            # Older than each change that follows it, and newer than all that came
+            # before it.
             behind_all = F.array(F.lit(READ_BY_SNAPSHOT).cast("bigint"))
-            return F.when(F.col("value").isNull(), behind_all).otherwise(place_of(event, False))
+            return F.when(F.col("value").isNull(), behind_all).otherwise(
+                place_of(event, False)
+            )
         case "position" if contract.is_mirrored:
             return place_of(event, contract.is_replayed)
         case "ts" if takes_tombstones(contract):
-            return F.when(F.col("value").isNull(), F.col("timestamp")).otherwise(debezium_field(event, name))
+            return F.when(F.col("value").isNull(), F.col("timestamp")).otherwise(
+                debezium_field(event, name)
+            )
         case "op":
             return event["op"]
         case "before":
@@ -248,37 +319,57 @@ def change_field(name: str, event: Head, contract: Contract) -> Column:
 
 
 def row_names(contract: Contract) -> Column:
-    """The names of all columns that the row after a change has in the record, declared or not."""
+    """The names of all columns that the row after a change has in the record, declared
+    or not."""
     text = F.col("value").cast("string")
     match contract.envelope:
         case "debezium":
-            rows = (F.get_json_object(text, path) for path in ("$.payload.after", "$.after"))
+            rows = (
+                F.get_json_object(text, path) for path in ("$.payload.after", "$.after")
+            )
             return F.json_object_keys(F.coalesce(*rows))
         case "debezium_flat":
             return F.json_object_keys(flat_text())
         case _:
-            return F.json_object_keys(F.coalesce(F.get_json_object(text, "$.data"), text))
+            return F.json_object_keys(
+                F.coalesce(F.get_json_object(text, "$.data"), text)
+            )
 
 
 _ROW_TEXT = "_lakesql_row_text"
 
 
 def unknown_fields_of(op: Column, contract: Contract) -> list[dict[str, Column]]:
-    """`_lakesql_unknown_fields`, in stages: of the row after a change the fields that are no columns, where the record
-    says what happened in none of them; NULL where there are none, and of changes without such a row.
+    """`_lakesql_unknown_fields`, in stages: of the row after a change the fields that
+    are no columns, where the record says what happened in none of them; NULL where
+    there are none, and of changes without such a row.
 
-    The row is looked for in the record's text only where a cheaper look at its names finds others.
+    The row is looked for in the record's text only where a cheaper look at its names
+    finds others.
     """
     known = columns_of(contract)
     names = F.array(*(F.lit(name) for name in known.names)).cast("array<string>")
-    others = F.filter(F.array_except(row_names(contract), names), lambda name: ~_says_what_happened(name, contract))
-    may_have = F.lit(True) if has_structs(known) else F.coalesce(F.size(others) > 0, F.lit(True))
+    others = F.filter(
+        F.array_except(row_names(contract), names),
+        lambda name: ~_says_what_happened(name, contract),
+    )
+    may_have = (
+        F.lit(True)
+        if has_structs(known)
+        else F.coalesce(F.size(others) > 0, F.lit(True))
+    )
     is_asked = op.isin("c", "u", "r") & may_have
     own_text = F.coalesce(_side_text(contract.envelope, "after"), F.lit(""))
     text = F.col(_ROW_TEXT)
-    found = F.filter(find_unknown(text, known), lambda field: ~_says_what_happened(field["path"], contract))
+    found = F.filter(
+        find_unknown(text, known),
+        lambda field: ~_says_what_happened(field["path"], contract),
+    )
     unknown = F.when(text == "", untold_record()).when(F.size(found) > 0, found)
-    return [{_ROW_TEXT: F.when(is_asked, own_text)}, {UNKNOWN_FIELDS: F.when(text.isNotNull(), unknown)}]
+    return [
+        {_ROW_TEXT: F.when(is_asked, own_text)},
+        {UNKNOWN_FIELDS: F.when(text.isNotNull(), unknown)},
+    ]
 
 
 def _says_what_happened(name: Column, contract: Contract) -> Column:

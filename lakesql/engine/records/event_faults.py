@@ -1,4 +1,5 @@
-"""What is wrong with a change event: all that may be, each as the reason of a dead letter and what is said of it."""
+"""What is wrong with a change event: all that may be, each as the reason of a dead
+letter and what is said of it."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ from lakesql.engine.records.source_tables import table_of
 from lakesql.names import CHANGE, REQUIRED_MISSING, ROW, SEQUENCE_MISSING, UNPARSABLE
 
 KEY_NAMES = "_lakesql_key_names"
-"""The column of the judged records with what `key_names` answers, of a feed that is mirrored."""
+"""The column of the judged records with what `key_names` answers, of a feed that is
+mirrored."""
 
 _WITH_ROW = ("c", "u", "r")
 """The operations after which there is a row."""
@@ -57,14 +59,16 @@ _OF_ROW = (*_WITH_ROW, "d")
 
 @dataclass(frozen=True, slots=True)
 class EventFault:
-    """One thing that makes an event bad: the reason and the detail, both NULL where it does not hold."""
+    """One thing that makes an event bad: the reason and the detail, both NULL where it
+    does not hold."""
 
     reason: Column
     detail: Column
 
 
 def find_faults(contract: Contract, is_moved: Column) -> Iterator[EventFault]:
-    """All that may be wrong with an event, in the order in which it is asked: the first that holds is its reason.
+    """All that may be wrong with an event, in the order in which it is asked: the first
+    that holds is its reason.
 
     A row that `is_moved` from another key may lack what that one's row has.
     """
@@ -73,8 +77,16 @@ def find_faults(contract: Contract, is_moved: Column) -> Iterator[EventFault]:
     if contract.is_mirrored:
         yield from _key_faults(contract)
     if contract.schema_fields:
-        is_bare = F.col("value").isNotNull() & op_of().isin(*_OF_ROW) & F.col(EVENT)["kinds"].isNull()
-        yield _fault(is_bare, UNPARSABLE, "no schema beside the event, and the stream declares no columns")
+        is_bare = (
+            F.col("value").isNotNull()
+            & op_of().isin(*_OF_ROW)
+            & F.col(EVENT)["kinds"].isNull()
+        )
+        yield _fault(
+            is_bare,
+            UNPARSABLE,
+            "no schema beside the event, and the stream declares no columns",
+        )
     for name in contract.sequence:
         yield from _sequence_faults(contract, name)
     for column in contract.columns:
@@ -90,18 +102,25 @@ def _fault(holds: Column, reason: str, detail: Column | str) -> EventFault:
 
 
 def _event_faults(contract: Contract) -> Iterator[EventFault]:
-    """Whether the record is a change event, and names its table where the stream takes those of one."""
+    """Whether the record is a change event, and names its table where the stream takes
+    those of one."""
     op, is_record = op_of(), ~is_ignored(contract)
     if contract.schemas is not None:
         yield _fault(F.col(MISREAD).isNotNull(), UNPARSABLE, F.col(MISREAD))
     is_by_key = (op == "d") & F.col(EVENT)["before"].isNull()
     for side, is_read in {"value": is_record, "key": is_by_key}.items():
         invalid = invalid_text(F.col(side).cast("string"))
-        yield _fault(is_read & invalid.isNotNull(), UNPARSABLE, F.concat(F.lit(f"the {side}: "), invalid))
+        yield _fault(
+            is_read & invalid.isNotNull(),
+            UNPARSABLE,
+            F.concat(F.lit(f"the {side}: "), invalid),
+        )
     if contract.envelope == "debezium":
         yield _fault(is_record & is_document(), UNPARSABLE, _DOCUMENT)
     no_event = is_record & (F.col(EVENT).isNull() | op.isNull())
-    yield _fault(no_event, UNPARSABLE, f"not a change event: {NO_EVENT[contract.envelope]}")
+    yield _fault(
+        no_event, UNPARSABLE, f"not a change event: {NO_EVENT[contract.envelope]}"
+    )
     unknown = is_record & ~op.isin(*OPS)
     yield _fault(unknown, UNPARSABLE, F.concat(F.lit("unknown op: "), op))
     if contract.source_table and contract.envelope != "dms":
@@ -123,8 +142,14 @@ _NO_TABLE = (
 
 def _row_faults() -> Iterator[EventFault]:
     op, has_no_row = op_of(), F.col(ROW).isNull()
-    yield _fault(op.isin(*_WITH_ROW) & has_no_row, UNPARSABLE, "the event has no `after`")
-    yield _fault((op == "d") & has_no_row, UNPARSABLE, "the event has no `before`, and the record no key")
+    yield _fault(
+        op.isin(*_WITH_ROW) & has_no_row, UNPARSABLE, "the event has no `after`"
+    )
+    yield _fault(
+        (op == "d") & has_no_row,
+        UNPARSABLE,
+        "the event has no `before`, and the record no key",
+    )
 
 
 # --- the record's key
@@ -133,29 +158,37 @@ def _row_faults() -> Iterator[EventFault]:
 def _key_faults(contract: Contract) -> Iterator[EventFault]:
     """Whether the record's key has the columns that the stream says."""
     is_of_row, names = op_of().isin(*_OF_ROW), F.col(KEY_NAMES)
-    said = F.concat(F.lit("the record's key has "), F.array_join(F.array_sort(names), ", "))
+    said = F.concat(
+        F.lit("the record's key has "), F.array_join(F.array_sort(names), ", ")
+    )
     wanted = F.lit(f", and the stream's `key` says {', '.join(contract.key)}")
-    yield _fault(is_of_row & ~are_of_key(names, contract), UNPARSABLE, F.concat(said, wanted))
+    yield _fault(
+        is_of_row & ~are_of_key(names, contract), UNPARSABLE, F.concat(said, wanted)
+    )
     if not contract.names_key:
         what = "the record has no key in JSON, and the stream declares no `key`"
         yield _fault(is_of_row & names.isNull(), UNPARSABLE, what)
 
 
 ROUTER_FIELD = "__dbz__physicaltableidentifier"
-"""What Debezium's ByLogicalTableRouter adds to the key of a record, in small letters: the table it came from."""
+"""What Debezium's ByLogicalTableRouter adds to the key of a record, in small letters:
+the table it came from."""
 
 
 def key_names(contract: Contract) -> Column:
     """The columns of a record's key, in small letters; NULL where it is no JSON object.
 
-    What a router adds is no column, unless the stream says so. Keys as Debezium writes them, of plain values in the
-    order of the stream's `key`, are seen by one pattern: to read their names takes ten times as long.
+    What a router adds is no column, unless the stream says so. Keys as Debezium writes
+    them, of plain values in the order of the stream's `key`, are seen by one pattern:
+    to read their names takes ten times as long.
     """
     text = F.col("key").cast("string")
     own_names = F.array(*(F.lit(name.lower()) for name in contract.key))
     names = _names_read(text, contract)
     if has_documents(contract):
-        names = F.transform(names, lambda name: F.when(name == "id", F.lit(DOCUMENT_ID)).otherwise(name))
+        names = F.transform(
+            names, lambda name: F.when(name == "id", F.lit(DOCUMENT_ID)).otherwise(name)
+        )
     return F.when(text.rlike(_as_declared(contract)), own_names).otherwise(names)
 
 
@@ -164,8 +197,12 @@ _PLAIN_VALUE = r'(?:-?(?:0|[1-9][0-9]*+)|"[^"\\\x00-\x1f]*+"|true|false)'
 
 
 def _as_declared(contract: Contract) -> str:
-    """The pattern of a key that is an object of the columns of the stream's key, in their order, and of no other."""
-    members = (f"{re.escape(json.dumps(name, ensure_ascii=False))}:{_PLAIN_VALUE}" for name in contract.key)
+    """The pattern of a key that is an object of the columns of the stream's key, in
+    their order, and of no other."""
+    members = (
+        f"{re.escape(json.dumps(name, ensure_ascii=False))}:{_PLAIN_VALUE}"
+        for name in contract.key
+    )
     return rf"\A\{{{','.join(members)}\}}\z"
 
 
@@ -173,7 +210,9 @@ def _names_read(text: Column, contract: Contract) -> Column:
     """The names in the text of a key, which may stand beside its schema."""
     key = F.lower(text)
     is_wrapped = F.get_json_object(key, "$.schema").isNotNull()
-    inner = F.when(key.contains('"payload"') & is_wrapped, F.get_json_object(key, "$.payload"))
+    inner = F.when(
+        key.contains('"payload"') & is_wrapped, F.get_json_object(key, "$.payload")
+    )
     names = F.json_object_keys(F.coalesce(inner, key))
     if ROUTER_FIELD in map(str.lower, contract.key):
         return names
@@ -181,7 +220,8 @@ def _names_read(text: Column, contract: Contract) -> Column:
 
 
 def are_of_key(names: Column, contract: Contract) -> Column:
-    """Whether these are the columns of the stream's key, in any order; NULL where there are none."""
+    """Whether these are the columns of the stream's key, in any order; NULL where there
+    are none."""
     has_each = (F.array_contains(names, name.lower()) for name in contract.key)
     return reduce(and_, has_each, F.array_size(names) == len(contract.key))
 
@@ -190,11 +230,14 @@ def are_of_key(names: Column, contract: Contract) -> Column:
 
 
 def _sequence_faults(contract: Contract, name: str) -> Iterator[EventFault]:
-    """Whether a change has the column of its row, or the field of `_change`, that orders it."""
+    """Whether a change has the column of its row, or the field of `_change`, that
+    orders it."""
     op = op_of()
     if name.startswith(f"{CHANGE}."):
         value = change_field(name.split(".")[1], F.col(EVENT), contract)
-        yield _fault(op.isin(*OPS) & value.isNull(), SEQUENCE_MISSING, _without(name, contract))
+        yield _fault(
+            op.isin(*OPS) & value.isNull(), SEQUENCE_MISSING, _without(name, contract)
+        )
         return
     yield _fault(op.isin(*_OF_ROW) & F.col(ROW)[name].isNull(), SEQUENCE_MISSING, name)
     alone = f"{name}: the delete has the key alone, and nothing in the other columns. {SENT_BY}"
@@ -202,45 +245,70 @@ def _sequence_faults(contract: Contract, name: str) -> Iterator[EventFault]:
 
 
 def _without(name: str, contract: Contract) -> Column | str:
-    """What is said of a change that lacks a field of `_change` which orders it: its connector may have none."""
+    """What is said of a change that lacks a field of `_change` which orders it: its
+    connector may have none."""
     if name != f"{CHANGE}.position" or contract.envelope == "dms":
         return name
     if contract.envelope == "debezium_flat":
         said = "no field says one; where `add.fields` have another prefix, let the stream's `add_fields_prefix` say it"
         return f"{name}: {said}"
-    connector = F.coalesce(F.col(EVENT)["source"]["connector"], F.lit("which it does not name"))
+    connector = F.coalesce(
+        F.col(EVENT)["source"]["connector"], F.lit("which it does not name")
+    )
     said = "; its source block has none of lsn, file and pos, commit_lsn and scn: leave it out of `sequence_by`"
-    return F.concat(F.lit(f"{name}: the event of the connector "), connector, F.lit(f" says none{said}"))
+    return F.concat(
+        F.lit(f"{name}: the event of the connector "),
+        connector,
+        F.lit(f" says none{said}"),
+    )
 
 
 _PLACEHOLDERS = ("", "0", "0.0", "false", "1970-01-01T00:00:00Z")
-"""What stands in a column that may not be NULL where a database has sent the key alone."""
+"""What stands in a column that may not be NULL where a database has sent the key
+alone."""
 
 
 def _is_key_alone(contract: Contract) -> Column:
-    """Whether no column of a row but its key has a value of its own: such a delete would be older than any change."""
-    others = (it.name for it in contract.columns if it.name not in contract.key and not is_nested(it.type))
-    has_none = (F.coalesce(F.col(ROW)[name].isin(*_PLACEHOLDERS), F.lit(True)) for name in others)
+    """Whether no column of a row but its key has a value of its own: such a delete
+    would be older than any change."""
+    others = (
+        it.name
+        for it in contract.columns
+        if it.name not in contract.key and not is_nested(it.type)
+    )
+    has_none = (
+        F.coalesce(F.col(ROW)[name].isin(*_PLACEHOLDERS), F.lit(True))
+        for name in others
+    )
     return all_of(has_none)
 
 
 # --- the values of the row
 
 
-def _value_faults(contract: Contract, column: ContractColumn, is_moved: Column) -> Iterator[EventFault]:
+def _value_faults(
+    contract: Contract, column: ContractColumn, is_moved: Column
+) -> Iterator[EventFault]:
     """Whether the event has the value of a column, and it is of its type."""
     name = column.name
     sent = sent_texts(contract)[name]
     is_key = name in contract.key
-    # Of a row that is deleted a database may send the key alone, with anything in the place of the others.
+    # Of a row that is deleted a database may send the key alone, with anything in the
+    # place of the others.
     is_sent_with_deletes = is_key or name in contract.sequence
     is_asked = op_of().isin(*(_OF_ROW if is_sent_with_deletes else _WITH_ROW))
     if name not in contract.unused:
         yield _unsent_fault(contract, column, sent, is_moved)
     yield _misfit_fault(contract, column, sent, is_asked)
     if column.required or is_key:
-        is_null = sent.isNull() | is_null_for_infinite(F.col(ROW)[name], column.type, column.infinity)
-        yield _fault(is_asked & is_null, REQUIRED_MISSING, missing_field(F.col("value").cast("string"), name))
+        is_null = sent.isNull() | is_null_for_infinite(
+            F.col(ROW)[name], column.type, column.infinity
+        )
+        yield _fault(
+            is_asked & is_null,
+            REQUIRED_MISSING,
+            missing_field(F.col("value").cast("string"), name),
+        )
     if is_key and contract.envelope == "dms":
         before, value = F.col(BEFORE)[name], F.col(BEFORE_VALUES)[name]
         former = misfits(before, value, column.type, hint(column, F.col(ROW_KINDS)))
@@ -248,8 +316,11 @@ def _value_faults(contract: Contract, column: ContractColumn, is_moved: Column) 
         yield _fault((op_of() == "u") & former, UNPARSABLE, what)
 
 
-def _unsent_fault(contract: Contract, column: ContractColumn, sent: Column, is_moved: Column) -> EventFault:
-    """A value that the database has left out. An update may lack one that the table has, which is kept."""
+def _unsent_fault(
+    contract: Contract, column: ContractColumn, sent: Column, is_moved: Column
+) -> EventFault:
+    """A value that the database has left out. An update may lack one that the table
+    has, which is kept."""
     op = op_of()
     has_whole_row = op.isin(*_WITH_ROW)
     if column.name in contract.kept:
@@ -258,10 +329,14 @@ def _unsent_fault(contract: Contract, column: ContractColumn, sent: Column, is_m
     return _fault(has_whole_row & is_unavailable(sent), UNPARSABLE, what)
 
 
-def _misfit_fault(contract: Contract, column: ContractColumn, sent: Column, is_asked: Column) -> EventFault:
+def _misfit_fault(
+    contract: Contract, column: ContractColumn, sent: Column, is_asked: Column
+) -> EventFault:
     """A value that is not of the column's type."""
     name, text = column.name, F.col(ROW)[column.name]
-    misfit = misfits(text, F.col(VALUES)[name], column.type, hint(column, F.col(ROW_KINDS)))
+    misfit = misfits(
+        text, F.col(VALUES)[name], column.type, hint(column, F.col(ROW_KINDS))
+    )
     if is_nested(column.type):
         misfit |= text.isNull() & sent.isNotNull()
     if contract.schema_fields:

@@ -17,50 +17,83 @@ Change = Callable[[Column, T.DataType], Column]
 """What becomes of a number of nanoseconds, where the contract has this type."""
 
 
-def in_microseconds(rows: DataFrame, read: T.StructType, wanted: T.StructType) -> DataFrame:
-    """The rows, whose columns have the types `read`, in those of `wanted`: digits below a microsecond are cut."""
+def in_microseconds(
+    rows: DataFrame, read: T.StructType, wanted: T.StructType
+) -> DataFrame:
+    """The rows, whose columns have the types `read`, in those of `wanted`: digits below
+    a microsecond are cut."""
     return rows.withColumns(_columns(read, wanted, _time_of))
 
 
 def with_finer(rows: DataFrame, read: T.StructType, wanted: T.StructType) -> DataFrame:
-    """The rows as they were read, and in `_lakesql_corrupt` the row as JSON where a timestamp has digits below a
-    microsecond."""
+    """The rows as they were read, and in `_lakesql_corrupt` the row as JSON where a
+    timestamp has digits below a microsecond."""
     texts = _columns(read, wanted, _text_of)
     row = (texts.get(name, F.col(identifier(name))).alias(name) for name in read.names)
-    return rows.withColumn(CORRUPT, F.when(is_finer(read, wanted), F.to_json(F.struct(*row))))
+    return rows.withColumn(
+        CORRUPT, F.when(is_finer(read, wanted), F.to_json(F.struct(*row)))
+    )
 
 
 def is_finer(read: T.StructType, wanted: T.StructType) -> Column:
     """Whether a timestamp of a row has digits below a microsecond."""
-    fields = ((F.col(identifier(name)), read[name].dataType, wanted[name].dataType) for name in read.names)
+    fields = (
+        (F.col(identifier(name)), read[name].dataType, wanted[name].dataType)
+        for name in read.names
+    )
     return reduce(or_, (_any_finer(*field) for field in fields))
 
 
-def _columns(read: T.StructType, wanted: T.StructType, change: Change) -> dict[str, Column]:
-    """The columns whose types are not the wanted ones, with each of their timestamps changed."""
+def _columns(
+    read: T.StructType, wanted: T.StructType, change: Change
+) -> dict[str, Column]:
+    """The columns whose types are not the wanted ones, with each of their timestamps
+    changed."""
     return {
-        name: _changed(F.col(identifier(name)), read[name].dataType, wanted[name].dataType, change)
+        name: _changed(
+            F.col(identifier(name)), read[name].dataType, wanted[name].dataType, change
+        )
         for name in read.names
         if read[name].dataType != wanted[name].dataType
     }
 
 
-def _changed(value: Column, read: T.DataType, wanted: T.DataType, change: Change) -> Column:
+def _changed(
+    value: Column, read: T.DataType, wanted: T.DataType, change: Change
+) -> Column:
     """The value with each of its timestamps changed that was read as a number."""
     if read == wanted:
         return value
     match read, wanted:
         case T.StructType(), T.StructType():
             fields = [
-                _changed(value.getField(name), read[name].dataType, wanted[name].dataType, change).alias(name)
+                _changed(
+                    value.getField(name),
+                    read[name].dataType,
+                    wanted[name].dataType,
+                    change,
+                ).alias(name)
                 for name in read.names
             ]
             return F.when(value.isNotNull(), F.struct(*fields))
         case T.ArrayType(), T.ArrayType():
-            return F.transform(value, lambda each: _changed(each, read.elementType, wanted.elementType, change))
+            return F.transform(
+                value,
+                lambda each: _changed(
+                    each, read.elementType, wanted.elementType, change
+                ),
+            )
         case T.MapType(), T.MapType():
-            keys = F.transform_keys(value, lambda key, _: _changed(key, read.keyType, wanted.keyType, change))
-            return F.transform_values(keys, lambda _, each: _changed(each, read.valueType, wanted.valueType, change))
+            keys = F.transform_keys(
+                value,
+                lambda key, _: _changed(key, read.keyType, wanted.keyType, change),
+            )
+            return F.transform_values(
+                keys,
+                lambda _, each: _changed(
+                    each, read.valueType, wanted.valueType, change
+                ),
+            )
         case _:
             return change(value, wanted)
 
@@ -71,14 +104,24 @@ def _any_finer(value: Column, read: T.DataType, wanted: T.DataType) -> Column:
         return F.lit(False)
     match read, wanted:
         case T.StructType(), T.StructType():
-            fields = ((value.getField(name), read[name].dataType, wanted[name].dataType) for name in read.names)
+            fields = (
+                (value.getField(name), read[name].dataType, wanted[name].dataType)
+                for name in read.names
+            )
             return reduce(or_, (_any_finer(*field) for field in fields))
         case T.ArrayType(), T.ArrayType():
-            found = F.exists(value, lambda each: _any_finer(each, read.elementType, wanted.elementType))
+            found = F.exists(
+                value,
+                lambda each: _any_finer(each, read.elementType, wanted.elementType),
+            )
         case T.MapType(), T.MapType():
             keys, values = F.map_keys(value), F.map_values(value)
-            in_keys = F.exists(keys, lambda each: _any_finer(each, read.keyType, wanted.keyType))
-            found = in_keys | F.exists(values, lambda each: _any_finer(each, read.valueType, wanted.valueType))
+            in_keys = F.exists(
+                keys, lambda each: _any_finer(each, read.keyType, wanted.keyType)
+            )
+            found = in_keys | F.exists(
+                values, lambda each: _any_finer(each, read.valueType, wanted.valueType)
+            )
         case _:
             found = value % 1000 != 0
     return F.coalesce(found, F.lit(False))
@@ -90,11 +133,20 @@ def _time_of(nanoseconds: Column, wanted: T.DataType) -> Column:
 
 def _text_of(nanoseconds: Column, wanted: T.DataType) -> Column:
     """Such as `2026-03-01T10:00:00.123456789Z`."""
-    second = F.date_format(F.timestamp_seconds(_whole(nanoseconds, 1_000_000_000)), "yyyy-MM-dd'T'HH:mm:ss")
+    second = F.date_format(
+        F.timestamp_seconds(_whole(nanoseconds, 1_000_000_000)), "yyyy-MM-dd'T'HH:mm:ss"
+    )
     digits = F.lpad(F.pmod(nanoseconds, F.lit(1_000_000_000)).cast("string"), 9, "0")
-    return F.concat(second, F.lit("."), digits, F.lit("Z" if isinstance(wanted, T.TimestampType) else ""))
+    return F.concat(
+        second,
+        F.lit("."),
+        digits,
+        F.lit("Z" if isinstance(wanted, T.TimestampType) else ""),
+    )
 
 
 def _whole(nanoseconds: Column, unit: int) -> Column:
     """How many whole units that are, rounded down."""
-    return F.call_function("div", nanoseconds - F.pmod(nanoseconds, F.lit(unit)), F.lit(unit))
+    return F.call_function(
+        "div", nanoseconds - F.pmod(nanoseconds, F.lit(unit)), F.lit(unit)
+    )

@@ -1,7 +1,7 @@
 """Many conditions in one, as a tree whose depth hardly grows with their number.
 
-Spark's rules look at all parts of a chain of conditions at each of its links, so that a chain of a thousand takes a
-million looks.
+Spark's rules look at all parts of a chain of conditions at each of its links, so that a
+chain of a thousand takes a million looks.
 """
 
 from __future__ import annotations
@@ -23,10 +23,15 @@ def any_of(conditions: Iterable[Column]) -> Column:
     return fold(operator.or_, conditions, F.lit(False))
 
 
-def fold(join: Callable[[Column, Column], Column], parts: Iterable[Column], none: Column) -> Column:
+def fold(
+    join: Callable[[Column, Column], Column], parts: Iterable[Column], none: Column
+) -> Column:
     """The parts, joined two by two, in their order; `none` where there are none."""
     left = [*parts]
     while len(left) > 1:
         pairs = zip(left[::2], left[1::2], strict=False)
-        left = [*(join(one, other) for one, other in pairs), *left[len(left) // 2 * 2 :]]
+        left = [
+            *(join(one, other) for one, other in pairs),
+            *left[len(left) // 2 * 2 :],
+        ]
     return left[0] if left else none

@@ -1,4 +1,5 @@
-"""Where a record says which schema it was written with, and what is said of one that does not."""
+"""Where a record says which schema it was written with, and what is said of one that
+does not."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ SCHEMA = "_lakesql_schema"
 """The id of the schema that a record was written with; NULL where it names none."""
 
 UNKNOWN_ID = "lakesql asks for schema "
-"""Stands before the id in the error of a batch that has a record with an id which nobody has looked up yet."""
+"""Stands before the id in the error of a batch that has a record with an id which
+nobody has looked up yet."""
 
 
 def schema_id(schemas: StreamSchemas, side: str = "value") -> Column:
@@ -25,9 +27,14 @@ def schema_id(schemas: StreamSchemas, side: str = "value") -> Column:
     It is compared as bytes, which costs less than to work it out.
     """
     named = _named(schemas, side)
-    found = F.when(F.coalesce(F.length(named) < _length(schemas.wire), F.lit(True)), F.lit(None).cast("bigint"))
+    found = F.when(
+        F.coalesce(F.length(named) < _length(schemas.wire), F.lit(True)),
+        F.lit(None).cast("bigint"),
+    )
     for id_ in sorted(schemas.ids, reverse=True):
-        found = found.when(named == F.lit(_named_by(schemas.wire, id_)), F.lit(id_).cast("bigint"))
+        found = found.when(
+            named == F.lit(_named_by(schemas.wire, id_)), F.lit(id_).cast("bigint")
+        )
     number = written_id(schemas, side)
     asked = F.raise_error(F.concat(F.lit(UNKNOWN_ID), number)).cast("bigint")
     return found.when(number.isNotNull(), asked).otherwise(F.lit(None).cast("bigint"))
@@ -36,7 +43,10 @@ def schema_id(schemas: StreamSchemas, side: str = "value") -> Column:
 def written_id(schemas: StreamSchemas, side: str = "value") -> Column:
     """The id that stands in a record, as a number; NULL where none does."""
     named = _named(schemas, side)
-    first, written = F.substring(named, 1, 1), F.substring(named, 2, ID_BYTES[schemas.wire])
+    first, written = (
+        F.substring(named, 1, 1),
+        F.substring(named, 2, ID_BYTES[schemas.wire]),
+    )
     number = F.conv(F.hex(written), 16, 10).try_cast("bigint")
     id_ = F.when(first == F.lit(_OF_CONTENT), number)
     if schemas.wire == "apicurio_headers":
@@ -45,7 +55,8 @@ def written_id(schemas: StreamSchemas, side: str = "value") -> Column:
 
 
 _OF_CONTENT, _OF_GLOBAL = b"\0", b"\1"
-"""What stands before an id. Of the wires `confluent` and `apicurio` it is the record's own byte."""
+"""What stands before an id. Of the wires `confluent` and `apicurio` it is the record's
+own byte."""
 
 
 def _named_by(wire: Wire, id_: int) -> bytes:
@@ -68,11 +79,14 @@ def _named(schemas: StreamSchemas, side: str) -> Column:
     content = F.concat(F.lit(_OF_CONTENT), _header(CONTENT_HEADER.format(side=side)))
     if not schemas.has_globals:
         return content
-    return F.coalesce(content, F.concat(F.lit(_OF_GLOBAL), _header(GLOBAL_HEADER.format(side=side))))
+    return F.coalesce(
+        content, F.concat(F.lit(_OF_GLOBAL), _header(GLOBAL_HEADER.format(side=side)))
+    )
 
 
 def _written_side(schemas: StreamSchemas, side: str) -> str:
-    """What headers call the bytes: those of a key may be read in the place of a value."""
+    """What headers call the bytes: those of a key may be read in the place of a
+    value."""
     return "key" if schemas.side == "key" else side
 
 
@@ -83,13 +97,22 @@ def _header(name: str) -> Column:
 
 def body_of(wire: Wire, side: str = "value") -> Column:
     """What stands behind the id."""
-    return F.col(side) if wire == "apicurio_headers" else F.substring(side, _length(wire) + 1, 2**31 - 1)
+    return (
+        F.col(side)
+        if wire == "apicurio_headers"
+        else F.substring(side, _length(wire) + 1, 2**31 - 1)
+    )
 
 
 def unread(schemas: StreamSchemas, unusable: Iterable[tuple[int, str]]) -> Column:
-    """Why a record that no reader reads is a dead letter: what is said of its id, or that it names none."""
-    said = [(F.col(SCHEMA) == id_, F.lit(_say_unusable(schemas.wire, id_, why))) for id_, why in unusable]
-    # Asked even where no id is known yet: a column that nothing reads is not worked out, and no id would be looked up.
+    """Why a record that no reader reads is a dead letter: what is said of its id, or
+    that it names none."""
+    said = [
+        (F.col(SCHEMA) == id_, F.lit(_say_unusable(schemas.wire, id_, why)))
+        for id_, why in unusable
+    ]
+    # Asked even where no id is known yet: a column that nothing reads is not worked
+    # out, and no id would be looked up.
     unknown = (F.col(SCHEMA).isNotNull(), F.lit("nobody has looked up its schema"))
     return first_of([*said, unknown], nameless(schemas))
 
@@ -104,16 +127,23 @@ def _say_unusable(wire: Wire, id_: int, why: str) -> str:
 def nameless(schemas: StreamSchemas, side: str = "value") -> Column:
     """What is said of a record that names no schema."""
     side = _written_side(schemas, side)
-    content, of_global = CONTENT_HEADER.format(side=side), GLOBAL_HEADER.format(side=side)
+    content, of_global = (
+        CONTENT_HEADER.format(side=side),
+        GLOBAL_HEADER.format(side=side),
+    )
     if schemas.wire == "apicurio_headers":
         return _headless(schemas, content, of_global)
     said = f"it does not begin with a byte 0 and the {ID_BYTES[schemas.wire]} bytes of a schema's id"
     in_header = _header(content).isNotNull() | _header(of_global).isNotNull()
-    return F.when(in_header, F.lit(f"{said}; its header has one, which `wire: apicurio_headers` reads")).otherwise(said)
+    return F.when(
+        in_header,
+        F.lit(f"{said}; its header has one, which `wire: apicurio_headers` reads"),
+    ).otherwise(said)
 
 
 def _headless(schemas: StreamSchemas, content: str, of_global: str) -> Column:
-    """What is said of a record whose headers name no schema, or only by an id of which the registry says nothing."""
+    """What is said of a record whose headers name no schema, or only by an id of which
+    the registry says nothing."""
     if schemas.has_globals:
         return F.lit(f"it has no header {content} or {of_global} of eight bytes")
     unread = (
@@ -125,8 +155,11 @@ def _headless(schemas: StreamSchemas, content: str, of_global: str) -> Column:
 
 
 def without_frame(name: str, wire: Wire) -> Column:
-    """A key or a value without the id of a schema before it, if one stands there: no JSON begins with a byte 0."""
+    """A key or a value without the id of a schema before it, if one stands there: no
+    JSON begins with a byte 0."""
     if wire == "apicurio_headers":
         return F.col(name)
     is_framed = F.substring(name, 1, 1) == F.lit(_OF_CONTENT)
-    return F.when(is_framed, F.substring(name, _length(wire) + 1, 2**31 - 1)).otherwise(F.col(name))
+    return F.when(is_framed, F.substring(name, _length(wire) + 1, 2**31 - 1)).otherwise(
+        F.col(name)
+    )

@@ -1,7 +1,9 @@
-"""The text of JSON that Spark's parser does not keep: the records of a file, and values as they stand in a text.
+"""The text of JSON that Spark's parser does not keep: the records of a file, and values
+as they stand in a text.
 
-To make a text of a number, Spark sends it through a double; of an object and an array it writes the parts anew. So
-1.10 becomes 1.1, 1e400 becomes "Infinity" in quotes, and -0 becomes 0.
+To make a text of a number, Spark sends it through a double; of an object and an array
+it writes the parts anew. So 1.10 becomes 1.1, 1e400 becomes "Infinity" in quotes, and
+-0 becomes 0.
 """
 
 from __future__ import annotations
@@ -15,17 +17,21 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 DEPTH = 24
-"""How many arrays and objects may stand within each other where the text of a value is looked for."""
+"""How many arrays and objects may stand within each other where the text of a value is
+looked for."""
 
 _STRING = r'"(?:[^"\\]|\\.)*+"'
 
 
 def _nested(opening: str = r"\[{") -> str:
-    """An array or an object, and all in it, as a regular expression. That it is JSON has been seen before."""
+    """An array or an object, and all in it, as a regular expression. That it is JSON
+    has been seen before."""
     pattern = r'[\[{](?:[^"\[\]{}]|' + _STRING + r")*+[\]}]"
     for depth in range(DEPTH):
         first = opening if depth == DEPTH - 1 else r"\[{"
-        pattern = f"[{first}]" + r'(?:[^"\[\]{}]++|' + _STRING + "|" + pattern + r")*+[\]}]"
+        pattern = (
+            f"[{first}]" + r'(?:[^"\[\]{}]++|' + _STRING + "|" + pattern + r")*+[\]}]"
+        )
     return pattern
 
 
@@ -38,65 +44,84 @@ _OBJECTS = "(?s)(" + _nested("{") + ")"
 _LISTED = r"\[\s*+(?:0\s*+(?:,\s*+0\s*+)*+)?+\]"
 """An array of them, where a 0 stands for each."""
 
-_MEMBER = r"(?s)(?:^\s*+\{|\G(?<!^)\s*+,)\s*+(" + _STRING + r")\s*+:\s*+(" + _VALUE + ")"
+_MEMBER = (
+    r"(?s)(?:^\s*+\{|\G(?<!^)\s*+,)\s*+(" + _STRING + r")\s*+:\s*+(" + _VALUE + ")"
+)
 
 _STRICT_VALUE = f"(?:{_STRING}|{_nested()}|[-+0-9A-Za-z.]++)"
 _STRICT_MEMBER = rf"\s*+{_STRING}\s*+:\s*+{_STRICT_VALUE}\s*+"
 
-WHOLE_OBJECT = rf"(?s)\A\s*+\{{(?:{_STRICT_MEMBER}(?:,{_STRICT_MEMBER})*+|\s*+)\}}\s*+\z"
+WHOLE_OBJECT = (
+    rf"(?s)\A\s*+\{{(?:{_STRICT_MEMBER}(?:,{_STRICT_MEMBER})*+|\s*+)\}}\s*+\z"
+)
 """An object of which `members` finds all members."""
 
 WHOLE_ARRAY = rf"(?s)\A\s*+\[(?:\s*+{_STRICT_VALUE}\s*+(?:,\s*+{_STRICT_VALUE}\s*+)*+|\s*+)\]\s*+\z"
 """An array of which `items` finds all values."""
 
 _REWRITTEN = r"(?:-?[0-9]++[.eE]|-0|[-+]?[NI]|[\[{])"
-"""How a value begins of which Spark's text may be another than what stands in the record."""
+"""How a value begins of which Spark's text may be another than what stands in the
+record."""
 
 _REWRITTEN_FIRST = '-0123456789NI[{"'
-"""What Spark's text of such a value begins with. NI: what `get_json_object` makes of 1e400."""
+"""What Spark's text of such a value begins with. NI: what `get_json_object` makes of
+1e400."""
 
 
 def members(text: Column) -> Column:
-    """The members of an object, the last one first: `names`, and `values` as they stand in the text.
+    """The members of an object, the last one first: `names`, and `values` as they stand
+    in the text.
 
-    What is in none of Spark's dialects of JSON but the strict one: names in single quotes are not found.
+    What is in none of Spark's dialects of JSON but the strict one: names in single
+    quotes are not found.
     """
     written = F.regexp_extract_all(text, F.lit(_MEMBER), F.lit(1))
-    names = F.from_json(F.concat(F.lit("["), F.array_join(written, ","), F.lit("]")), T.ArrayType(T.StringType()))
+    names = F.from_json(
+        F.concat(F.lit("["), F.array_join(written, ","), F.lit("]")),
+        T.ArrayType(T.StringType()),
+    )
     values = F.regexp_extract_all(text, F.lit(_MEMBER), F.lit(2))
     return F.struct(F.reverse(names).alias("names"), F.reverse(values).alias("values"))
 
 
 def value_of(found: Column, name: Column) -> Column:
-    """The value of the last member of a name, of `members`; NULL where there is none."""
+    """The value of the last member of a name, of `members`; NULL where there is
+    none."""
     place = F.array_position(found["names"], name) - 1
     return F.get(found["values"], place.cast("int"))
 
 
 def items(text: Column) -> Column:
     """The values of an array as they stand in the text."""
-    return F.regexp_extract_all(text, F.lit(r"(?s)(?:^\s*+\[|\G(?<!^)\s*+,)\s*+(" + _VALUE + ")"), F.lit(1))
+    return F.regexp_extract_all(
+        text, F.lit(r"(?s)(?:^\s*+\[|\G(?<!^)\s*+,)\s*+(" + _VALUE + ")"), F.lit(1)
+    )
 
 
 def is_rewritten(read: Column, record: Column, name: str) -> Column:
-    """Whether what was read of a member as text may be another than what stands in its record, asked cheaply.
+    """Whether what was read of a member as text may be another than what stands in its
+    record, asked cheaply.
 
     A value that is a JSON string is none of those, whatever stands in it.
     """
-    looks_so = F.left(read, F.lit(1)).isin(*_REWRITTEN_FIRST)  # in a fraction of the time that a pattern takes
+    # in a fraction of the time that a pattern takes
+    looks_so = F.left(read, F.lit(1)).isin(*_REWRITTEN_FIRST)
     if json.dumps(name) != f'"{name}"':
-        return F.coalesce(looks_so, F.lit(False))  # the name may be escaped in the record
+        # the name may be escaped in the record
+        return F.coalesce(looks_so, F.lit(False))
     begins_so = record.rlike(f'"{re.escape(name)}"' + r"\s*+:\s*+" + _REWRITTEN)
     return F.coalesce(looks_so & begins_so, F.lit(False))
 
 
 def has_rewritten(text: Column) -> Column:
-    """Whether the text of an array or object may have values within that are rewritten, asked cheaply."""
+    """Whether the text of an array or object may have values within that are rewritten,
+    asked cheaply."""
     return text.rlike(r"[:\[,]\s*+" + _REWRITTEN)
 
 
 def as_written(read: Column, text: Column, wanted: T.DataType) -> Column:
-    """What was read of a value's text, where texts in it that are no JSON strings there are as they stand in the text.
+    """What was read of a value's text, where texts in it that are no JSON strings there
+    are as they stand in the text.
 
     `text` is NULL where it is not known; then it is what was read.
     """
@@ -106,25 +131,40 @@ def as_written(read: Column, text: Column, wanted: T.DataType) -> Column:
         case T.StructType(fields=fields):
 
             def struct_of(found: Column) -> Column:
-                values = ((f, read[f.name], value_of(found, F.lit(f.name))) for f in fields)
-                return F.struct(*(as_written(value, own, f.dataType).alias(f.name) for f, value, own in values))
+                values = (
+                    (f, read[f.name], value_of(found, F.lit(f.name))) for f in fields
+                )
+                return F.struct(
+                    *(
+                        as_written(value, own, f.dataType).alias(f.name)
+                        for f, value, own in values
+                    )
+                )
 
             return F.when(read.isNotNull(), bound(members(text), struct_of))
         case T.ArrayType(elementType=element):
 
             def array_of(found: Column) -> Column:
-                each = F.transform(read, lambda item, place: as_written(item, F.get(found, place), element))
+                each = F.transform(
+                    read,
+                    lambda item, place: as_written(item, F.get(found, place), element),
+                )
                 return F.when(F.size(found) == F.size(read), each).otherwise(read)
 
             return bound(items(text), array_of)
         case T.MapType(valueType=element):
 
             def map_of(found: Column) -> Column:
-                return F.transform_values(read, lambda key, item: as_written(item, value_of(found, key), element))
+                return F.transform_values(
+                    read,
+                    lambda key, item: as_written(item, value_of(found, key), element),
+                )
 
             return bound(members(text), map_of)
         case _:
-            return F.when(read.isNotNull() & ~text.startswith('"'), text).otherwise(read)
+            return F.when(read.isNotNull() & ~text.startswith('"'), text).otherwise(
+                read
+            )
 
 
 def holds_text(wanted: T.DataType) -> bool:
@@ -134,7 +174,9 @@ def holds_text(wanted: T.DataType) -> bool:
 
 def holds_float(wanted: T.DataType) -> bool:
     """Whether values of a type are doubles or floats, or hold some."""
-    return any(isinstance(part, T.DoubleType | T.FloatType) for part in parts_of(wanted))
+    return any(
+        isinstance(part, T.DoubleType | T.FloatType) for part in parts_of(wanted)
+    )
 
 
 def parts_of(wanted: T.DataType) -> Iterator[T.DataType]:
@@ -150,17 +192,20 @@ def parts_of(wanted: T.DataType) -> Iterator[T.DataType]:
 
 
 def has_name_twice(found: Column) -> Column:
-    """Whether a map that was read of an object has a key twice: its name stood there twice."""
+    """Whether a map that was read of an object has a key twice: its name stood there
+    twice."""
     return F.size(F.array_distinct(F.map_keys(found))) < F.size(found)
 
 
 def holds_any(conditions: Iterable[Column]) -> Column:
-    """Whether one of the conditions holds, however many there are; false where there are none."""
+    """Whether one of the conditions holds, however many there are; false where there
+    are none."""
     return F.array_contains(F.array(F.lit(False), *conditions), True)
 
 
 def bound(value: Column, use: Callable[[Column], Column]) -> Column:
-    """What `use` makes of a value that it names more than once: it is worked out once, as a lambda's argument."""
+    """What `use` makes of a value that it names more than once: it is worked out once,
+    as a lambda's argument."""
     return F.transform(F.array(value), use)[0]
 
 
@@ -171,57 +216,83 @@ _LONE_HALF = f"{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}"
 def invalid_text(text: Column) -> Column:
     """Why a text of JSON holds what no text of a table can; NULL where it does not.
 
-    Spark's reader puts U+FFFD in the place of bytes that are not UTF-8, and `?` in that of half a surrogate pair.
+    Spark's reader puts U+FFFD in the place of bytes that are not UTF-8, and `?` in that
+    of half a surrogate pair.
     """
     may_have_half = text.contains(r"\ud") | text.contains(r"\uD")
     # Each backslash begins an escape of its own, once none is escaped by another one.
     escapes = F.replace(text, F.lit(r"\\"), F.lit(r"\u005c"))
     half = F.regexp_extract(escapes, f"({_LONE_HALF})", 1)
     said = F.concat(F.lit("half of a surrogate pair, which is no text: "), half)
-    return F.when(~F.is_valid_utf8(text), F.lit("not UTF-8")).when(may_have_half & (half != ""), said)
+    return F.when(~F.is_valid_utf8(text), F.lit("not UTF-8")).when(
+        may_have_half & (half != ""), said
+    )
 
 
 def without_words(text: Column) -> Column:
-    """The text of a value in which the words that stand for a number, which JSON has not, are in quotes."""
+    """The text of a value in which the words that stand for a number, which JSON has
+    not, are in quotes."""
     word = "(?:[-+]?(?:NaN|Infinity|INF))"
     before = rf'\G((?:{_STRING}|[^"NI+-]++|(?!{word})[NI+-])*+)'
-    return F.when(text.rlike("NaN|INF|Infinity"), F.regexp_replace(text, f"{before}({word})", '$1"$2"')).otherwise(text)
+    return F.when(
+        text.rlike("NaN|INF|Infinity"),
+        F.regexp_replace(text, f"{before}({word})", '$1"$2"'),
+    ).otherwise(text)
 
 
 def split_documents(files: DataFrame) -> DataFrame:
-    """The records of whole files, `value`: the objects of an array, or those that follow each other.
+    """The records of whole files, `value`: the objects of an array, or those that
+    follow each other.
 
-    A file that has anything else beside them is one record, which is none that can be read.
+    A file that has anything else beside them is one record, which is none that can be
+    read.
     """
     text = _in_bytes(F.col("value"))
     mark = b"\xef\xbb\xbf".decode("latin-1")
-    beside = F.regexp_replace(F.regexp_replace(text, "^" + mark, ""), F.lit(_OBJECTS), F.lit("0"))
+    beside = F.regexp_replace(
+        F.regexp_replace(text, "^" + mark, ""), F.lit(_OBJECTS), F.lit("0")
+    )
     is_known = beside.rlike(rf"^\s*+(?:{_LISTED}|(?:0\s*+)*+)\s*+$")
-    found = F.when(is_known, F.regexp_extract_all(text, F.lit(_OBJECTS), F.lit(1))).otherwise(F.array(text))
+    found = F.when(
+        is_known, F.regexp_extract_all(text, F.lit(_OBJECTS), F.lit(1))
+    ).otherwise(F.array(text))
     each = files.withColumn("value", F.explode(found))
     return each.withColumn("value", F.encode("value", "ISO-8859-1"))
 
 
 def split_arrays(lines: DataFrame) -> DataFrame:
-    """The records of lines, `value`: the objects of an array of objects, and any other line as it stands."""
+    """The records of lines, `value`: the objects of an array of objects, and any other
+    line as it stands."""
     whole = F.col("value").cast("binary")
-    text = F.when(F.col("value").cast("string").rlike(r"\A\s*+\["), _in_bytes(F.col("value")))
-    is_known = F.regexp_replace(text, F.lit(_OBJECTS), F.lit("0")).rlike(rf"\A\s*+{_LISTED}\s*+\z")
+    text = F.when(
+        F.col("value").cast("string").rlike(r"\A\s*+\["), _in_bytes(F.col("value"))
+    )
+    is_known = F.regexp_replace(text, F.lit(_OBJECTS), F.lit("0")).rlike(
+        rf"\A\s*+{_LISTED}\s*+\z"
+    )
     objects = F.regexp_extract_all(text, F.lit(_OBJECTS), F.lit(1))
     items = F.transform(objects, lambda each: F.encode(each, "ISO-8859-1"))
-    return lines.withColumn("value", F.explode(F.when(is_known, items).otherwise(F.array(whole))))
+    return lines.withColumn(
+        "value", F.explode(F.when(is_known, items).otherwise(F.array(whole)))
+    )
 
 
 def _in_bytes(text: Column) -> Column:
-    """A text in which each byte is a character, so that the bytes of a part are those of the whole."""
+    """A text in which each byte is a character, so that the bytes of a part are those
+    of the whole."""
     return F.decode(text.cast("binary"), "ISO-8859-1")
 
 
 def missing_field(text: Column, name: str) -> Column:
-    """What is said of a field that a text of JSON lacks: its name, and how the text spells it, if in other capitals."""
+    """What is said of a field that a text of JSON lacks: its name, and how the text
+    spells it, if in other capitals."""
     same = re.escape(json.dumps(name, ensure_ascii=False)[1:-1])
     other = F.regexp_extract(text, rf'"(?!{same}")((?iu){same})"\s*:', 1)
     spelled = F.concat(
-        F.lit(f"{name}: the record has "), other, F.lit(", which a column reads by `from: "), other, F.lit("`")
+        F.lit(f"{name}: the record has "),
+        other,
+        F.lit(", which a column reads by `from: "),
+        other,
+        F.lit("`"),
     )
     return F.when(other != "", spelled).otherwise(F.lit(name))

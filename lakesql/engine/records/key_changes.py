@@ -1,4 +1,5 @@
-"""Changes of a row's key: Debezium sends each as two records, the delete of the old key and the insert of the new."""
+"""Changes of a row's key: Debezium sends each as two records, the delete of the old key
+and the insert of the new."""
 
 from __future__ import annotations
 
@@ -15,27 +16,38 @@ from lakesql.engine.records.parse import Contract, with_stages
 from lakesql.names import MOVE, RAW, ROW
 
 _HEADERS = {"c": "__debezium.oldkey", "d": "__debezium.newkey"}
-"""By which an insert or a delete is known to be a half of a key change: it has the other half's key."""
+"""By which an insert or a delete is known to be a half of a key change: it has the
+other half's key."""
 
 
 def is_half(contract: Contract, event: Head) -> Column:
-    """Whether a record is a half of the change of a row's key, which the other half can be found by."""
+    """Whether a record is a half of the change of a row's key, which the other half can
+    be found by."""
     if not contract.moves:
         return F.lit(False)
 
     def has(header: str) -> Column:
-        return F.coalesce(F.array_contains(F.col("headers")["key"], header), F.lit(False))
+        return F.coalesce(
+            F.array_contains(F.col("headers")["key"], header), F.lit(False)
+        )
 
     source = event["source"]
     is_placed = F.coalesce(source["lsn"], source["pos"]).isNotNull()
-    is_marked = reduce(or_, ((event["op"] == op) & has(header) for op, header in _HEADERS.items()))
+    is_marked = reduce(
+        or_, ((event["op"] == op) & has(header) for op, header in _HEADERS.items())
+    )
     return F.coalesce(is_marked & is_placed, F.lit(False))
 
 
 def half(contract: Contract, event: Head) -> Column:
-    """`_lakesql_half`. Both halves of a key change have the same place in the log of the database."""
+    """`_lakesql_half`. Both halves of a key change have the same place in the log of
+    the database."""
     source = event["source"]
-    parts = (F.col("topic"), source["file"], *(source[name].cast("string") for name in ("lsn", "pos", "row")))
+    parts = (
+        F.col("topic"),
+        source["file"],
+        *(source[name].cast("string") for name in ("lsn", "pos", "row")),
+    )
     return F.when(is_half(contract, event), F.concat_ws(" ", *parts))
 
 
@@ -48,12 +60,15 @@ def move(contract: Contract) -> Column:
         for column in contract.columns:
             if column.name not in contract.key:
                 value = row[column.name]
-                has_map = "map<" in column.type.simpleString()  # which Spark does not hash
+                # which Spark does not hash
+                has_map = "map<" in column.type.simpleString()
                 hashes.append(F.xxhash64(F.to_json(value) if has_map else value))
         return F.array(*hashes).cast("array<bigint>")
 
     return F.struct(
-        F.when((op == "c") | (op == "u") & before.isNotNull(), hashed(F.col(ROW))).alias("added"),
+        F.when(
+            (op == "c") | (op == "u") & before.isNotNull(), hashed(F.col(ROW))
+        ).alias("added"),
         F.when(op.isin("u", "d") & before.isNotNull(), hashed(before)).alias("removed"),
     )
 
@@ -62,22 +77,30 @@ _CHANGE = "_lakesql_parsed"
 
 
 def with_moves(changes: DataFrame, contract: Contract) -> DataFrame:
-    """Parsed changes with `_lakesql_move`, for which each record is read once more: few batches ask for it."""
+    """Parsed changes with `_lakesql_move`, for which each record is read once more: few
+    batches ask for it."""
     if splits_updates(contract):
         return changes
     raw = (F.col(RAW)[name].alias(name) for name in ("key", "value"))
     packed = changes.select(F.struct("*").alias(_CHANGE), *raw)
     read = with_stages(packed, read_event(contract, False))
-    others = (F.col(_CHANGE)[name].alias(name) for name in changes.columns if name != MOVE)
+    others = (
+        F.col(_CHANGE)[name].alias(name) for name in changes.columns if name != MOVE
+    )
     return read.select(*others, move(contract).alias(MOVE))
 
 
 def splits_updates(contract: Contract) -> bool:
-    """Whether an update that changes a row's key is two changes here: one record in the feed, not two."""
+    """Whether an update that changes a row's key is two changes here: one record in the
+    feed, not two."""
     return contract.envelope == "dms" and bool(contract.key)
 
 
 def no_key(contract: Contract) -> Column:
     """No key, as the struct of its columns."""
-    columns = (T.StructField(column.name, column.type) for column in contract.columns if column.name in contract.key)
+    columns = (
+        T.StructField(column.name, column.type)
+        for column in contract.columns
+        if column.name in contract.key
+    )
     return F.lit(None).cast(T.StructType(list(columns)))

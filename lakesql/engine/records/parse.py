@@ -1,7 +1,9 @@
-"""From the raw records of a stream to its columns, with every bad record marked for the dead letters.
+"""From the raw records of a stream to its columns, with every bad record marked for the
+dead letters.
 
-Spark's own readers have the only say about what a value is. They pass over some errors in silence (`_lossy`,
-`_is_one_value`); those are looked for here, as cheaply as a good record can be told from a bad one.
+Spark's own readers have the only say about what a value is. They pass over some errors
+in silence (`_lossy`, `_is_one_value`); those are looked for here, as cheaply as a good
+record can be told from a bad one.
 """
 
 from __future__ import annotations
@@ -29,7 +31,14 @@ from lakesql.engine.records.csv_text import (
     problems_of,
     read_csv,
 )
-from lakesql.engine.records.decimals import Decimals, has_digits, is_exact, is_literal_of_java, too_long, wider
+from lakesql.engine.records.decimals import (
+    Decimals,
+    has_digits,
+    is_exact,
+    is_literal_of_java,
+    too_long,
+    wider,
+)
 from lakesql.engine.records.encodings import decoded
 from lakesql.engine.records.folded import any_of
 from lakesql.engine.records.frame import without_frame
@@ -66,7 +75,12 @@ from lakesql.engine.records.times import (
     is_time_alone,
     time_of,
 )
-from lakesql.engine.records.unknown_fields import find_unknown, is_untold, rescued_text, say_unknown
+from lakesql.engine.records.unknown_fields import (
+    find_unknown,
+    is_untold,
+    rescued_text,
+    say_unknown,
+)
 from lakesql.names import (
     CORRUPT,
     FOLDERS,
@@ -87,7 +101,14 @@ from lakesql.records.formats.csv import Csv
 from lakesql.registry.bare_values import as_records
 from lakesql.registry.connection import Wire
 from lakesql.registry.schemas import StreamSchemas
-from lakesql.stream.stream import RECORD_FIELDS, Encoding, Envelope, Infinity, Unit, UnknownFields
+from lakesql.stream.stream import (
+    RECORD_FIELDS,
+    Encoding,
+    Envelope,
+    Infinity,
+    Unit,
+    UnknownFields,
+)
 from lakesql.stream.text_encoding import UTF_8
 
 RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
@@ -96,11 +117,13 @@ RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")
 
 @dataclass(frozen=True, slots=True)
 class ContractColumn:
-    """A column of a stream. `required`: a record in which it is NULL or absent is a dead letter.
+    """A column of a stream. `required`: a record in which it is NULL or absent is a
+    dead letter.
 
-    `unit` is what its times are counted in where they are numbers, `encoding` how a change feed writes bytes.
-    `decimals`: whether a number of more digits than a decimal has is rounded, or does not fit. `infinity`: what becomes
-    of a database's infinite date or timestamp.
+    `unit` is what its times are counted in where they are numbers, `encoding` how a
+    change feed writes bytes. `decimals`: whether a number of more digits than a decimal
+    has is rounded, or does not fit. `infinity`: what becomes of a database's infinite
+    date or timestamp.
     """
 
     name: str
@@ -113,33 +136,44 @@ class ContractColumn:
 
     @property
     def is_counted(self) -> bool:
-        """Whether its values may be times as numbers, of which it says what they count: they are read as texts."""
-        return self.unit is not None and isinstance(self.type, T.TimestampType | T.TimestampNTZType)
+        """Whether its values may be times as numbers, of which it says what they count:
+        they are read as texts."""
+        return self.unit is not None and isinstance(
+            self.type, T.TimestampType | T.TimestampNTZType
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
     """What the values of a stream hold.
 
-    Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON; `key` are the columns that a change feed
-    has of a deleted row, `sequence` what each of its changes must have, `kept` the columns that an update may leave
-    out, as the table has their values, and `unused` those that any change may leave out, as nothing reads them.
-    `moves`: what changes do to the keys of rows is asked for. `schema_fields` are what is known of the schemas beside
-    the events of an open stream, as texts of `FieldSchema`; none where the stream declares its columns. `is_mirrored`:
-    a row is found by its key, so that a record whose own key has other columns is a dead letter; so is one without a
-    key, unless the stream `names_key`. `source_table` are the tables of the database whose changes are taken; all if it
-    names none. `has_one_table`: which table each change is of is asked for. `tombstones`: whether a record without a
-    value deletes the row of its key. `headers` are those of CSV files whose columns are in another order: such a record
-    begins with its header. `is_one_line`: a record of CSV with a line break, in quotes too, is a dead
-    letter. `encoding` is that of the values. `invalid_text`: whether a value of format `string` that is not UTF-8 is a
-    dead letter. `is_replayed`: the records are dead letters, whose arrival says nothing of their order.
-    `add_fields_prefix` stands before what a flat record says of the change; None where nobody says what does.
-    `schemas` are those that records name by an id of a registry; None where they name none. `frame` says how an id
-    stands before a key and a value that are JSON; None where none does.
-    `unknown_fields` is what becomes of fields that are no columns. `has_folders`: raw records have `_lakesql_folders`,
-    whose values stand where the record has none. `key_columns` are those that stand in a record's key, by its fields
-    behind `_lakesql_key_`, and `order` are the names of these and of `columns` as they land. `key_schemas` are those
-    that keys name, `key_frame` says how an id stands before a key that is JSON.
+    Formats `string` and `bytes` have one column; `schema` is Avro's, as JSON; `key` are
+    the columns that a change feed has of a deleted row, `sequence` what each of its
+    changes must have, `kept` the columns that an update may leave out, as the table has
+    their values, and `unused` those that any change may leave out, as nothing reads
+    them. `moves`: what changes do to the keys of rows is asked for. `schema_fields` are
+    what is known of the schemas beside the events of an open stream, as texts of
+    `FieldSchema`; none where the stream declares its columns. `is_mirrored`: a row is
+    found by its key, so that a record whose own key has other columns is a dead letter;
+    so is one without a key, unless the stream `names_key`. `source_table` are the
+    tables of the database whose changes are taken; all if it names none.
+    `has_one_table`: which table each change is of is asked for. `tombstones`: whether a
+    record without a value deletes the row of its key. `headers` are those of CSV files
+    whose columns are in another order: such a record begins with its header.
+    `is_one_line`: a record of CSV with a line break, in quotes too, is a dead
+    letter. `encoding` is that of the values. `invalid_text`: whether a value of format
+    `string` that is not UTF-8 is a dead letter. `is_replayed`: the records are dead
+    letters, whose arrival says nothing of their order. `add_fields_prefix` stands
+    before what a flat record says of the change; None where nobody says what does.
+    `schemas` are those that records name by an id of a registry; None where they name
+    none. `frame` says how an id stands before a key and a value that are JSON; None
+    where none does.
+    `unknown_fields` is what becomes of fields that are no columns. `has_folders`: raw
+    records have `_lakesql_folders`, whose values stand where the record has none.
+    `key_columns` are those that stand in a record's key, by its fields behind
+    `_lakesql_key_`, and `order` are the names of these and of `columns` as they land.
+    `key_schemas` are those that keys name, `key_frame` says how an id stands before a
+    key that is JSON.
     """
 
     columns: tuple[ContractColumn, ...]
@@ -184,20 +218,28 @@ class Contract:
         return self.format in ("avro", "protobuf")
 
     def has_marks(self, column: ContractColumn) -> bool:
-        """Whether values of a column are numbers whose marks are the stream's own: they are read as texts."""
+        """Whether values of a column are numbers whose marks are the stream's own: they
+        are read as texts."""
         return self.format == "csv" and is_marked(column.type, self.csv)
 
 
 def parse_records(
-    raw: DataFrame, contract: Contract, keep: frozenset[str], keep_raw: bool = False, beside: Sequence[str] = ()
+    raw: DataFrame,
+    contract: Contract,
+    keep: frozenset[str],
+    keep_raw: bool = False,
+    beside: Sequence[str] = (),
 ) -> DataFrame:
-    """The contract's columns of raw records, `_record` with the fields of `keep` (if any), and `_lakesql_rejected`.
+    """The contract's columns of raw records, `_record` with the fields of `keep` (if
+    any), and `_lakesql_rejected`.
 
-    `raw` has Kafka's shape: `key, value, topic, partition, offset, timestamp, headers`; batch or streaming.
-    `_lakesql_rejected` is NULL on a good record; on a bad one it is a struct of `reason` and `RAW_FIELDS`; the other
-    columns mean nothing. With `keep_raw` every record has its own raw fields too, as `_lakesql_raw`. Where the contract
-    takes tombstones, `_lakesql_tombstone` has the key of each; one whose key cannot be read is a bad record. Columns of
-    `raw` that are named in `beside` stay as they are.
+    `raw` has Kafka's shape: `key, value, topic, partition, offset, timestamp, headers`;
+    batch or streaming. `_lakesql_rejected` is NULL on a good record; on a bad one it is
+    a struct of `reason` and `RAW_FIELDS`; the other columns mean nothing. With
+    `keep_raw` every record has its own raw fields too, as `_lakesql_raw`. Where the
+    contract takes tombstones, `_lakesql_tombstone` has the key of each; one whose key
+    cannot be read is a bad record. Columns of `raw` that are named in `beside` stay as
+    they are.
     """
     raw = _in_utf8(raw, contract)
     if contract.format == "csv":
@@ -207,15 +249,23 @@ def parse_records(
         raw = _with_key(raw, contract)
         reason = F.coalesce(reason, key_reason(contract))
     if contract.tombstones:
-        raw = raw.withColumn(TOMBSTONE_KEY, F.when(F.col("value").isNull(), tombstone_key(contract)))
+        raw = raw.withColumn(
+            TOMBSTONE_KEY, F.when(F.col("value").isNull(), tombstone_key(contract))
+        )
         unread = F.when(F.col(TOMBSTONE_KEY).isNull(), F.lit(NO_VALUE))
         reason = F.when(F.col("value").isNull(), unread).otherwise(reason)
-    # Projections of their own, which Spark does not merge: a record is read once, and judged once.
+    # Projections of their own, which Spark does not merge: a record is read once, and
+    # judged once.
     read = _as_arrived(with_each(raw, {**_read(contract), _REASON: reason}), contract)
     return read.select(
-        # What does not fit is in a record that is rejected; a cast of it would fail the batch.
+        # What does not fit is in a record that is rejected; a cast of it would fail the
+        # batch.
         *_in_order(contract),
-        *([rescued_text(F.col(UNKNOWN_FIELDS)).alias(RESCUED)] if contract.unknown_fields == "rescue" else []),
+        *(
+            [rescued_text(F.col(UNKNOWN_FIELDS)).alias(RESCUED)]
+            if contract.unknown_fields == "rescue"
+            else []
+        ),
         *([record_struct(keep)] if keep else []),
         *([raw_struct()] if keep_raw else []),
         rejected_struct(F.col(_REASON), _detail_now(contract)),
@@ -224,20 +274,31 @@ def parse_records(
     )
 
 
-def with_column_of(raw: DataFrame, contract: Contract, column: str, name: str) -> DataFrame:
-    """Raw records with the value of one of the contract's columns, under `name`; NULL where a record is bad whatever
-    its other columns are.
+def with_column_of(
+    raw: DataFrame, contract: Contract, column: str, name: str
+) -> DataFrame:
+    """Raw records with the value of one of the contract's columns, under `name`; NULL
+    where a record is bad whatever its other columns are.
 
-    Of JSON no other column is read. A record of another format that is bad by any of its columns has NULL too.
+    Of JSON no other column is read. A record of another format that is bad by any of
+    its columns has NULL too.
     """
     one = replace(contract, tombstones="", unknown_fields="ignore")
     if contract.format == "json":
         found = tuple(each for each in contract.columns if each.name == column)
-        one = replace(one, columns=_optional(found or contract.columns), key_columns=_optional(contract.key_columns))
-    read = parse_records(raw.withColumn(_ARRIVED, F.struct("*")), one, frozenset(), beside=[_ARRIVED])
+        one = replace(
+            one,
+            columns=_optional(found or contract.columns),
+            key_columns=_optional(contract.key_columns),
+        )
+    read = parse_records(
+        raw.withColumn(_ARRIVED, F.struct("*")), one, frozenset(), beside=[_ARRIVED]
+    )
     value = F.when(F.col(REJECTED).isNull(), F.col(identifier(column)))
     if contract.format == "json" and _holds(contract, T.DecimalType):
-        value = F.when(~F.col(f"{_ARRIVED}.value").cast("string").rlike(EXPONENT_BOMB), value)
+        value = F.when(
+            ~F.col(f"{_ARRIVED}.value").cast("string").rlike(EXPONENT_BOMB), value
+        )
     return read.select(f"{_ARRIVED}.*", value.alias(name))
 
 
@@ -258,7 +319,8 @@ def _in_order(contract: Contract) -> list[Column]:
 
 
 def landed(column: ContractColumn) -> Column:
-    """The value of a column in `_lakesql_row` as its type; NULL where it does not fit."""
+    """The value of a column in `_lakesql_row` as its type; NULL where it does not
+    fit."""
     value = F.col(ROW)[column.name]
     return _time(column, value) if column.is_counted else value.try_cast(column.type)
 
@@ -269,7 +331,9 @@ def _time(column: ContractColumn, text: Column) -> Column:
 
 def record_struct(keep: frozenset[str]) -> Column:
     """`_record`, of a raw record's fields that are asked for."""
-    return F.struct(*(F.col(name) for name in RECORD_FIELDS if name in keep)).alias(RECORD)
+    return F.struct(*(F.col(name) for name in RECORD_FIELDS if name in keep)).alias(
+        RECORD
+    )
 
 
 def raw_struct() -> Column:
@@ -278,14 +342,17 @@ def raw_struct() -> Column:
 
 
 def rejected_struct(reason: Column, detail: Column | None = None) -> Column:
-    """`_lakesql_rejected`, NULL where `reason` is; with the detail where what it is made of is not kept."""
+    """`_lakesql_rejected`, NULL where `reason` is; with the detail where what it is
+    made of is not kept."""
     details = [] if detail is None else [detail.alias("detail")]
-    return F.when(reason.isNotNull(), F.struct(reason.alias("reason"), *RAW_FIELDS, *details)).alias(REJECTED)
+    return F.when(
+        reason.isNotNull(), F.struct(reason.alias("reason"), *RAW_FIELDS, *details)
+    ).alias(REJECTED)
 
 
 def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
-    """Rejected raw records with the column `detail`, unless they have it: what was wrong, the field named where that
-    is knowable."""
+    """Rejected raw records with the column `detail`, unless they have it: what was
+    wrong, the field named where that is knowable."""
     if contract.schemas is not None:
         return rejected
     raw, said = _in_utf8(rejected, contract), None
@@ -296,21 +363,28 @@ def with_detail(rejected: DataFrame, contract: Contract) -> DataFrame:
     details = _detail(contract, said)
     if contract.format == "json":
         details = unless_of_registry(details)
-    read = {**_read(contract), ROW: _with_folders(_row(contract), _text_type(contract), contract)}
+    read = {
+        **_read(contract),
+        ROW: _with_folders(_row(contract), _text_type(contract), contract),
+    }
     found = with_each(raw, read).withColumn("detail", details).drop(*read, KEY)
     return _as_arrived(found, contract)
 
 
 def _detail_now(contract: Contract) -> Column | None:
-    """What is wrong with a record, as far as no dead letter keeps what it is said of: a header may name a schema."""
+    """What is wrong with a record, as far as no dead letter keeps what it is said of: a
+    header may name a schema."""
     if contract.key_schemas is None:
         return None if contract.schemas is None else _detail(contract)
-    of_key = F.when(F.col("value").isNull(), _say_tombstone(contract)).otherwise(key_detail(contract))
+    of_key = F.when(F.col("value").isNull(), _say_tombstone(contract)).otherwise(
+        key_detail(contract)
+    )
     return of_key if contract.schemas is None else _detail(contract, of_key)
 
 
 def _detail(contract: Contract, of_key: Column | None = None) -> Column:
-    """What is wrong with a record, in words: with its value, or what is said of its key, and of one without a value."""
+    """What is wrong with a record, in words: with its value, or what is said of its
+    key, and of one without a value."""
     none = F.lit(None).cast("string") if of_key is None else of_key
     faults = [(fault.holds, fault.detail) for fault in _faults(contract)]
     if contract.key_schemas is not None and of_key is not None:
@@ -319,11 +393,16 @@ def _detail(contract: Contract, of_key: Column | None = None) -> Column:
 
 
 def unless_of_registry(detail: Column) -> Column:
-    """What is wrong with a record of JSON: that a schema registry's bytes stand before key or value, or the detail."""
+    """What is wrong with a record of JSON: that a schema registry's bytes stand before
+    key or value, or the detail."""
     said = "begins with five bytes of a schema registry, which `format: json_schema` reads; or let the producer write"
     for name in ("key", "value"):
-        is_prefixed = (F.substring(name, 1, 1) == F.lit(b"\0")) & F.substring(name, 6, 1).isin(b"{", b"[", b'"')
-        detail = F.when(detail.isNotNull() & is_prefixed, F.lit(f"the {name} {said} JSON alone")).otherwise(detail)
+        is_prefixed = (F.substring(name, 1, 1) == F.lit(b"\0")) & F.substring(
+            name, 6, 1
+        ).isin(b"{", b"[", b'"')
+        detail = F.when(
+            detail.isNotNull() & is_prefixed, F.lit(f"the {name} {said} JSON alone")
+        ).otherwise(detail)
     return detail
 
 
@@ -332,7 +411,8 @@ _FRAMED = "_lakesql_framed"
 
 
 def _in_utf8(raw: DataFrame, contract: Contract) -> DataFrame:
-    """Raw records whose values are in UTF-8; as they have arrived, until `_as_arrived`, they are another column."""
+    """Raw records whose values are in UTF-8; as they have arrived, until `_as_arrived`,
+    they are another column."""
     if framed := _framed(contract):
         found = {name: without_frame(name, wire) for name, wire in framed.items()}
         raw = raw.withColumns({_FRAMED: F.struct("key", "value"), **found})
@@ -345,7 +425,9 @@ def _in_utf8(raw: DataFrame, contract: Contract) -> DataFrame:
 def _as_arrived(records: DataFrame, contract: Contract) -> DataFrame:
     """The records with the bytes that have arrived."""
     if framed := _framed(contract):
-        return records.withColumns({name: F.col(_FRAMED)[name] for name in framed}).drop(_FRAMED, _BYTES)
+        return records.withColumns(
+            {name: F.col(_FRAMED)[name] for name in framed}
+        ).drop(_FRAMED, _BYTES)
     if contract.encoding == UTF_8:
         return records
     return records.withColumn("value", F.col(_BYTES)).drop(_BYTES)
@@ -367,12 +449,18 @@ Reader = Callable[[Column, T.StructType], Column]
 
 
 def with_each(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
-    """The frame with each column added by a projection of its own, over those before it."""
+    """The frame with each column added by a projection of its own, over those before
+    it."""
     return with_stages(frame, ({name: column} for name, column in columns.items()))
 
 
-def with_stages(frame: DataFrame, stages: Iterable[Mapping[str, Column]], where: Column | None = None) -> DataFrame:
-    """The frame with the columns of each stage added by one projection, over those before it; NULL but `where` it says.
+def with_stages(
+    frame: DataFrame,
+    stages: Iterable[Mapping[str, Column]],
+    where: Column | None = None,
+) -> DataFrame:
+    """The frame with the columns of each stage added by one projection, over those
+    before it; NULL but `where` it says.
 
     Each projection copies each row, and its code is made anew in each task.
     """
@@ -380,19 +468,26 @@ def with_stages(frame: DataFrame, stages: Iterable[Mapping[str, Column]], where:
     if where is not None:
         is_wanted &= where
     for stage in stages:
-        frame = frame.withColumns({name: F.when(is_wanted, column) for name, column in stage.items()})
+        frame = frame.withColumns(
+            {name: F.when(is_wanted, column) for name, column in stage.items()}
+        )
     return frame
 
 
-def _with_key(raw: DataFrame, contract: Contract, is_detailed: bool = False) -> DataFrame:
-    """Raw records with `_lakesql_key`, read and judged as a value of its columns would be: of all records, or of those
-    without a value alone where no column stands in keys. What is wrong with a key that is JSON is said if wanted."""
+def _with_key(
+    raw: DataFrame, contract: Contract, is_detailed: bool = False
+) -> DataFrame:
+    """Raw records with `_lakesql_key`, read and judged as a value of its columns would
+    be: of all records, or of those without a value alone where no column stands in
+    keys. What is wrong with a key that is JSON is said if wanted."""
     key = _key_contract(contract)
     read_key = {**_read(key), ROW: _row(key)} if is_detailed else _read(key)
     written = F.col("key") if key.has_schema else key_text(key.columns).cast("binary")
     read = {
         _VALUE: F.col("value"),
-        "value": written if contract.key_columns else F.when(F.col("value").isNull(), written),
+        "value": written
+        if contract.key_columns
+        else F.when(F.col("value").isNull(), written),
         **read_key,
     }
     reason = F.when(F.col("value").isNotNull(), _reason(key))
@@ -410,43 +505,64 @@ _VALUE = "_lakesql_value"
 
 @cache
 def _key_contract(contract: Contract) -> Contract:
-    """What keys hold: the columns that stand there, and of a tombstone those of the stream's key, by the fields' names.
+    """What keys hold: the columns that stand there, and of a tombstone those of the
+    stream's key, by the fields' names.
 
-    None of them is required here: a tombstone lacks no key, and of other records those that the contract says so of.
+    None of them is required here: a tombstone lacks no key, and of other records those
+    that the contract says so of.
     """
     columns = {field_of(column): column for column in contract.key_columns}
     for column in tombstone_columns(contract):
         columns.setdefault(field_of(column), column)
-    found = tuple(replace(column, name=name, required=False) for name, column in columns.items())
+    found = tuple(
+        replace(column, name=name, required=False) for name, column in columns.items()
+    )
     if contract.key_schemas is None:
         return Contract(found)
-    kind: Literal["avro", "protobuf"] = "avro" if contract.key_schemas.kind == "AVRO" else "protobuf"
-    return Contract(found, kind, schemas=as_records(contract.key_schemas, [column.name for column in found]))
+    kind: Literal["avro", "protobuf"] = (
+        "avro" if contract.key_schemas.kind == "AVRO" else "protobuf"
+    )
+    return Contract(
+        found,
+        kind,
+        schemas=as_records(contract.key_schemas, [column.name for column in found]),
+    )
 
 
 @cache
 def _read(contract: Contract) -> dict[str, Column]:
-    """The columns that reading adds to a raw record, in their order: `_lakesql_row`, and how it came about.
+    """The columns that reading adds to a raw record, in their order: `_lakesql_row`,
+    and how it came about.
 
-    `_lakesql_texts` is the row as texts, where a value in it may be none; NULL elsewhere. `_lakesql_written` are the
-    members of the record as they stand there, where what Spark makes of one may be another. `_lakesql_finite` is the
-    row without words for numbers, where a number in it is infinite: one that still is was too large.
-    `_lakesql_unknown_fields` are those that are no columns, where the contract asks for them.
+    `_lakesql_texts` is the row as texts, where a value in it may be none; NULL
+    elsewhere. `_lakesql_written` are the members of the record as they stand there,
+    where what Spark makes of one may be another. `_lakesql_finite` is the row without
+    words for numbers, where a number in it is infinite: one that still is was too
+    large. `_lakesql_unknown_fields` are those that are no columns, where the contract
+    asks for them.
 
-    A JSON text is read as the one element of an array. So what follows its first value is seen; and Spark's reader
-    copies each field of the outermost object once more, as it looks its column up by name, which here are two.
+    A JSON text is read as the one element of an array. So what follows its first value
+    is seen; and Spark's reader copies each field of the outermost object once more, as
+    it looks its column up by name, which here are two.
     """
     if contract.has_schema:
         return _read_by_schema(contract)
     doubt = _doubt(contract)
     texts = {}
     if doubt is not None:
-        read = _without_bombs(contract, _reader(contract)(_text(), _with_corrupt(contract, as_text)))
+        read = _without_bombs(
+            contract, _reader(contract)(_text(), _with_corrupt(contract, as_text))
+        )
         texts[_TEXTS] = F.when(doubt, read)
     if contract.format != "json":
         return {ROW: _row(contract), **texts}
     columns = T.StructType(_text_type(contract).fields[:-1])
-    schema = T.StructType([T.StructField("v", T.ArrayType(columns)), T.StructField(CORRUPT, T.StringType())])
+    schema = T.StructType(
+        [
+            T.StructField("v", T.ArrayType(columns)),
+            T.StructField(CORRUPT, T.StringType()),
+        ]
+    )
     elements = from_json(F.concat(F.lit('{"v":['), _text(), F.lit("]}")), schema)
     row = F.get(F.col(_ELEMENTS)["v"], F.lit(0))
     is_asked = holds_any([*_rewritten(columns, row), *_long_decimals(contract)])
@@ -457,13 +573,20 @@ def _read(contract: Contract) -> dict[str, Column]:
         **texts,
     }
     if contract.unknown_fields != "ignore":
-        found[UNKNOWN_FIELDS] = F.when(F.col(ROW).isNotNull(), find_unknown(_text(), columns_of(contract)))
+        found[UNKNOWN_FIELDS] = F.when(
+            F.col(ROW).isNotNull(), find_unknown(_text(), columns_of(contract))
+        )
     if (is_infinite := _has_infinite(contract)) is None:
         return found
-    without = from_json(F.regexp_replace(_text(), WORD_FOR_NUMBER, "0"), _text_type(contract))
+    without = from_json(
+        F.regexp_replace(_text(), WORD_FOR_NUMBER, "0"), _text_type(contract)
+    )
 
     def finite(read: Column) -> Column:
-        own, taken = (F.struct(*(each[name].alias(name) for name in columns.names)) for each in (F.col(ROW), read))
+        own, taken = (
+            F.struct(*(each[name].alias(name) for name in columns.names))
+            for each in (F.col(ROW), read)
+        )
         return F.when(read[CORRUPT].isNull(), taken).otherwise(own)
 
     return {**found, _FINITE: F.when(is_infinite, bound(without, finite))}
@@ -471,12 +594,14 @@ def _read(contract: Contract) -> dict[str, Column]:
 
 def columns_of(contract: Contract) -> T.StructType:
     """The columns of a contract with their types."""
-    return T.StructType([T.StructField(column.name, column.type) for column in contract.columns])
+    return T.StructType(
+        [T.StructField(column.name, column.type) for column in contract.columns]
+    )
 
 
 def _read_by_schema(contract: Contract) -> dict[str, Column]:
-    """The columns that reading values of Avro and Protobuf adds: by the stream's own schema, or by the one that each
-    value names."""
+    """The columns that reading values of Avro and Protobuf adds: by the stream's own
+    schema, or by the one that each value names."""
     wanted = [(column.name, column.type) for column in contract.columns]
     if contract.schemas is not None:
         return registry_columns(contract.schemas, tuple(wanted), ROW, CORRUPT)
@@ -484,7 +609,8 @@ def _read_by_schema(contract: Contract) -> dict[str, Column]:
 
 
 def _rewritten(columns: T.StructType, row: Column) -> list[Column]:
-    """Whether a text of a row that was read may be another than what stands in the record, by column."""
+    """Whether a text of a row that was read may be another than what stands in the
+    record, by column."""
 
     def leaf(text: Column, wanted: T.DataType, _path: str) -> Column | None:
         return text.rlike(r"^[-0-9\[{\"]") if isinstance(wanted, T.StringType) else None
@@ -505,14 +631,17 @@ def _row_as_written(columns: T.StructType, row: Column) -> Column:
         return row
     written = F.col(_WRITTEN)
     values = (
-        as_written(row[field.name], value_of(written, F.lit(field.name)), field.dataType).alias(field.name)
+        as_written(
+            row[field.name], value_of(written, F.lit(field.name)), field.dataType
+        ).alias(field.name)
         for field in columns.fields
     )
     return F.when(written.isNull() | row.isNull(), row).otherwise(F.struct(*values))
 
 
 def _with_folders(row: Column, columns: T.StructType, contract: Contract) -> Column:
-    """A row that was read, with what the folders of its file say of the columns that are NULL in it."""
+    """A row that was read, with what the folders of its file say of the columns that
+    are NULL in it."""
     if not contract.has_folders:
         return row
 
@@ -524,16 +653,19 @@ def _with_folders(row: Column, columns: T.StructType, contract: Contract) -> Col
 
     def given(read: Column) -> Column:
         whole = F.struct(*(value_of_row(read, field) for field in columns.fields))
-        return F.when(read.isNotNull() & F.col(FOLDERS).isNotNull(), whole).otherwise(read)
+        return F.when(read.isNotNull() & F.col(FOLDERS).isNotNull(), whole).otherwise(
+            read
+        )
 
     return bound(row, given)
 
 
 def _doubt(contract: Contract) -> Column | None:
-    """Whether a value of a record may not be what was read of its text, as cheaply as that can be asked.
+    """Whether a value of a record may not be what was read of its text, as cheaply as
+    that can be asked.
 
-    None where no column is of a type of which this can be told: see `_holds_comma`, `_time_alone`, `_more_than_date`,
-    `_literal_of_java`, `_long_number`.
+    None where no column is of a type of which this can be told: see `_holds_comma`,
+    `_time_alone`, `_more_than_date`, `_literal_of_java`, `_long_number`.
     """
     doubts: list[Column | None] = list(_long_decimals(contract))
     if contract.format == "csv":
@@ -544,25 +676,42 @@ def _doubt(contract: Contract) -> Column | None:
         doubts.append(_text().rlike(MORE_THAN_DATE))
     if _is_iso(contract, contract.csv.timestamp_format):
         timed = [column for column in contract.columns if not column.is_counted]
-        today = [_anywhere(F.col(ROW)[column.name], column.type, "", _is_today) for column in timed]
+        today = [
+            _anywhere(F.col(ROW)[column.name], column.type, "", _is_today)
+            for column in timed
+        ]
         if (is_today := _any(today)) is not None:
             doubts.append(is_today & _text().rlike(TIME_ALONE))
     if contract.format == "json":
-        listed = [column for column in contract.columns if not isinstance(column.type, T.AtomicType)]
-        odd = [_anywhere(F.col(ROW)[column.name], column.type, "", _is_odd_time) for column in listed]
+        listed = [
+            column
+            for column in contract.columns
+            if not isinstance(column.type, T.AtomicType)
+        ]
+        odd = [
+            _anywhere(F.col(ROW)[column.name], column.type, "", _is_odd_time)
+            for column in listed
+        ]
         if (is_odd := _any(odd)) is not None:
             doubts.append(is_odd & _text().rlike("[0-9]{13}"))
     return _any(doubts)
 
 
 def _has_infinite(contract: Contract) -> Column | None:
-    """Whether a number of a row is infinite; None where no column is of a type that can be."""
-    row, read = F.col(ROW), [column for column in contract.columns if not contract.has_marks(column)]
-    return _any(_anywhere(row[column.name], column.type, "", _is_infinite) for column in read)
+    """Whether a number of a row is infinite; None where no column is of a type that can
+    be."""
+    row, read = (
+        F.col(ROW),
+        [column for column in contract.columns if not contract.has_marks(column)],
+    )
+    return _any(
+        _anywhere(row[column.name], column.type, "", _is_infinite) for column in read
+    )
 
 
 def _long_decimals(contract: Contract) -> list[Column]:
-    """Whether a record may have a decimal with a comma, or one of more digits than are read of it."""
+    """Whether a record may have a decimal with a comma, or one of more digits than are
+    read of it."""
     scales = _wide_scales(contract)
     if contract.format != "json" or not scales:
         return []
@@ -576,7 +725,8 @@ def _wide_scales(contract: Contract) -> list[int]:
 
 
 def _without_bombs(contract: Contract, read: Column) -> Column:
-    """What is read of a text; NULL where a number in it would stop the stream for minutes."""
+    """What is read of a text; NULL where a number in it would stop the stream for
+    minutes."""
     if _holds(contract, T.DecimalType):
         return F.when(~_text().rlike(EXPONENT_BOMB), read)
     return read
@@ -597,7 +747,8 @@ def _row(contract: Contract) -> Column:
 
 
 def _with_plain_numbers(contract: Contract) -> Column:
-    """The record as Spark reads it, with the numbers in it whose marks are the stream's own as Spark writes them."""
+    """The record as Spark reads it, with the numbers in it whose marks are the stream's
+    own as Spark writes them."""
     row = _reader(contract)(_text(), _text_type(contract))
     marked = [column.name for column in contract.columns if contract.has_marks(column)]
     if not marked:
@@ -605,7 +756,9 @@ def _with_plain_numbers(contract: Contract) -> Column:
 
     def plain(read: Column) -> Column:
         for name in marked:
-            read = read.withField(identifier(name), plain_number(read[name], contract.csv))
+            read = read.withField(
+                identifier(name), plain_number(read[name], contract.csv)
+            )
         return read
 
     return bound(row, plain)
@@ -613,7 +766,8 @@ def _with_plain_numbers(contract: Contract) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class _RecordFault:
-    """One thing that makes a record bad, asked in order. The detail is built only where it is wanted: it is costly."""
+    """One thing that makes a record bad, asked in order. The detail is built only where
+    it is wanted: it is costly."""
 
     holds: Column
     reason: str
@@ -622,48 +776,79 @@ class _RecordFault:
 
 @cache
 def _reason(contract: Contract) -> Column:
-    """Why the record is bad, over `value` and the columns of `_read`; NULL if it is not."""
+    """Why the record is bad, over `value` and the columns of `_read`; NULL if it is
+    not."""
     return _first_reason(_faults(contract))
 
 
 def missing_reason(required: Iterable[str]) -> Column:
-    """Why a record is bad that arrived as the row `_lakesql_row`, in types that are right; NULL if it is not."""
+    """Why a record is bad that arrived as the row `_lakesql_row`, in types that are
+    right; NULL if it is not."""
     return _first_reason(map(_missing, required))
 
 
 def _first_reason(faults: Iterable[_RecordFault]) -> Column:
-    return first_of(((fault.holds, F.lit(fault.reason)) for fault in faults), F.lit(None).cast("string"))
+    return first_of(
+        ((fault.holds, F.lit(fault.reason)) for fault in faults),
+        F.lit(None).cast("string"),
+    )
 
 
 @cache
 def _faults(contract: Contract) -> tuple[_RecordFault, ...]:
-    faults = [_RecordFault(F.col("value").isNull(), NO_VALUE, lambda: _say_tombstone(contract))]
-    if contract.format == "csv" or (contract.format == "string" and contract.invalid_text == "dead_letter"):
-        faults.append(_RecordFault(~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")))
+    faults = [
+        _RecordFault(
+            F.col("value").isNull(), NO_VALUE, lambda: _say_tombstone(contract)
+        )
+    ]
+    if contract.format == "csv" or (
+        contract.format == "string" and contract.invalid_text == "dead_letter"
+    ):
+        faults.append(
+            _RecordFault(
+                ~F.is_valid_utf8(_text()), UNPARSABLE, lambda: F.lit("not UTF-8")
+            )
+        )
     if contract.format == "json":
         invalid = invalid_text(_text())
         faults.append(_RecordFault(invalid.isNotNull(), UNPARSABLE, lambda: invalid))
-        faults.append(_RecordFault(~_is_one_value(), UNPARSABLE, lambda: _json_detail(contract)))
+        faults.append(
+            _RecordFault(~_is_one_value(), UNPARSABLE, lambda: _json_detail(contract))
+        )
     elif contract.format == "csv" or contract.has_schema:
         faults += _header_faults(contract)
         faults.append(_unread(contract))
     faults += _column_faults(contract)
     if contract.unknown_fields != "ignore":
         unknown = F.col(UNKNOWN_FIELDS)
-        faults.append(_RecordFault(is_undeclared(unknown, contract), UNDECLARED_FIELD, lambda: say_unknown(unknown)))
+        faults.append(
+            _RecordFault(
+                is_undeclared(unknown, contract),
+                UNDECLARED_FIELD,
+                lambda: say_unknown(unknown),
+            )
+        )
     return tuple(faults)
 
 
 def is_undeclared(unknown: Column, contract: Contract) -> Column:
-    """Whether a record is bad for its fields that are no columns: where they are to be kept, as they are not to be
-    told apart."""
-    return unknown.isNotNull() if contract.unknown_fields == "dead_letter" else is_untold(unknown)
+    """Whether a record is bad for its fields that are no columns: where they are to be
+    kept, as they are not to be told apart."""
+    return (
+        unknown.isNotNull()
+        if contract.unknown_fields == "dead_letter"
+        else is_untold(unknown)
+    )
 
 
 def _header_faults(contract: Contract) -> list[_RecordFault]:
     """What is wrong with the records of files whose header cannot be read."""
     return [
-        _RecordFault(_text().startswith(header.prefix), UNPARSABLE, lambda said=header.problem: F.lit(said))  # type: ignore[misc]
+        _RecordFault(
+            _text().startswith(header.prefix),
+            UNPARSABLE,
+            partial(F.lit, header.problem),
+        )
         for header in problems_of(contract.headers)
     ]
 
@@ -672,9 +857,15 @@ def _say_tombstone(contract: Contract) -> Column:
     if not contract.tombstones:
         return F.lit("the record has no value")
     if contract.key_schemas is not None:
-        why = F.coalesce(key_detail(contract), F.lit("the key has not all columns of the stream's `key`"))
+        why = F.coalesce(
+            key_detail(contract),
+            F.lit("the key has not all columns of the stream's `key`"),
+        )
         return F.concat(F.lit("the record has no value, and "), why)
-    columns = ", ".join(f"{column.name} {column.type.simpleString()}" for column in tombstone_columns(contract))
+    columns = ", ".join(
+        f"{column.name} {column.type.simpleString()}"
+        for column in tombstone_columns(contract)
+    )
     return F.lit(f"the record has no value, and its key is not JSON of {columns}")
 
 
@@ -686,19 +877,29 @@ def _unread(contract: Contract) -> _RecordFault:
     if contract.format == "csv":
         unread |= ~is_whole(row) | has_several_lines(_body(contract), contract.csv)
         if contract.is_one_line:
-            unread |= has_open_quote(_text(), contract.csv) | has_line_break(_body(contract))
+            unread |= has_open_quote(_text(), contract.csv) | has_line_break(
+                _body(contract)
+            )
         return _RecordFault(unread, UNPARSABLE, lambda: _csv_detail(contract))
-    return _RecordFault(unread, UNPARSABLE, lambda: F.coalesce(_misfit(contract), F.lit("not a JSON object")))
+    return _RecordFault(
+        unread,
+        UNPARSABLE,
+        lambda: F.coalesce(_misfit(contract), F.lit("not a JSON object")),
+    )
 
 
 def _csv_detail(contract: Contract) -> Column:
     """What is wrong with a text that is not one record of CSV that fits."""
-    shape = F.when(has_open_quote(_text(), contract.csv), F.lit("a quote in it is not closed"))
+    shape = F.when(
+        has_open_quote(_text(), contract.csv), F.lit("a quote in it is not closed")
+    )
     is_long = has_several_lines(_body(contract), contract.csv)
     if contract.is_one_line:
         is_long |= has_line_break(_body(contract))
     shape = shape.when(is_long, F.lit("more than one line"))
-    return F.coalesce(shape, _misfit(contract), F.lit("not a line of the contract's columns"))
+    return F.coalesce(
+        shape, _misfit(contract), F.lit("not a line of the contract's columns")
+    )
 
 
 def _body(contract: Contract) -> Column:
@@ -711,16 +912,22 @@ def _body(contract: Contract) -> Column:
 
 
 def _json_detail(contract: Contract) -> Column:
-    """What is wrong with a text that is not one JSON value that fits: where its first one does, that more follows."""
+    """What is wrong with a text that is not one JSON value that fits: where its first
+    one does, that more follows."""
     unread = _unread(contract)
-    return F.when(unread.holds, unread.detail()).otherwise(F.lit("more than one JSON value"))
+    return F.when(unread.holds, unread.detail()).otherwise(
+        F.lit("more than one JSON value")
+    )
 
 
 def _column_faults(contract: Contract) -> list[_RecordFault]:
     """What is wrong with the values of a row that Spark has read."""
     row, faults = F.col(ROW), []
     is_json = contract.format == "json"
-    times, dates = _is_iso(contract, contract.csv.timestamp_format), _is_iso(contract, contract.csv.date_format)
+    times, dates = (
+        _is_iso(contract, contract.csv.timestamp_format),
+        _is_iso(contract, contract.csv.date_format),
+    )
     for column in contract.columns:
         if column.is_counted:
             faults.append(_no_time(column))
@@ -737,10 +944,18 @@ def _column_faults(contract: Contract) -> list[_RecordFault]:
         found = [
             _anywhere(row[column.name], column.type, path, _lossy),
             _too_large(contract, column),
-            _anywhere(row[column.name], column.type, path, _decimal_test(contract, column)),
-            _anywhere(texts[column.name], column.type, "", _time_alone) if times else None,
-            _anywhere(texts[column.name], column.type, "", _more_than_date) if dates else None,
-            _anywhere(texts[column.name], column.type, "", _literal_of_java) if contract.format == "csv" else None,
+            _anywhere(
+                row[column.name], column.type, path, _decimal_test(contract, column)
+            ),
+            _anywhere(texts[column.name], column.type, "", _time_alone)
+            if times
+            else None,
+            _anywhere(texts[column.name], column.type, "", _more_than_date)
+            if dates
+            else None,
+            _anywhere(texts[column.name], column.type, "", _literal_of_java)
+            if contract.format == "csv"
+            else None,
         ]
         if is_json:
             found.append(_anywhere(texts[column.name], column.type, "", _long_number))
@@ -750,32 +965,46 @@ def _column_faults(contract: Contract) -> list[_RecordFault]:
         lossy = _any(found)
         if lossy is not None and not contract.has_schema:
             what = f"{column.name}: not a {column.type.simpleString()}, or out of its range"
-            faults.append(_RecordFault(lossy, UNPARSABLE, lambda what=what: F.lit(what)))  # type: ignore[misc]
+            faults.append(_RecordFault(lossy, UNPARSABLE, partial(F.lit, what)))
         if column.required:
-            faults.append(_missing_in_json(column.name) if is_json else _missing(column.name))
+            faults.append(
+                _missing_in_json(column.name) if is_json else _missing(column.name)
+            )
     return faults
 
 
 def _no_time(column: ContractColumn) -> _RecordFault:
     what = f"{column.name}: not a {column.type.simpleString()}, or out of its range"
     value = F.col(ROW)[column.name]
-    return _RecordFault(value.isNotNull() & _time(column, value).isNull(), UNPARSABLE, lambda: F.lit(what))
+    return _RecordFault(
+        value.isNotNull() & _time(column, value).isNull(),
+        UNPARSABLE,
+        lambda: F.lit(what),
+    )
 
 
 def _no_number(contract: Contract, column: ContractColumn) -> _RecordFault:
     """Whether the text of a number with marks is none, or does not fit."""
     what = f"{column.name}: not a {column.type.simpleString()} with '{contract.csv.decimal}' before its fraction"
-    what += f" and '{contract.csv.thousands}' in thousands" if contract.csv.thousands else ""
+    what += (
+        f" and '{contract.csv.thousands}' in thousands"
+        if contract.csv.thousands
+        else ""
+    )
     text = F.col(ROW)[column.name]
     wrong = text.try_cast(column.type).isNull() | is_too_large(text, column.type)
     if (is_long := _decimal_test(contract, column)(text, column.type, "")) is not None:
         wrong |= is_long
     holds = F.coalesce(text.isNotNull() & wrong, F.lit(False))
-    return _RecordFault(holds, UNPARSABLE, lambda: F.lit(f"{what}, or out of its range"))
+    return _RecordFault(
+        holds, UNPARSABLE, lambda: F.lit(f"{what}, or out of its range")
+    )
 
 
 def _missing(required: str) -> _RecordFault:
-    return _RecordFault(F.col(ROW)[required].isNull(), REQUIRED_MISSING, lambda: F.lit(required))
+    return _RecordFault(
+        F.col(ROW)[required].isNull(), REQUIRED_MISSING, lambda: F.lit(required)
+    )
 
 
 def _missing_in_json(required: str) -> _RecordFault:
@@ -783,20 +1012,33 @@ def _missing_in_json(required: str) -> _RecordFault:
 
 
 Test = Callable[[Column, T.DataType, str], Column | None]
-"""Whether a value of a type is wrong; None where nothing is asked of the type. Then the JSON path of the value in the
-record's text: '' where there is none (in an array, a map, a line of CSV)."""
+"""Whether a value of a type is wrong; None where nothing is asked of the type. Then the
+JSON path of the value in the record's text: '' where there is none (in an array, a map,
+a line of CSV)."""
 
 
-def _anywhere(value: Column, wanted: T.DataType, path: str, test: Test) -> Column | None:
-    """Whether the test holds for a value or one within it; None where it is asked of none of their types."""
+def _anywhere(
+    value: Column, wanted: T.DataType, path: str, test: Test
+) -> Column | None:
+    """Whether the test holds for a value or one within it; None where it is asked of
+    none of their types."""
     match wanted:
         case T.StructType(fields=fields):
-            below = [_anywhere(value[f.name], f.dataType, path and f"{path}['{f.name}']", test) for f in fields]
+            below = [
+                _anywhere(
+                    value[f.name], f.dataType, path and f"{path}['{f.name}']", test
+                )
+                for f in fields
+            ]
             found = _any(below)
         case T.ArrayType(elementType=element):
             found = _exists(value, lambda item: _anywhere(item, element, "", test))
         case T.MapType(valueType=element):
-            below = [_exists(F.map_values(value), lambda item: _anywhere(item, element, "", test))]
+            below = [
+                _exists(
+                    F.map_values(value), lambda item: _anywhere(item, element, "", test)
+                )
+            ]
             found = _any([test(value, wanted, path), *below])
         case _:
             found = test(value, wanted, path)
@@ -804,13 +1046,15 @@ def _anywhere(value: Column, wanted: T.DataType, path: str, test: Test) -> Colum
 
 
 def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
-    """Whether a value is what is left of one that did not fit: errors that Spark's readers do not report.
+    """Whether a value is what is left of one that did not fit: errors that Spark's
+    readers do not report.
 
-    A text of digits becomes a date in a year of as many digits: beyond the years 1 to 9999 it is taken for none. A
-    tinyint from 128 to 255 becomes negative: it is read as an int and compared. A timestamp given as a number of 13
-    digits and more, seconds to Spark, becomes any other time: outside the years 1 to 9999, with a fraction that no
-    number of seconds has, or at the epoch (2^63 - 1 and multiples of 2^58). An object with a name twice becomes a map
-    that has a key twice.
+    A text of digits becomes a date in a year of as many digits: beyond the years 1 to
+    9999 it is taken for none. A tinyint from 128 to 255 becomes negative: it is read as
+    an int and compared. A timestamp given as a number of 13 digits and more, seconds to
+    Spark, becomes any other time: outside the years 1 to 9999, with a fraction that no
+    number of seconds has, or at the epoch (2^63 - 1 and multiples of 2^58). An object
+    with a name twice becomes a map that has a key twice.
     """
     match wanted:
         case T.ByteType():
@@ -832,23 +1076,31 @@ def _lossy(value: Column, wanted: T.DataType, path: str) -> Column | None:
 
 
 WORD_FOR_NUMBER = r"""(?<=[:\[,\s])(?:"[-+]?(?:NaN|Infinity|INF)"|[-+]?(?:NaN|Infinity|INF))(?=[\s,\]}])"""
-"""The words that stand for a double in JSON that is less than strict. One within a text is taken for one too."""
+"""The words that stand for a double in JSON that is less than strict. One within a text
+is taken for one too."""
 
 
 def _too_large(contract: Contract, column: ContractColumn) -> Column | None:
-    """Whether a number of a column, or one within it, became infinite because it is too large for its type.
+    """Whether a number of a column, or one within it, became infinite because it is too
+    large for its type.
 
     One that a word calls infinite is.
     """
     if contract.format == "json":
         return _anywhere(F.col(_FINITE)[column.name], column.type, "", _is_infinite)
     if contract.format == "csv":
-        return _anywhere(F.col(_TEXTS)[column.name], column.type, "", _is_infinite_number)
+        return _anywhere(
+            F.col(_TEXTS)[column.name], column.type, "", _is_infinite_number
+        )
     return _anywhere(F.col(ROW)[column.name], column.type, "", _is_infinite)
 
 
 def _is_infinite(value: Column, wanted: T.DataType, _path: str) -> Column | None:
-    return F.abs(value) == F.lit(float("inf")) if isinstance(wanted, T.DoubleType | T.FloatType) else None
+    return (
+        F.abs(value) == F.lit(float("inf"))
+        if isinstance(wanted, T.DoubleType | T.FloatType)
+        else None
+    )
 
 
 def _is_infinite_number(text: Column, wanted: T.DataType, path: str) -> Column | None:
@@ -858,32 +1110,39 @@ def _is_infinite_number(text: Column, wanted: T.DataType, path: str) -> Column |
 
 
 def _holds_comma(text: Column, wanted: T.DataType, _path: str) -> Column | None:
-    """Whether there are commas in the text of a decimal. Spark's readers pass over them: 12,50 would be 1250.
+    """Whether there are commas in the text of a decimal. Spark's readers pass over
+    them: 12,50 would be 1250.
 
-    All else that is wrong with it they say themselves; and of a JSON number the text is not the one that stands there.
+    All else that is wrong with it they say themselves; and of a JSON number the text is
+    not the one that stands there.
     """
     return F.contains(text, F.lit(",")) if isinstance(wanted, T.DecimalType) else None
 
 
 def _as_written(column: ContractColumn) -> Column:
-    """The texts of a column, of which a number in a JSON object has all of its digits; NULL where there is no doubt."""
+    """The texts of a column, of which a number in a JSON object has all of its digits;
+    NULL where there is no doubt."""
     texts = F.col(_TEXTS)[column.name]
     if not isinstance(column.type, T.DecimalType):
         return texts
-    written = F.regexp_replace(value_of(F.col(_WRITTEN), F.lit(column.name)), '^"|"$', "")
+    written = F.regexp_replace(
+        value_of(F.col(_WRITTEN), F.lit(column.name)), '^"|"$', ""
+    )
     return F.when(texts.isNotNull(), F.coalesce(F.nullif(written, F.lit("")), texts))
 
 
 def _is_long(text: Column, wanted: T.DataType, _path: str) -> Column | None:
     """Whether a number has more digits behind the point than were read of it.
 
-    Within arrays and structs the text is of a number that went through a double, which has most of its digits.
+    Within arrays and structs the text is of a number that went through a double, which
+    has most of its digits.
     """
     return ~is_exact(text, wanted.scale) if isinstance(wanted, T.DecimalType) else None
 
 
 def _decimal_test(contract: Contract, column: ContractColumn) -> Test:
-    """Whether what was read in the place of a decimal does not fit: its text, or of JSON texts a wider decimal."""
+    """Whether what was read in the place of a decimal does not fit: its text, or of
+    JSON texts a wider decimal."""
     is_wide = contract.format == "json"
     is_rounded = column.decimals == "round"
 
@@ -892,10 +1151,16 @@ def _decimal_test(contract: Contract, column: ContractColumn) -> Test:
             return None
         cast = value.try_cast(wanted)
         if is_wide:
-            fits = cast.isNotNull() if is_rounded else F.coalesce(cast == value, F.lit(False))
+            fits = (
+                cast.isNotNull()
+                if is_rounded
+                else F.coalesce(cast == value, F.lit(False))
+            )
         else:
             # A cast passes over white space, which no number has.
-            fits = cast.isNotNull() & (has_digits(value) if is_rounded else is_exact(value, wanted.scale))
+            fits = cast.isNotNull() & (
+                has_digits(value) if is_rounded else is_exact(value, wanted.scale)
+            )
         return value.isNotNull() & ~fits
 
     return test
@@ -910,16 +1175,24 @@ def _more_than_date(text: Column, wanted: T.DataType, _path: str) -> Column | No
 
 
 def _literal_of_java(text: Column, wanted: T.DataType, _path: str) -> Column | None:
-    return is_literal_of_java(text) if isinstance(wanted, T.DoubleType | T.FloatType) else None
+    return (
+        is_literal_of_java(text)
+        if isinstance(wanted, T.DoubleType | T.FloatType)
+        else None
+    )
 
 
 def _long_number(text: Column, wanted: T.DataType, _path: str) -> Column | None:
-    """Whether a timestamp was given as a number that `_lossy` knows by its path, where nothing has one: in an array."""
-    return text.rlike(r"\A-?[0-9]{13,}") if isinstance(wanted, T.TimestampType) else None
+    """Whether a timestamp was given as a number that `_lossy` knows by its path, where
+    nothing has one: in an array."""
+    return (
+        text.rlike(r"\A-?[0-9]{13,}") if isinstance(wanted, T.TimestampType) else None
+    )
 
 
 def _is_odd_time(value: Column, wanted: T.DataType, _path: str) -> Column | None:
-    """Whether a timestamp may be what is left of a number of seconds that was too large."""
+    """Whether a timestamp may be what is left of a number of seconds that was too
+    large."""
     return _is_odd(value) if isinstance(wanted, T.TimestampType) else None
 
 
@@ -929,7 +1202,8 @@ def _is_odd(time: Column) -> Column:
 
 
 def _is_iso(contract: Contract, pattern: str) -> bool:
-    """Whether times, or dates, are read as ISO 8601 has them: in JSON, and in CSV without a `pattern` of its own."""
+    """Whether times, or dates, are read as ISO 8601 has them: in JSON, and in CSV
+    without a `pattern` of its own."""
     return contract.format == "json" or (contract.format == "csv" and not pattern)
 
 
@@ -937,15 +1211,20 @@ def _is_today(value: Column, wanted: T.DataType, _path: str) -> Column | None:
     """Whether a timestamp lies about now, where `_time_alone` would be."""
     if not isinstance(wanted, T.TimestampType):
         return None
-    return value.between(F.date_sub(F.current_date(), 1), F.date_add(F.current_date(), 2))
+    return value.between(
+        F.date_sub(F.current_date(), 1), F.date_add(F.current_date(), 2)
+    )
 
 
 EXPONENT_BOMB = r"[:\[,]\s*\"?[-+]?[0-9.]+[eE][-+]?[0-9]{6,}[\"\s,}\]]"
-"""A number of a hundred thousand digits and more in a dozen bytes: Spark writes them out to round it to a decimal,
-13 s for 1e10000000."""
+"""A number of a hundred thousand digits and more in a dozen bytes: Spark writes them
+out to round it to a decimal, 13 s for 1e10000000."""
 
-DIGITS_WITH_COMMA = r"""["'](?=[-+.,eE]*\p{Nd})[-+.eE\p{Nd}]*,[-+.,eE\p{Nd}]*["']|\\[uU]002[cC]"""
-"""What a decimal with a comma looks like in JSON. What looks so may be none: it is the cheap question, asked first."""
+DIGITS_WITH_COMMA = (
+    r"""["'](?=[-+.,eE]*\p{Nd})[-+.eE\p{Nd}]*,[-+.,eE\p{Nd}]*["']|\\[uU]002[cC]"""
+)
+"""What a decimal with a comma looks like in JSON. What looks so may be none: it is the
+cheap question, asked first."""
 
 TIME_ALONE = r"(?<![0-9:+-])(?<![0-9][ T])T?[0-9]{1,2}:[0-9]"
 """What a time without a date looks like, in the same way."""
@@ -964,25 +1243,32 @@ LITERAL_OF_JAVA = r"(?i)0x[0-9a-f.]|[0-9.][df](?![0-9a-z])"
 def _is_one_value() -> Column:
     """Whether `value` is one JSON object that fits, and nothing else.
 
-    It was read as the element of an array in an object. A text that can close neither has been seen to be one element;
-    one with a closing bracket must be one member in braces too: no text can close both. The words that only Spark
-    takes for numbers are replaced first.
+    It was read as the element of an array in an object. A text that can close neither
+    has been seen to be one element; one with a closing bracket must be one member in
+    braces too: no text can close both. The words that only Spark takes for numbers are
+    replaced first.
     """
     text, read = _text(), F.col(_ELEMENTS)
     words = r"[-+]?(NaN|Infinity|INF)"
-    strict = F.when(text.rlike(words), F.regexp_replace(text, words, "0")).otherwise(text)
+    strict = F.when(text.rlike(words), F.regexp_replace(text, words, "0")).otherwise(
+        text
+    )
     members = F.size(F.json_object_keys(F.concat(F.lit('{"v":'), strict, F.lit("}"))))
     is_read = read[CORRUPT].isNull() & (F.size(read["v"]) == 1) & F.col(ROW).isNotNull()
-    # As a CASE, whose branches are not worked out in advance. On bytes, which are searched faster than text.
-    is_one = F.when(F.contains(F.col("value"), F.lit(b"]")), is_read & (members == 1)).otherwise(is_read)
+    # As a CASE, whose branches are not worked out in advance. On bytes, which are
+    # searched faster than text.
+    is_one = F.when(
+        F.contains(F.col("value"), F.lit(b"]")), is_read & (members == 1)
+    ).otherwise(is_read)
     return F.coalesce(is_one, F.lit(False))
 
 
 def _misfit(contract: Contract) -> Column:
-    """The first field whose value does not fit its type, in words; NULL when there is none to be named.
+    """The first field whose value does not fit its type, in words; NULL when there is
+    none to be named.
 
-    The record is read once more with text in place of every other type: what is text there and NULL in the row did
-    not fit.
+    The record is read once more with text in place of every other type: what is text
+    there and NULL in the row did not fit.
     """
     mirror = _reader(contract)(_text(), _with_corrupt(contract, as_text))
 
@@ -991,7 +1277,9 @@ def _misfit(contract: Contract) -> Column:
             *(
                 F.when(wrong, F.lit(f"{path}: not a {kind}, or out of its range"))
                 for column in contract.columns
-                for path, kind, wrong in _misfits(F.col(ROW)[column.name], seen[column.name], column.type, column.name)
+                for path, kind, wrong in _misfits(
+                    F.col(ROW)[column.name], seen[column.name], column.type, column.name
+                )
             ),
             F.lit(None).cast("string"),
         )
@@ -999,10 +1287,16 @@ def _misfit(contract: Contract) -> Column:
     return F.when(F.col(ROW).isNotNull(), bound(mirror, first))
 
 
-def _misfits(value: Column, seen: Column, wanted: T.DataType, path: str) -> list[tuple[str, str, Column]]:
-    """For each field at and below `path`: its path, its type's name, and whether what was seen does not fit it."""
+def _misfits(
+    value: Column, seen: Column, wanted: T.DataType, path: str
+) -> list[tuple[str, str, Column]]:
+    """For each field at and below `path`: its path, its type's name, and whether what
+    was seen does not fit it."""
     if isinstance(wanted, T.StructType):
-        fields = [_misfits(value[f.name], seen[f.name], f.dataType, f"{path}.{f.name}") for f in wanted.fields]
+        fields = [
+            _misfits(value[f.name], seen[f.name], f.dataType, f"{path}.{f.name}")
+            for f in wanted.fields
+        ]
         return [each for field in fields for each in field]
     return [(path, wanted.simpleString(), value.isNull() & seen.isNotNull())]
 
@@ -1014,41 +1308,59 @@ def _reader(contract: Contract) -> Reader:
 
 
 JSON_OPTIONS = {"enableDateTimeParsingFallback": "false"}
-"""For both of Spark's readers of JSON. Left alone they take the text of a number, such as 20260131, for that many days
-since 1970 where a date is wanted."""
+"""For both of Spark's readers of JSON. Left alone they take the text of a number, such
+as 20260131, for that many days since 1970 where a date is wanted."""
 
 
 def from_json(text: Column, schema: T.StructType) -> Column:
-    """What Spark reads of a JSON text; what does not fit the schema is NULL, and the text stands in `CORRUPT`."""
-    return F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **JSON_OPTIONS})
+    """What Spark reads of a JSON text; what does not fit the schema is NULL, and the
+    text stands in `CORRUPT`."""
+    return F.from_json(
+        text,
+        schema,
+        {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **JSON_OPTIONS},
+    )
 
 
 def _without_headers(source: DataFrame, contract: Contract) -> DataFrame:
     """The lines that are records, of a format of lines."""
     names = [column.name for column in contract.columns]
-    return source.where(F.col("value").isNull() | is_record(_text(), names, contract.csv))
+    return source.where(
+        F.col("value").isNull() | is_record(_text(), names, contract.csv)
+    )
 
 
 def _holds(contract: Contract, kind: type[T.DataType]) -> bool:
     """Whether a column is of this kind, or has a value of it within."""
-    return any(isinstance(part, kind) for column in contract.columns for part in parts_of(column.type))
+    return any(
+        isinstance(part, kind)
+        for column in contract.columns
+        for part in parts_of(column.type)
+    )
 
 
 def _text_type(contract: Contract) -> T.StructType:
     """What Spark's readers of texts are asked for.
 
-    That of JSON sends a number through a double to make it text, so a decimal is asked for as what it is.
+    That of JSON sends a number through a double to make it text, so a decimal is asked
+    for as what it is.
     """
-    return _with_corrupt(contract, partial(_widened, decimal_as_text=contract.format != "json"))
+    return _with_corrupt(
+        contract, partial(_widened, decimal_as_text=contract.format != "json")
+    )
 
 
-def _with_corrupt(contract: Contract, change: Callable[[T.DataType], T.DataType]) -> T.StructType:
+def _with_corrupt(
+    contract: Contract, change: Callable[[T.DataType], T.DataType]
+) -> T.StructType:
 
     def is_text(column: ContractColumn) -> bool:
         return column.is_counted or contract.has_marks(column)
 
     fields = [
-        T.StructField(column.name, T.StringType() if is_text(column) else change(column.type))
+        T.StructField(
+            column.name, T.StringType() if is_text(column) else change(column.type)
+        )
         for column in contract.columns
     ]
     return T.StructType([*fields, T.StructField(CORRUPT, T.StringType())])
@@ -1058,7 +1370,9 @@ def as_text(wanted: T.DataType) -> T.DataType:
     """The type with text in place of every value."""
     match wanted:
         case T.StructType(fields=fields):
-            return T.StructType([T.StructField(field.name, as_text(field.dataType)) for field in fields])
+            return T.StructType(
+                [T.StructField(field.name, as_text(field.dataType)) for field in fields]
+            )
         case T.ArrayType(elementType=element):
             return T.ArrayType(as_text(element))
         case T.MapType(valueType=element):
@@ -1068,15 +1382,20 @@ def as_text(wanted: T.DataType) -> T.DataType:
 
 
 def _widened(wanted: T.DataType, decimal_as_text: bool) -> T.DataType:
-    """The type that is read for a wanted one: an int for a tinyint, whose overflow nobody reports, and a wider decimal,
-    as Spark rounds off what it has no room for."""
+    """The type that is read for a wanted one: an int for a tinyint, whose overflow
+    nobody reports, and a wider decimal, as Spark rounds off what it has no room for."""
     match wanted:
         case T.ByteType():
             return T.IntegerType()
         case T.DecimalType():
             return T.StringType() if decimal_as_text else wider(wanted)
         case T.StructType(fields=fields):
-            return T.StructType([T.StructField(f.name, _widened(f.dataType, decimal_as_text)) for f in fields])
+            return T.StructType(
+                [
+                    T.StructField(f.name, _widened(f.dataType, decimal_as_text))
+                    for f in fields
+                ]
+            )
         case T.ArrayType(elementType=element):
             return T.ArrayType(_widened(element, decimal_as_text))
         case T.MapType(keyType=key, valueType=element):

@@ -1,7 +1,9 @@
-"""Events that are read as they stand: inserts and updates of which each value is written as its column's type.
+"""Events that are read as they stand: inserts and updates of which each value is
+written as its column's type.
 
-Most events of a feed are such. Their values are read in one pass over the text, and only those with nothing wrong are
-taken: each other event is read as texts (`event.py`), which are turned into values one by one and judged.
+Most events of a feed are such. Their values are read in one pass over the text, and
+only those with nothing wrong are taken: each other event is read as texts (`event.py`),
+which are turned into values one by one and judged.
 """
 
 from __future__ import annotations
@@ -12,7 +14,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.engine.records.change_values import LONG_FRACTION, contract_hint, is_nested, is_unavailable, typed
+from lakesql.engine.records.change_values import (
+    LONG_FRACTION,
+    contract_hint,
+    is_nested,
+    is_unavailable,
+    typed,
+)
 from lakesql.engine.records.debezium import HEAD_TEXTS, typed_head
 from lakesql.engine.records.event import change_field
 from lakesql.engine.records.folded import all_of
@@ -22,41 +30,55 @@ from lakesql.engine.records.source_tables import is_of
 from lakesql.names import CHANGE, CORRUPT
 
 PLAIN = "_lakesql_plain"
-"""A struct of `values`, the row after the change, of what the event has besides its rows, and of `is_plain`: whether
-that is what is in the record, and nothing of it is wrong."""
+"""A struct of `values`, the row after the change, of what the event has besides its
+rows, and of `is_plain`: whether that is what is in the record, and nothing of it is
+wrong."""
 
 _READ = "_lakesql_plain_read"
 
 _TYPED = (T.ShortType, T.IntegerType, T.LongType, T.DoubleType)
-"""Types of which Spark's reader of JSON takes a number, and nothing else, as its text would be read; but for a double
-that is not finite."""
+"""Types of which Spark's reader of JSON takes a number, and nothing else, as its text
+would be read; but for a double that is not finite."""
 
 
 def can_be_plain(contract: Contract, has_before: bool) -> bool:
-    """Whether events of a feed may be plain: where nothing of the row before is asked for, nor of a schema."""
-    is_simple = contract.envelope == "debezium" and not has_before and not contract.schema_fields
+    """Whether events of a feed may be plain: where nothing of the row before is asked
+    for, nor of a schema."""
+    is_simple = (
+        contract.envelope == "debezium"
+        and not has_before
+        and not contract.schema_fields
+    )
     columns = contract.columns
     is_coded = any(it.unit and isinstance(it.type, T.StringType) for it in columns)
     return is_simple and not is_coded and not any(is_nested(it.type) for it in columns)
 
 
 def with_plain(raw: DataFrame, contract: Contract, is_key_right: Column) -> DataFrame:
-    """Raw records with `PLAIN`. `is_key_right`: whether the record's key has the columns of the stream's."""
-    row = T.StructType([T.StructField(it.name, _read_type(it.type)) for it in contract.columns])
+    """Raw records with `PLAIN`. `is_key_right`: whether the record's key has the
+    columns of the stream's."""
+    row = T.StructType(
+        [T.StructField(it.name, _read_type(it.type)) for it in contract.columns]
+    )
     fields = [
         *HEAD_TEXTS,
         T.StructField("after", row),
         *(T.StructField(name, T.StringType()) for name in (_SCHEMA, CORRUPT)),
     ]
     is_bare = ~F.startswith(F.col("value"), F.lit(b'{"schema"'))
-    read = F.when(is_bare, from_json(F.col("value").cast("string"), T.StructType(fields)))
+    read = F.when(
+        is_bare, from_json(F.col("value").cast("string"), T.StructType(fields))
+    )
     after = F.col(_READ)["after"]
     values = {it.name: _value(after[it.name], it) for it in contract.columns}
     is_plain = _is_plain(contract, values) & is_key_right
-    # What is in no CASE is worked out once, however often it is named. The last field keeps Spark from merging this
-    # projection with those over it, in which each value is named several times.
+    # What is in no CASE is worked out once, however often it is named. The last field
+    # keeps Spark from merging this projection with those over it, in which each value
+    # is named several times.
     plain = F.struct(
-        F.struct(*(value.alias(name) for name, value in values.items())).alias("values"),
+        F.struct(*(value.alias(name) for name, value in values.items())).alias(
+            "values"
+        ),
         *(value.alias(name) for name, value in typed_head(F.col(_READ)).items()),
         is_plain.alias("is_plain"),
         F.spark_partition_id().alias("once"),
@@ -68,25 +90,40 @@ _SCHEMA = "schema"
 
 
 def _read_type(wanted: T.DataType) -> T.DataType:
-    """What Spark's reader is asked for: text, but where a number is read as its text would be."""
+    """What Spark's reader is asked for: text, but where a number is read as its text
+    would be."""
     return wanted if isinstance(wanted, _TYPED) else T.StringType()
 
 
 def _value(read: Column, column: ContractColumn) -> Column:
-    return read if isinstance(column.type, _TYPED) else typed(read, column.type, contract_hint(column))
+    return (
+        read
+        if isinstance(column.type, _TYPED)
+        else typed(read, column.type, contract_hint(column))
+    )
 
 
 def _is_plain(contract: Contract, values: Mapping[str, Column]) -> Column:
-    """Whether nothing is wrong with an event: all that `_faults` of `changes.py` asks, of what may be wrong here."""
+    """Whether nothing is wrong with an event: all that `_faults` of `changes.py` asks,
+    of what may be wrong here."""
     read, after = F.col(_READ), F.col(_READ)["after"]
     record = F.col("value").cast("string")
-    asked = [read[CORRUPT].isNull() & read[_SCHEMA].isNull() & read["op"].isin("c", "u", "r") & after.isNotNull()]
+    asked = [
+        read[CORRUPT].isNull()
+        & read[_SCHEMA].isNull()
+        & read["op"].isin("c", "u", "r")
+        & after.isNotNull()
+    ]
     asked.append(invalid_text(record).isNull())
     if contract.source_table:
         asked.append(is_of(read["source"], contract.source_table))
     for name in contract.sequence:
         is_field = name.startswith(f"{CHANGE}.")
-        field = change_field(name.split(".")[1], typed_head(F.col(_READ)), contract) if is_field else after[name]
+        field = (
+            change_field(name.split(".")[1], typed_head(F.col(_READ)), contract)
+            if is_field
+            else after[name]
+        )
         asked.append(field.isNotNull())
     for column in contract.columns:
         value, text = values[column.name], after[column.name]
@@ -98,9 +135,13 @@ def _is_plain(contract: Contract, values: Mapping[str, Column]) -> Column:
             case T.DoubleType():
                 asked.append(value.isNull() | (F.abs(value) < float("inf")))
             case T.StringType():
-                asked.append(~is_unavailable(text) & ~is_rewritten(text, record, column.name))
+                asked.append(
+                    ~is_unavailable(text) & ~is_rewritten(text, record, column.name)
+                )
             case T.BinaryType():
-                asked.append((text.isNull() | value.isNotNull()) & ~is_unavailable(text))
+                asked.append(
+                    (text.isNull() | value.isNotNull()) & ~is_unavailable(text)
+                )
             case _:
                 asked.append(text.isNull() | value.isNotNull())
     if any(isinstance(column.type, T.DecimalType) for column in contract.columns):

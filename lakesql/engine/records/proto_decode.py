@@ -1,5 +1,5 @@
-"""Values in Protobuf as Arrow's columns: what runs in Python on the executors. It knows nothing of the rest of lakesql,
-which need not be installed there."""
+"""Values in Protobuf as Arrow's columns: what runs in Python on the executors. It knows
+nothing of the rest of lakesql, which need not be installed there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ How = Literal["as_is", "int64", "decimal", "time", "seconds", "json", "nothing"]
 
 @dataclass(frozen=True)
 class Value:
-    """A value without others in it. `how` says what becomes of it, `path` where it stands, `of` which message it is."""
+    """A value without others in it. `how` says what becomes of it, `path` where it
+    stands, `of` which message it is."""
 
     how: How = "as_is"
     path: str = ""
@@ -50,8 +51,8 @@ class Wrapped:
 
 @dataclass(frozen=True)
 class Record:
-    """A message: the names of what becomes of it, each with the name of the field that it is read from, what that is,
-    and the default that its schema declares, if any."""
+    """A message: the names of what becomes of it, each with the name of the field that
+    it is read from, what that is, and the default that its schema declares, if any."""
 
     fields: tuple[tuple[str, str, Shape, Any], ...]
 
@@ -65,7 +66,8 @@ class Many:
 
 @dataclass(frozen=True)
 class Mapped:
-    """A map, whose keys become of the type `key_type`; '' where they stay what they are."""
+    """A map, whose keys become of the type `key_type`; '' where they stay what they
+    are."""
 
     key: Shape
     value: Shape
@@ -77,7 +79,8 @@ Shape = Value | Symbol | Wrapped | Record | Many | Mapped
 
 @dataclass(frozen=True)
 class ReadAlike:
-    """What reads the records of a group of writers alike: `MESSAGE` of a file's descriptor, and what becomes of it."""
+    """What reads the records of a group of writers alike: `MESSAGE` of a file's
+    descriptor, and what becomes of it."""
 
     descriptor: bytes
     shape: Record
@@ -85,9 +88,9 @@ class ReadAlike:
 
 @dataclass(frozen=True)
 class Writer:
-    """Whose records belong to which group, and what stands before the message: one of `own`, or of `others`, which
-    are followed by a message of another name. `schema` is what people are told of theirs. `may_be_bare`: nothing may
-    stand there."""
+    """Whose records belong to which group, and what stands before the message: one of
+    `own`, or of `others`, which are followed by a message of another name. `schema` is
+    what people are told of theirs. `may_be_bare`: nothing may stand there."""
 
     group: int
     schema: str
@@ -98,8 +101,8 @@ class Writer:
 
 @dataclass(frozen=True)
 class Plan:
-    """How records are read, by the ids that they name. `skip` are the bytes before what names the message, and
-    `reads` is that one's name."""
+    """How records are read, by the ids that they name. `skip` are the bytes before what
+    names the message, and `reads` is that one's name."""
 
     skip: int
     reads: str
@@ -112,7 +115,8 @@ class Unfit(ValueError):  # noqa: N818  it is told of a record
 
 
 def make_decoder(plan: Plan) -> Callable[[pa.Array, pa.Array], pa.Array]:
-    """What makes a struct of ids and values: what each group has read, NULL for the records of others, and `WRONG`."""
+    """What makes a struct of ids and values: what each group has read, NULL for the
+    records of others, and `WRONG`."""
     readers: list[Any] = []
 
     def decode(ids: pa.Array, values: pa.Array) -> pa.Array:
@@ -121,10 +125,14 @@ def make_decoder(plan: Plan) -> Callable[[pa.Array, pa.Array], pa.Array]:
         wrong: list[str | None] = [None] * len(ids)
         read = [
             _read_group(readers[number], group, *found, wrong)
-            for number, (group, found) in enumerate(zip(plan.groups, _sort(plan, ids, values, wrong), strict=True))
+            for number, (group, found) in enumerate(
+                zip(plan.groups, _sort(plan, ids, values, wrong), strict=True)
+            )
         ]
         names = [f"g{number}" for number in range(len(read))]
-        return pa.StructArray.from_arrays([*read, pa.array(wrong, pa.string())], [*names, WRONG])
+        return pa.StructArray.from_arrays(
+            [*read, pa.array(wrong, pa.string())], [*names, WRONG]
+        )
 
     return decode
 
@@ -132,8 +140,8 @@ def make_decoder(plan: Plan) -> Callable[[pa.Array, pa.Array], pa.Array]:
 def _reader(group: ReadAlike) -> Callable[[list[bytes]], Any]:
     """What reads messages as a batch of Arrow's.
 
-    Protobuf's own library says first whether they are messages: ptars takes some that are not, whose groups have no
-    end, and panics over others.
+    Protobuf's own library says first whether they are messages: ptars takes some that
+    are not, whose groups have no end, and panics over others.
     """
     from google.protobuf import descriptor_pool, message_factory
     from google.protobuf.message import DecodeError
@@ -155,17 +163,23 @@ def _reader(group: ReadAlike) -> Callable[[list[bytes]], Any]:
         try:
             return handler.list_to_record_batch(bodies)
         except BaseException as error:
-            if type(error).__name__ != "PanicException":  # Rust's, which is no `Exception`
+            # Rust's, which is no `Exception`
+            if type(error).__name__ != "PanicException":
                 raise
             raise Unfit(f"{MISFIT}: {error}") from None
 
     return read
 
 
-def _sort(plan: Plan, ids: pa.Array, values: pa.Array, wrong: list[str | None]) -> list[tuple[list[int], list[bytes]]]:
-    """The places and the messages of each group's records. What names another message is said to be wrong."""
+def _sort(
+    plan: Plan, ids: pa.Array, values: pa.Array, wrong: list[str | None]
+) -> list[tuple[list[int], list[bytes]]]:
+    """The places and the messages of each group's records. What names another message
+    is said to be wrong."""
     found: list[tuple[list[int], list[bytes]]] = [([], []) for _ in plan.groups]
-    for place, (id_, value) in enumerate(zip(ids.to_pylist(), values.to_pylist(), strict=True)):
+    for place, (id_, value) in enumerate(
+        zip(ids.to_pylist(), values.to_pylist(), strict=True)
+    ):
         if id_ is None or value is None or (writer := plan.writers.get(id_)) is None:
             continue
         start = _start_of(plan, writer, value)
@@ -183,7 +197,9 @@ def _start_of(plan: Plan, writer: Writer, value: bytes) -> int:
     for before in writer.own:
         if value.startswith(before, plan.skip):
             return plan.skip + len(before)
-    if not writer.may_be_bare or any(value.startswith(before, plan.skip) for before, _ in writer.others):
+    if not writer.may_be_bare or any(
+        value.startswith(before, plan.skip) for before, _ in writer.others
+    ):
         return -1
     return plan.skip
 
@@ -204,7 +220,9 @@ def _read_group(
 ) -> Any:
     """What a group has read, with NULL in the places of others."""
     count = len(wrong)
-    parts = _read_all(lambda some: _shaped(_as_struct(read(some)), group.shape), places, bodies, wrong)
+    parts = _read_all(
+        lambda some: _shaped(_as_struct(read(some)), group.shape), places, bodies, wrong
+    )
     if len(parts) == 1 and len(parts[0][1]) == count:
         return parts[0][1]
     if not parts:
@@ -216,7 +234,9 @@ def _read_group(
             taken[place] = number
             number += 1
         assert len(part) == len(at)
-    return pa.concat_arrays([part for _, part in parts]).take(pa.array(taken, pa.int64()))
+    return pa.concat_arrays([part for _, part in parts]).take(
+        pa.array(taken, pa.int64())
+    )
 
 
 def _nothing(read: Callable[[list[bytes]], Any], group: ReadAlike, count: int) -> Any:
@@ -225,9 +245,13 @@ def _nothing(read: Callable[[list[bytes]], Any], group: ReadAlike, count: int) -
 
 
 def _read_all(
-    read: Callable[[list[bytes]], Any], places: list[int], bodies: list[bytes], wrong: list[str | None]
+    read: Callable[[list[bytes]], Any],
+    places: list[int],
+    bodies: list[bytes],
+    wrong: list[str | None],
 ) -> list[tuple[list[int], Any]]:
-    """What could be read, in parts. A list fails as a whole, so it is halved until what fails is alone."""
+    """What could be read, in parts. A list fails as a whole, so it is halved until what
+    fails is alone."""
     if not bodies:
         return []
     try:
@@ -256,7 +280,8 @@ def _as_struct(batch: Any) -> Any:
 
 
 def _shaped(array: Any, shape: Shape) -> Any:
-    """What was read, as columns have it. Raises `Unfit` where a value is none of its type."""
+    """What was read, as columns have it. Raises `Unfit` where a value is none of its
+    type."""
     match shape:
         case Value():
             return _value(array, shape)
@@ -269,7 +294,9 @@ def _shaped(array: Any, shape: Shape) -> Any:
         case Many(element):
             values = _shaped(array.values, element)
             kind = pa.list_(pa.field("element", values.type))
-            return pa.ListArray.from_arrays(array.offsets, values, type=kind, mask=_mask(array))
+            return pa.ListArray.from_arrays(
+                array.offsets, values, type=kind, mask=_mask(array)
+            )
         case Mapped(key, value, key_type):
             offsets, keys, items = _once(array)
             keys, items = _shaped(keys, key), _shaped(items, value)
@@ -288,11 +315,14 @@ def _record(array: Any, shape: Record) -> Any:
         if default is not None:
             part = pc.fill_null(part, pa.scalar(default, part.type))
         parts.append(_shaped(part, inner))
-    return pa.StructArray.from_arrays(parts, [name for name, *_ in shape.fields], mask=array.is_null())
+    return pa.StructArray.from_arrays(
+        parts, [name for name, *_ in shape.fields], mask=array.is_null()
+    )
 
 
 def _once(array: Any) -> tuple[Any, Any, Any]:
-    """The offsets, keys and values of maps. A key that was written twice has its last value, as Protobuf says."""
+    """The offsets, keys and values of maps. A key that was written twice has its last
+    value, as Protobuf says."""
     offsets, keys, items = array.offsets, array.keys, array.items
     maps = pc.list_parent_indices(pa.ListArray.from_arrays(offsets, keys))
     entries = pa.table({"map": maps, "key": keys})
@@ -317,7 +347,11 @@ def _symbol(array: Any, shape: Symbol) -> Any:
     found = pc.index_in(array, value_set=pa.array(numbers, pa.int32()))
     if found.null_count > array.null_count:
         known = set(numbers)
-        unknown = next(number for number in array.to_pylist() if number is not None and number not in known)
+        unknown = next(
+            number
+            for number in array.to_pylist()
+            if number is not None and number not in known
+        )
         raise Unfit(f"{shape.path}: {unknown} is no number of enum {shape.of}")
     return pa.array(names, pa.string()).take(found)
 
@@ -333,7 +367,9 @@ def _value(array: Any, shape: Value) -> Any:
         case "seconds":
             return _seconds(array, shape)
         case "json":
-            return pa.array([_json(each, shape) for each in array.to_pylist()], pa.string())
+            return pa.array(
+                [_json(each, shape) for each in array.to_pylist()], pa.string()
+            )
         case _:
             return array
 
@@ -345,18 +381,32 @@ def _within(array: Any, kind: Any, shape: Value) -> Any:
         raise Unfit(f"{shape.path}: not a bigint, or out of its range") from None
 
 
-FIRST_SECOND, LAST_SECOND, LAST_NANOSECOND = -62_135_596_800, 253_402_300_799, 999_999_999
+FIRST_SECOND, LAST_SECOND, LAST_NANOSECOND = (
+    -62_135_596_800,
+    253_402_300_799,
+    999_999_999,
+)
 LONGEST_S = 315_576_000_000
-"""What Protobuf says of a Timestamp, that it lies in the years 1 to 9999, and of a Duration."""
+"""What Protobuf says of a Timestamp, that it lies in the years 1 to 9999, and of a
+Duration."""
 
 
 def _time(array: Any, shape: Value) -> Any:
     """A Timestamp, cut to microseconds."""
     seconds, nanos = pc.struct_field(array, [0]), pc.struct_field(array, [1])
-    _expect_between(seconds, FIRST_SECOND, LAST_SECOND, f"{shape.path}: not a timestamp of the years 1 to 9999")
-    _expect_between(nanos, 0, LAST_NANOSECOND, f"{shape.path}: not a timestamp, of its nanoseconds")
+    _expect_between(
+        seconds,
+        FIRST_SECOND,
+        LAST_SECOND,
+        f"{shape.path}: not a timestamp of the years 1 to 9999",
+    )
+    _expect_between(
+        nanos, 0, LAST_NANOSECOND, f"{shape.path}: not a timestamp, of its nanoseconds"
+    )
     micros = pc.divide(nanos.cast(pa.int64()), 1000)
-    return pc.add(pc.multiply(seconds, 1_000_000), micros).cast(pa.timestamp("us", "UTC"))
+    return pc.add(pc.multiply(seconds, 1_000_000), micros).cast(
+        pa.timestamp("us", "UTC")
+    )
 
 
 def _seconds(array: Any, shape: Value) -> Any:
@@ -365,16 +415,25 @@ def _seconds(array: Any, shape: Value) -> Any:
     said = f"{shape.path}: not a duration"
     _expect_between(seconds, -LONGEST_S, LONGEST_S, said)
     _expect_between(nanos, -LAST_NANOSECOND, LAST_NANOSECOND, said)
-    _expect_between(pc.multiply(pc.sign(seconds).cast(pa.int32()), pc.sign(nanos).cast(pa.int32())), 0, 1, said)
+    _expect_between(
+        pc.multiply(pc.sign(seconds).cast(pa.int32()), pc.sign(nanos).cast(pa.int32())),
+        0,
+        1,
+        said,
+    )
     kind = pa.decimal128(21, 9)
     whole = nanos.cast(pa.decimal128(21, 0))
-    fraction = pa.Array.from_buffers(kind, len(whole), whole.buffers(), whole.null_count, whole.offset)
+    fraction = pa.Array.from_buffers(
+        kind, len(whole), whole.buffers(), whole.null_count, whole.offset
+    )
     return pc.add(seconds.cast(pa.decimal128(21, 0)), fraction).cast(kind)
 
 
 def _expect_between(array: Any, least: int, most: int, said: str) -> None:
     bounds = pc.min_max(array)
-    if bounds["min"].is_valid and (bounds["min"].as_py() < least or bounds["max"].as_py() > most):
+    if bounds["min"].is_valid and (
+        bounds["min"].as_py() < least or bounds["max"].as_py() > most
+    ):
         raise Unfit(said)
 
 
@@ -387,14 +446,16 @@ def _json(written: bytes | None, shape: Value) -> str | None:
     kind = getattr(struct_pb2, shape.of.rpartition(".")[2])
     try:
         found = json_format.MessageToDict(kind.FromString(written))
-        return json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return json.dumps(
+            found, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+        )
     except Exception as error:  # of the library, of JSON
         raise Unfit(f"{shape.path}: not JSON: {error}") from None
 
 
 def prefixes(path: Sequence[int]) -> tuple[bytes, ...]:
-    """What may stand before a message of this path: how many indexes there are and each, in varints as of sint64. The
-    first message of a file is a single 0."""
+    """What may stand before a message of this path: how many indexes there are and
+    each, in varints as of sint64. The first message of a file is a single 0."""
     written = b"".join(map(_varint, (len(path), *path)))
     return (b"\0", written) if tuple(path) == (0,) else (written,)
 
@@ -409,6 +470,7 @@ def _varint(number: int) -> bytes:
 
 
 def reference(name: str) -> bytes:
-    """What Apicurio's serializers may write before a message: a message of its name, behind its length."""
+    """What Apicurio's serializers may write before a message: a message of its name,
+    behind its length."""
     said = name.encode()
     return bytes((len(said) + 2, 0x0A, len(said))) + said if len(said) < 126 else b""

@@ -1,4 +1,5 @@
-"""The messages that a topic's records are read by: the contract's columns, found in the writers' schemas. Pure."""
+"""The messages that a topic's records are read by: the contract's columns, found in the
+writers' schemas. Pure."""
 
 from __future__ import annotations
 
@@ -42,8 +43,9 @@ Columns = Sequence[tuple[str, T.DataType]]
 
 @dataclass(frozen=True, slots=True)
 class ProtoReaders:
-    """How the records of each id are read: `types` are what each group of the plan reads. Why those of some ids are not
-    read, and which columns, and fields in them, no schema has."""
+    """How the records of each id are read: `types` are what each group of the plan
+    reads. Why those of some ids are not read, and which columns, and fields in them, no
+    schema has."""
 
     plan: Plan
     types: tuple[T.StructType, ...] = ()
@@ -67,10 +69,11 @@ class _KnownMessage:
 def make_proto_readers(schemas: StreamSchemas, columns: Columns) -> ProtoReaders:
     """A reader for all writers that write the columns in the same way.
 
-    A field is its number: one that the newest schema calls otherwise is the same. It is read by the type that its
-    writer has for it, which says how its bytes are to be taken, and its values become the contract's as those of any
-    other type do. A field that the writer does not know is read as the newest schema has it, so that it has the default
-    that Protobuf gives it.
+    A field is its number: one that the newest schema calls otherwise is the same. It is
+    read by the type that its writer has for it, which says how its bytes are to be
+    taken, and its values become the contract's as those of any other type do. A field
+    that the writer does not know is read as the newest schema has it, so that it has
+    the default that Protobuf gives it.
     """
     unusable = dict.fromkeys(schemas.missing, "is not in the registry")
     usable: dict[int, ProtoSchema] = {}
@@ -80,11 +83,23 @@ def make_proto_readers(schemas: StreamSchemas, columns: Columns) -> ProtoReaders
             unusable[each.id] = found
         else:
             usable[each.id] = found
-    reads = next((name for each in usable.values() if (name := find_message(each, schemas.message))), "")
-    path = next((path for each in usable.values() if (path := each.path_of(reads)) is not None), (0,))
+    reads = next(
+        (
+            name
+            for each in usable.values()
+            if (name := find_message(each, schemas.message))
+        ),
+        "",
+    )
+    path = next(
+        (path for each in usable.values() if (path := each.path_of(reads)) is not None),
+        (0,),
+    )
     known: dict[int, _KnownMessage] = {}
     for id_, schema in usable.items():
-        name = reads if schema.path_of(reads) is not None else schema.paths.get(path, "")
+        name = (
+            reads if schema.path_of(reads) is not None else schema.paths.get(path, "")
+        )
         if not name or (schemas.message and name != reads):
             unusable[id_] = f"has no message {schemas.message or reads or 'at all'}"
         else:
@@ -103,7 +118,11 @@ def _usable(each: Registered) -> ProtoSchema | str:
 
 
 def _group(
-    wire: Wire, reads: str, known: dict[int, _KnownMessage], columns: Columns, unusable: dict[int, str]
+    wire: Wire,
+    reads: str,
+    known: dict[int, _KnownMessage],
+    columns: Columns,
+    unusable: dict[int, str],
 ) -> ProtoReaders:
     groups: dict[ReadAlike, T.StructType] = {}
     writers: dict[int, Writer] = {}
@@ -118,7 +137,12 @@ def _group(
         writers[id_] = _writer(wire, number, say_schema(id_), own)
         absent = set(made.absent)
     plan = Plan(_SKIP[wire], reads, tuple(groups), writers)
-    return ProtoReaders(plan, tuple(groups.values()), tuple(sorted(unusable.items())), tuple(sorted(absent)))
+    return ProtoReaders(
+        plan,
+        tuple(groups.values()),
+        tuple(sorted(unusable.items())),
+        tuple(sorted(absent)),
+    )
 
 
 _SKIP: dict[Wire, int] = {"confluent": 5, "apicurio": 9, "apicurio_headers": 0}
@@ -126,7 +150,8 @@ _SKIP: dict[Wire, int] = {"confluent": 5, "apicurio": 9, "apicurio_headers": 0}
 
 
 def _writer(wire: Wire, group: int, schema: str, own: _KnownMessage) -> Writer:
-    """What stands before messages of a writer: Confluent's serializers write a path, Apicurio's a name or nothing."""
+    """What stands before messages of a writer: Confluent's serializers write a path,
+    Apicurio's a name or nothing."""
     mine: list[bytes] = []
     others: list[tuple[bytes, str]] = []
     for path, name in own.schema.paths.items():
@@ -137,12 +162,15 @@ def _writer(wire: Wire, group: int, schema: str, own: _KnownMessage) -> Writer:
             mine += before
         else:
             others += ((each, name) for each in before)
-    return Writer(group, schema, tuple(mine), tuple(others), may_be_bare=wire != "confluent")
+    return Writer(
+        group, schema, tuple(mine), tuple(others), may_be_bare=wire != "confluent"
+    )
 
 
 @dataclass(slots=True)
 class _MadeFile:
-    """The messages of a reader, as they are made, and the columns and fields that no schema has."""
+    """The messages of a reader, as they are made, and the columns and fields that no
+    schema has."""
 
     messages: list[Any] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
@@ -159,7 +187,9 @@ class _MadeFile:
         """The descriptor of a file with all of them."""
         from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-        made = FileDescriptorProto(name="lakesql_reader.proto", syntax="proto3", message_type=self.messages)
+        made = FileDescriptorProto(
+            name="lakesql_reader.proto", syntax="proto3", message_type=self.messages
+        )
         return bytes(made.SerializeToString(deterministic=True))
 
 
@@ -171,9 +201,11 @@ def _read_record(
     inside: tuple[str, ...],
     path: str,
 ) -> tuple[str, Record, T.StructType]:
-    """The name of a message that reads these columns, what becomes of it, and the type of that.
+    """The name of a message that reads these columns, what becomes of it, and the type
+    of that.
 
-    `bases` are the message as schemas have it, the newest first, and `own` as the writer has it.
+    `bases` are the message as schemas have it, the newest first, and `own` as the
+    writer has it.
     """
     message = made.message()
     taken: set[int] = set()
@@ -181,7 +213,9 @@ def _read_record(
     types = []
     for name, wanted in columns:
         at = f"{path}.{name}" if path else name
-        entry = next((found for each in bases if (found := each.message.of_name(name))), None)
+        entry = next(
+            (found for each in bases if (found := each.message.of_name(name))), None
+        )
         if entry is None:
             made.absent.append(at)
         source = None if entry is None else _source(entry, bases, own)
@@ -189,7 +223,15 @@ def _read_record(
             fields.append((name, "", Value("nothing"), None))
             types.append(T.StructField(name, T.StringType()))
             continue
-        reading = _ReadField(entry, source, _below(entry, bases), _names_of(entry, bases), made, inside, at)
+        reading = _ReadField(
+            entry,
+            source,
+            _below(entry, bases),
+            _names_of(entry, bases),
+            made,
+            inside,
+            at,
+        )
         taken.add(source.field.number)
         shape, kind = _read_field(message, reading, wanted)
         default = entry.default if source.field.kind == entry.kind else None
@@ -200,34 +242,43 @@ def _read_record(
 
 @dataclass(frozen=True, slots=True)
 class _WrittenField:
-    """The field that a column is read from, and what its writer knows of the message in it."""
+    """The field that a column is read from, and what its writer knows of the message in
+    it."""
 
     field: ProtoField
     schema: ProtoSchema
     below: _KnownMessage | None
 
 
-def _source(entry: ProtoField, bases: tuple[_KnownMessage, ...], own: _KnownMessage | None) -> _WrittenField | None:
-    """The field as its writer has it; None where the writer has another one by its number."""
+def _source(
+    entry: ProtoField, bases: tuple[_KnownMessage, ...], own: _KnownMessage | None
+) -> _WrittenField | None:
+    """The field as its writer has it; None where the writer has another one by its
+    number."""
     if own is None:
         return _newest_source(entry, bases)
     by_number = own.message.of_number(entry.number)
     if by_number is not None and _is_same(by_number, entry):
         return _WrittenField(by_number, own.schema, own.within(by_number))
-    by_name = next((each for each in own.message.fields if each.name == entry.name), None)
+    by_name = next(
+        (each for each in own.message.fields if each.name == entry.name), None
+    )
     if by_name is not None and not _is_taken(by_name, bases[0].message):
         return _WrittenField(by_name, own.schema, own.within(by_name))
     return None if by_number is not None else _newest_source(entry, bases)
 
 
-def _newest_source(entry: ProtoField, bases: tuple[_KnownMessage, ...]) -> _WrittenField:
+def _newest_source(
+    entry: ProtoField, bases: tuple[_KnownMessage, ...]
+) -> _WrittenField:
     """The field as the newest schema has it that knows it."""
     base = next(each for each in bases if entry in each.message.fields)
     return _WrittenField(entry, base.schema, None)
 
 
 def _is_same(written: ProtoField, entry: ProtoField) -> bool:
-    """Whether two fields of one number are one, which may have another name now; else one took the other's place."""
+    """Whether two fields of one number are one, which may have another name now; else
+    one took the other's place."""
     return written.name == entry.name or _family(written) == _family(entry)
 
 
@@ -243,17 +294,24 @@ def _family(field: ProtoField) -> str:
     return field.kind if field.kind in ("message", "group") else "number"
 
 
-def _below(entry: ProtoField, bases: tuple[_KnownMessage, ...]) -> tuple[_KnownMessage, ...]:
+def _below(
+    entry: ProtoField, bases: tuple[_KnownMessage, ...]
+) -> tuple[_KnownMessage, ...]:
     """The message in a field, as schemas have it."""
     found = ((each, each.message.of_number(entry.number)) for each in bases)
-    below = (known.within(field) for known, field in found if field is not None and _is_same(field, entry))
+    below = (
+        known.within(field)
+        for known, field in found
+        if field is not None and _is_same(field, entry)
+    )
     return tuple(each for each in below if each is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class _ReadField:
-    """A field that is read: as the newest schema has it, as its writer has it, and what schemas know of the message in
-    it. `names` are those of its enum's numbers, `inside` the messages around it, and `path` is where it stands."""
+    """A field that is read: as the newest schema has it, as its writer has it, and what
+    schemas know of the message in it. `names` are those of its enum's numbers, `inside`
+    the messages around it, and `path` is where it stands."""
 
     entry: ProtoField
     source: _WrittenField
@@ -264,16 +322,24 @@ class _ReadField:
     path: str
 
 
-def _read_field(message: Any, reading: _ReadField, wanted: T.DataType | None) -> tuple[Shape, T.DataType]:
+def _read_field(
+    message: Any, reading: _ReadField, wanted: T.DataType | None
+) -> tuple[Shape, T.DataType]:
     """Add a field to a reader's message: what becomes of it, and its type."""
     source, entry = reading.source.field, reading.entry
     below = reading.source.schema.messages.get(source.of)
-    is_repeated = source.is_repeated or entry.is_repeated or isinstance(wanted, T.ArrayType)
-    added = message.field.add(name=f"f{source.number}", number=source.number, label=3 if is_repeated else 1)
+    is_repeated = (
+        source.is_repeated or entry.is_repeated or isinstance(wanted, T.ArrayType)
+    )
+    added = message.field.add(
+        name=f"f{source.number}", number=source.number, label=3 if is_repeated else 1
+    )
     if below is not None and below.is_entry:
         return _read_map(message, added, below, reading, wanted)
     element = wanted.elementType if isinstance(wanted, T.ArrayType) else wanted
-    shape, kind = _read_single(added, reading, source, None if is_repeated and element is wanted else element)
+    shape, kind = _read_single(
+        added, reading, source, None if is_repeated and element is wanted else element
+    )
     if is_repeated:
         return _many(shape), T.ArrayType(kind)
     if entry.has_presence and added.type != _MESSAGE:
@@ -291,7 +357,11 @@ def _many(shape: Shape) -> Shape:
 
 
 def _read_map(
-    message: Any, added: Any, entry: ProtoMessage, reading: _ReadField, wanted: T.DataType | None
+    message: Any,
+    added: Any,
+    entry: ProtoMessage,
+    reading: _ReadField,
+    wanted: T.DataType | None,
 ) -> tuple[Shape, T.DataType]:
     """A map: its entries are messages within the one that has it."""
     made = message.nested_type.add(name=f"F{added.number}Entry")
@@ -303,10 +373,19 @@ def _read_map(
         part = made.field.add(name=each.name, number=each.number, label=1)
         below = reading.source.schema.messages.get(each.of)
         known = None if below is None else _KnownMessage(reading.source.schema, below)
-        bases = tuple(found for base in reading.bases if (found := _value_of(base, each.number)) is not None)
+        bases = tuple(
+            found
+            for base in reading.bases
+            if (found := _value_of(base, each.number)) is not None
+        )
         at = f"{reading.path}.{each.name}"
-        source, names = _WrittenField(each, reading.source.schema, known), _names_of(each, reading.bases)
-        single = _ReadField(each, source, bases, names, reading.made, reading.inside, at)
+        source, names = (
+            _WrittenField(each, reading.source.schema, known),
+            _names_of(each, reading.bases),
+        )
+        single = _ReadField(
+            each, source, bases, names, reading.made, reading.inside, at
+        )
         shape, kind = _read_single(part, single, each, type_of)
         shapes.append(shape)
         types.append(kind)
@@ -357,7 +436,9 @@ def _read_single(
     return Symbol(reading.path, source.of, tuple(sorted(names.items()))), T.StringType()
 
 
-def _read_scalar(kind: str, path: str, wanted: T.DataType | None) -> tuple[Shape, T.DataType]:
+def _read_scalar(
+    kind: str, path: str, wanted: T.DataType | None
+) -> tuple[Shape, T.DataType]:
     if kind in _TYPES:
         return Value(), _TYPES[kind]
     if kind in ("uint32", "fixed32") or isinstance(wanted, T.LongType):
@@ -366,11 +447,14 @@ def _read_scalar(kind: str, path: str, wanted: T.DataType | None) -> tuple[Shape
 
 
 def _names_of(entry: ProtoField, bases: Iterable[_KnownMessage]) -> dict[int, str]:
-    """The names of an enum's numbers, a number's newest one where it has several; `bases` have the field."""
+    """The names of an enum's numbers, a number's newest one where it has several;
+    `bases` have the field."""
     names: dict[int, str] = {}
     for each in bases:
         found = each.message.of_number(entry.number)
-        for number, name in each.schema.enums.get(found.of, {}).items() if found is not None else ():
+        for number, name in (
+            each.schema.enums.get(found.of, {}).items() if found is not None else ()
+        ):
             names.setdefault(number, name)
     return names
 
@@ -388,18 +472,24 @@ def _read_message(
     bases = reading.bases or (_KnownMessage(reading.source.schema, own),)
     if isinstance(wanted, T.StructType):
         check_held(source, None, (), reading.path)
-        columns: list[tuple[str, T.DataType | None]] = [(each.name, each.dataType) for each in wanted.fields]
+        columns: list[tuple[str, T.DataType | None]] = [
+            (each.name, each.dataType) for each in wanted.fields
+        ]
         inside = reading.inside
     else:
         check_held(source, bases[0].message, reading.inside, reading.path)
         columns = [(each.name, None) for each in bases[0].message.fields]
         inside = (*reading.inside, bases[0].message.name)
-    name, record, kind = _read_record(columns, bases, reading.source.below, reading.made, inside, reading.path)
+    name, record, kind = _read_record(
+        columns, bases, reading.source.below, reading.made, inside, reading.path
+    )
     added.type, added.type_name = _MESSAGE, f".{name}"
     return record, kind
 
 
-def _read_known(added: Any, reading: _ReadField, source: ProtoField) -> tuple[Shape, T.DataType] | None:
+def _read_known(
+    added: Any, reading: _ReadField, source: ProtoField
+) -> tuple[Shape, T.DataType] | None:
     """A message that Protobuf gives a meaning; None where it is no such one."""
     fields: tuple[tuple[str, str], ...]
     if source.of in (TIMESTAMP, DURATION):

@@ -1,4 +1,5 @@
-"""What is read of the keys of records, beside their values: columns, and the key that a record without one deletes."""
+"""What is read of the keys of records, beside their values: columns, and the key that a
+record without one deletes."""
 
 from __future__ import annotations
 
@@ -29,11 +30,16 @@ def key_value(column: ContractColumn) -> Column:
 
 
 def key_reason(contract: Contract) -> Column:
-    """Why a record is bad whose value is none; NULL if its key is not either, or nothing was read of it."""
+    """Why a record is bad whose value is none; NULL if its key is not either, or
+    nothing was read of it."""
     missing = (
-        (key_value(column).isNull(), F.lit(REQUIRED_MISSING)) for column in contract.key_columns if column.required
+        (key_value(column).isNull(), F.lit(REQUIRED_MISSING))
+        for column in contract.key_columns
+        if column.required
     )
-    return F.coalesce(F.col(KEY)["reason"], first_of(missing, F.lit(None).cast("string")))
+    return F.coalesce(
+        F.col(KEY)["reason"], first_of(missing, F.lit(None).cast("string"))
+    )
 
 
 def key_detail(contract: Contract) -> Column:
@@ -44,34 +50,48 @@ def key_detail(contract: Contract) -> Column:
         if column.required
     )
     said = F.concat(F.lit("the key: "), F.col(KEY)["detail"])
-    return F.when(F.col(KEY)["reason"].isNotNull(), said).otherwise(first_of(missing, F.lit(None).cast("string")))
+    return F.when(F.col(KEY)["reason"].isNotNull(), said).otherwise(
+        first_of(missing, F.lit(None).cast("string"))
+    )
 
 
 def tombstone_columns(contract: Contract) -> tuple[ContractColumn, ...]:
-    """The columns of the key that a record without a value deletes; none where such records delete nothing."""
+    """The columns of the key that a record without a value deletes; none where such
+    records delete nothing."""
     if not contract.tombstones:
         return ()
-    return tuple(each for each in (*contract.columns, *contract.key_columns) if each.name in contract.key)
+    return tuple(
+        each
+        for each in (*contract.columns, *contract.key_columns)
+        if each.name in contract.key
+    )
 
 
 def tombstone_key(contract: Contract) -> Column:
-    """The key of a record without a value, as a struct; NULL where a column of it is, or nothing could be read."""
+    """The key of a record without a value, as a struct; NULL where a column of it is,
+    or nothing could be read."""
     values = {column.name: key_value(column) for column in tombstone_columns(contract)}
     is_read = F.col(KEY)["reason"].isNull()
     for value in values.values():
         is_read &= value.isNotNull()
-    return F.when(is_read, F.struct(*(value.alias(name) for name, value in values.items())))
+    return F.when(
+        is_read, F.struct(*(value.alias(name) for name, value in values.items()))
+    )
 
 
 def key_text(columns: Sequence[ContractColumn]) -> Column:
-    """The key of a record as a JSON object: as it is, out of the schema around it, or a bare value as its one column.
+    """The key of a record as a JSON object: as it is, out of the schema around it, or a
+    bare value as its one column.
 
-    A text may be bare, or as JSON writes it. One that no table can have is the key as it is, for who judges it.
+    A text may be bare, or as JSON writes it. One that no table can have is the key as
+    it is, for who judges it.
     """
     whole = F.col("key").cast("string")
     is_wrapped = F.get_json_object(whole, "$.schema.type").isNotNull()
     is_judged = ~F.is_valid_utf8(whole) | (is_wrapped & invalid_text(whole).isNotNull())
-    text = F.when(is_wrapped & ~is_judged, F.get_json_object(whole, "$.payload")).otherwise(whole)
+    text = F.when(
+        is_wrapped & ~is_judged, F.get_json_object(whole, "$.payload")
+    ).otherwise(whole)
     if len(columns) > 1:
         return text
     (column,) = columns
@@ -80,4 +100,8 @@ def key_text(columns: Sequence[ContractColumn]) -> Column:
         literal += r"|^\s*(-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?|true|false)\s*$"
     bare = F.concat(F.lit(f"{{{json.dumps(column.name)}:"), text, F.lit("}"))
     quoted = F.to_json(F.struct(text.alias(column.name)))
-    return F.when(is_judged | text.rlike(r"^\s*\{"), text).when(text.rlike(literal), bare).otherwise(quoted)
+    return (
+        F.when(is_judged | text.rlike(r"^\s*\{"), text)
+        .when(text.rlike(literal), bare)
+        .otherwise(quoted)
+    )

@@ -1,4 +1,5 @@
-"""Schemas of Avro that records name by an id: each record is read by its own, as the contract's columns."""
+"""Schemas of Avro that records name by an id: each record is read by its own, as the
+contract's columns."""
 
 from __future__ import annotations
 
@@ -20,21 +21,28 @@ from lakesql.registry.schemas import StreamSchemas
 
 
 def read_avro(schemas: StreamSchemas, columns: Columns, corrupt: str) -> Reading:
-    """What reads records by schemas of Avro: a column for each of the readers that they take."""
+    """What reads records by schemas of Avro: a column for each of the readers that they
+    take."""
     readers = _readers_of(schemas, columns)
     body = body_of(schemas.wire)
-    groups = {f"_lakesql_avro_{index}": group for index, group in enumerate(readers.groups)}
+    groups = {
+        f"_lakesql_avro_{index}": group for index, group in enumerate(readers.groups)
+    }
     read = {name: _read_group(group, body) for name, group in groups.items()}
     rows = []
     for name, group in groups.items():
         ids = [id_ for id_, _ in group.writers]
-        rows.append((ids, struct_of(F.col(name), columns, corrupt, read_type(group.reader))))
+        rows.append(
+            (ids, struct_of(F.col(name), columns, corrupt, read_type(group.reader)))
+        )
     said = unread(schemas, readers.unusable)
     return Reading(read, choose_row(rows, columns, corrupt, said), readers.absent)
 
 
 @cache
-def _readers_of(schemas: StreamSchemas, columns: tuple[tuple[str, T.DataType], ...]) -> Readers:
+def _readers_of(
+    schemas: StreamSchemas, columns: tuple[tuple[str, T.DataType], ...]
+) -> Readers:
     """How the records of each id are read."""
     return make_readers(schemas, columns, _resolves)
 
@@ -43,7 +51,10 @@ def _read_group(group: ReaderGroup, body: Column) -> Column:
     """What is read of the records of a group's writers; NULL for others."""
     options = {"mode": "PERMISSIVE", "avroSchema": with_tail(group.reader)}
     read = (
-        (F.col(SCHEMA) == F.lit(id_), from_avro(F.concat(body, F.lit(TAIL)), with_tail(writer), options))
+        (
+            F.col(SCHEMA) == F.lit(id_),
+            from_avro(F.concat(body, F.lit(TAIL)), with_tail(writer), options),
+        )
         for id_, writer in group.writers
     )
     return first_of(read, F.lit(None))
@@ -53,7 +64,11 @@ def _read_group(group: ReaderGroup, body: Column) -> Column:
 def read_type(reader: str) -> T.StructType:
     """What Spark makes of the records that are read with a schema."""
     parsed = java_class("org.apache.avro.Schema$Parser")().parse(reader)
-    found = java_class("org.apache.spark.sql.avro.SchemaConverters").toSqlType(parsed).dataType()
+    found = (
+        java_class("org.apache.spark.sql.avro.SchemaConverters")
+        .toSqlType(parsed)
+        .dataType()
+    )
     kind = T._parse_datatype_json_string(found.json())
     assert isinstance(kind, T.StructType), "the reader is a record"
     return kind
@@ -63,9 +78,9 @@ def _resolves(reader: str, writer: str) -> bool:
     """Whether Avro itself can read by the one what the other has written."""
     parse = java_class("org.apache.avro.Schema$Parser")
     try:
-        found = java_class("org.apache.avro.SchemaCompatibility").checkReaderWriterCompatibility(
-            parse().parse(reader), parse().parse(writer)
-        )
+        found = java_class(
+            "org.apache.avro.SchemaCompatibility"
+        ).checkReaderWriterCompatibility(parse().parse(reader), parse().parse(writer))
     except Py4JJavaError:
         return False
     return str(found.getType()) == "COMPATIBLE"

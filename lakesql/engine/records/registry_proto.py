@@ -1,6 +1,8 @@
-"""Schemas of Protobuf that records name by an id: each record is read by its own, as the contract's columns.
+"""Schemas of Protobuf that records name by an id: each record is read by its own, as
+the contract's columns.
 
-That is done in Python on the executors (`proto_decode.py`), which get the ids and the values of records alone.
+That is done in Python on the executors (`proto_decode.py`), which get the ids and the
+values of records alone.
 """
 
 from __future__ import annotations
@@ -28,14 +30,17 @@ cloudpickle.register_pickle_by_value(proto_decode)  # type: ignore[no-untyped-ca
 
 
 def read_proto(schemas: StreamSchemas, columns: Columns, corrupt: str) -> Reading:
-    """What reads records by schemas of Protobuf: one column, in which each reader has a field."""
+    """What reads records by schemas of Protobuf: one column, in which each reader has a
+    field."""
     if find_spec("ptars") is None:
         raise not_installed("ptars", EXTRA)
     readers = _readers_of(schemas, columns)
     said = unread(schemas, readers.unusable)
     if not readers.types:
         return Reading({}, choose_row((), columns, corrupt, said), readers.absent)
-    groups = [T.StructField(f"g{number}", kind) for number, kind in enumerate(readers.types)]
+    groups = [
+        T.StructField(f"g{number}", kind) for number, kind in enumerate(readers.types)
+    ]
     kind = T.StructType([*groups, T.StructField(proto_decode.WRONG, T.StringType())])
     decode = arrow_udf(proto_decode.make_decoder(readers.plan), kind)  # type: ignore[call-overload]
     ids: list[list[int]] = [[] for _ in groups]
@@ -44,7 +49,9 @@ def read_proto(schemas: StreamSchemas, columns: Columns, corrupt: str) -> Readin
     read, rows = F.col(_READ), []
     wrong = F.when(read[proto_decode.WRONG].isNotNull(), read[proto_decode.WRONG])
     for own, field, row_type in zip(ids, groups, readers.types, strict=True):
-        rows.append((own, as_columns(read[field.name], wrong, columns, corrupt, row_type)))
+        rows.append(
+            (own, as_columns(read[field.name], wrong, columns, corrupt, row_type))
+        )
     row = choose_row(rows, columns, corrupt, said)
     return Reading({_READ: decode(SCHEMA, "value")}, row, readers.absent)
 

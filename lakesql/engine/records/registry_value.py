@@ -1,4 +1,5 @@
-"""Values that name the schema they were written with by an id of a registry, each read by that schema."""
+"""Values that name the schema they were written with by an id of a registry, each read
+by that schema."""
 
 from __future__ import annotations
 
@@ -15,28 +16,36 @@ from lakesql.registry.schemas import StreamSchemas
 
 
 def _read_proto(schemas: StreamSchemas, columns: Columns, corrupt: str) -> Reading:
-    from lakesql.engine.records.registry_proto import read_proto  # only here: it imports pyarrow
+    # only here: it imports pyarrow
+    from lakesql.engine.records.registry_proto import read_proto
 
     return read_proto(schemas, columns, corrupt)
 
 
-_KINDS: Mapping[str, Callable[[StreamSchemas, Columns, str], Reading]] = {"AVRO": read_avro, "PROTOBUF": _read_proto}
+_KINDS: Mapping[str, Callable[[StreamSchemas, Columns, str], Reading]] = {
+    "AVRO": read_avro,
+    "PROTOBUF": _read_proto,
+}
 """What reads records, by the kind of the schemas that they name."""
 
 
-def registry_columns(schemas: StreamSchemas, columns: Columns, row: str, corrupt: str) -> dict[str, Column]:
-    """The columns that reading adds to a raw record, in their order: the id, what its kind of schema reads, the row.
+def registry_columns(
+    schemas: StreamSchemas, columns: Columns, row: str, corrupt: str
+) -> dict[str, Column]:
+    """The columns that reading adds to a raw record, in their order: the id, what its
+    kind of schema reads, the row.
 
-    The last one, `row`, is a struct of `columns` and of `corrupt`: what is wrong, or NULL. An id that is not among
-    those of `schemas` fails the task: it is looked up, and the batch written anew.
+    The last one, `row`, is a struct of `columns` and of `corrupt`: what is wrong, or
+    NULL. An id that is not among those of `schemas` fails the task: it is looked up,
+    and the batch written anew.
     """
     reading = _read(schemas, columns, corrupt)
     return {SCHEMA: schema_id(schemas), **reading.columns, row: reading.row}
 
 
 def find_absent(schemas: StreamSchemas, columns: Columns) -> tuple[str, ...]:
-    """The columns, and fields in them, that none of the schemas has. Raises `NoColumnError` for one that no type of
-    Spark's is."""
+    """The columns, and fields in them, that none of the schemas has. Raises
+    `NoColumnError` for one that no type of Spark's is."""
     return _read(schemas, columns, CORRUPT).absent
 
 

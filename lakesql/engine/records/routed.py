@@ -1,6 +1,8 @@
-"""Which records of a topic are those of one table, by the value of a column: the others are ignored, good or bad.
+"""Which records of a topic are those of one table, by the value of a column: the others
+are ignored, good or bad.
 
-A record that has no such value may be of any table: it is a dead letter in each, as is one that nobody can read.
+A record that has no such value may be of any table: it is a dead letter in each, as is
+one that nobody can read.
 """
 
 from __future__ import annotations
@@ -16,28 +18,46 @@ from pyspark.sql import types as T
 from lakesql.compile.quote import field_path
 from lakesql.engine.records.folded import any_of
 from lakesql.engine.records.parse import RAW_FIELDS
-from lakesql.names import IGNORED, RAW, REJECTED, REQUIRED_MISSING, TOMBSTONE, UNKNOWN_TABLE, UNPARSABLE
+from lakesql.names import (
+    IGNORED,
+    RAW,
+    REJECTED,
+    REQUIRED_MISSING,
+    TOMBSTONE,
+    UNKNOWN_TABLE,
+    UNPARSABLE,
+)
 from lakesql.stream.route import Route
 
 LONGEST_VALUE = 1_000
-"""How many characters a value may have that stands for a table: it is kept, and told, as a name."""
+"""How many characters a value may have that stands for a table: it is kept, and told,
+as a name."""
 
 
 def routed(parsed: DataFrame, route: Route, *, is_separated: bool) -> DataFrame:
-    """Parsed records, which have `_lakesql_raw`, with `_lakesql_ignored` and `_lakesql_unknown_table`.
+    """Parsed records, which have `_lakesql_raw`, with `_lakesql_ignored` and
+    `_lakesql_unknown_table`.
 
-    Of a record of another table it is not asked whether it is bad. Where it is the place of a value that says
-    which it is (`is_separated`), a bad record has none: a field may be missing before it. A tombstone has no value: it
-    deletes the row of its key in whichever table that is.
+    Of a record of another table it is not asked whether it is bad. Where it is the
+    place of a value that says which it is (`is_separated`), a bad record has none: a
+    field may be missing before it. A tombstone has no value: it deletes the row of its
+    key in whichever table that is.
     """
     value = F.expr(field_path(route.column))
     if is_separated:
         value = F.when(F.col(REJECTED).isNull(), value)
-    is_tombstone = F.col(TOMBSTONE).isNotNull() if TOMBSTONE in parsed.columns else F.lit(False)
+    is_tombstone = (
+        F.col(TOMBSTONE).isNotNull() if TOMBSTONE in parsed.columns else F.lit(False)
+    )
     is_name = has_name(value)
     is_other = is_name & (value != route.value) & ~is_tombstone
-    reason = F.when(value.isNull(), F.lit(REQUIRED_MISSING)).when(~is_name, F.lit(UNPARSABLE))
-    rejected = F.coalesce(F.col(REJECTED), F.when(reason.isNotNull() & ~is_tombstone, _rejected(parsed, reason)))
+    reason = F.when(value.isNull(), F.lit(REQUIRED_MISSING)).when(
+        ~is_name, F.lit(UNPARSABLE)
+    )
+    rejected = F.coalesce(
+        F.col(REJECTED),
+        F.when(reason.isNotNull() & ~is_tombstone, _rejected(parsed, reason)),
+    )
     return parsed.withColumns(
         {
             REJECTED: F.when(~is_other, rejected),
@@ -53,7 +73,8 @@ def has_name(value: Column) -> Column:
 
 
 def is_settled(value: Column, route: Route) -> Column:
-    """Whether the project knows what becomes of a value, or its group takes no records of it."""
+    """Whether the project knows what becomes of a value, or its group takes no records
+    of it."""
     is_taken = _fits(value, route.include) & ~_fits(value, route.exclude)
     return value.isin([route.value, *route.known]) | ~is_taken
 
@@ -73,7 +94,8 @@ def _rejected(parsed: DataFrame, reason: Column) -> Column:
 
 
 def _fits(value: Column, patterns: Sequence[str]) -> Column:
-    """Whether a value fits a pattern, as Python says it, whose regular expressions Java writes in other words."""
+    """Whether a value fits a pattern, as Python says it, whose regular expressions Java
+    writes in other words."""
     return any_of(value.rlike(_in_java(translate(pattern))) for pattern in patterns)
 
 

@@ -17,8 +17,9 @@ Columns = tuple[tuple[str, T.DataType], ...]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What reads the records of known ids: the columns that it adds to a raw record, in their order, over the id in
-    `SCHEMA`; the row over these; and the columns, and fields in them, that no schema has."""
+    """What reads the records of known ids: the columns that it adds to a raw record, in
+    their order, over the id in `SCHEMA`; the row over these; and the columns, and
+    fields in them, that no schema has."""
 
     columns: Mapping[str, Column]
     row: Column
@@ -26,8 +27,15 @@ class Reading:
 
 
 def choose_row(
-    rows: Sequence[tuple[Sequence[int], Column]], columns: Columns, corrupt: str, otherwise: Column
+    rows: Sequence[tuple[Sequence[int], Column]],
+    columns: Columns,
+    corrupt: str,
+    otherwise: Column,
 ) -> Column:
-    """The row of a record: that of its id, or one of NULLs in which `corrupt` says why there is none."""
-    nothing = F.struct(*(F.lit(None).cast(kind).alias(name) for name, kind in columns), otherwise.alias(corrupt))
+    """The row of a record: that of its id, or one of NULLs in which `corrupt` says why
+    there is none."""
+    nothing = F.struct(
+        *(F.lit(None).cast(kind).alias(name) for name, kind in columns),
+        otherwise.alias(corrupt),
+    )
     return first_of(((F.col(SCHEMA).isin([*ids]), row) for ids, row in rows), nothing)

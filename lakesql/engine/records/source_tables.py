@@ -1,4 +1,5 @@
-"""Which table of a database a change is of, and whether that is one whose changes a stream takes."""
+"""Which table of a database a change is of, and whether that is one whose changes a
+stream takes."""
 
 from __future__ import annotations
 
@@ -12,29 +13,38 @@ from pyspark.sql import functions as F
 
 
 def table_of(source: Column) -> Column:
-    """The name of the table, of MongoDB's collection; NULL where the event says none."""
+    """The name of the table, of MongoDB's collection; NULL where the event says
+    none."""
     return F.coalesce(source["table"], source["collection"])
 
 
 def full_name(source: Column) -> Column:
-    """The table with its schema and its database, as far as the event says them; NULL where it names no table."""
+    """The table with its schema and its database, as far as the event says them; NULL
+    where it names no table."""
     table = table_of(source)
-    return F.when(table.isNotNull(), F.concat_ws(".", source["db"], source["schema"], table))
+    return F.when(
+        table.isNotNull(), F.concat_ws(".", source["db"], source["schema"], table)
+    )
 
 
 def is_of(source: Column, tables: Sequence[str]) -> Column:
     """Whether the event is of one of these tables; NULL where it names none.
 
-    Each is `schema.table` or `database.schema.table`. The database is asked in the place of a schema where there is no
-    schema, as in MySQL and MongoDB. `*` stands for any characters.
+    Each is `schema.table` or `database.schema.table`. The database is asked in the
+    place of a schema where there is no schema, as in MySQL and MongoDB. `*` stands for
+    any characters.
     """
     parts = _parts(source)
-    return F.when(table_of(source).isNotNull(), reduce(or_, (_fits(parts, each) for each in tables)))
+    return F.when(
+        table_of(source).isNotNull(),
+        reduce(or_, (_fits(parts, each) for each in tables)),
+    )
 
 
 def which_of(source: Column, tables: Sequence[str]) -> Column:
-    """Which of these tables, of which none has a `*`, the event is of, as `is_of` asks it of each; '' of none. NULL
-    where it names no table, or where two of them may be meant."""
+    """Which of these tables, of which none has a `*`, the event is of, as `is_of` asks
+    it of each; '' of none. NULL where it names no table, or where two of them may be
+    meant."""
     short, whole = _names(_parts(source))
     is_short, is_whole = short.isin([*tables]), whole.isin([*tables])
     is_both = is_short & is_whole & (short != whole)
@@ -54,7 +64,8 @@ def _names(parts: Sequence[Column]) -> tuple[Column, Column]:
 
 
 def _fits(parts: Sequence[Column], table: str) -> Column:
-    """Whether the last parts of a name are those of a table. The parts of a name without `*` may have dots."""
+    """Whether the last parts of a name are those of a table. The parts of a name
+    without `*` may have dots."""
     if "*" not in table:
         short, whole = _names(parts)
         return (short == table) | (whole == table)

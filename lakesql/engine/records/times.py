@@ -1,4 +1,5 @@
-"""Which times are taken for times: what Spark makes of other numbers and texts is none."""
+"""Which times are taken for times: what Spark makes of other numbers and texts is
+none."""
 
 from __future__ import annotations
 
@@ -21,32 +22,50 @@ def is_common_year(time: Column) -> Column:
 
 
 def is_time_alone(text: Column) -> Column:
-    """Whether the text of a timestamp is a time without a date, which Spark puts on the day of the reading."""
+    """Whether the text of a timestamp is a time without a date, which Spark puts on the
+    day of the reading."""
     return text.rlike(r"^\s*T?[0-9]{1,2}:")
 
 
 def is_more_than_date(text: Column) -> Column:
-    """Whether the text of a date has something behind a blank or a `T` that is no time: Spark passes over it."""
+    """Whether the text of a date has something behind a blank or a `T` that is no time:
+    Spark passes over it."""
     return text.rlike(r"[0-9][ T]\s*\S") & text.try_cast("timestamp").isNull()
 
 
 def is_whole_number(text: Column) -> Column:
     """Whether the text is a whole number."""
-    is_in_zone = F.right(text, F.lit(1)) == "Z"  # what most times are, by far less than a pattern takes
+    # what most times are, by far less than a pattern takes
+    is_in_zone = F.right(text, F.lit(1)) == "Z"
     return ~is_in_zone & text.rlike("^-?[0-9]+$")
 
 
-_FOR_EVER = ("infinity", "9223372036825200000", "294247-01-10T04:00:54.775807Z", "292278994-08-16T23:00:00Z")
-_SINCE_EVER = ("-infinity", "-9223372036832400000", "-290308-12-21T19:59:05.224192Z", "-292269055-12-02T23:00:00Z")
-"""How Debezium writes Postgres' infinite times: as texts, as a number of milliseconds whatever the unit is, and as the
-last times for which Java has microseconds and milliseconds."""
+_FOR_EVER = (
+    "infinity",
+    "9223372036825200000",
+    "294247-01-10T04:00:54.775807Z",
+    "292278994-08-16T23:00:00Z",
+)
+_SINCE_EVER = (
+    "-infinity",
+    "-9223372036832400000",
+    "-290308-12-21T19:59:05.224192Z",
+    "-292269055-12-02T23:00:00Z",
+)
+"""How Debezium writes Postgres' infinite times: as texts, as a number of milliseconds
+whatever the unit is, and as the last times for which Java has microseconds and
+milliseconds."""
 
-_DAYS_FOR_EVER, _DAYS_SINCE_EVER = ("infinity", "2147483647"), ("-infinity", "-2147483648")
+_DAYS_FOR_EVER, _DAYS_SINCE_EVER = (
+    ("infinity", "2147483647"),
+    ("-infinity", "-2147483648"),
+)
 """How it writes infinite dates."""
 
 
 def infinite(text: Column, wanted: T.DataType) -> Column:
-    """1 for a date or time that is `infinity`, -1 for `-infinity`, NULL for others and for other types."""
+    """1 for a date or time that is `infinity`, -1 for `-infinity`, NULL for others and
+    for other types."""
     last: tuple[str, ...]
     first: tuple[str, ...]
     match wanted:
@@ -62,12 +81,15 @@ def infinite(text: Column, wanted: T.DataType) -> Column:
 
 
 def time_of(text: Column, wanted: T.DataType, unit: Column) -> Column:
-    """The time of a number, which counts `unit` since 1970, or of a text; NULL where it is none of the common years, or
-    a time without a date."""
+    """The time of a number, which counts `unit` since 1970, or of a text; NULL where it
+    is none of the common years, or a time without a date."""
     written = F.when(~is_time_alone(text), text.try_cast("timestamp"))
     value = F.when(is_whole_number(text), _counted(text, unit)).otherwise(written)
-    micros = F.unix_micros(value)  # named alone: what stands there several times is worked out once
-    return F.when(micros.between(*COMMON_TIMES), F.timestamp_micros(micros).cast(wanted))
+    # named alone: what stands there several times is worked out once
+    micros = F.unix_micros(value)
+    return F.when(
+        micros.between(*COMMON_TIMES), F.timestamp_micros(micros).cast(wanted)
+    )
 
 
 _TO_MICROS: dict[str, Callable[[Column], Column]] = {
@@ -75,7 +97,8 @@ _TO_MICROS: dict[str, Callable[[Column], Column]] = {
     "milliseconds": lambda number: F.try_multiply(number, F.lit(1000)),
     "microseconds": lambda number: number,
     "nanoseconds": lambda number: (
-        F.call_function("div", number, F.lit(1000)) - F.when(number % 1000 < 0, F.lit(1)).otherwise(F.lit(0))
+        F.call_function("div", number, F.lit(1000))
+        - F.when(number % 1000 < 0, F.lit(1)).otherwise(F.lit(0))
     ),
 }
 

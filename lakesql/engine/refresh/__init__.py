@@ -1,1 +1,2 @@
-"""Tables that are made of others: which snapshots of these they are made of, and the commit that makes them right."""
+"""Tables that are made of others: which snapshots of these they are made of, and the
+commit that makes them right."""

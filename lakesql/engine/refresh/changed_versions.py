@@ -1,4 +1,5 @@
-"""A refresh of a history: the rows of the SELECT beside the current versions, and the time at which they differ."""
+"""A refresh of a history: the rows of the SELECT beside the current versions, and the
+time at which they differ."""
 
 from __future__ import annotations
 
@@ -22,16 +23,24 @@ from lakesql.names import AT, DIFFERENCES_VIEW, ENDS, HISTORY_VIEW, TIME_VIEW, V
 from lakesql.table.table_state import TableState
 
 
-def versions_of(select: Select, spec: TableSpec, state: TableState | None) -> TableVersions:
+def versions_of(
+    select: Select, spec: TableSpec, state: TableState | None
+) -> TableVersions:
     """The statements for the columns of the SELECT that the table has, or will have.
 
-    What a * brings is known only here. Raises `RunError`: `duplicate-column` of one that is there twice, or that the
-    mode adds; `key-not-selected` and `unknown-column` of one that an option names and the SELECT has not; `key-type`
-    of one that cannot be compared.
+    What a * brings is known only here. Raises `RunError`: `duplicate-column` of one
+    that is there twice, or that the mode adds; `key-not-selected` and `unknown-column`
+    of one that an option names and the SELECT has not; `key-type` of one that cannot be
+    compared.
     """
     model = select.model
-    names = [column.name for column in spec.columns[: len(spec.columns) - len(spec.added)]]
-    if problems := [*_find_twice(model, spec), *_find_unknown(model, select.compared, names)]:
+    names = [
+        column.name for column in spec.columns[: len(spec.columns) - len(spec.added)]
+    ]
+    if problems := [
+        *_find_twice(model, spec),
+        *_find_unknown(model, select.compared, names),
+    ]:
         raise RunError(problems)
     if state is not None and model.config.on_schema_change == "ignore":
         stored = {column.name.lower() for column in state.columns}
@@ -54,19 +63,31 @@ def _find_twice(model: Model, spec: TableSpec) -> Iterator[Problem]:
         yield Problem("duplicate-column", what, why, fix, model.option_place("mode"))
 
 
-def _find_unknown(model: Model, compared: Mapping[str, tuple[str, ...]], names: Sequence[str]) -> Iterator[Problem]:
+def _find_unknown(
+    model: Model, compared: Mapping[str, tuple[str, ...]], names: Sequence[str]
+) -> Iterator[Problem]:
     known = {name.lower() for name in names}
     for option, columns in compared.items():
         for column in (column for column in columns if column.lower() not in known):
             condition = "key-not-selected" if option == "keys" else "unknown-column"
             what = f"'{column}' in {option} is not a column of the SELECT."
-            yield Problem(condition, what, "", did_you_mean(column, names), model.option_place(option))
+            yield Problem(
+                condition,
+                what,
+                "",
+                did_you_mean(column, names),
+                model.option_place(option),
+            )
 
 
-def newest_version_ms(session: SparkSession, former: Entry | None, versions: TableVersions) -> int:
-    """When the newest version of the table has begun or ended, at most; 0 where it has none.
+def newest_version_ms(
+    session: SparkSession, former: Entry | None, versions: TableVersions
+) -> int:
+    """When the newest version of the table has begun or ended, at most; 0 where it has
+    none.
 
-    The entry of the refresh before this one says it; without one, where somebody else has written versions, these do.
+    The entry of the refresh before this one says it; without one, where somebody else
+    has written versions, these do.
     """
     if former is not None and former.event_time:
         return epoch_ms(datetime.fromisoformat(former.event_time))
@@ -76,7 +97,11 @@ def newest_version_ms(session: SparkSession, former: Entry | None, versions: Tab
 
 def time_text(at_ms: int) -> str:
     """The time of versions in the ledger, in ISO 8601; '' of none."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds") if at_ms else ""
+    return (
+        datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        if at_ms
+        else ""
+    )
 
 
 def show_time(session: SparkSession, at_ms: int) -> None:
@@ -85,7 +110,8 @@ def show_time(session: SparkSession, at_ms: int) -> None:
 
 
 def compare_rows(session: SparkSession, versions: TableVersions) -> tuple[int, int]:
-    """How many versions begin, and how many end; the view that the MERGE reads has them."""
+    """How many versions begin, and how many end; the view that the MERGE reads has
+    them."""
     differences = session.sql(versions.differences).localCheckpoint()
     replace_view(differences, DIFFERENCES_VIEW)
     begun, ended = (differences.where(which).count() for which in (VERSION, ENDS))

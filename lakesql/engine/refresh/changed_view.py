@@ -1,4 +1,5 @@
-"""A refresh by what has changed: by key, or by the difference that a change of the inputs makes to groups."""
+"""A refresh by what has changed: by key, or by the difference that a change of the
+inputs makes to groups."""
 
 from __future__ import annotations
 
@@ -35,11 +36,13 @@ NO_OTHER_ROW = "no row is another one"
 """What a refresh says that has written no row."""
 
 LARGE_SHARE = 0.3
-"""The share of an input's rows from which on a change is so large that all rows are computed at once."""
+"""The share of an input's rows from which on a change is so large that all rows are
+computed at once."""
 
 
 class InFullError(Exception):
-    """All rows are to be made anew: `why`, in words. `is_lost`: a snapshot that is compared is not to be had."""
+    """All rows are to be made anew: `why`, in words. `is_lost`: a snapshot that is
+    compared is not to be had."""
 
     def __init__(self, why: str, *, is_lost: bool = False) -> None:
         super().__init__(why)
@@ -49,9 +52,10 @@ class InFullError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ChangedView:
-    """The rows of a view that are to be put in the place of former ones, and how they were found: the keys or groups
-    that this is about are counted, and `bounds` hold of each. `leaves`: groups that have gone are among the rows, with
-    0 rows of their own."""
+    """The rows of a view that are to be put in the place of former ones, and how they
+    were found: the keys or groups that this is about are counted, and `bounds` hold of
+    each. `leaves`: groups that have gone are among the rows, with 0 rows of their
+    own."""
 
     rows: DataFrame
     count: int
@@ -88,8 +92,9 @@ def open_changed_rows(
     inputs: Mapping[str, InputSnapshot],
     shared: SharedChanges,
 ) -> Iterator[ChangedView]:
-    """The rows to be made anew where the tables have come from the `former` snapshots to these, with the views that the
-    statements read. What is held for them is let go at the end.
+    """The rows to be made anew where the tables have come from the `former` snapshots
+    to these, with the views that the statements read. What is held for them is let go
+    at the end.
 
     Raises `InFullError` where all rows are to be.
     """
@@ -100,11 +105,19 @@ def open_changed_rows(
         if former[name].table_id != inputs[name].table_id:
             raise InFullError(f"{name} is another table than before", is_lost=True)
         if not keeps_columns(tables[name], former[name]):
-            raise InFullError(f"columns of {name} have other names than before, or are gone")
-    stored = {name.lower() for name in session.table(table_name(select.model.table)).columns}
+            raise InFullError(
+                f"columns of {name} have other names than before, or are gone"
+            )
+    stored = {
+        name.lower() for name in session.table(table_name(select.model.table)).columns
+    }
     if any(column.name.lower() not in stored for column in plan.hidden):
         raise InFullError("its table does not have yet what is kept of its groups")
-    changed = {name: number for number, name in enumerate(tables) if former[name] != inputs[name]}
+    changed = {
+        name: number
+        for number, name in enumerate(tables)
+        if former[name] != inputs[name]
+    }
     way = plan.way_for(changed.values())
     if way == "full":
         raise InFullError(plan.why_full(changed.values()))
@@ -112,19 +125,36 @@ def open_changed_rows(
         are_few = True
         for name, number in changed.items():
             spans = former[name].snapshot, inputs[name].snapshot
-            changes = held.enter_context(_changes(session, name, tables[name], *spans, shared))
+            changes = held.enter_context(
+                _changes(session, name, tables[name], *spans, shared)
+            )
             _check_size(name, tables[name], changes)
-            are_few = are_few and changes.count is not None and changes.count <= FEW_ROWS
-            for rows, view in ((changes.gone, f"{GONE}{number}"), (changes.come, f"{COME}{number}")):
-                replace_view(session.table(name).limit(0) if rows is None else rows, view)
-        maker = _Maker(session, select, tables, former, inputs, tuple(changed.values()), are_few and plan.reads_one)
+            are_few = (
+                are_few and changes.count is not None and changes.count <= FEW_ROWS
+            )
+            for rows, view in (
+                (changes.gone, f"{GONE}{number}"),
+                (changes.come, f"{COME}{number}"),
+            ):
+                replace_view(
+                    session.table(name).limit(0) if rows is None else rows, view
+                )
+        maker = _Maker(
+            session,
+            select,
+            tables,
+            former,
+            inputs,
+            tuple(changed.values()),
+            are_few and plan.reads_one,
+        )
         yield maker.by_difference() if way == "difference" else maker.by_key()
 
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    """Makes the changed rows of a view, of which the inputs of the numbers `changed` have changed. `reads_few`: they
-    follow from few rows alone."""
+    """Makes the changed rows of a view, of which the inputs of the numbers `changed`
+    have changed. `reads_few`: they follow from few rows alone."""
 
     session: SparkSession
     select: Select
@@ -141,20 +171,28 @@ class _Maker:
 
     def by_key(self) -> ChangedView:
         """The rows of the keys that a change can reach."""
-        touched = self._make(self.plan.touched(self.changed), TOUCHED, is_planned_once=self.reads_few)
+        touched = self._make(
+            self.plan.touched(self.changed), TOUCHED, is_planned_once=self.reads_few
+        )
         bounds = read_keys(touched.rows, self.plan.unit)
         if bounds is None:
             return ChangedView(touched.rows, 0, is_by_difference=False)
-        most = touched.count if self.plan.unit_is_unique and self.plan.keys_follow else math.inf
+        most = (
+            touched.count
+            if self.plan.unit_is_unique and self.plan.keys_follow
+            else math.inf
+        )
         rows = keep_rows(self._touched_rows(touched, bounds), most).rows
         return ChangedView(rows, touched.count, is_by_difference=False, bounds=bounds)
 
     def by_difference(self) -> ChangedView:
-        """The groups that have changed, from what was added to them and taken from them; of those of which only their
-        rows say what they are now, the rows."""
+        """The groups that have changed, from what was added to them and taken from
+        them; of those of which only their rows say what they are now, the rows."""
         plan, stored = self.plan, self.select.model.table
         assert plan.difference is not None, "it is kept by difference"
-        delta = self._make(plan.delta(self.changed), DELTA, is_planned_once=self.reads_few)
+        delta = self._make(
+            plan.delta(self.changed), DELTA, is_planned_once=self.reads_few
+        )
         bounds = read_keys(delta.rows, plan.unit)
         if bounds is None:
             return ChangedView(delta.rows, 0, is_by_difference=True)
@@ -162,42 +200,78 @@ class _Maker:
         has_few = joins_few(table, bounds, plan.unit, is_small=delta.are_few)
         replace_view(_within(self.session.table(table_name(stored)), bounds), TARGET)
         self._make(plan.difference.joined, JOINED, delta.count, is_planned_once=has_few)
-        adjusted = self._make(plan.difference.adjusted, ADJUSTED_VIEW, delta.count, is_planned_once=delta.are_few)
-        made = ChangedView(adjusted.rows, adjusted.count, is_by_difference=True, bounds=bounds, leaves=bool(plan.unit))
+        adjusted = self._make(
+            plan.difference.adjusted,
+            ADJUSTED_VIEW,
+            delta.count,
+            is_planned_once=delta.are_few,
+        )
+        made = ChangedView(
+            adjusted.rows,
+            adjusted.count,
+            is_by_difference=True,
+            bounds=bounds,
+            leaves=bool(plan.unit),
+        )
         if not plan.difference.recomputes:
             return made
-        touched = self._make(plan.difference.recompute, TOUCHED, delta.count, is_planned_once=delta.are_few)
+        touched = self._make(
+            plan.difference.recompute,
+            TOUCHED,
+            delta.count,
+            is_planned_once=delta.are_few,
+        )
         if not touched.count:
             return made
         again = self._touched_rows(touched, read_keys(touched.rows, plan.unit) or ())
         rows = keep_rows(adjusted.rows.unionByName(again))
         return replace(made, rows=rows.rows, count=made.count + touched.count)
 
-    def _touched_rows(self, touched: KeptRows, bounds: tuple[KeyRange, ...]) -> DataFrame:
-        """The rows of the SELECT of some units, of whose inputs no others are read than can have them."""
+    def _touched_rows(
+        self, touched: KeptRows, bounds: tuple[KeyRange, ...]
+    ) -> DataFrame:
+        """The rows of the SELECT of some units, of whose inputs no others are read than
+        can have them."""
         query = self.plan.touched_rows
         self._show_inputs(query)
-        types = {field.name.lower(): field.dataType for field in touched.rows.schema.fields}
+        types = {
+            field.name.lower(): field.dataType for field in touched.rows.schema.fields
+        }
         for bound in bounds:
             for number, column in self.plan.origins.get(bound.column, ()):
                 rows = self.session.table(f"{NEW}{number}")
-                if rows.select(identifier(column)).schema.fields[0].dataType == types[bound.column.lower()]:
-                    replace_view(_within(rows, (replace(bound, column=column),)), f"{NEW}{number}")
+                if (
+                    rows.select(identifier(column)).schema.fields[0].dataType
+                    == types[bound.column.lower()]
+                ):
+                    replace_view(
+                        _within(rows, (replace(bound, column=column),)),
+                        f"{NEW}{number}",
+                    )
         return self.session.sql(query)
 
-    def _make(self, query: str, view: str, most: float = math.inf, *, is_planned_once: bool) -> KeptRows:
-        """The rows of a query, so many at `most`, made once, under the name of a view."""
+    def _make(
+        self, query: str, view: str, most: float = math.inf, *, is_planned_once: bool
+    ) -> KeptRows:
+        """The rows of a query, so many at `most`, made once, under the name of a
+        view."""
         self._show_inputs(query)
         made = keep_rows(self.session.sql(query), most, is_planned_once=is_planned_once)
         replace_view(made.rows, view)
         return made
 
     def _show_inputs(self, query: str) -> None:
-        """Make the views of inputs, as they were and as they are, that a query names."""
+        """Make the views of inputs, as they were and as they are, that a query
+        names."""
         for number, (name, table) in enumerate(self.tables.items()):
-            for view, snapshots in ((f"{OLD}{number}", self.former), (f"{NEW}{number}", self.inputs)):
+            for view, snapshots in (
+                (f"{OLD}{number}", self.former),
+                (f"{NEW}{number}", self.inputs),
+            ):
                 if view in query:
-                    show_input(self.session, name, table, snapshots[name].snapshot, view)
+                    show_input(
+                        self.session, name, table, snapshots[name].snapshot, view
+                    )
 
 
 def _within(rows: DataFrame, bounds: tuple[KeyRange, ...]) -> DataFrame:
@@ -207,7 +281,12 @@ def _within(rows: DataFrame, bounds: tuple[KeyRange, ...]) -> DataFrame:
 
 @contextmanager
 def _changes(
-    session: SparkSession, name: str, table: JavaTable, before: int | None, after: int | None, shared: SharedChanges
+    session: SparkSession,
+    name: str,
+    table: JavaTable,
+    before: int | None,
+    after: int | None,
+    shared: SharedChanges,
 ) -> Iterator[RowChanges]:
     if after is None:
         raise InFullError(f"{name} has no snapshot any more", is_lost=True)
@@ -220,13 +299,20 @@ def _changes(
 
 
 def _check_size(name: str, table: JavaTable, changes: RowChanges) -> None:
-    """Raise where so many rows of a table have changed that it is cheaper to compute all."""
+    """Raise where so many rows of a table have changed that it is cheaper to compute
+    all."""
     head = table.currentSnapshot()
-    total = int(head.summary().getOrDefault("total-records", "0")) if head is not None else 0
+    total = (
+        int(head.summary().getOrDefault("total-records", "0"))
+        if head is not None
+        else 0
+    )
     if total < SMALL_ROWS or changes.rows_read <= total * LARGE_SHARE:
         return
     rows = changes.count
     if rows is None:
-        rows = sum(frame.count() for frame in (changes.gone, changes.come) if frame is not None)
+        rows = sum(
+            frame.count() for frame in (changes.gone, changes.come) if frame is not None
+        )
     if rows > total * LARGE_SHARE:
         raise InFullError(f"{rows:,} rows of {name} have changed")

@@ -1,4 +1,5 @@
-"""The tables that a refresh reads, each at the snapshot that it has when the refresh begins."""
+"""The tables that a refresh reads, each at the snapshot that it has when the refresh
+begins."""
 
 from __future__ import annotations
 
@@ -22,25 +23,37 @@ from lakesql.views.view_tree import NEW
 
 
 def load_inputs(session: SparkSession, select: Select) -> dict[str, JavaTable]:
-    """The tables of the SELECT as the catalog has them now, by their whole names, in the order of the text.
+    """The tables of the SELECT as the catalog has them now, by their whole names, in
+    the order of the text.
 
-    Raises `RunError`: `table-missing`, and `input-not-iceberg` of what has no snapshots.
+    Raises `RunError`: `table-missing`, and `input-not-iceberg` of what has no
+    snapshots.
     """
-    return {name: _load(session, select, name) for name in map(whole_name, select.query.tables)}
+    return {
+        name: _load(session, select, name)
+        for name in map(whole_name, select.query.tables)
+    }
 
 
 def _load(session: SparkSession, select: Select, name: str) -> JavaTable:
     try:
-        return java_class("org.apache.iceberg.spark.Spark3Util").loadIcebergTable(session._jsparkSession, name)
+        return java_class("org.apache.iceberg.spark.Spark3Util").loadIcebergTable(
+            session._jsparkSession, name
+        )
     except (Py4JJavaError, PySparkException) as error:
         kind, _ = read_cause(error)
         if kind in _ABSENT:
             raise missing_input(select, name) from None
-        if isinstance(error, IllegalArgumentException):  # Iceberg's of a table that is not its own
-            what = f"{name}, which model '{select.model.name}' reads, is no Iceberg table."
+        # Iceberg's of a table that is not its own
+        if isinstance(error, IllegalArgumentException):
+            what = (
+                f"{name}, which model '{select.model.name}' reads, is no Iceberg table."
+            )
             why = "A refresh reads each table at one snapshot, and the ledger says which: other tables have none."
             fix = "Read it by a stream into a table of its own, or give the model an Iceberg table."
-            raise RunError.of("input-not-iceberg", what, why=why, fix=fix, place=select.model.place) from None
+            raise RunError.of(
+                "input-not-iceberg", what, why=why, fix=fix, place=select.model.place
+            ) from None
         raise
 
 
@@ -51,21 +64,39 @@ def missing_input(select: Select, name: str) -> RunError:
     return RunError.of("table-missing", what, fix=fix, place=select.model.place)
 
 
-_ABSENT = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "NoSuchTableException", "NoSuchNamespaceException"})
+_ABSENT = frozenset(
+    {
+        "TABLE_OR_VIEW_NOT_FOUND",
+        "SCHEMA_NOT_FOUND",
+        "NoSuchTableException",
+        "NoSuchNamespaceException",
+    }
+)
 """What Spark and Iceberg raise of a table that is not there."""
 
 
-def show_input(session: SparkSession, name: str, table: JavaTable, snapshot: int | None, view: str) -> None:
-    """Make a view of all rows of a table at a snapshot, with the columns that it has now; of none where it had no
-    snapshot."""
+def show_input(
+    session: SparkSession, name: str, table: JavaTable, snapshot: int | None, view: str
+) -> None:
+    """Make a view of all rows of a table at a snapshot, with the columns that it has
+    now; of none where it had no snapshot."""
     rows = session.table(name).limit(0)
     if snapshot is not None:
-        rows = select_as_now(session.sql(f"SELECT * FROM {name} VERSION AS OF {snapshot}"), table, snapshot)
+        rows = select_as_now(
+            session.sql(f"SELECT * FROM {name} VERSION AS OF {snapshot}"),
+            table,
+            snapshot,
+        )
     replace_view(rows, view)
 
 
-def show_inputs(session: SparkSession, tables: Mapping[str, JavaTable], inputs: Mapping[str, InputSnapshot]) -> None:
-    """Make the views of all rows of the tables at these snapshots, `_lakesql_new_0` and so on, in their order."""
+def show_inputs(
+    session: SparkSession,
+    tables: Mapping[str, JavaTable],
+    inputs: Mapping[str, InputSnapshot],
+) -> None:
+    """Make the views of all rows of the tables at these snapshots, `_lakesql_new_0` and
+    so on, in their order."""
     for number, (name, table) in enumerate(tables.items()):
         show_input(session, name, table, inputs[name].snapshot, f"{NEW}{number}")
 
@@ -75,39 +106,53 @@ def pin(table: JavaTable) -> InputSnapshot:
     head, schema = table.currentSnapshot(), int(table.schema().schemaId())
     if head is None:
         return InputSnapshot(table_id(table), None, schema=schema)
-    return InputSnapshot(table_id(table), head.snapshotId(), head.timestampMillis(), schema)
+    return InputSnapshot(
+        table_id(table), head.snapshotId(), head.timestampMillis(), schema
+    )
 
 
 def changed_at_ms(table: JavaTable) -> int:
-    """When rows of a table were changed last: a rewrite changes none. 0 of a table without a snapshot."""
+    """When rows of a table were changed last: a rewrite changes none. 0 of a table
+    without a snapshot."""
     times = [snapshot.timestampMillis() for snapshot in _since_rows_changed(table)]
     return int(times[-1]) if times else 0
 
 
 def has_same_rows(table: JavaTable, former: InputSnapshot) -> bool:
-    """Whether a table has the rows and the columns that it had at a former snapshot: files were rewritten since, if
-    anything was."""
+    """Whether a table has the rows and the columns that it had at a former snapshot:
+    files were rewritten since, if anything was."""
     if table_id(table) != former.table_id or has_other_columns(table, former):
         return False
     if former.snapshot is None:
         return table.currentSnapshot() is None
-    return any(snapshot.snapshotId() == former.snapshot for snapshot in _since_rows_changed(table))
+    return any(
+        snapshot.snapshotId() == former.snapshot
+        for snapshot in _since_rows_changed(table)
+    )
 
 
 def has_other_columns(table: JavaTable, former: InputSnapshot) -> bool:
-    """Whether columns were added, dropped, renamed or made wider since a former refresh. Descriptions do not count."""
+    """Whether columns were added, dropped, renamed or made wider since a former
+    refresh. Descriptions do not count."""
     if _has_schema(table, former):
         return False
     now, before = table.schema(), table.schemas().get(former.schema)
-    return before is None or not _names(now).equals(_names(before)) or _types(now) != _types(before)
+    return (
+        before is None
+        or not _names(now).equals(_names(before))
+        or _types(now) != _types(before)
+    )
 
 
 def keeps_columns(table: JavaTable, former: InputSnapshot) -> bool:
-    """Whether each name that a column or a field had at a former refresh still stands for it; others may be new."""
+    """Whether each name that a column or a field had at a former refresh still stands
+    for it; others may be new."""
     if _has_schema(table, former):
         return True
     before = table.schemas().get(former.schema)
-    return before is not None and bool(_names(table.schema()).entrySet().containsAll(_names(before).entrySet()))
+    return before is not None and bool(
+        _names(table.schema()).entrySet().containsAll(_names(before).entrySet())
+    )
 
 
 def _has_schema(table: JavaTable, former: InputSnapshot) -> bool:
@@ -115,17 +160,24 @@ def _has_schema(table: JavaTable, former: InputSnapshot) -> bool:
 
 
 def _names(schema: Any) -> Any:
-    """The names of a schema's columns and fields, each with the id of the one that it stands for."""
-    return java_class("org.apache.iceberg.types.TypeUtil").indexByName(schema.asStruct())
+    """The names of a schema's columns and fields, each with the id of the one that it
+    stands for."""
+    return java_class("org.apache.iceberg.types.TypeUtil").indexByName(
+        schema.asStruct()
+    )
 
 
 def _types(schema: Any) -> str:
-    return str(java_class("org.apache.iceberg.spark.SparkSchemaUtil").convert(schema).catalogString())
+    return str(
+        java_class("org.apache.iceberg.spark.SparkSchemaUtil")
+        .convert(schema)
+        .catalogString()
+    )
 
 
 def _since_rows_changed(table: JavaTable) -> Iterator[Any]:
-    """The snapshots of the rows that a table has now, newest first: rewrites of its files, and what they began with,
-    as far as they have not expired."""
+    """The snapshots of the rows that a table has now, newest first: rewrites of its
+    files, and what they began with, as far as they have not expired."""
     snapshot = table.currentSnapshot()
     while snapshot is not None:
         yield snapshot

@@ -1,4 +1,5 @@
-"""The view of a model whose rows are not stored: made, or put in the place of a former one, where that is another."""
+"""The view of a model whose rows are not stored: made, or put in the place of a former
+one, where that is another."""
 
 from __future__ import annotations
 
@@ -13,7 +14,14 @@ from lakesql.compile.quote import whole_name
 from lakesql.engine.batch.analyze import type_text
 from lakesql.engine.refresh.input_tables import missing_input
 from lakesql.engine.refresh.refresh_table import Refresh, make_namespace
-from lakesql.engine.spark.catalog_views import JavaView, find_view, has_views, name_taken, owner_of, say_view
+from lakesql.engine.spark.catalog_views import (
+    JavaView,
+    find_view,
+    has_views,
+    name_taken,
+    owner_of,
+    say_view,
+)
 from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
 from lakesql.events import StepApplied
@@ -21,10 +29,11 @@ from lakesql.modes.batches.all_batches import view_of
 
 
 def make_view(refresh: Refresh, session: SparkSession) -> None:
-    """Make the view as the model's SELECT says, over the columns that its tables have now, where it is not so already.
+    """Make the view as the model's SELECT says, over the columns that its tables have
+    now, where it is not so already.
 
-    Raises `RunError`: `no-views` of a catalog that has none, `table-missing` of what it reads, and `table-of-another`
-    where there is something else of its name.
+    Raises `RunError`: `no-views` of a catalog that has none, `table-missing` of what it
+    reads, and `table-of-another` where there is something else of its name.
     """
     select, model = refresh.select, refresh.select.model
     refresh.reached("look-up")
@@ -40,7 +49,11 @@ def make_view(refresh: Refresh, session: SparkSession) -> None:
     make_namespace(refresh, session)
     refresh.reached("publish")
     session.sql(view_of(select).statement())
-    what = f"create view {model.table}" if former is None else f"replace view {model.table}"
+    what = (
+        f"create view {model.table}"
+        if former is None
+        else f"replace view {model.table}"
+    )
     refresh.emit(StepApplied(model.name, what, now_ms()))
 
 
@@ -66,15 +79,20 @@ def _check_name(refresh: Refresh, former: JavaView | None) -> None:
 
 
 def _is_as_said(refresh: Refresh, view: JavaView, rows: StructType) -> bool:
-    """Whether the view is the model's, with its SELECT, its descriptions, and the columns that the SELECT makes now."""
+    """Whether the view is the model's, with its SELECT, its descriptions, and the
+    columns that the SELECT makes now."""
     model = refresh.select.model
-    if owner_of(view) != model.name or view.sqlFor("spark").sql() != view_of(refresh.select).sql:
+    if (
+        owner_of(view) != model.name
+        or view.sqlFor("spark").sql() != view_of(refresh.select).sql
+    ):
         return False
     if (view.properties().get("comment") or "") != model.properties.description:
         return False
     said = model.properties.description_of
     return _columns_of(view) == [
-        (name, kind, said(name) or comment)  # without a description a column has that of the table's
+        # without a description a column has that of the table's
+        (name, kind, said(name) or comment)
         for name, kind, comment in map(_describe, rows)
     ]
 

@@ -1,7 +1,9 @@
-"""One refresh of a model over tables: its table gets the rows of the SELECT, over one snapshot of each table it reads.
+"""One refresh of a model over tables: its table gets the rows of the SELECT, over one
+snapshot of each table it reads.
 
-There is no checkpoint: the ledger entry says of which snapshots the rows are made, in the commit that has brought them.
-So a refresh that has died is begun anew, and one that has nothing to do is known by comparing these.
+There is no checkpoint: the ledger entry says of which snapshots the rows are made, in
+the commit that has brought them. So a refresh that has died is begun anew, and one that
+has nothing to do is known by comparing these.
 """
 
 from __future__ import annotations
@@ -22,7 +24,14 @@ from lakesql.clock import now_ms
 from lakesql.compile.batch import Write
 from lakesql.compile.quote import identifier, identifiers, text
 from lakesql.compile.select import Select
-from lakesql.compile.table import TableColumn, TableSpec, alter_table, build_table_spec, create_table_as, order_text
+from lakesql.compile.table import (
+    TableColumn,
+    TableSpec,
+    alter_table,
+    build_table_spec,
+    create_table_as,
+    order_text,
+)
 from lakesql.counts import count
 from lakesql.engine.batch.analyze import landing_columns, type_text
 from lakesql.engine.batch.bounds import bounds_of_write, joins_few
@@ -48,7 +57,12 @@ from lakesql.engine.refresh.changed_versions import (
     time_text,
     versions_of,
 )
-from lakesql.engine.refresh.changed_view import NO_OTHER_ROW, ChangedView, InFullError, open_changed_rows
+from lakesql.engine.refresh.changed_view import (
+    NO_OTHER_ROW,
+    ChangedView,
+    InFullError,
+    open_changed_rows,
+)
 from lakesql.engine.refresh.input_tables import (
     changed_at_ms,
     has_other_columns,
@@ -62,9 +76,29 @@ from lakesql.engine.spark.catalog_views import refuse_view
 from lakesql.engine.spark.changed_settings import PLANNED_ONCE, changed_settings
 from lakesql.engine.spark.internals import replace_view
 from lakesql.errors import RunError, quoted
-from lakesql.events import BatchCommitted, BatchStarted, Emit, Noted, ReadRange, StepApplied
-from lakesql.ledger.entry import Entry, Snapshot, is_untouched, ledger_tag, summary_of, totals_of, whole
-from lakesql.ledger.inputs import InputSnapshot, read_inputs, version_time_ms, write_inputs
+from lakesql.events import (
+    BatchCommitted,
+    BatchStarted,
+    Emit,
+    Noted,
+    ReadRange,
+    StepApplied,
+)
+from lakesql.ledger.entry import (
+    Entry,
+    Snapshot,
+    is_untouched,
+    ledger_tag,
+    summary_of,
+    totals_of,
+    whole,
+)
+from lakesql.ledger.inputs import (
+    InputSnapshot,
+    read_inputs,
+    version_time_ms,
+    write_inputs,
+)
 from lakesql.modes.batches.all_batches import refreshes_of
 from lakesql.modes.written_as import WrittenAs, find_break
 from lakesql.names import (
@@ -73,7 +107,12 @@ from lakesql.names import (
     HISTORY_VIEW,
     ROWS_VIEW,
 )
-from lakesql.plan.steps import check_mergeable, create_namespace, is_of_shape, plan_table
+from lakesql.plan.steps import (
+    check_mergeable,
+    create_namespace,
+    is_of_shape,
+    plan_table,
+)
 from lakesql.table.table_state import TableState
 from lakesql.views.plan_view import ViewPlan
 
@@ -81,17 +120,20 @@ RefreshStep = Literal["look-up", "stage", "publish", "finish"]
 """The steps of a refresh, and its end."""
 
 _SUMMARY = "spark.sql.iceberg.snapshot-property."
-"""What a setting begins with that puts something into the summary of each snapshot that Spark writes."""
+"""What a setting begins with that puts something into the summary of each snapshot that
+Spark writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
     """A model over tables, and what its refreshes need.
 
-    `query` tells one SELECT from another in the ledger. `reached` is told before each step which one it is, and raises
-    where this runner must not continue. `changes` are those of the inputs, shared with the other models of a run.
-    `at_ms` is the time of the versions that a refresh opens, where that is not the one of its inputs. `is_of_few_anew`:
-    a table of few rows is made anew as a whole, which costs less than to find what has changed.
+    `query` tells one SELECT from another in the ledger. `reached` is told before each
+    step which one it is, and raises where this runner must not continue. `changes` are
+    those of the inputs, shared with the other models of a run. `at_ms` is the time of
+    the versions that a refresh opens, where that is not the one of its inputs.
+    `is_of_few_anew`: a table of few rows is made anew as a whole, which costs less than
+    to find what has changed.
     """
 
     select: Select
@@ -104,18 +146,24 @@ class Refresh:
     is_of_few_anew: bool = True
 
 
-def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = False) -> Snapshot | None:
-    """Make the table equal to the SELECT over its inputs as they are now; None where it is already.
+def refresh_table(
+    refresh: Refresh, session: SparkSession, *, is_forced: bool = False
+) -> Snapshot | None:
+    """Make the table equal to the SELECT over its inputs as they are now; None where it
+    is already.
 
     The steps, and what a crash after each leaves:
 
     1. Pin each input at its newest snapshot, and compare with the ledger.  Nothing.
     2. Stage the rows: files that no table has, which `remove_orphan_files` takes.
-    3. Publish them with the ledger entry, atomically.  Everything: the next refresh stops at step 1.
+    3. Publish them with the ledger entry, atomically.  Everything: the next refresh
+       stops at step 1.
 
-    With `is_forced` all rows are made anew, whatever the ledger says; so they are where somebody else has changed some.
-    A history keeps its versions, and they are compared with the rows: what was, no input has any more. Raises
-    `RunError` with what keeps the table from being made; then it is as it was, and none is made where there was none.
+    With `is_forced` all rows are made anew, whatever the ledger says; so they are where
+    somebody else has changed some. A history keeps its versions, and they are compared
+    with the rows: what was, no input has any more. Raises `RunError` with what keeps
+    the table from being made; then it is as it was, and none is made where there was
+    none.
     """
     started = time.monotonic()
     model = refresh.select.model
@@ -141,7 +189,11 @@ def refresh_table(refresh: Refresh, session: SparkSession, *, is_forced: bool = 
         return None
     refresh.reached("finish")
     head = made.head
-    table = found.table if found.table is not None else snapshots.load_table(session, model.table)
+    table = (
+        found.table
+        if found.table is not None
+        else snapshots.load_table(session, model.table)
+    )
     refresh.emit(
         BatchCommitted(
             model=model.name,
@@ -170,23 +222,44 @@ def _refresh(
     tables: Mapping[str, snapshots.JavaTable],
     found: _Found,
 ) -> _Made | None:
-    """Bring the table to its inputs as they are now; None where nothing has changed, and nothing is to be recorded."""
+    """Bring the table to its inputs as they are now; None where nothing has changed,
+    and nothing is to be recorded."""
     former = found.former_of_rows(tables)
     if former is not None and not refreshes_of(refresh.select).plan.is_timed:
-        entry = replace(entry, event_time=former.event_time, violations=former.violations)
-        return _Made(_publish(refresh, session, entry, stage_nothing), NO_OTHER_ROW, former.violations)
-    refresh_as = _exchange_rows if refresh.select.model.config.is_exchanged else _keep_versions
+        entry = replace(
+            entry, event_time=former.event_time, violations=former.violations
+        )
+        return _Made(
+            _publish(refresh, session, entry, stage_nothing),
+            NO_OTHER_ROW,
+            former.violations,
+        )
+    refresh_as = (
+        _exchange_rows if refresh.select.model.config.is_exchanged else _keep_versions
+    )
     return refresh_as(refresh, session, entry, tables, found)
 
 
-def _started(refresh: Refresh, entry: Entry, tables: Mapping[str, snapshots.JavaTable], found: _Found) -> BatchStarted:
-    """The event that the refresh has something to do: by which snapshots its inputs differ from the former refresh."""
+def _started(
+    refresh: Refresh,
+    entry: Entry,
+    tables: Mapping[str, snapshots.JavaTable],
+    found: _Found,
+) -> BatchStarted:
+    """The event that the refresh has something to do: by which snapshots its inputs
+    differ from the former refresh."""
     former = read_inputs(found.former.inputs) if found.former is not None else {}
     reads = []
     for name, each in read_inputs(entry.inputs).items():
         before = former.get(name)
-        was = str(before.snapshot or "") if before is not None and before.table_id == each.table_id else ""
-        reads.append(ReadRange(name, was, str(each.snapshot or ""), str(tables[name].location())))
+        was = (
+            str(before.snapshot or "")
+            if before is not None and before.table_id == each.table_id
+            else ""
+        )
+        reads.append(
+            ReadRange(name, was, str(each.snapshot or ""), str(tables[name].location()))
+        )
     return BatchStarted(
         model=entry.model,
         batch=entry.batch,
@@ -200,10 +273,12 @@ def _started(refresh: Refresh, entry: Entry, tables: Mapping[str, snapshots.Java
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The model's table as a refresh finds it: None where there is none, with the `former` entry of its ledger.
+    """The model's table as a refresh finds it: None where there is none, with the
+    `former` entry of its ledger.
 
-    `is_own`: its snapshots say that nobody else has changed its rows since. `is_same`: the SELECT is that of the former
-    refresh, which nobody has asked to be done again (`is_forced`).
+    `is_own`: its snapshots say that nobody else has changed its rows since. `is_same`:
+    the SELECT is that of the former refresh, which nobody has asked to be done again
+    (`is_forced`).
     """
 
     table: snapshots.JavaTable | None
@@ -218,27 +293,31 @@ class _Found:
         return former is not None and read_inputs(former.inputs) == inputs
 
     def former_of_rows(self, tables: Mapping[str, snapshots.JavaTable]) -> Entry | None:
-        """The former entry, where the rows are those of the SELECT over these tables: of each at most files were
-        rewritten since.
+        """The former entry, where the rows are those of the SELECT over these tables:
+        of each at most files were rewritten since.
 
-        The ledger is to say so all the same: the snapshots of before the rewrite expire, and what has changed since one
-        that has expired cannot be told.
+        The ledger is to say so all the same: the snapshots of before the rewrite
+        expire, and what has changed since one that has expired cannot be told.
         """
         former = self._current()
         inputs = read_inputs(former.inputs) if former is not None else {}
         if inputs.keys() != tables.keys():
             return None
-        if not all(has_same_rows(table, inputs[name]) for name, table in tables.items()):
+        if not all(
+            has_same_rows(table, inputs[name]) for name, table in tables.items()
+        ):
             return None
         return former
 
     def _current(self) -> Entry | None:
-        """The former entry, where the table has its rows and they are those of the SELECT as it is now."""
+        """The former entry, where the table has its rows and they are those of the
+        SELECT as it is now."""
         return self.former if self.is_same and self.is_own else None
 
 
 def _look_up(refresh: Refresh, session: SparkSession, *, is_forced: bool) -> _Found:
-    """The table, which is this model's to change. Raises `RunError` (`table-of-another`) where it is not."""
+    """The table, which is this model's to change. Raises `RunError`
+    (`table-of-another`) where it is not."""
     model = refresh.select.model
     if load_table_state(refresh.catalog, model.table) is None:
         refuse_view(session, model)
@@ -246,7 +325,9 @@ def _look_up(refresh: Refresh, session: SparkSession, *, is_forced: bool) -> _Fo
     table = snapshots.load_table(session, model.table)
     former = snapshots.read_entry(table, model.name)
     _check_writer(refresh, table, former)
-    is_own = is_untouched(snapshots.read_ledger(table, (ledger_tag(model.name),)), model.name)
+    is_own = is_untouched(
+        snapshots.read_ledger(table, (ledger_tag(model.name),)), model.name
+    )
     is_same = former is not None and former.query == refresh.query and not is_forced
     return _Found(table, former, is_own, is_same, is_forced)
 
@@ -258,18 +339,27 @@ def _exchange_rows(
     tables: Mapping[str, snapshots.JavaTable],
     found: _Found,
 ) -> _Made:
-    """Give the table the rows of the SELECT: by what has changed in its inputs, or all of them anew."""
+    """Give the table the rows of the SELECT: by what has changed in its inputs, or all
+    of them anew."""
     made, how = None, "in full"
     if found.former is None or not found.is_same:
         pass  # there is nothing to go on from
     elif not found.is_own:
-        _say(refresh, f"all rows are made anew: somebody else may have changed rows of {refresh.select.model.table}")
+        _say(
+            refresh,
+            f"all rows are made anew: somebody else may have changed rows of {refresh.select.model.table}",
+        )
     elif _are_few(refresh, found.table, [*tables.values()]):
         how = "in full, as they are few"
     elif not _fits_columns(refresh, session, entry, tables, found.former):
-        _say(refresh, "all rows are made anew: the SELECT has other columns, as tables that it reads have")
+        _say(
+            refresh,
+            "all rows are made anew: the SELECT has other columns, as tables that it reads have",
+        )
     else:
-        made = _refresh_by_changes(refresh, session, entry, tables, read_inputs(found.former.inputs))
+        made = _refresh_by_changes(
+            refresh, session, entry, tables, read_inputs(found.former.inputs)
+        )
     if made is not None:
         return made
     show_inputs(session, tables, read_inputs(entry.inputs))
@@ -283,9 +373,13 @@ def _fits_columns(
     tables: Mapping[str, snapshots.JavaTable],
     former: Entry,
 ) -> bool:
-    """Whether the table has the columns of the SELECT: a `*` has more of them once columns have come to its inputs."""
+    """Whether the table has the columns of the SELECT: a `*` has more of them once
+    columns have come to its inputs."""
     before = read_inputs(former.inputs)
-    if not any(name in before and has_other_columns(table, before[name]) for name, table in tables.items()):
+    if not any(
+        name in before and has_other_columns(table, before[name])
+        for name, table in tables.items()
+    ):
         return True
     show_inputs(session, tables, read_inputs(entry.inputs))
     spec = _spec(refresh, session.sql(refreshes_of(refresh.select).plan.query).schema)
@@ -300,16 +394,22 @@ def _keep_versions(
     tables: Mapping[str, snapshots.JavaTable],
     found: _Found,
 ) -> _Made | None:
-    """Compare the rows of the SELECT with the current versions of the table; None where nothing has changed."""
+    """Compare the rows of the SELECT with the current versions of the table; None where
+    nothing has changed."""
     model = refresh.select.model
     if found.table is not None and found.is_forced:
         kept = f"{model.table} keeps its versions, and its current ones are compared: no table has the former rows"
         _say(refresh, f"{kept}. To begin anew: lakesql drop {model.name}, then run it")
     if found.former is not None and not found.is_own:
-        _say(refresh, f"somebody else may have changed rows of {model.table}: its versions are compared as they are")
+        _say(
+            refresh,
+            f"somebody else may have changed rows of {model.table}: its versions are compared as they are",
+        )
     show_inputs(session, tables, read_inputs(entry.inputs))
     newest_ms = max(map(changed_at_ms, tables.values()), default=0)
-    return _refresh_versions(refresh, session, entry, found.former if found.is_own else None, newest_ms)
+    return _refresh_versions(
+        refresh, session, entry, found.former if found.is_own else None, newest_ms
+    )
 
 
 def _say(refresh: Refresh, what: str) -> None:
@@ -318,22 +418,31 @@ def _say(refresh: Refresh, what: str) -> None:
 
 FEW_ROWS = 1_000_000
 FEW_BYTES = 64 * 2**20
-"""To make all rows of a table anew takes less than to find out which have changed, where the tables that it is made of
-have so many rows, in files of so many bytes (`bench/views.py`)."""
+"""To make all rows of a table anew takes less than to find out which have changed,
+where the tables that it is made of have so many rows, in files of so many bytes
+(`bench/views.py`)."""
 
 FEW_OWN_ROWS = 100_000
 FEW_OWN_BYTES = 8 * 2**20
-"""So many rows of its own, and bytes, does a table have at most that is written anew at each refresh."""
+"""So many rows of its own, and bytes, does a table have at most that is written anew at
+each refresh."""
 
 FEW_PAIRS = 100_000_000
-"""So many rows can a SELECT come to at most, should each row of a table meet each of the others."""
+"""So many rows can a SELECT come to at most, should each row of a table meet each of
+the others."""
 
 
-def _are_few(refresh: Refresh, table: snapshots.JavaTable, inputs: Sequence[snapshots.JavaTable]) -> bool:
-    """Whether the rows of a table are so few that they are made anew, whatever has changed; not of a model that asks
-    for what has changed."""
+def _are_few(
+    refresh: Refresh, table: snapshots.JavaTable, inputs: Sequence[snapshots.JavaTable]
+) -> bool:
+    """Whether the rows of a table are so few that they are made anew, whatever has
+    changed; not of a model that asks for what has changed."""
     refreshes = refreshes_of(refresh.select)
-    if not refresh.is_of_few_anew or refreshes.plan.way == "full" or refreshes.refuse_full("") is not None:
+    if (
+        not refresh.is_of_few_anew
+        or refreshes.plan.way == "full"
+        or refreshes.refuse_full("") is not None
+    ):
         return False
     own_rows, own_bytes = snapshots.measure(table)
     if own_rows > FEW_OWN_ROWS or own_bytes > FEW_OWN_BYTES:
@@ -352,8 +461,8 @@ _Violations = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A refresh that is in the table, in words, and how many of its rows fail what is expected of them. `event_time`
-    is that of the versions that it has opened."""
+    """A refresh that is in the table, in words, and how many of its rows fail what is
+    expected of them. `event_time` is that of the versions that it has opened."""
 
     head: Snapshot
     how: str
@@ -368,23 +477,31 @@ def _refresh_by_changes(
     tables: Mapping[str, snapshots.JavaTable],
     former: Mapping[str, InputSnapshot],
 ) -> _Made | None:
-    """Change the rows that a change of the inputs reaches; None where all are to be made anew.
+    """Change the rows that a change of the inputs reaches; None where all are to be
+    made anew.
 
-    Raises `RunError` (`input-expired`) where the model asks for this way, and a snapshot is gone.
+    Raises `RunError` (`input-expired`) where the model asks for this way, and a
+    snapshot is gone.
     """
     select, refreshes = refresh.select, refreshes_of(refresh.select)
     if refreshes.plan.way == "full":
         return None
     try:
         inputs = read_inputs(entry.inputs)
-        with open_changed_rows(session, select, tables, former, inputs, refresh.changes) as changed:
+        with open_changed_rows(
+            session, select, tables, former, inputs, refresh.changes
+        ) as changed:
             if not changed.count:
-                return _Made(_publish(refresh, session, entry, stage_nothing), changed.how)
+                return _Made(
+                    _publish(refresh, session, entry, stage_nothing), changed.how
+                )
             spec = _spec(refresh, changed.rows.schema)
             state = load_table_state(refresh.catalog, spec.name)
             if state is None or not is_of_shape(spec, state):
                 return None
-            violations = _show_rows(refresh, session, changed.rows, ANEW_ROWS_VIEW, changed.lasting)
+            violations = _show_rows(
+                refresh, session, changed.rows, ANEW_ROWS_VIEW, changed.lasting
+            )
             columns = tuple(column.name for column in spec.columns)
             if changed.is_by_difference:
                 write = refreshes.adjust_steps(columns)[1]
@@ -394,7 +511,9 @@ def _refresh_by_changes(
                 replace_view(session.sql(view.query), view.name)
             entry = replace(entry, violations=violations)
             merging = partial(_merge, session, refreshes.plan, write, changed)
-            return _Made(_publish(refresh, session, entry, merging), changed.how, violations)
+            return _Made(
+                _publish(refresh, session, entry, merging), changed.how, violations
+            )
     except InFullError as error:
         refusal = refreshes.refuse_full(error.why) if error.is_lost else None
         if refusal is not None:
@@ -403,21 +522,37 @@ def _refresh_by_changes(
         return None
 
 
-def _refresh_in_full(refresh: Refresh, session: SparkSession, entry: Entry, how: str) -> _Made:
-    """Make all rows anew, and exchange them in one commit, which makes a table that is not there; `how`, in words."""
+def _refresh_in_full(
+    refresh: Refresh, session: SparkSession, entry: Entry, how: str
+) -> _Made:
+    """Make all rows anew, and exchange them in one commit, which makes a table that is
+    not there; `how`, in words."""
     rows = session.sql(refreshes_of(refresh.select).plan.query)
     violations = _show_rows(refresh, session, rows, ROWS_VIEW)
-    head = _exchange(refresh, session, _spec(refresh, rows.schema), replace(entry, violations=violations))
+    head = _exchange(
+        refresh,
+        session,
+        _spec(refresh, rows.schema),
+        replace(entry, violations=violations),
+    )
     return _Made(head, how, violations)
 
 
 def _refresh_versions(
-    refresh: Refresh, session: SparkSession, entry: Entry, former: Entry | None, newest_ms: int
+    refresh: Refresh,
+    session: SparkSession,
+    entry: Entry,
+    former: Entry | None,
+    newest_ms: int,
 ) -> _Made | None:
-    """End the versions whose rows are others now, and begin the new ones; None where nothing has changed, not even what
-    they are made of. `newest_ms`: when rows of this were changed last."""
+    """End the versions whose rows are others now, and begin the new ones; None where
+    nothing has changed, not even what they are made of. `newest_ms`: when rows of this
+    were changed last."""
     select = refresh.select
-    plan, state = refreshes_of(select).plan, load_table_state(refresh.catalog, select.model.table)
+    plan, state = (
+        refreshes_of(select).plan,
+        load_table_state(refresh.catalog, select.model.table),
+    )
     rows = session.sql(plan.query)
     spec = _spec(refresh, rows.schema)
     versions = versions_of(select, spec, state)
@@ -439,23 +574,42 @@ def _refresh_versions(
     if begun or ended:
         how = f"{count(begun, 'version')} begun, {ended:,} ended"
         staging = partial(_stage, session, versions.merge)
-        return _Made(_publish(refresh, session, entry, staging), how, violations, entry.event_time)
-    if former is not None and (former.inputs, former.query) == (entry.inputs, entry.query):
+        return _Made(
+            _publish(refresh, session, entry, staging),
+            how,
+            violations,
+            entry.event_time,
+        )
+    if former is not None and (former.inputs, former.query) == (
+        entry.inputs,
+        entry.query,
+    ):
         return None
     entry = replace(entry, event_time=time_text(former_ms))
-    return _Made(_publish(refresh, session, entry, stage_nothing), NO_OTHER_ROW, violations)
+    return _Made(
+        _publish(refresh, session, entry, stage_nothing), NO_OTHER_ROW, violations
+    )
 
 
 def _spec(refresh: Refresh, schema: StructType) -> TableSpec:
     """The table of rows of this schema, with the columns that only a refresh needs."""
-    model, types = refresh.select.model, {field.name: field.dataType for field in schema}
+    model, types = (
+        refresh.select.model,
+        {field.name: field.dataType for field in schema},
+    )
     columns = landing_columns(schema, model.properties)
     hidden = (column.name for column in refreshes_of(refresh.select).plan.hidden)
-    columns += tuple(TableColumn(name, type_text(types[name]), _HIDDEN) for name in hidden)
-    return build_table_spec(model.table, columns, model.config, model.properties.description)
+    columns += tuple(
+        TableColumn(name, type_text(types[name]), _HIDDEN) for name in hidden
+    )
+    return build_table_spec(
+        model.table, columns, model.config, model.properties.description
+    )
 
 
-def _check_writer(refresh: Refresh, table: snapshots.JavaTable, former: Entry | None) -> None:
+def _check_writer(
+    refresh: Refresh, table: snapshots.JavaTable, former: Entry | None
+) -> None:
     """Raise where the table's rows are not this model's to exchange, or to continue."""
     model = refresh.select.model
     if former is not None and (former.inputs or not former.mode):
@@ -463,8 +617,13 @@ def _check_writer(refresh: Refresh, table: snapshots.JavaTable, former: Entry | 
         return
     written = snapshots.read_newest_entry(table) if former is None else former
     if written is None and (snapshots.is_empty(table) or not model.config.is_exchanged):
-        return  # versions that somebody else has written are continued, if their columns fit
-    whose = f"model '{written.model}' has written in mode '{written.mode}'" if written else "somebody else has written"
+        # versions that somebody else has written are continued, if their columns fit
+        return
+    whose = (
+        f"model '{written.model}' has written in mode '{written.mode}'"
+        if written
+        else "somebody else has written"
+    )
     raise RunError.of(
         "table-of-another",
         f"Model '{model.name}' would {_TAKES[model.config.is_exchanged]} table {model.table}, which {whose}.",
@@ -474,15 +633,27 @@ def _check_writer(refresh: Refresh, table: snapshots.JavaTable, former: Entry | 
     )
 
 
-_TAKES: Mapping[bool, str] = {True: "exchange all rows of", False: "keep the versions of its rows in"}
+_TAKES: Mapping[bool, str] = {
+    True: "exchange all rows of",
+    False: "keep the versions of its rows in",
+}
 """What a refresh does with a table, by whether its rows are exchanged."""
 
 
-def _check_identity(refresh: Refresh, table: snapshots.JavaTable, former: Entry) -> None:
-    """Raise where the rows that the model has written were told apart otherwise, and are not to be had again."""
+def _check_identity(
+    refresh: Refresh, table: snapshots.JavaTable, former: Entry
+) -> None:
+    """Raise where the rows that the model has written were told apart otherwise, and
+    are not to be had again."""
     model, is_empty = refresh.select.model, snapshots.is_empty(table)
-    now = WrittenAs(model.config.mode, refresh.select.writing.keys, reads=model.config.reads)
-    found = find_break(former.written_as, now, str(model.table), "") if former.mode and not is_empty else None
+    now = WrittenAs(
+        model.config.mode, refresh.select.writing.keys, reads=model.config.reads
+    )
+    found = (
+        find_break(former.written_as, now, str(model.table), "")
+        if former.mode and not is_empty
+        else None
+    )
     if found is None:
         return
     raise RunError.of(
@@ -496,17 +667,25 @@ def _check_identity(refresh: Refresh, table: snapshots.JavaTable, former: Entry)
 
 
 def _show_rows(
-    refresh: Refresh, session: SparkSession, rows: DataFrame, view: str, judged: DataFrame | None = None
+    refresh: Refresh,
+    session: SparkSession,
+    rows: DataFrame,
+    view: str,
+    judged: DataFrame | None = None,
 ) -> _Violations:
-    """Give the rows the name of a view, and say how many of them, or of those that are `judged`, fail what is expected.
+    """Give the rows the name of a view, and say how many of them, or of those that are
+    `judged`, fail what is expected.
 
-    Raises `RunError`: `expectation-failed`, and `view-keys-twice` of two rows of one key.
+    Raises `RunError`: `expectation-failed`, and `view-keys-twice` of two rows of one
+    key.
     """
     select, counters = refresh.select, BatchCounters()
     violations: _Violations = ()
     if select.checks:
         looked_at = rows if judged is None else judged
-        checked = counters.rows(checked_rows(session, select, looked_at), (), select.checks).localCheckpoint()
+        checked = counters.rows(
+            checked_rows(session, select, looked_at), (), select.checks
+        ).localCheckpoint()
         counts = counters.read()
         check_expectations(select, counts, checked)
         violations = counts.violations
@@ -517,7 +696,8 @@ def _show_rows(
 
 
 def _check_keys(refresh: Refresh, session: SparkSession, view: str) -> None:
-    """Raise where rows of a view have one key: the keys that the configuration gives are to tell them apart."""
+    """Raise where rows of a view have one key: the keys that the configuration gives
+    are to tell them apart."""
     keys = refresh.select.writing.keys
     if not keys or refreshes_of(refresh.select).plan.keys_follow:
         return
@@ -536,18 +716,28 @@ def _check_keys(refresh: Refresh, session: SparkSession, view: str) -> None:
     )
 
 
-def _exchange(refresh: Refresh, session: SparkSession, spec: TableSpec, entry: Entry) -> Snapshot:
-    """Give the table the rows of the view, in one commit, which makes one that is not there or has other columns."""
+def _exchange(
+    refresh: Refresh, session: SparkSession, spec: TableSpec, entry: Entry
+) -> Snapshot:
+    """Give the table the rows of the view, in one commit, which makes one that is not
+    there or has other columns."""
     select, state = refresh.select, load_table_state(refresh.catalog, spec.name)
     if state is None or not is_of_shape(spec, state):
-        return _make_table(refresh, session, spec, entry, ROWS_VIEW, replaces=state is not None)
+        return _make_table(
+            refresh, session, spec, entry, ROWS_VIEW, replaces=state is not None
+        )
     _alter_table(refresh, session, spec, state)
-    write = refreshes_of(select).overwrite(tuple(column.name for column in spec.columns))
+    write = refreshes_of(select).overwrite(
+        tuple(column.name for column in spec.columns)
+    )
     return _publish(refresh, session, entry, partial(_stage, session, write.text()))
 
 
-def _alter_table(refresh: Refresh, session: SparkSession, spec: TableSpec, state: TableState) -> None:
-    """Do to the table what takes rows of these columns. Raises what `plan_table` raises."""
+def _alter_table(
+    refresh: Refresh, session: SparkSession, spec: TableSpec, state: TableState
+) -> None:
+    """Do to the table what takes rows of these columns. Raises what `plan_table`
+    raises."""
     model = refresh.select.model
     policy, compared = model.config.on_schema_change, refresh.select.compared
     for step in plan_table(model.name, spec, policy, state, frozenset(), compared):
@@ -564,10 +754,19 @@ def _stage(session: SparkSession, statement: str, begun: Begun) -> Staged:
     return stage(session, begun, statement)
 
 
-def _merge(session: SparkSession, plan: ViewPlan, write: Write, changed: ChangedView, begun: Begun) -> Staged:
-    """Put the changed rows in the place of former ones, which are looked for where their keys can be."""
+def _merge(
+    session: SparkSession,
+    plan: ViewPlan,
+    write: Write,
+    changed: ChangedView,
+    begun: Begun,
+) -> Staged:
+    """Put the changed rows in the place of former ones, which are looked for where
+    their keys can be."""
     bounds = bounds_of_write(begun.table, changed.bounds)
-    has_few = plan.unit_is_unique and joins_few(begun.table, bounds, plan.unit, is_small=changed.are_few)
+    has_few = plan.unit_is_unique and joins_few(
+        begun.table, bounds, plan.unit, is_small=changed.are_few
+    )
     settings = snapshots.distribution(
         begun.table,
         is_changing=True,
@@ -575,11 +774,19 @@ def _merge(session: SparkSession, plan: ViewPlan, write: Write, changed: Changed
         gathers=changed.are_few and not has_few,
         is_together=has_few,
     )
-    return stage(session, begun, write.text(bounds), settings | PLANNED_ONCE if has_few else settings)
+    return stage(
+        session,
+        begun,
+        write.text(bounds),
+        settings | PLANNED_ONCE if has_few else settings,
+    )
 
 
-def _publish(refresh: Refresh, session: SparkSession, entry: Entry, staging: Staging) -> Snapshot:
-    """Stage a commit and publish it with the entry, anew where somebody else's commit came between."""
+def _publish(
+    refresh: Refresh, session: SparkSession, entry: Entry, staging: Staging
+) -> Snapshot:
+    """Stage a commit and publish it with the entry, anew where somebody else's commit
+    came between."""
     name = refresh.select.model.table
     table = snapshots.load_table(session, name)
 
@@ -587,7 +794,9 @@ def _publish(refresh: Refresh, session: SparkSession, entry: Entry, staging: Sta
         refresh.reached("stage")
         staged = staging(begin_commit(table))
         refresh.reached("publish")
-        return publish(Publication(staged, entry, name, partial(_is_written, table, entry)))
+        return publish(
+            Publication(staged, entry, name, partial(_is_written, table, entry))
+        )
 
     return until_published(attempt, name)
 
@@ -609,9 +818,16 @@ def make_namespace(refresh: Refresh, session: SparkSession) -> None:
 
 
 def _make_table(
-    refresh: Refresh, session: SparkSession, spec: TableSpec, entry: Entry, view: str, *, replaces: bool
+    refresh: Refresh,
+    session: SparkSession,
+    spec: TableSpec,
+    entry: Entry,
+    view: str,
+    *,
+    replaces: bool,
 ) -> Snapshot:
-    """Make the table with the rows of a view, the ledger entry in its first snapshot."""
+    """Make the table with the rows of a view, the ledger entry in its first
+    snapshot."""
     name, emit = refresh.select.model.name, refresh.emit
     make_namespace(refresh, session)
     refresh.reached("stage")
@@ -619,11 +835,17 @@ def _make_table(
     summary = {f"{_SUMMARY}{key}": value for key, value in summary_of(entry).items()}
     with changed_settings(session, summary):
         session.sql(create_table_as(spec, query, replaces=replaces))
-    made = "make table {} anew: its SELECT has other columns" if replaces else "create table {}"
+    made = (
+        "make table {} anew: its SELECT has other columns"
+        if replaces
+        else "create table {}"
+    )
     emit(StepApplied(name, made.format(spec.name), now_ms()))
     for column in spec.columns:
         if column.comment:
-            comment = f"ALTER COLUMN {identifier(column.name)} COMMENT {text(column.comment)}"
+            comment = (
+                f"ALTER COLUMN {identifier(column.name)} COMMENT {text(column.comment)}"
+            )
             session.sql(alter_table(spec.name, comment))
     if spec.order_by:
         session.sql(alter_table(spec.name, order_text(spec.order_by)))

@@ -1,4 +1,5 @@
-"""What has changed in the inputs of a run's views: read once, however many of them are made of one."""
+"""What has changed in the inputs of a run's views: read once, however many of them are
+made of one."""
 
 from __future__ import annotations
 
@@ -15,11 +16,12 @@ from lakesql.engine.spark.row_changes import RowChanges, changes_between
 from lakesql.model.table_name import TableName
 
 KEPT_ROWS = 1_000_000
-"""So many changes are made before they are used, and kept, in all; more are read wherever they are used."""
+"""So many changes are made before they are used, and kept, in all; more are read
+wherever they are used."""
 
 KEPT_SPANS = 16
-"""The changes between so many pairs of snapshots are kept: those that were asked for last, and of a table those up to
-one snapshot."""
+"""The changes between so many pairs of snapshots are kept: those that were asked for
+last, and of a table those up to one snapshot."""
 
 _Span = tuple[str, int, int | None, int]
 """A table, its columns, and the two snapshots."""
@@ -27,7 +29,8 @@ _Span = tuple[str, int, int | None, int]
 
 @dataclass(frozen=True, slots=True)
 class SharedChanges:
-    """The changes that views have asked for, for others that ask for them too; of several at a time, one reads them."""
+    """The changes that views have asked for, for others that ask for them too; of
+    several at a time, one reads them."""
 
     _kept: dict[_Span, RowChanges] = field(default_factory=dict)
     _reading: dict[_Span, Lock] = field(default_factory=dict)
@@ -35,7 +38,12 @@ class SharedChanges:
 
     @contextmanager
     def between(
-        self, session: SparkSession, name: TableName, table: JavaTable, start: int | None, end: int
+        self,
+        session: SparkSession,
+        name: TableName,
+        table: JavaTable,
+        start: int | None,
+        end: int,
     ) -> Iterator[RowChanges]:
         """What `changes_between` says, for this session, while the context is open."""
         span = (table_id(table), int(table.schema().schemaId()), start, end)
@@ -43,7 +51,9 @@ class SharedChanges:
             with self._one_at_a_time(span):
                 changes = self._find(span)
                 if changes is None:
-                    reading = changes_between(session, name, table, start, end, keeps=KEPT_ROWS)
+                    reading = changes_between(
+                        session, name, table, start, end, keeps=KEPT_ROWS
+                    )
                     changes = held.enter_context(reading)
                     self._keep(span, changes)
             yield changes if changes.count is None else changes.of(session)
@@ -69,8 +79,13 @@ class SharedChanges:
             return
         of_table, _, _, end = span
         with self._lock:
-            for older in [each for each in self._kept if each[0] == of_table and each[3] != end]:
+            for older in [
+                each for each in self._kept if each[0] == of_table and each[3] != end
+            ]:
                 del self._kept[older]
             self._kept[span] = changes
-            while len(self._kept) > KEPT_SPANS or sum(each.count or 0 for each in self._kept.values()) > KEPT_ROWS:
+            while (
+                len(self._kept) > KEPT_SPANS
+                or sum(each.count or 0 for each in self._kept.values()) > KEPT_ROWS
+            ):
                 self._kept.pop(next(iter(self._kept)))

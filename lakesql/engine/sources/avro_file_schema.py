@@ -1,8 +1,10 @@
-"""The schema of an Avro file in Spark's types, by which it is told what Spark's reader would make other values of.
+"""The schema of an Avro file in Spark's types, by which it is told what Spark's reader
+would make other values of.
 
-Spark rounds a decimal to one of fewer digits behind the point. It takes a whole number for milliseconds since 1970, or
-for days, where the contract has a time, which makes the year 58135 of microseconds. Of a time it gives the number that
-stands there where the contract has one, in whatever unit the file counts.
+Spark rounds a decimal to one of fewer digits behind the point. It takes a whole number
+for milliseconds since 1970, or for days, where the contract has a time, which makes the
+year 58135 of microseconds. Of a time it gives the number that stands there where the
+contract has one, in whatever unit the file counts.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ _MOMENTS = ("timestamp", "timestamp_ntz")
 
 
 def read_avro_schema(session: SparkSession, uri: str) -> str:
-    """The schema of a file in Spark's types, without the columns of types that Spark does not know; '' where it cannot
-    be read. Spark will say either."""
+    """The schema of a file in Spark's types, without the columns of types that Spark
+    does not know; '' where it cannot be read. Spark will say either."""
     place = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(uri))
     settings = session._jsparkSession.sessionState().newHadoopConf()
     any_record = java_class("org.apache.avro.generic.GenericDatumReader")()
@@ -28,7 +30,11 @@ def read_avro_schema(session: SparkSession, uri: str) -> str:
     except Py4JJavaError:
         return ""
     try:
-        schema = java_class("org.apache.avro.file.DataFileReader").openReader(file, any_record).getSchema()
+        schema = (
+            java_class("org.apache.avro.file.DataFileReader")
+            .openReader(file, any_record)
+            .getSchema()
+        )
         columns = items_of(schema.getFields())
     except Py4JJavaError:
         return ""
@@ -48,7 +54,8 @@ def _spark_type(schema: object) -> str:
 
 
 def is_avro_kept(found: SparkType, wanted: SparkType) -> bool:
-    """Whether Spark reads each value of a type of Avro as itself in another one, or says that it does not."""
+    """Whether Spark reads each value of a type of Avro as itself in another one, or
+    says that it does not."""
     if found.name == wanted.name == "decimal":
         return _scale(found) <= _scale(wanted)
     if found.name in _MOMENTS:

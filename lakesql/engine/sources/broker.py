@@ -1,7 +1,9 @@
-"""What a Kafka broker says of its topics: which there are, their ids, and which offsets they hold.
+"""What a Kafka broker says of its topics: which there are, their ids, and which offsets
+they hold.
 
-It is asked through the Java client that Spark reads with, so that what is refused here would be refused there, only
-later and in other words. Every question is answered, or has failed with a named condition, within seconds.
+It is asked through the Java client that Spark reads with, so that what is refused here
+would be refused there, only later and in other words. Every question is answered, or
+has failed with a named condition, within seconds.
 """
 
 from __future__ import annotations
@@ -47,19 +49,25 @@ MAX_SHOWN = 600
 
 
 class Broker:
-    """A connection to a cluster, held open until it is closed: `with open_broker(jvm, connection) as broker`."""
+    """A connection to a cluster, held open until it is closed: `with open_broker(jvm,
+    connection) as broker`."""
 
     def __init__(self, jvm: Any, connection: Kafka, admin: Any) -> None:
         self._jvm = jvm
         self._connection = connection
         self._admin = admin
-        self._milliseconds = java_class("java.util.concurrent.TimeUnit", jvm).MILLISECONDS
+        self._milliseconds = java_class(
+            "java.util.concurrent.TimeUnit", jvm
+        ).MILLISECONDS
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._admin.close(self._class("java.time.Duration").ZERO)
 
@@ -68,24 +76,40 @@ class Broker:
 
     def topic_names(self) -> frozenset[str]:
         """All topics that the connection's user may see, without Kafka's own."""
-        names = str(self._ask(lambda: self._admin.listTopics().names()).toString())  # of which none has a comma
+        # of which none has a comma
+        names = str(self._ask(lambda: self._admin.listTopics().names()).toString())
         return frozenset(filter(None, names.strip("[]").split(", ")))
 
-    def topics(self, names: Collection[str], place: Place | None = None) -> dict[str, Topic]:
-        """The topics of these names. Raises `RunError` with each that there is not (`unknown-topic`)."""
+    def topics(
+        self, names: Collection[str], place: Place | None = None
+    ) -> dict[str, Topic]:
+        """The topics of these names. Raises `RunError` with each that there is not
+        (`unknown-topic`)."""
         return {
-            name: Topic(name, _id_of(described), tuple(range(int(described.partitions().size()))))
+            name: Topic(
+                name,
+                _id_of(described),
+                tuple(range(int(described.partitions().size()))),
+            )
             for name, described in self._describe(names, place).items()
         }
 
-    def find_topics(self, origin: StreamOrigin, place: Place | None = None) -> dict[str, Topic]:
-        """The topics that a stream names, or those whose names match its pattern now, which may be none."""
+    def find_topics(
+        self, origin: StreamOrigin, place: Place | None = None
+    ) -> dict[str, Topic]:
+        """The topics that a stream names, or those whose names match its pattern now,
+        which may be none."""
         return self.topics(origin.find_topics(self.topic_names), place)
 
-    def find_ids(self, origin: StreamOrigin, place: Place | None = None) -> dict[str, str]:
+    def find_ids(
+        self, origin: StreamOrigin, place: Place | None = None
+    ) -> dict[str, str]:
         """The ids of those topics, for which less is asked of Java."""
         names = origin.find_topics(self.topic_names)
-        return {name: _id_of(described) for name, described in self._describe(names, place).items()}
+        return {
+            name: _id_of(described)
+            for name, described in self._describe(names, place).items()
+        }
 
     def _describe(self, names: Collection[str], place: Place | None) -> dict[str, Any]:
         futures = self._admin.describeTopics(list(names)).topicNameValues()
@@ -101,51 +125,94 @@ class Broker:
         return found
 
     def beginning_offsets(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
-        """The first offset that each partition still holds: those before it are gone."""
-        return self._offsets(topics, self._class(f"{_KAFKA}clients.admin.OffsetSpec").earliest())
+        """The first offset that each partition still holds: those before it are
+        gone."""
+        return self._offsets(
+            topics, self._class(f"{_KAFKA}clients.admin.OffsetSpec").earliest()
+        )
 
     def end_offsets(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
-        """The offset behind the last one that a reader may see: of committed records, unless the options say else."""
-        return self._offsets(topics, self._class(f"{_KAFKA}clients.admin.OffsetSpec").latest())
+        """The offset behind the last one that a reader may see: of committed records,
+        unless the options say else."""
+        return self._offsets(
+            topics, self._class(f"{_KAFKA}clients.admin.OffsetSpec").latest()
+        )
 
     def log_ends(self, topics: Collection[Topic]) -> dict[str, dict[int, int]]:
-        """The offset behind the last one of each partition, whether a reader may see that one or not yet."""
-        return self._offsets(topics, self._class(f"{_KAFKA}clients.admin.OffsetSpec").latest(), "read_uncommitted")
+        """The offset behind the last one of each partition, whether a reader may see
+        that one or not yet."""
+        return self._offsets(
+            topics,
+            self._class(f"{_KAFKA}clients.admin.OffsetSpec").latest(),
+            "read_uncommitted",
+        )
 
-    def offsets_since(self, topics: Collection[Topic], at_ms: int) -> dict[str, dict[int, int]]:
-        """The offset of each partition's first record of that time or later; its end where there is none that young."""
+    def offsets_since(
+        self, topics: Collection[Topic], at_ms: int
+    ) -> dict[str, dict[int, int]]:
+        """The offset of each partition's first record of that time or later; its end
+        where there is none that young."""
         spec = self._class(f"{_KAFKA}clients.admin.OffsetSpec").forTimestamp(at_ms)
         found, ends = self._offsets(topics, spec), self.end_offsets(topics)
         return {
-            topic: {partition: ends[topic][partition] if at < 0 else at for partition, at in partitions.items()}
+            topic: {
+                partition: ends[topic][partition] if at < 0 else at
+                for partition, at in partitions.items()
+            }
             for topic, partitions in found.items()
         }
 
-    def asking_ends(self, topics: Collection[Topic]) -> Callable[[], dict[str, dict[int, int]]]:
-        """What `end_offsets` asks, for who asks again and again: by three calls of Java however many topics there
-        are."""
-        return self._asking(topics, self._class(f"{_KAFKA}clients.admin.OffsetSpec").latest())
+    def asking_ends(
+        self, topics: Collection[Topic]
+    ) -> Callable[[], dict[str, dict[int, int]]]:
+        """What `end_offsets` asks, for who asks again and again: by three calls of Java
+        however many topics there are."""
+        return self._asking(
+            topics, self._class(f"{_KAFKA}clients.admin.OffsetSpec").latest()
+        )
 
-    def _offsets(self, topics: Collection[Topic], spec: Any, level: str = "") -> dict[str, dict[int, int]]:
+    def _offsets(
+        self, topics: Collection[Topic], spec: Any, level: str = ""
+    ) -> dict[str, dict[int, int]]:
         return self._asking(topics, spec, level)()
 
-    def _asking(self, topics: Collection[Topic], spec: Any, level: str = "") -> Callable[[], dict[str, dict[int, int]]]:
-        place, isolation = self._class(f"{_KAFKA}common.TopicPartition"), self._class(f"{_KAFKA}common.IsolationLevel")
+    def _asking(
+        self, topics: Collection[Topic], spec: Any, level: str = ""
+    ) -> Callable[[], dict[str, dict[int, int]]]:
+        place, isolation = (
+            self._class(f"{_KAFKA}common.TopicPartition"),
+            self._class(f"{_KAFKA}common.IsolationLevel"),
+        )
         level = level or client_options(self._connection)["isolation.level"]
-        options = self._class(f"{_KAFKA}clients.admin.ListOffsetsOptions")(isolation.valueOf(level.upper()))
-        wanted = [(topic.name, partition) for topic in topics for partition in topic.partitions]
+        options = self._class(f"{_KAFKA}clients.admin.ListOffsetsOptions")(
+            isolation.valueOf(level.upper())
+        )
+        wanted = [
+            (topic.name, partition)
+            for topic in topics
+            for partition in topic.partitions
+        ]
         request = self._class("java.util.HashMap")()
         for topic, partition in wanted:
             request.put(place(topic, partition), spec)
 
         def ask() -> dict[str, dict[int, int]]:
             try:
-                answers = self._ask(lambda: self._admin.listOffsets(request, options).all())
+                answers = self._ask(
+                    lambda: self._admin.listOffsets(request, options).all()
+                )
             except _NoSuchTopicError:  # deleted since it was described
                 there = self.topic_names()
-                gone = [self._no_topic(topic.name, None) for topic in topics if topic.name not in there]
+                gone = [
+                    self._no_topic(topic.name, None)
+                    for topic in topics
+                    if topic.name not in there
+                ]
                 raise RunError(gone) from None
-            known = {(topic, int(number)): int(at) for topic, number, at in _OFFSET.findall(str(answers.toString()))}
+            known = {
+                (topic, int(number)): int(at)
+                for topic, number, at in _OFFSET.findall(str(answers.toString()))
+            }
             found: dict[str, dict[int, int]] = {topic.name: {} for topic in topics}
             for topic, partition in wanted:
                 at = known.get((topic, partition))
@@ -157,9 +224,11 @@ class Broker:
         return ask
 
     def read_newest(self, topics: Collection[Topic], count: int) -> list[RawRecord]:
-        """About the newest `count` records of the topics, of each partition its share, in the order of their age.
+        """About the newest `count` records of the topics, of each partition its share,
+        in the order of their age.
 
-        Fewer where offsets belong to no record: to marks of transactions, or to what was compacted away.
+        Fewer where offsets belong to no record: to marks of transactions, or to what
+        was compacted away.
         """
         first, end = self.beginning_offsets(topics), self.end_offsets(topics)
         begin_at = newest_shares(first, end, count)
@@ -170,8 +239,14 @@ class Broker:
             if at < end[topic][partition]
         ]
         deserializer = f"{_KAFKA}common.serialization.ByteArrayDeserializer"
-        settings = {"key.deserializer": deserializer, "value.deserializer": deserializer, "enable.auto.commit": "false"}
-        properties = _properties(self._jvm, {**client_options(self._connection), **settings})
+        settings = {
+            "key.deserializer": deserializer,
+            "value.deserializer": deserializer,
+            "enable.auto.commit": "false",
+        }
+        properties = _properties(
+            self._jvm, {**client_options(self._connection), **settings}
+        )
         consumer = self._class(f"{_KAFKA}clients.consumer.KafkaConsumer")(properties)
         found: list[RawRecord] = []
         try:
@@ -200,16 +275,25 @@ class Broker:
                         timestamp_ms=int(record.timestamp()),
                         key=record.key(),
                         value=record.value(),
-                        headers=tuple((str(header.key()), header.value()) for header in record.headers().toArray()),
+                        headers=tuple(
+                            (str(header.key()), header.value())
+                            for header in record.headers().toArray()
+                        ),
                     )
             if time.monotonic() > deadline:
-                raise unreachable(self._connection.bootstrap_servers, f"{place.toString()} gives no records.")
+                raise unreachable(
+                    self._connection.bootstrap_servers,
+                    f"{place.toString()} gives no records.",
+                )
 
     def _no_topic(self, name: str, place: Place | None) -> Problem:
-        return unknown_topic(name, self._connection.bootstrap_servers, self.topic_names(), place)
+        return unknown_topic(
+            name, self._connection.bootstrap_servers, self.topic_names(), place
+        )
 
     def _ask(self, question: Callable[[], Any]) -> Any:
-        """What the future of `question` comes to. Raises the condition that its failure is."""
+        """What the future of `question` comes to. Raises the condition that its failure
+        is."""
         try:
             return question().get(ANSWER_TIMEOUT_MS, self._milliseconds)
         except Py4JJavaError as error:
@@ -219,15 +303,24 @@ class Broker:
 def open_broker(jvm: Any, connection: Kafka) -> Broker:
     """Connect to a cluster; `jvm` is a session's `_jvm`, or `open_java`'s.
 
-    Raises `TransientError` (`connection-unreachable`) where no broker answers, `ProfileError` where one refuses the
-    credentials (`wrong-credentials`), its certificate is not trusted (`certificate-untrusted`) or the client does not
-    take the options (`kafka-option`).
+    Raises `TransientError` (`connection-unreachable`) where no broker answers,
+    `ProfileError` where one refuses the credentials (`wrong-credentials`), its
+    certificate is not trusted (`certificate-untrusted`) or the client does not take the
+    options (`kafka-option`).
     """
     reach_broker(connection.bootstrap_servers)
-    timeouts = {"request.timeout.ms": REQUEST_TIMEOUT_MS, "default.api.timeout.ms": ANSWER_TIMEOUT_MS - 1_000}
-    settings = {**client_options(connection), **{key: str(each) for key, each in timeouts.items()}}
+    timeouts = {
+        "request.timeout.ms": REQUEST_TIMEOUT_MS,
+        "default.api.timeout.ms": ANSWER_TIMEOUT_MS - 1_000,
+    }
+    settings = {
+        **client_options(connection),
+        **{key: str(each) for key, each in timeouts.items()},
+    }
     try:
-        admin = java_class(f"{_KAFKA}clients.admin.AdminClient", jvm).create(_properties(jvm, settings))
+        admin = java_class(f"{_KAFKA}clients.admin.AdminClient", jvm).create(
+            _properties(jvm, settings)
+        )
     except Py4JJavaError as error:
         raise _explain(error.java_exception, connection) from None
     broker = Broker(jvm, connection, admin)
@@ -240,7 +333,8 @@ def open_broker(jvm: Any, connection: Kafka) -> Broker:
 
 
 class Brokers:
-    """Connections to clusters that stay open, one for each; from whatever thread they are asked for."""
+    """Connections to clusters that stay open, one for each; from whatever thread they
+    are asked for."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -266,7 +360,8 @@ class Brokers:
 
 
 _OFFSET = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+),")
-"""An offset in what a map of them is as a text: one call of Java for all of them, where each takes two."""
+"""An offset in what a map of them is as a text: one call of Java for all of them, where
+each takes two."""
 
 
 def _id_of(described: Any) -> str:
@@ -282,7 +377,8 @@ def _properties(jvm: Any, settings: Mapping[str, str]) -> Any:
 
 @contextmanager
 def open_java(java: Java, jars: Collection[Path]) -> Iterator[Any]:
-    """A small Java with Kafka's client and without Spark, for a command that only asks: it is up in half a second."""
+    """A small Java with Kafka's client and without Spark, for a command that only asks:
+    it is up in half a second."""
     class_path = os.pathsep.join([*map(str, jars), str(spark_jars() / "*")])
     port, secret = launch_gateway(
         jarpath=str(next(spark_jars().glob("py4j-*.jar"))),
@@ -292,7 +388,11 @@ def open_java(java: Java, jars: Collection[Path]) -> Iterator[Any]:
         die_on_exit=True,
         enable_auth=True,
     )
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret, auto_convert=True))
+    gateway = JavaGateway(
+        gateway_parameters=GatewayParameters(
+            port=port, auth_token=secret, auto_convert=True
+        )
+    )
     try:
         yield gateway.jvm
     finally:
@@ -307,11 +407,15 @@ class _NoSuchTopicError(Exception):
 
 
 def _explain(raised: Any, connection: Kafka) -> Exception:
-    """A Java exception of Kafka's client as a condition, by the first of its causes that says something."""
+    """A Java exception of Kafka's client as a condition, by the first of its causes
+    that says something."""
     causes = list(_causes(raised))
     names = {name for name, _ in causes}
-    said = ": ".join(dict.fromkeys(_EXCEPTION.sub("", message) for _, message in causes if message))
-    why = find_secrets(os.environ).redact(said)[:MAX_SHOWN]  # of a secret that is cut, the rest would not be known
+    said = ": ".join(
+        dict.fromkeys(_EXCEPTION.sub("", message) for _, message in causes if message)
+    )
+    # of a secret that is cut, the rest would not be known
+    why = find_secrets(os.environ).redact(said)[:MAX_SHOWN]
     servers = connection.bootstrap_servers
     if "UnknownTopicOrPartitionException" in names or "InvalidTopicException" in names:
         return _NoSuchTopicError()
@@ -321,20 +425,40 @@ def _explain(raised: Any, connection: Kafka) -> Exception:
             f"No secure connection to {servers}: one side does not take the other's certificate.",
             why=why,
         )
-    if names & {"SaslAuthenticationException", "UnsupportedSaslMechanismException", "LoginException"}:
-        return ProfileError.of("wrong-credentials", f"{servers} refuses the connection's credentials.", why=why)
+    if names & {
+        "SaslAuthenticationException",
+        "UnsupportedSaslMechanismException",
+        "LoginException",
+    }:
+        return ProfileError.of(
+            "wrong-credentials",
+            f"{servers} refuses the connection's credentials.",
+            why=why,
+        )
     if any(name.endswith("AuthorizationException") for name in names):
         return ProfileError.of(
-            "topic-forbidden", f"The user of the connection may not read what the stream names at {servers}.", why=why
+            "topic-forbidden",
+            f"The user of the connection may not read what the stream names at {servers}.",
+            why=why,
         )
     if (
         names & {"ConfigException", "InvalidConfigurationException", "KafkaException"}
         and "TimeoutException" not in names
     ):
-        return ProfileError.of("kafka-option", "Kafka's client does not take the connection's options.", why=why)
+        return ProfileError.of(
+            "kafka-option",
+            "Kafka's client does not take the connection's options.",
+            why=why,
+        )
     options = {"security.protocol": "PLAINTEXT", **connection.options}
-    asked = ", ".join(f"{key}={options[key]}" for key in ("security.protocol", "sasl.mechanism") if key in options)
-    return unreachable(servers, f"Connections are taken, but there is no answer by {asked}: {why}")
+    asked = ", ".join(
+        f"{key}={options[key]}"
+        for key in ("security.protocol", "sasl.mechanism")
+        if key in options
+    )
+    return unreachable(
+        servers, f"Connections are taken, but there is no answer by {asked}: {why}"
+    )
 
 
 _EXCEPTION = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")

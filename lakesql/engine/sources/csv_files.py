@@ -1,7 +1,8 @@
 """CSV in files: the records of each file, and the headers of a batch's files.
 
-Spark reads a column by its position. So the driver looks at the first record of each file of a batch, before the batch
-is parsed: where it names the columns in another order than the contract, each record of the file gets it as a prefix.
+Spark reads a column by its position. So the driver looks at the first record of each
+file of a batch, before the batch is parsed: where it names the columns in another order
+than the contract, each record of the file gets it as a prefix.
 """
 
 from __future__ import annotations
@@ -59,12 +60,14 @@ HEADER_LINES = 100
 
 
 def charset_of(stream: Stream) -> str:
-    """The encoding in which Java reads a stream's files: as bytes, where each byte of ASCII is one of its own."""
+    """The encoding in which Java reads a stream's files: as bytes, where each byte of
+    ASCII is one of its own."""
     return java_name(stream.encoding) if is_wide(stream.encoding) else BYTES
 
 
 def record_options(stream: Stream) -> dict[str, str]:
-    """The options by which Spark's reader of CSV finds the records of a file, with line breaks in quotes."""
+    """The options by which Spark's reader of CSV finds the records of a file, with line
+    breaks in quotes."""
     return {
         "multiLine": "true",
         "lineSep": "\n",
@@ -79,22 +82,28 @@ def record_options(stream: Stream) -> dict[str, str]:
 
 
 RECORD_SCHEMA = f"{_ONE} string, {CORRUPT} string"
-"""What that reader is asked for: one value. A record of more is one that does not fit, of which it has the text."""
+"""What that reader is asked for: one value. A record of more is one that does not fit,
+of which it has the text."""
 
 
 def record_values(rows: DataFrame, stream: Stream) -> DataFrame:
-    """What was read with `record_options`, as `value`: the bytes of each record, without the end of its line."""
+    """What was read with `record_options`, as `value`: the bytes of each record,
+    without the end of its line."""
     mark = "\ufeff" if is_wide(stream.encoding) else b"\xef\xbb\xbf".decode(BYTES)
     value = F.col("value")
     stages = (
         F.coalesce(F.col(CORRUPT), _as_written(F.col(_ONE), stream.csv)),
         F.when(value.endswith("\r"), F.rtrim(value, F.lit("\r"))).otherwise(value),
-        F.when(value.startswith(mark), F.substring(value, len(mark) + 1, 2**31 - 1)).otherwise(value),
+        F.when(
+            value.startswith(mark), F.substring(value, len(mark) + 1, 2**31 - 1)
+        ).otherwise(value),
     )
     for stage in stages:  # projections of their own, in which each is worked out once
         rows = with_each(rows, {"value": stage})
     each = rows.withColumn("value", F.explode(split_lines(value, stream.csv)))
-    return each.withColumn("value", F.encode("value", "UTF-8" if is_wide(stream.encoding) else BYTES))
+    return each.withColumn(
+        "value", F.encode("value", "UTF-8" if is_wide(stream.encoding) else BYTES)
+    )
 
 
 def _as_written(one: Column, options: Csv) -> Column:
@@ -103,16 +112,23 @@ def _as_written(one: Column, options: Csv) -> Column:
     if not quote:
         return one
     quoted = F.concat(
-        F.lit(quote), F.replace(one, F.lit(quote), F.lit((options.escape or quote) + quote)), F.lit(quote)
+        F.lit(quote),
+        F.replace(one, F.lit(quote), F.lit((options.escape or quote) + quote)),
+        F.lit(quote),
     )
-    needs_quotes = one.contains(quote) | one.contains(options.delimiter) | one.contains("\n")
-    return F.when(one.isNull(), F.lit(quote * 2)).when(needs_quotes, quoted).otherwise(one)
+    needs_quotes = (
+        one.contains(quote) | one.contains(options.delimiter) | one.contains("\n")
+    )
+    return (
+        F.when(one.isNull(), F.lit(quote * 2)).when(needs_quotes, quoted).otherwise(one)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class FileHeaders:
-    """The headers of a batch's files whose columns are not the contract's in its order, each with the paths of its
-    files. `is_of_all`: the batch has one header, and no file without it."""
+    """The headers of a batch's files whose columns are not the contract's in its order,
+    each with the paths of its files. `is_of_all`: the batch has one header, and no file
+    without it."""
 
     files: tuple[tuple[CsvHeader, tuple[str, ...]], ...] = ()
     is_of_all: bool = False
@@ -121,34 +137,43 @@ class FileHeaders:
 def with_headers(
     session: SparkSession, arrived: DataFrame, bindings: tuple[StreamBinding, ...]
 ) -> tuple[StreamBinding, ...]:
-    """The streams as the files of a batch have them: with the headers that are not the contract's, and the columns that
-    their folders give."""
+    """The streams as the files of a batch have them: with the headers that are not the
+    contract's, and the columns that their folders give."""
     asked = [binding for binding in bindings if binding.is_csv_in_files]
     if not asked:
         return bindings
     rows = arrived._jdf.queryExecution().toRdd()
     paths = dict(sorted(scanned_files(rows)))
     return tuple(
-        replace(binding, headers=_find(session, paths, binding)) if binding.is_csv_in_files else binding
+        replace(binding, headers=_find(session, paths, binding))
+        if binding.is_csv_in_files
+        else binding
         for binding in bindings
     )
 
 
 def with_letters_headers(letters: DataFrame, binding: StreamBinding) -> StreamBinding:
-    """The stream as its dead letters have it that are read again: each has the header before its record.
+    """The stream as its dead letters have it that are read again: each has the header
+    before its record.
 
     `letters` are raw records.
     """
     if not binding.is_csv_in_files:
         return binding
     first = F.substring_index(F.col("value").cast("string"), "\n", 1)
-    lines = letters.where(F.contains("value", F.lit(b"\n"))).select(first.alias("line")).distinct().collect()
+    lines = (
+        letters.where(F.contains("value", F.lit(b"\n")))
+        .select(first.alias("line"))
+        .distinct()
+        .collect()
+    )
     names = _names(binding.stream)
     found = (read_header(str(row["line"]), names, binding.stream.csv) for row in lines)
     headers = tuple(
         (header, tuple[str, ...]())
         for header in found
-        if header is not None and (header.folders or (binding.has_csv_headers and header.columns))
+        if header is not None
+        and (header.folders or (binding.has_csv_headers and header.columns))
     )
     return replace(binding, headers=FileHeaders(headers))
 
@@ -157,15 +182,22 @@ def _names(stream: Stream) -> list[tuple[str, bool]]:
     return [(column.field, column.type == "string") for column in stream.columns]
 
 
-def _find(session: SparkSession, paths: Mapping[str, str], binding: StreamBinding) -> FileHeaders | None:
+def _find(
+    session: SparkSession, paths: Mapping[str, str], binding: StreamBinding
+) -> FileHeaders | None:
     stream, names = binding.stream, _names(binding.stream)
     columns, base = [name for name, _ in names], binding.source.places[0]
-    given = {path: columns_of_folders(uri, columns, base) for path, uri in paths.items()}
+    given = {
+        path: columns_of_folders(uri, columns, base) for path, uri in paths.items()
+    }
     asked = [path for path in paths if binding.has_csv_headers or given[path]]
     if not asked:
         return None
     with ThreadPoolExecutor(READERS) as pool:
-        lines = pool.map(partial(_read_first_record, session, stream), (paths[path] for path in asked))
+        lines = pool.map(
+            partial(_read_first_record, session, stream),
+            (paths[path] for path in asked),
+        )
         firsts = dict(zip(asked, lines, strict=True))
     found: defaultdict[CsvHeader, list[str]] = defaultdict(list)
     headers: dict[tuple[str, tuple[str, ...]], CsvHeader | None] = {}
@@ -177,18 +209,24 @@ def _find(session: SparkSession, paths: Mapping[str, str], binding: StreamBindin
         if line and header is not None:
             found[header].append(path)
     is_of_all = len(found) == 1 and len(next(iter(found.values()))) == len(paths)
-    return FileHeaders(tuple((header, tuple(files)) for header, files in found.items()), is_of_all)
+    return FileHeaders(
+        tuple((header, tuple(files)) for header, files in found.items()), is_of_all
+    )
 
 
-def _header_of(line: str, names: list[tuple[str, bool]], stream: Stream, folders: tuple[str, ...]) -> CsvHeader | None:
-    """The header of a file that begins with this line, and whose folders give these columns."""
+def _header_of(
+    line: str, names: list[tuple[str, bool]], stream: Stream, folders: tuple[str, ...]
+) -> CsvHeader | None:
+    """The header of a file that begins with this line, and whose folders give these
+    columns."""
     if folders:
         return with_folders(line, names, stream.csv, folders)
     return read_header(line, names, stream.csv)
 
 
 def _read_first_record(session: SparkSession, stream: Stream, path: str) -> str:
-    """The first record of a file. Raises `RunError` (`file-unreadable`) where the file cannot be read."""
+    """The first record of a file. Raises `RunError` (`file-unreadable`) where the file
+    cannot be read."""
     try:
         return _first_record(session, stream, path)
     except Py4JJavaError as error:
@@ -199,10 +237,13 @@ def _read_first_record(session: SparkSession, stream: Stream, path: str) -> str:
 
 
 def _first_record(session: SparkSession, stream: Stream, path: str) -> str:
-    """The first record of a file that is not blank, nor `sep=;`, as it stands there; '' where there is none."""
+    """The first record of a file that is not blank, nor `sep=;`, as it stands there; ''
+    where there is none."""
     place = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(path))
     settings = session._jsparkSession.sessionState().newHadoopConf()
-    codec = java_class("org.apache.hadoop.io.compress.CompressionCodecFactory")(settings).getCodec(place)
+    codec = java_class("org.apache.hadoop.io.compress.CompressionCodecFactory")(
+        settings
+    ).getCodec(place)
     opened = place.getFileSystem(settings).open(place)
     bytes_ = opened if codec is None else codec.createInputStream(opened)
     text = java_class("java.io.InputStreamReader")(bytes_, charset_of(stream))
@@ -211,7 +252,9 @@ def _first_record(session: SparkSession, stream: Stream, path: str) -> str:
         while line is not None and _says_nothing(line):
             line = reader.readLine()
         for _ in range(HEADER_LINES):
-            following = reader.readLine() if line and _is_open(line, stream.csv.quote) else None
+            following = (
+                reader.readLine() if line and _is_open(line, stream.csv.quote) else None
+            )
             if following is None:
                 break
             line = f"{line}\n{following}"
@@ -222,7 +265,8 @@ def _first_record(session: SparkSession, stream: Stream, path: str) -> str:
 
 
 def _says_nothing(line: str) -> bool:
-    """Whether a line is blank, or says the delimiter alone. A byte order mark was read as three characters."""
+    """Whether a line is blank, or says the delimiter alone. A byte order mark was read
+    as three characters."""
     text = line.removeprefix(_MARK).strip("\ufeff\r\n ")
     return not text or SEPARATOR_LINE.fullmatch(text) is not None
 
@@ -235,31 +279,52 @@ def _is_open(text: str, quote: str) -> bool:
 
 
 def with_prefixes(raw: DataFrame, binding: StreamBinding) -> DataFrame:
-    """Raw records without the lines of the batch's headers, each with the one of its file before it."""
+    """Raw records without the lines of the batch's headers, each with the one of its
+    file before it."""
     headers = binding.headers
-    if headers is None or not headers.files or binding.is_replayed:  # whose records have it already
+    # whose records have it already
+    if headers is None or not headers.files or binding.is_replayed:
         return raw
     encoding = UTF_8 if is_wide(binding.stream.encoding) else binding.stream.encoding
     line = own = added = F.lit(None).cast("binary")
     for header, paths in headers.files:
-        is_of_file = F.lit(True) if headers.is_of_all else F.col("topic").isin(list(paths))
-        line = F.when(is_of_file, F.lit(header.line.encode(encoding, errors="replace"))).otherwise(line)
+        is_of_file = (
+            F.lit(True) if headers.is_of_all else F.col("topic").isin(list(paths))
+        )
+        line = F.when(
+            is_of_file, F.lit(header.line.encode(encoding, errors="replace"))
+        ).otherwise(line)
         written = header.line if header.own is None else header.own
-        own = F.when(is_of_file, F.lit(written.encode(encoding, errors="replace"))).otherwise(own)
+        own = F.when(
+            is_of_file, F.lit(written.encode(encoding, errors="replace"))
+        ).otherwise(own)
         if header.folders:
-            added = F.when(is_of_file, _folder_values(header.folders, binding, encoding)).otherwise(added)
+            added = F.when(
+                is_of_file, _folder_values(header.folders, binding, encoding)
+            ).otherwise(added)
     marked = with_each(raw, {_HEADER: line, _OWN: own, _ADDED: added})
     value, header_line = F.col("value"), F.col(_HEADER)
     is_blank = F.trim(value.cast("string")) == ""
-    ended = F.when(F.col(_ADDED).isNull() | is_blank, value).otherwise(F.concat(value, F.col(_ADDED)))
-    prefixed = F.when(header_line.isNull(), value).otherwise(F.concat(header_line, F.lit(b"\n"), ended))
+    ended = F.when(F.col(_ADDED).isNull() | is_blank, value).otherwise(
+        F.concat(value, F.col(_ADDED))
+    )
+    prefixed = F.when(header_line.isNull(), value).otherwise(
+        F.concat(header_line, F.lit(b"\n"), ended)
+    )
     is_header = F.coalesce((value == F.col(_OWN)) & (F.length(_OWN) > 0), F.lit(False))
     is_header |= is_separator_line(value.cast("string"), binding.stream.csv)
-    return marked.where(~is_header).withColumn("value", prefixed).drop(_HEADER, _OWN, _ADDED)
+    return (
+        marked.where(~is_header)
+        .withColumn("value", prefixed)
+        .drop(_HEADER, _OWN, _ADDED)
+    )
 
 
-def _folder_values(folders: tuple[str, ...], binding: StreamBinding, encoding: str) -> Column:
-    """What is put behind the records of a file: what its folders say, each behind a delimiter."""
+def _folder_values(
+    folders: tuple[str, ...], binding: StreamBinding, encoding: str
+) -> Column:
+    """What is put behind the records of a file: what its folders say, each behind a
+    delimiter."""
     options = binding.stream.csv
     quote, escape = options.quote, options.escape or options.quote
     pieces = []
@@ -273,7 +338,8 @@ def _folder_values(folders: tuple[str, ...], binding: StreamBinding, encoding: s
 
 
 def refuse_other_headers(raw: DataFrame, binding: StreamBinding) -> DataFrame:
-    """Raw records of a stateful model, which are parsed before anyone knows the files of a batch: by position.
+    """Raw records of a stateful model, which are parsed before anyone knows the files
+    of a batch: by position.
 
     A line that has most of the contract's names in another order ends the query.
     """
@@ -293,21 +359,33 @@ def refuse_other_headers(raw: DataFrame, binding: StreamBinding) -> DataFrame:
     said = F.concat(
         F.lit(f"stream {binding.stream.name}: the columns of "),
         F.col("topic"),
-        F.lit(" are not those of the contract in its order, and a model that keeps state reads CSV by position: "),
+        F.lit(
+            " are not those of the contract in its order, and a model that keeps state reads CSV by position: "
+        ),
         text,
     )
     is_other = F.coalesce(is_header & (values != wanted), F.lit(False))
-    return raw.where(F.when(is_other, F.raise_error(said).cast("boolean")).otherwise(True))
+    return raw.where(
+        F.when(is_other, F.raise_error(said).cast("boolean")).otherwise(True)
+    )
 
 
 def _refuse_folders(raw: DataFrame, binding: StreamBinding) -> DataFrame:
-    """Raw records, of which one ends the query whose file has a column of the contract in the name of a folder."""
+    """Raw records, of which one ends the query whose file has a column of the contract
+    in the name of a folder."""
     said = F.concat(
         F.lit(f"stream {binding.stream.name}: a folder of "),
         F.col("topic"),
-        F.lit(" gives a column of the contract, and a model that keeps state reads CSV by position"),
+        F.lit(
+            " gives a column of the contract, and a model that keeps state reads CSV by position"
+        ),
     )
     base = binding.source.places[0]
-    texts = [folder_text(F.col("topic"), column.field, base).isNotNull() for column in binding.stream.columns]
+    texts = [
+        folder_text(F.col("topic"), column.field, base).isNotNull()
+        for column in binding.stream.columns
+    ]
     is_given = F.col("topic").contains("=") & any_of(texts)
-    return raw.where(F.when(is_given, F.raise_error(said).cast("boolean")).otherwise(True))
+    return raw.where(
+        F.when(is_given, F.raise_error(said).cast("boolean")).otherwise(True)
+    )

@@ -1,4 +1,5 @@
-"""Where the events are that tell of files, as whoever plans batches reads them: places in partitions, in order."""
+"""Where the events are that tell of files, as whoever plans batches reads them: places
+in partitions, in order."""
 
 from __future__ import annotations
 
@@ -38,16 +39,19 @@ class EventLog(Protocol):
 
     @property
     def id(self) -> str:
-        """What tells it from others, and from a later one of its name, as far as that can be told."""
+        """What tells it from others, and from a later one of its name, as far as that
+        can be told."""
 
     def ends(self) -> EventEnds:
         """What can be read now. Raises what asking raises."""
 
     def arrive(self) -> None:
-        """Let what was sent until now be there. Asked before `ends` by who wants all that is new."""
+        """Let what was sent until now be there. Asked before `ends` by who wants all
+        that is new."""
 
     def events(self, start: Places, end: Places) -> Iterator[Event]:
-        """The events between places, the same ones whenever they are asked for, but those that are gone."""
+        """The events between places, the same ones whenever they are asked for, but
+        those that are gone."""
 
     def close(self) -> None:
         """Let the connection go."""

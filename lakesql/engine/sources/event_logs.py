@@ -15,23 +15,30 @@ from lakesql.source.notified_files import NotifiedFiles
 from lakesql.source.sqs import Sqs, open_queue
 
 
-def open_events(session: SparkSession, binding: StreamBinding, planning: Planning) -> EventLog:
+def open_events(
+    session: SparkSession, binding: StreamBinding, planning: Planning
+) -> EventLog:
     """Where the events of a stream's files are."""
     source = notified(binding)
     cluster = source.events.cluster
     if cluster is not None:
         return EventTopic(session, cluster, source.told_by, binding.stream.place)
-    return EventQueue(_queues(source), source.told_by, planning.open_shared(binding.events_folder))
+    return EventQueue(
+        _queues(source), source.told_by, planning.open_shared(binding.events_folder)
+    )
 
 
 def check_events(session: SparkSession, binding: StreamBinding) -> None:
-    """Raise what asking for the topic or the queue raises, where it is not there or does not take the login."""
+    """Raise what asking for the topic or the queue raises, where it is not there or
+    does not take the login."""
     source = notified(binding)
     cluster = source.events.cluster
     if cluster is None:
         open_queue(_queues(source), source.told_by)
         return
-    with closing(EventTopic(session, cluster, source.told_by, binding.stream.place)) as topic:
+    with closing(
+        EventTopic(session, cluster, source.told_by, binding.stream.place)
+    ) as topic:
         topic.ends()
 
 
@@ -42,6 +49,9 @@ def notified(binding: StreamBinding) -> NotifiedFiles:
 
 
 def _queues(source: NotifiedFiles) -> Sqs:
-    """The connection of the queue, which is what brings events where no cluster does."""
-    assert isinstance(source.events, Sqs), f"no events are read from {source.events.kind}"
+    """The connection of the queue, which is what brings events where no cluster
+    does."""
+    assert isinstance(source.events, Sqs), (
+        f"no events are read from {source.events.kind}"
+    )
     return source.events

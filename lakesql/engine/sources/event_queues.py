@@ -1,4 +1,5 @@
-"""Events of files in a queue of SQS, which are taken into lakesql's own log, and read there."""
+"""Events of files in a queue of SQS, which are taken into lakesql's own log, and read
+there."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ PAGE_MESSAGES = 1_000
 """About so many messages are written at once, before the queue is to forget them."""
 
 TAKEN_MESSAGES = 100_000
-"""So many are taken before a batch is planned: a queue in which more arrive all the time would never be empty."""
+"""So many are taken before a batch is planned: a queue in which more arrive all the
+time would never be empty."""
 
 
 class EventQueue(EventLog):
@@ -46,7 +48,9 @@ class EventQueue(EventLog):
             self._queue = open_queue(self._source, self._queue_name)
             self._log.remove_old()
         taken = 0
-        while taken < TAKEN_MESSAGES and (messages := self._queue.receive(PAGE_MESSAGES)):
+        while taken < TAKEN_MESSAGES and (
+            messages := self._queue.receive(PAGE_MESSAGES)
+        ):
             self._log.append([message.text for message in messages])
             self._queue.delete(messages)
             taken += len(messages)

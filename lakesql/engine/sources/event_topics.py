@@ -20,7 +20,9 @@ class EventTopic(EventLog):
 
     most_places: ClassVar[int] = 20_000
 
-    def __init__(self, session: SparkSession, source: Kafka, topic: str, place: Place) -> None:
+    def __init__(
+        self, session: SparkSession, source: Kafka, topic: str, place: Place
+    ) -> None:
         self._session, self._source = session, source
         self._topic, self._place = topic, place
         self._held = ExitStack()
@@ -37,11 +39,17 @@ class EventTopic(EventLog):
         return self._topic
 
     def ends(self) -> EventEnds:
-        """The offsets of its partitions. Raises `RunError` (`unknown-topic`), and what `open_broker` raises."""
+        """The offsets of its partitions. Raises `RunError` (`unknown-topic`), and what
+        `open_broker` raises."""
         if self._broker is None:
-            self._broker = self._held.enter_context(open_broker(self._session._jvm, self._source))
+            self._broker = self._held.enter_context(
+                open_broker(self._session._jvm, self._source)
+            )
         topics = self._broker.topics([self._topic], self._place).values()
-        first, last = self._broker.beginning_offsets(topics), self._broker.end_offsets(topics)
+        first, last = (
+            self._broker.beginning_offsets(topics),
+            self._broker.end_offsets(topics),
+        )
         return EventEnds(first[self._topic], last[self._topic])
 
     def arrive(self) -> None:
@@ -49,7 +57,9 @@ class EventTopic(EventLog):
 
     def events(self, start: Places, end: Places) -> Iterator[Event]:
         """Its records."""
-        rows = read_between(self._session, self._source, {self._topic: start}, {self._topic: end})
+        rows = read_between(
+            self._session, self._source, {self._topic: start}, {self._topic: end}
+        )
         for row in rows.select("key", "value", "partition", "offset").toLocalIterator():
             where = f"partition {row['partition']} offset {row['offset']}"
             yield Event(where, _bytes(row["key"]), _bytes(row["value"]))

@@ -1,5 +1,5 @@
-"""In which order the changes of a feed stand in files: by the time of each file, its name, and the line; by the name
-alone where the stream says so."""
+"""In which order the changes of a feed stand in files: by the time of each file, its
+name, and the line; by the name alone where the stream says so."""
 
 from __future__ import annotations
 
@@ -13,36 +13,47 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.scans import scanned_times
 
 _TASK_BITS, _LINE_BITS = 15, 28
-"""The bits of a place that say which task reads the line, and which of the task's lines it is: below those that say
-which file it is in. Of 134 million bytes, as a task reads, no more can be lines."""
+"""The bits of a place that say which task reads the line, and which of the task's lines
+it is: below those that say which file it is in. Of 134 million bytes, as a task reads,
+no more can be lines."""
 
 
-def with_file_order(arrived: DataFrame, bindings: tuple[StreamBinding, ...]) -> tuple[StreamBinding, ...]:
-    """The streams of a batch of raw records, of which each change feed has the files of the batch in their order."""
+def with_file_order(
+    arrived: DataFrame, bindings: tuple[StreamBinding, ...]
+) -> tuple[StreamBinding, ...]:
+    """The streams of a batch of raw records, of which each change feed has the files of
+    the batch in their order."""
     if not any(binding.is_feed_in_files for binding in bindings):
         return bindings
     times = dict(scanned_times(arrived._jdf.queryExecution().toRdd()))
     is_by_name = any(binding.source.is_in_name_order for binding in bindings)
     files = tuple(sorted(times) if is_by_name else in_order(times.items()))
-    return tuple(replace(each, file_order=files) if each.is_feed_in_files else each for each in bindings)
+    return tuple(
+        replace(each, file_order=files) if each.is_feed_in_files else each
+        for each in bindings
+    )
 
 
 def in_order(files: Iterable[tuple[str, int]]) -> list[str]:
-    """Files, each with the time of its last change, in the order in which Spark reads them: batch by batch, the oldest
-    first. Those of one time go by their names."""
+    """Files, each with the time of its last change, in the order in which Spark reads
+    them: batch by batch, the oldest first. Those of one time go by their names."""
     return [path for path, _ in sorted(files, key=lambda file: (file[1], file[0]))]
 
 
 def place_in_files(path: Column, files: tuple[str, ...]) -> Column:
-    """The place of a line among all of a batch. A task reads a file, or a part of one, from its start; of two parts the
-    one that comes first is read by an earlier task.
+    """The place of a line among all of a batch. A task reads a file, or a part of one,
+    from its start; of two parts the one that comes first is read by an earlier task.
 
     Fails the batch where one has more files, tasks or lines than fit into the number.
     """
     number = F.monotonically_increasing_id()
     task, line = F.shiftright(number, 33), number.bitwiseAND(F.lit(2**33 - 1))
     file = F.array_position(F.array(*map(F.lit, files)).cast("array<string>"), path)
-    fits = (file < 2 ** (63 - _TASK_BITS - _LINE_BITS)) & (task < 2**_TASK_BITS) & (line < 2**_LINE_BITS)
+    fits = (
+        (file < 2 ** (63 - _TASK_BITS - _LINE_BITS))
+        & (task < 2**_TASK_BITS)
+        & (line < 2**_LINE_BITS)
+    )
     place = F.shiftleft(F.shiftleft(file, _TASK_BITS) + task, _LINE_BITS) + line
     said = "a batch of a change feed has more lines in files than can be numbered: set a lower max_per_batch"
     return F.when(fits, place).otherwise(F.raise_error(F.lit(said)).cast("bigint"))

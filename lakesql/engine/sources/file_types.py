@@ -1,9 +1,12 @@
-"""Files whose types are not those of the contract, of a format whose reader makes other values of what does not fit.
+"""Files whose types are not those of the contract, of a format whose reader makes other
+values of what does not fit.
 
-Spark's reader of ORC makes NULL of a bigint that is no int, and 1 of 1.5, and says nothing. It takes columns by their
-position where Hive has called them `_col0`. Its reader of Parquet takes other numbers for signed ones of as many bits
-(`parquet_schema.py`), that of Avro rounds decimals and takes numbers for times (`avro_file_schema.py`). So the driver
-looks at the schema of each file of a batch, before the batch is parsed.
+Spark's reader of ORC makes NULL of a bigint that is no int, and 1 of 1.5, and says
+nothing. It takes columns by their position where Hive has called them `_col0`. Its
+reader of Parquet takes other numbers for signed ones of as many bits
+(`parquet_schema.py`), that of Avro rounds decimals and takes numbers for times
+(`avro_file_schema.py`). So the driver looks at the schema of each file of a batch,
+before the batch is parsed.
 """
 
 from __future__ import annotations
@@ -33,12 +36,21 @@ ZONED = "timestamp with local time zone"
 """What ORC calls an instant, and what Spark does not know."""
 
 
-def check_file_types(session: SparkSession, arrived: DataFrame, bindings: Sequence[StreamBinding]) -> None:
-    """Raise `RunError` (`file-unreadable`) for the first file of a batch that would not be read as what it holds."""
-    asked = [each for each in bindings if each.stream.record_format.is_converted and each.is_in_files]
+def check_file_types(
+    session: SparkSession, arrived: DataFrame, bindings: Sequence[StreamBinding]
+) -> None:
+    """Raise `RunError` (`file-unreadable`) for the first file of a batch that would not
+    be read as what it holds."""
+    asked = [
+        each
+        for each in bindings
+        if each.stream.record_format.is_converted and each.is_in_files
+    ]
     if not asked:
         return
-    files = sorted({uri for _, uri in scanned_files(arrived._jdf.queryExecution().toRdd())})
+    files = sorted(
+        {uri for _, uri in scanned_files(arrived._jdf.queryExecution().toRdd())}
+    )
     for binding in asked:
         assert binding.glob is not None
         listing = listing_of(binding.glob)
@@ -48,7 +60,9 @@ def check_file_types(session: SparkSession, arrived: DataFrame, bindings: Sequen
             for uri, why in zip(own, found, strict=True):
                 if why:
                     what = f"{unquote(uri)} cannot be read: {why}"
-                    raise RunError.of("file-unreadable", what, fix=_FIX, place=binding.stream.place)
+                    raise RunError.of(
+                        "file-unreadable", what, fix=_FIX, place=binding.stream.place
+                    )
 
 
 _FIX = (
@@ -58,7 +72,8 @@ _FIX = (
 
 
 def find_misfit(session: SparkSession, binding: StreamBinding, uri: str) -> str:
-    """Why a file would not be read as what it holds, in words; '' where it would, or where Spark says so itself."""
+    """Why a file would not be read as what it holds, in words; '' where it would, or
+    where Spark says so itself."""
     record_format = binding.stream.record_format
     if not record_format.is_converted:
         return ""
@@ -67,7 +82,11 @@ def find_misfit(session: SparkSession, binding: StreamBinding, uri: str) -> str:
         return _misfit_of_parquet(session, wanted, uri)
     if record_format.rounds_decimals:
         found = parse_type(read_avro_schema(session, uri))
-        return next(_misfits(found, wanted, (), is_avro_kept), "") if found is not None else ""
+        return (
+            next(_misfits(found, wanted, (), is_avro_kept), "")
+            if found is not None
+            else ""
+        )
     return _misfit_of_orc(session, wanted, uri)
 
 
@@ -77,7 +96,11 @@ def _misfit_of_parquet(session: SparkSession, wanted: SparkType, uri: str) -> st
     if foreign := next((name for name in unknown if name.lower() in asked), ""):
         return f"its column {foreign} has a type that Spark does not know"
     found = parse_type(schema)
-    return next(_misfits(found, wanted, (), is_parquet_kept), "") if found is not None else ""
+    return (
+        next(_misfits(found, wanted, (), is_parquet_kept), "")
+        if found is not None
+        else ""
+    )
 
 
 def _misfit_of_orc(session: SparkSession, wanted: SparkType, uri: str) -> str:
@@ -104,7 +127,8 @@ SHOWN = 300
 
 
 def _read_schema(session: SparkSession, uri: str) -> str:
-    """The schema of a file as ORC writes it; '' where it cannot be read, which Spark will say."""
+    """The schema of a file as ORC writes it; '' where it cannot be read, which Spark
+    will say."""
     place = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(uri))
     settings = session._jsparkSession.sessionState().newHadoopConf()
     orc = java_class("org.apache.orc.OrcFile")
@@ -119,20 +143,31 @@ def _read_schema(session: SparkSession, uri: str) -> str:
 
 
 def _path_of(uri: str) -> str:
-    return str(java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(uri)).toString())
+    return str(
+        java_class("org.apache.hadoop.fs.Path")(
+            java_class("java.net.URI")(uri)
+        ).toString()
+    )
 
 
 def _misfits(
-    found: SparkType, wanted: SparkType, path: tuple[str, ...], is_kept: Callable[[SparkType, SparkType], bool]
+    found: SparkType,
+    wanted: SparkType,
+    path: tuple[str, ...],
+    is_kept: Callable[[SparkType, SparkType], bool],
 ) -> Iterator[str]:
     """What of a file's type is read as something else, in words."""
     if found.name == wanted.name == "struct":
         for field in wanted.fields:
-            named = [each for each in found.fields if each.name.lower() == field.name.lower()]
+            named = [
+                each for each in found.fields if each.name.lower() == field.name.lower()
+            ]
             if len(named) > 1:
                 yield f"{'.'.join((*path, field.name))} stands twice in it: capitals make no difference"
             elif named:
-                yield from _misfits(named[0].type, field.type, (*path, field.name), is_kept)
+                yield from _misfits(
+                    named[0].type, field.type, (*path, field.name), is_kept
+                )
     elif found.name == wanted.name and found.fields:
         for mine, other in zip(found.fields, wanted.fields, strict=True):
             yield from _misfits(mine.type, other.type, path, is_kept)
@@ -151,7 +186,10 @@ def _is_read_as(found: SparkType, wanted: SparkType) -> bool:
 
 def _holds(found: SparkType, wanted: SparkType) -> bool:
     """Whether a timestamp is read of a file."""
-    return re.search(r"\btimestamp\b", wanted.text) is not None and "timestamp" in found.text
+    return (
+        re.search(r"\btimestamp\b", wanted.text) is not None
+        and "timestamp" in found.text
+    )
 
 
 def _is_in_utc() -> bool:

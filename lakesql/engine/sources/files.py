@@ -1,4 +1,5 @@
-"""Plain files: their records by the stream's format, from text lines to the rows of Parquet."""
+"""Plain files: their records by the stream's format, from text lines to the rows of
+Parquet."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ from pyspark.sql import types as T
 from lakesql.engine.records.finer_times import in_microseconds, with_finer
 from lakesql.engine.records.json_text import split_arrays, split_documents
 from lakesql.engine.sources.binding import StreamBinding, contract_columns
-from lakesql.engine.sources.csv_files import RECORD_SCHEMA, record_options, record_values
+from lakesql.engine.sources.csv_files import (
+    RECORD_SCHEMA,
+    record_options,
+    record_values,
+)
 from lakesql.engine.sources.folder_columns import with_folder_columns
 from lakesql.engine.sources.found_files import SparkFolder, seed_seen
 from lakesql.engine.sources.globs import list_files
@@ -32,7 +37,9 @@ class SparkFiles(SparkFolder):
 
     kind: ClassVar[str] = Files.kind
 
-    def records(self, session: SparkSession, reader: Reader, binding: StreamBinding) -> DataFrame:
+    def records(
+        self, session: SparkSession, reader: Reader, binding: StreamBinding
+    ) -> DataFrame:
         """By the stream's format."""
         return _read(session, reader, binding)
 
@@ -56,37 +63,55 @@ class SparkFiles(SparkFolder):
 def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> DataFrame:
     stream = binding.stream
     match stream.format:
-        case "csv" if stream.multiline or stream.csv.quote:  # or a quoted value's middle lines look like records
+        # or a quoted value's middle lines look like records
+        case "csv" if stream.multiline or stream.csv.quote:
             reader = reader.schema(RECORD_SCHEMA).options(**record_options(stream))
             records = load_files(session, reader, binding, "csv")
-            return record_values(records, stream).selectExpr(*raw_columns(*FILE, value="value"))
+            return record_values(records, stream).selectExpr(
+                *raw_columns(*FILE, value="value")
+            )
         case "json" if stream.multiline:
-            files = load_files(session, reader.option("wholetext", True), binding, "text")
+            files = load_files(
+                session, reader.option("wholetext", True), binding, "text"
+            )
             return split_documents(files).selectExpr(*raw_columns(*FILE, value="value"))
         case "csv" | "string" | "bytes":
             lines = text_lines(session, reader, binding)
             return lines.selectExpr(*raw_columns(*FILE, value="value"))
         case "json" | "json_schema":
-            # Not by Spark's reader of JSON lines: it passes over what stands behind the first value of a line.
-            lines = text_lines(session, reader, binding).where("trim(CAST(value AS string)) != ''")
+            # Not by Spark's reader of JSON lines: it passes over what stands behind the
+            # first value of a line.
+            lines = text_lines(session, reader, binding).where(
+                "trim(CAST(value AS string)) != ''"
+            )
             records = lines if binding.has_changes else split_arrays(lines)
             return records.selectExpr(*raw_columns(*FILE, value="value"))
         case "parquet" | "orc" | "avro":
             kind = row_type(binding)
-            rows = load_files(session, reader.schema(binding.file_type or kind), binding, stream.format)
+            rows = load_files(
+                session,
+                reader.schema(binding.file_type or kind),
+                binding,
+                stream.format,
+            )
             names = kind.names
             if binding.may_have_nanoseconds:
                 names = [*names, CORRUPT]
                 rows = _in_contract_types(rows, binding, kind)
-            return as_rows(with_folder_columns(rows, kind, binding.source.places[0]), names, *FILE)
+            return as_rows(
+                with_folder_columns(rows, kind, binding.source.places[0]), names, *FILE
+            )
         case "protobuf":
             raise AssertionError("a stream of Protobuf reads no files")
         case _:
             assert_never(stream.format)
 
 
-def _in_contract_types(rows: DataFrame, binding: StreamBinding, kind: T.StructType) -> DataFrame:
-    """The rows of Parquet files in the contract's types, and in `_lakesql_corrupt` each that is to be a dead letter."""
+def _in_contract_types(
+    rows: DataFrame, binding: StreamBinding, kind: T.StructType
+) -> DataFrame:
+    """The rows of Parquet files in the contract's types, and in `_lakesql_corrupt` each
+    that is to be a dead letter."""
     no_letter = rows.withColumn(CORRUPT, F.lit(None).cast("string"))
     if binding.file_type is None:
         return no_letter
@@ -97,4 +122,9 @@ def _in_contract_types(rows: DataFrame, binding: StreamBinding, kind: T.StructTy
 
 def row_type(binding: StreamBinding) -> T.StructType:
     """The columns that files of rows are read with."""
-    return T.StructType([T.StructField(column.name, column.type) for column in contract_columns(binding.stream)])
+    return T.StructType(
+        [
+            T.StructField(column.name, column.type)
+            for column in contract_columns(binding.stream)
+        ]
+    )

@@ -1,7 +1,8 @@
-"""Plain files in the order of their names: which are read next is looked up from the last name on.
+"""Plain files in the order of their names: which are read next is looked up from the
+last name on.
 
-A position has the last name that was taken, and how many files were read. What comes with a smaller name is found by a
-listing of all files now and then.
+A position has the last name that was taken, and how many files were read. What comes
+with a smaller name is found by a listing of all files now and then.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.sources.planned_files import PlannedFiles, SparkPlannedFiles, shown_files
+from lakesql.engine.sources.planned_files import (
+    PlannedFiles,
+    SparkPlannedFiles,
+    shown_files,
+)
 from lakesql.engine.sources.spark_source import PlannedBatches, Planning
 from lakesql.source.files_by_name import FilesByName, TakenNames, names_taken
 from lakesql.source.name_order import FoundFile
@@ -41,10 +46,13 @@ class SparkFilesByName(SparkPlannedFiles):
         start_ms: int | None,
         seen: Callable[[int], Sequence[SeenFile]] | None,
     ) -> SeededSource:
-        """A position, with the files that were read; at a time, that before the first file that is as new."""
+        """A position, with the files that were read; at a time, that before the first
+        file that is as new."""
         if position is not None:
             files = names_taken(position).files
-            return SeededSource(position, listed=tuple(seen(files)) if seen is not None else None)
+            return SeededSource(
+                position, listed=tuple(seen(files)) if seen is not None else None
+            )
         if start_ms is None:
             return SeededSource()
         taken = TakenNames()
@@ -70,15 +78,22 @@ class _ByName(PlannedBatches):
         return replace(taken, last=last).position if last else None
 
     def find_end(self, position: Position, until: Position) -> Position:
-        """Behind the next files: those that have come late first, if all were to be listed."""
+        """Behind the next files: those that have come late first, if all were to be
+        listed."""
         taken, files = names_taken(position), self._files
         known = files.known(taken.files, taken.last, taken.digest)
         found = list[FoundFile]()
         if files.is_listing_due(known):
-            found = files.next_unread(known, taken.files, taken.last, f"came late, behind {taken.last}")
+            found = files.next_unread(
+                known, taken.files, taken.last, f"came late, behind {taken.last}"
+            )
         if not found:
-            new = files.shown(taken.last, names_taken(until).last if until is not None else None)
-            found = files.bounded(known.unknown(new, taken.files) if known.reaches(taken.last) else new)
+            new = files.shown(
+                taken.last, names_taken(until).last if until is not None else None
+            )
+            found = files.bounded(
+                known.unknown(new, taken.files) if known.reaches(taken.last) else new
+            )
         if not found:
             return None
         files.plan(taken.files, found)

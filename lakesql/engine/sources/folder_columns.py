@@ -18,56 +18,90 @@ from lakesql.source.pattern import without_scheme
 
 
 def with_folder_columns(rows: DataFrame, kind: T.StructType, base: str) -> DataFrame:
-    """The rows with those columns from the names of their folders (`day=3`) that the files do not have themselves.
+    """The rows with those columns from the names of their folders (`day=3`) that the
+    files do not have themselves.
 
-    Folders below the connection's own are looked at. A value is escaped there as in a URL, as Hive does it. One that
-    the column's type does not take fails the batch.
+    Folders below the connection's own are looked at. A value is escaped there as in a
+    URL, as Hive does it. One that the column's type does not take fails the batch.
     """
     uri = F.col("_metadata.file_path")
-    fields = (field for field in kind.fields if field.name != CORRUPT and isinstance(field.dataType, T.AtomicType))
+    fields = (
+        field
+        for field in kind.fields
+        if field.name != CORRUPT and isinstance(field.dataType, T.AtomicType)
+    )
     read = {field.name: F.col(identifier(field.name)) for field in fields}
     return rows.withColumns(
         {
-            name: F.when(column.isNull() & uri.contains("="), _folder_value(uri, kind[name], base)).otherwise(column)
+            name: F.when(
+                column.isNull() & uri.contains("="),
+                _folder_value(uri, kind[name], base),
+            ).otherwise(column)
             for name, column in read.items()
         }
     )
 
 
 def with_folders(raw: DataFrame, binding: StreamBinding) -> DataFrame:
-    """Raw records of JSON in files, with `_lakesql_folders`: what the names of their files' folders say of columns."""
+    """Raw records of JSON in files, with `_lakesql_folders`: what the names of their
+    files' folders say of columns."""
     if not binding.may_have_folders:
         return raw
-    columns = [column for column in contract_columns(binding.stream) if isinstance(column.type, T.AtomicType)]
+    columns = [
+        column
+        for column in contract_columns(binding.stream)
+        if isinstance(column.type, T.AtomicType)
+    ]
     uri = F.col("topic")
-    fields = (T.StructField(it.name, T.StringType() if it.is_counted else it.type) for it in columns)
-    values = (_folder_value(uri, field, binding.source.places[0]).alias(field.name) for field in fields)
+    fields = (
+        T.StructField(it.name, T.StringType() if it.is_counted else it.type)
+        for it in columns
+    )
+    values = (
+        _folder_value(uri, field, binding.source.places[0]).alias(field.name)
+        for field in fields
+    )
     return raw.withColumn(FOLDERS, F.when(uri.contains("="), F.struct(*values)))
 
 
 def _folder_value(uri: Column, field: T.StructField, base: str) -> Column:
-    """The value of a column in the names of a file's folders; NULL where none has it."""
+    """The value of a column in the names of a file's folders; NULL where none has
+    it."""
     text = folder_text(uri, field.name, base)
     value = text.try_cast(field.dataType)
     path = file_path(uri)
-    said = F.concat(path, F.lit(f": the folder's value of {field.name} is no {field.dataType.simpleString()}: "), text)
-    checked = F.when(value.isNull(), F.raise_error(said).cast(field.dataType)).otherwise(value)
+    said = F.concat(
+        path,
+        F.lit(
+            f": the folder's value of {field.name} is no {field.dataType.simpleString()}: "
+        ),
+        text,
+    )
+    checked = F.when(
+        value.isNull(), F.raise_error(said).cast(field.dataType)
+    ).otherwise(value)
     return F.when(text.isNotNull(), checked)
 
 
 def folder_text(uri: Column, name: str, base: str) -> Column:
-    """What the folders of a file say of a column; NULL where none names it, or it is NULL."""
+    """What the folders of a file say of a column; NULL where none names it, or it is
+    NULL."""
     above = len([*filter(None, without_scheme(base).split("/"))])
     named = rf"\A(?:[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)?(?:/+[^/]+){{{above}}}/(?:.*/)?(?i:{re.escape(name)})="
     path = file_path(uri)
     written = F.regexp_extract(path, f"{named}([^/]*)/", 1)
-    text = F.coalesce(F.try_url_decode(F.replace(written, F.lit("+"), F.lit("%2B"))), written)
+    text = F.coalesce(
+        F.try_url_decode(F.replace(written, F.lit("+"), F.lit("%2B"))), written
+    )
     return F.when(path.rlike(f"{named}[^/]*/") & (written != HIVE_NULL), text)
 
 
 def columns_of_folders(uri: str, names: Collection[str], base: str) -> tuple[str, ...]:
-    """Those of the columns that the folders of a file name, in the order of the columns."""
+    """Those of the columns that the folders of a file name, in the order of the
+    columns."""
     above = len([*filter(None, without_scheme(base).split("/"))])
     *folders, _ = filter(None, without_scheme(unquote(uri)).split("/"))
-    said = {folder.partition("=")[0].lower() for folder in folders[above:] if "=" in folder}
+    said = {
+        folder.partition("=")[0].lower() for folder in folders[above:] if "=" in folder
+    }
     return tuple(name for name in names if name.lower() in said)

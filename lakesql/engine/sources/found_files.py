@@ -1,4 +1,5 @@
-"""What sources that are files in folders have in common, as Hadoop lists them: what is there, and what was read."""
+"""What sources that are files in folders have in common, as Hadoop lists them: what is
+there, and what was read."""
 
 from __future__ import annotations
 
@@ -12,7 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from lakesql.counts import count
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.globs import find_listed, find_unlisted, has_files, list_files
+from lakesql.engine.sources.globs import (
+    find_listed,
+    find_unlisted,
+    has_files,
+    list_files,
+)
 from lakesql.engine.sources.raw_columns import Reader
 from lakesql.engine.sources.spark_source import SparkSource, check_origin
 from lakesql.engine.spark.failure import unlisted_name
@@ -30,8 +36,11 @@ from lakesql.source.stream_state import Position, SourceState
 class SparkFolder(SparkSource, Protocol):
     """Files below a folder, or below a URL of a bucket."""
 
-    def records(self, session: SparkSession, reader: Reader, binding: StreamBinding) -> DataFrame:
-        """The raw records of a stream's files, by a reader of those that arrive, or of those that are there."""
+    def records(
+        self, session: SparkSession, reader: Reader, binding: StreamBinding
+    ) -> DataFrame:
+        """The raw records of a stream's files, by a reader of those that arrive, or of
+        those that are there."""
         ...
 
     def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
@@ -39,31 +48,40 @@ class SparkFolder(SparkSource, Protocol):
         check_origin(binding)
         return self.records(session, session.readStream, binding)
 
-    def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
+    def read_now(
+        self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None
+    ) -> DataFrame:
         """The records of the files that are there."""
         check_origin(binding)
         return self.records(session, session.read, binding)
 
-    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
+    def state_now(
+        self, session: SparkSession, binding: StreamBinding, brokers: Brokers
+    ) -> SourceState:
         """Whether there are files, and which are passed over."""
         check_origin(binding)
         return find_state(session, binding)
 
     def holdings(
-        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+        self,
+        session: SparkSession,
+        binding: StreamBinding,
+        state: SourceState,
+        seen: Callable[[], Sequence[SeenFile]],
     ) -> tuple[list[str], str]:
         """Files that were read, and are gone; and how many are there."""
         return held_files(session, binding, seen())
 
 
 def find_state(session: SparkSession, binding: StreamBinding) -> SourceState:
-    """A stream of files: whether there are any, and which are passed over. One whose files are taken away may have none
-    in its folder."""
+    """A stream of files: whether there are any, and which are passed over. One whose
+    files are taken away may have none in its folder."""
     glob, name, kind = binding.glob, binding.stream.name, binding.source.kind
     assert glob is not None
     local = local_folder(glob)
     try:
-        if local is not None:  # whose permissions Hadoop asks a program for, file by file
+        # whose permissions Hadoop asks a program for, file by file
+        if local is not None:
             is_there, hidden = has_files(session, glob), local_hidden(str(local))
         else:
             is_there, hidden = find_listed(session, glob)
@@ -72,21 +90,31 @@ def find_state(session: SparkSession, binding: StreamBinding) -> SourceState:
         if unlisted is None:
             raise
         what = f"Hadoop does not list {find_unlisted(glob, unlisted)}, as its name has a colon."
-        raise RunError.of("file-name", what, why="Nothing of its folder can be read.") from error
-    is_emptied = binding.takes_away and (local is None or Path(named_folder(str(local))).is_dir())
+        raise RunError.of(
+            "file-name", what, why="Nothing of its folder can be read."
+        ) from error
+    is_emptied = binding.takes_away and (
+        local is None or Path(named_folder(str(local))).is_dir()
+    )
     nothing = "" if is_there or is_emptied else explain_no_files(glob)
     return SourceState(name, kind, nothing=nothing, left_out=explain_hidden(hidden))
 
 
-def seed_seen(position: Position, seen: Callable[[int], Sequence[SeenFile]] | None) -> SeededSource:
-    """The files that the former checkpoint has read up to a position, where it knows them."""
+def seed_seen(
+    position: Position, seen: Callable[[int], Sequence[SeenFile]] | None
+) -> SeededSource:
+    """The files that the former checkpoint has read up to a position, where it knows
+    them."""
     if position is None or seen is None:
         return SeededSource()
     return SeededSource.of(seen(position[BATCHES]))
 
 
-def held_files(session: SparkSession, binding: StreamBinding, seen: Sequence[SeenFile]) -> tuple[list[str], str]:
-    """The names of those files that were read, and are gone; and how many are there, in words."""
+def held_files(
+    session: SparkSession, binding: StreamBinding, seen: Sequence[SeenFile]
+) -> tuple[list[str], str]:
+    """The names of those files that were read, and are gone; and how many are there, in
+    words."""
     assert binding.glob is not None
     there = {file.path for file in list_files(session, binding.glob)}
     missing = [file for file in seen if file.path not in there]

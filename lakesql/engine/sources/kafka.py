@@ -1,4 +1,5 @@
-"""Kafka's topics, read by Spark's own source; their broker is asked for what they hold."""
+"""Kafka's topics, read by Spark's own source; their broker is asked for what they
+hold."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ from lakesql.counts import count
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Broker, Brokers
 from lakesql.engine.sources.raw_columns import Reader
-from lakesql.engine.sources.spark_source import EARLIER_OFFSETS, Place, SparkSource, check_origin
+from lakesql.engine.sources.spark_source import (
+    EARLIER_OFFSETS,
+    Place,
+    SparkSource,
+    check_origin,
+)
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.source.cluster import Offsets, consumer_options, find_held
 from lakesql.source.empty import explain_no_records
@@ -23,8 +29,9 @@ from lakesql.source.seen_files import SeenFile
 from lakesql.source.stream_state import SourceState
 
 POLL_TIMEOUT_MS = 15_000
-"""How long a task waits for the records of a broker that has gone away. A run that is ended waits as long for its last
-batch: Spark's own two minutes are too much for that."""
+"""How long a task waits for the records of a broker that has gone away. A run that is
+ended waits as long for its last batch: Spark's own two minutes are too much for
+that."""
 
 
 class SparkKafka(SparkSource):
@@ -36,7 +43,8 @@ class SparkKafka(SparkSource):
         """The records as they arrive."""
         stream = binding.stream
         reader = _of_topics(session.readStream, binding)
-        if isinstance(stream.start, datetime):  # a partition without a record that young starts at its end
+        # a partition without a record that young starts at its end
+        if isinstance(stream.start, datetime):
             reader = reader.option("startingTimestamp", epoch_ms(stream.start))
             reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
         else:
@@ -45,8 +53,11 @@ class SparkKafka(SparkSource):
             reader = reader.option("maxOffsetsPerTrigger", stream.max_per_batch)
         return reader.load().drop("timestampType")
 
-    def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
-        """The records that are there now, from the first one or from the stream's time on."""
+    def read_now(
+        self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None
+    ) -> DataFrame:
+        """The records that are there now, from the first one or from the stream's time
+        on."""
         assert brokers is not None, "what a topic has now is asked of its broker"
         stream = binding.stream
         reader = _of_topics(session.read, binding)
@@ -57,42 +68,78 @@ class SparkKafka(SparkSource):
             reader = reader.option("startingOffsets", json.dumps(starts))
         return reader.load().drop("timestampType")
 
-    def read_before(self, session: SparkSession, binding: StreamBinding, places: Sequence[Place]) -> DataFrame:
+    def read_before(
+        self, session: SparkSession, binding: StreamBinding, places: Sequence[Place]
+    ) -> DataFrame:
         """The records of the offsets before these."""
         ends: dict[str, dict[str, int]] = {}
         for topic, partition, offset in places:
             ends.setdefault(topic, {})[str(partition)] = offset
         starts = {
-            topic: {partition: max(0, offset - EARLIER_OFFSETS) for partition, offset in offsets.items()}
+            topic: {
+                partition: max(0, offset - EARLIER_OFFSETS)
+                for partition, offset in offsets.items()
+            }
             for topic, offsets in ends.items()
         }
         assigned = {topic: [*map(int, offsets)] for topic, offsets in ends.items()}
-        reader = _reader(session.read, cluster_of(binding)).option("failOnDataLoss", False)
+        reader = _reader(session.read, cluster_of(binding)).option(
+            "failOnDataLoss", False
+        )
         reader = reader.option("assign", json.dumps(assigned))
-        reader = reader.option("startingOffsets", json.dumps(starts)).option("endingOffsets", json.dumps(ends))
+        reader = reader.option("startingOffsets", json.dumps(starts)).option(
+            "endingOffsets", json.dumps(ends)
+        )
         return reader.load().drop("timestampType")
 
-    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
-        """The topics, which offsets they hold, and which of these a reader does not see yet."""
+    def state_now(
+        self, session: SparkSession, binding: StreamBinding, brokers: Brokers
+    ) -> SourceState:
+        """The topics, which offsets they hold, and which of these a reader does not see
+        yet."""
         stream, broker = binding.stream, _broker(session, binding, brokers)
         topics = broker.find_topics(stream.origin, stream.place)
         ids = {topic: found.id for topic, found in topics.items()}
-        beginnings, ends = broker.beginning_offsets(topics.values()), broker.log_ends(topics.values())
+        beginnings, ends = (
+            broker.beginning_offsets(topics.values()),
+            broker.log_ends(topics.values()),
+        )
         nothing = explain_no_records(stream.origin, beginnings, ends)
         held = find_held(ends, broker.end_offsets(topics.values()))
-        return SourceState(stream.name, self.kind, ids, beginnings, ends, nothing=nothing, held=held)
+        return SourceState(
+            stream.name, self.kind, ids, beginnings, ends, nothing=nothing, held=held
+        )
 
-    def topic_ids(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> Mapping[str, str]:
+    def topic_ids(
+        self, session: SparkSession, binding: StreamBinding, brokers: Brokers
+    ) -> Mapping[str, str]:
         """The ids, as the broker says them."""
-        return _broker(session, binding, brokers).find_ids(binding.stream.origin, binding.stream.place)
+        return _broker(session, binding, brokers).find_ids(
+            binding.stream.origin, binding.stream.place
+        )
 
     def holdings(
-        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+        self,
+        session: SparkSession,
+        binding: StreamBinding,
+        state: SourceState,
+        seen: Callable[[], Sequence[SeenFile]],
     ) -> tuple[list[str], str]:
-        """The offsets before the first one of each partition, and how many there are from there on."""
-        begins = [(t, p, at) for t, ends in sorted(state.beginnings.items()) for p, at in sorted(ends.items())]
-        ends = sum(end for partitions in state.ends.values() for end in partitions.values())
-        gone = [f"{topic}-{partition}: 0 to {at - 1}" for topic, partition, at in begins if at > 0]
+        """The offsets before the first one of each partition, and how many there are
+        from there on."""
+        begins = [
+            (t, p, at)
+            for t, ends in sorted(state.beginnings.items())
+            for p, at in sorted(ends.items())
+        ]
+        ends = sum(
+            end for partitions in state.ends.values() for end in partitions.values()
+        )
+        gone = [
+            f"{topic}-{partition}: 0 to {at - 1}"
+            for topic, partition, at in begins
+            if at > 0
+        ]
         return gone, count(ends - sum(at for *_, at in begins), "record")
 
 
@@ -105,16 +152,24 @@ def read_between(
     must_have_all: bool = False,
     group_id: str = "",
 ) -> DataFrame:
-    """The raw records of topics between offsets of their partitions. Those that are gone are not among them; if it
-    `must_have_all`, reading fails then. Who reads on and on under one `group_id` keeps Kafka's clients, which else are
-    made anew for each batch."""
+    """The raw records of topics between offsets of their partitions. Those that are
+    gone are not among them; if it `must_have_all`, reading fails then. Who reads on and
+    on under one `group_id` keeps Kafka's clients, which else are made anew for each
+    batch."""
     reader = _reader(session.read, connection).option("failOnDataLoss", must_have_all)
-    reader = reader.option("assign", json.dumps({topic: [*partitions] for topic, partitions in start.items()}))
+    reader = reader.option(
+        "assign",
+        json.dumps({topic: [*partitions] for topic, partitions in start.items()}),
+    )
     for name, offsets in (("startingOffsets", start), ("endingOffsets", end)):
         reader = reader.option(name, json.dumps(offsets))
     if group_id:
         reader = reader.option("kafka.group.id", group_id)
-    return reader.option("maxRecordsPerPartition", TASK_RECORDS).load().drop("timestampType")
+    return (
+        reader.option("maxRecordsPerPartition", TASK_RECORDS)
+        .load()
+        .drop("timestampType")
+    )
 
 
 def cluster_of(binding: StreamBinding) -> Kafka:
@@ -131,7 +186,9 @@ def _of_topics(reader: Reader, binding: StreamBinding) -> Reader:
     """A reader of the topics that the stream means."""
     check_origin(binding)
     origin = binding.stream.origin
-    reader = _reader(reader, cluster_of(binding)).option("maxRecordsPerPartition", TASK_RECORDS)
+    reader = _reader(reader, cluster_of(binding)).option(
+        "maxRecordsPerPartition", TASK_RECORDS
+    )
     if origin.topic_regex is not None:
         return reader.option("subscribePattern", origin.topic_regex)
     return reader.option("subscribe", ",".join(origin.given))

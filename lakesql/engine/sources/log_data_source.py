@@ -1,4 +1,5 @@
-"""Logs as a data source in Python: how a SELECT reads them that keeps state, or that reads several streams."""
+"""Logs as a data source in Python: how a SELECT reads them that keeps state, or that
+reads several streams."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from lakesql.engine.sources.log_reader import LogPosition, LogReader, TopicPage
 
 
 class LogDataSource(DataSource):
-    """A stream of a log for Spark's own planning: a process beside the driver reads each batch once."""
+    """A stream of a log for Spark's own planning: a process beside the driver reads
+    each batch once."""
 
     @classmethod
     def name(cls) -> str:
@@ -29,7 +31,9 @@ class LogDataSource(DataSource):
 
     def simpleStreamReader(self, schema: T.StructType) -> SimpleDataSourceStreamReader:  # noqa: N802  Spark's name
         """What reads the stream that the options have packed."""
-        reader, is_bounded = pickle.loads(base64.b64decode(self.options["secret_reader"]))
+        reader, is_bounded = pickle.loads(
+            base64.b64decode(self.options["secret_reader"])
+        )
         return _LogStreamReader(reader, is_bounded)
 
 
@@ -42,10 +46,13 @@ class _LogStreamReader(SimpleDataSourceStreamReader):
         self._until: LogPosition | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's name
-        """Where the stream begins. Spark notes it with a first batch, which has no records."""
+        """Where the stream begins. Spark notes it with a first batch, which has no
+        records."""
         return self._reader.starts()
 
-    def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
+    def read(
+        self, start: dict[str, Any]
+    ) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
         """The next records behind a position, and where they end."""
         begun = self._reader.with_new_topics(start)
         if begun is not None:
@@ -55,7 +62,9 @@ class _LogStreamReader(SimpleDataSourceStreamReader):
         end, pages = self._reader.read_following(start, self._until)
         return iter(_rows(pages)), start if end is None else end
 
-    def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[tuple[Any, ...]]:  # noqa: N802
+    def readBetweenOffsets(  # noqa: N802
+        self, start: dict[str, Any], end: dict[str, Any]
+    ) -> Iterator[tuple[Any, ...]]:
         """The records between two positions."""
         return iter(_rows(self._reader.read_between(start, end)))
 

@@ -1,4 +1,5 @@
-"""The records of a log in the shape of raw records: as Arrow, and as a frame of Spark's."""
+"""The records of a log in the shape of raw records: as Arrow, and as a frame of
+Spark's."""
 
 from __future__ import annotations
 
@@ -21,15 +22,20 @@ RAW = (
 
 def as_frame(session: SparkSession, pages: Sequence[TopicPage]) -> DataFrame:
     """The records of pages as raw records."""
-    # In memory of the JVM, and parsed by its tasks: a small one would be computed by the optimizer, record by record.
-    with changed_settings(session, {"spark.sql.execution.arrow.localRelationThreshold": "0"}):
+    # In memory of the JVM, and parsed by its tasks: a small one would be computed by
+    # the optimizer, record by record.
+    with changed_settings(
+        session, {"spark.sql.execution.arrow.localRelationThreshold": "0"}
+    ):
         return session.createDataFrame(as_arrow(pages), RAW)
 
 
 def as_arrow(pages: Sequence[TopicPage]) -> pa.Table:
     """The records of pages as an Arrow table of the shape of raw records."""
     records = [record for each in pages for record in each.page.records]
-    topics = [record.topic or each.topic for each in pages for record in each.page.records]
+    topics = [
+        record.topic or each.topic for each in pages for record in each.page.records
+    ]
     columns = zip(*records, strict=True) if records else [()] * len(LogRecord._fields)
     found = dict(zip(LogRecord._fields, columns, strict=True))
     arrays = {
@@ -45,7 +51,8 @@ def as_arrow(pages: Sequence[TopicPage]) -> pa.Table:
 
 
 def _header_array(headers: Sequence[Sequence[tuple[str, bytes]]]) -> pa.Array:
-    """The headers of records as an array of lists, built by its parts: of a dict for each it takes twice as long."""
+    """The headers of records as an array of lists, built by its parts: of a dict for
+    each it takes twice as long."""
     ends = accumulate(map(len, headers), initial=0)
     every = [header for each in headers for header in each]
     keys = pa.array([key for key, _ in every], pa.string())

@@ -1,4 +1,5 @@
-"""What a query reads of the topics of a log at a time: which places, how far, and what is gone."""
+"""What a query reads of the topics of a log at a time: which places, how far, and what
+is gone."""
 
 from __future__ import annotations
 
@@ -12,14 +13,23 @@ from typing import Any, NamedTuple
 
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.errors import TransientError
-from lakesql.source.log import Log, LogExpiredError, LogPage, LogPlaces, LogSource, find_left
+from lakesql.source.log import (
+    Log,
+    LogExpiredError,
+    LogPage,
+    LogPlaces,
+    LogSource,
+    find_left,
+)
 from lakesql.source.stream_state import Expired, Position
 
 BATCH_RECORDS = 100_000
-"""How many records a batch has at most where its stream sets no `max_per_batch`: the driver holds them."""
+"""How many records a batch has at most where its stream sets no `max_per_batch`: the
+driver holds them."""
 
 BATCH_BYTES = 256 * 1024 * 1024
-"""How large their values may be, about: a partition is read no further once its share of it is there."""
+"""How large their values may be, about: a partition is read no further once its share
+of it is there."""
 
 READERS = 8
 """How many partitions are read at once."""
@@ -59,7 +69,14 @@ class LogReader:
         stream, source = binding.stream, binding.source
         assert isinstance(source, LogSource)
         topics = tuple(stream.origin.find_topics(tuple))
-        return cls(source, stream.name, topics, stream.start, stream.max_per_batch or BATCH_RECORDS, binding.query)
+        return cls(
+            source,
+            stream.name,
+            topics,
+            stream.start,
+            stream.max_per_batch or BATCH_RECORDS,
+            binding.query,
+        )
 
     def log(self, topic: str) -> Log:
         """The log of a topic."""
@@ -75,31 +92,40 @@ class LogReader:
 
     def starts(self) -> dict[str, LogPlaces]:
         """Where the stream begins."""
-        return {topic: dict(self.log(topic).starts(self.start)) for topic in self.topics}
+        return {
+            topic: dict(self.log(topic).starts(self.start)) for topic in self.topics
+        }
 
     def partitions(self, position: LogPosition | None) -> dict[str, LogPlaces]:
-        """The partitions to read behind a position; those of a topic that it does not know begin where they do."""
+        """The partitions to read behind a position; those of a topic that it does not
+        know begin where they do."""
         found: dict[str, LogPlaces] = {}
         for topic in self.topics:
             places = (position or {}).get(topic)
             log = self.log(topic)
-            found[topic] = dict(log.partitions(places) if places is not None else log.starts(self.start))
+            found[topic] = dict(
+                log.partitions(places) if places is not None else log.starts(self.start)
+            )
         return found
 
     def ends(self, position: LogPosition | None) -> dict[str, LogPlaces]:
         """Where the topics end now."""
-        return {topic: dict(self.log(topic).ends(places)) for topic, places in self.partitions(position).items()}
+        return {
+            topic: dict(self.log(topic).ends(places))
+            for topic, places in self.partitions(position).items()
+        }
 
     def last(self, position: LogPosition | None) -> dict[str, LogPlaces]:
-        """Where the topics end, with all that was sent until now, as a reader at a position needs it."""
+        """Where the topics end, with all that was sent until now, as a reader at a
+        position needs it."""
         for topic in self.topics:
             self.log(topic).settle()
         return self.ends(position)
 
     @property
     def behind_ms(self) -> int | None:
-        """How much older than the newest record of its partition that one is up to which a batch has read it, at most;
-        None where no log has said it."""
+        """How much older than the newest record of its partition that one is up to
+        which a batch has read it, at most; None where no log has said it."""
         return max(self._behind_ms.values(), default=None)
 
     def release(self, position: LogPosition) -> None:
@@ -108,22 +134,31 @@ class LogReader:
             if topic in position:
                 self.log(topic).release(position[topic])
 
-    def with_new_topics(self, position: LogPosition | None) -> dict[str, LogPlaces] | None:
-        """The position with the places where those topics begin that it does not know; None where it knows all.
+    def with_new_topics(
+        self, position: LogPosition | None
+    ) -> dict[str, LogPlaces] | None:
+        """The position with the places where those topics begin that it does not know;
+        None where it knows all.
 
-        It is noted before anything of them is read: at another time, `latest` means another place.
+        It is noted before anything of them is read: at another time, `latest` means
+        another place.
         """
         known = position or {}
         if known.keys() >= {*self.topics}:
             return None
-        return {topic: known.get(topic) or dict(self.log(topic).starts(self.start)) for topic in self.topics}
+        return {
+            topic: known.get(topic) or dict(self.log(topic).starts(self.start))
+            for topic in self.topics
+        }
 
     def read_following(
         self, position: LogPosition, until: LogPosition | None
     ) -> tuple[dict[str, dict[str, Any]] | None, list[TopicPage]]:
-        """The next records behind a position, and where they end; None where there is nothing to note.
+        """The next records behind a position, and where they end; None where there is
+        nothing to note.
 
-        Where partitions have ended, those that begin behind them are read too. There may be an end without records.
+        Where partitions have ended, those that begin behind them are read too. There
+        may be an end without records.
         """
         known, at = self._reached
         start = self.partitions(at if known == position else position)
@@ -140,7 +175,8 @@ class LogReader:
             start = following
 
     def read_between(self, start: LogPosition, end: LogPosition) -> list[TopicPage]:
-        """The records between two positions. A topic that the first one does not know begins where the other one is."""
+        """The records between two positions. A topic that the first one does not know
+        begins where the other one is."""
         begin = {
             topic: {partition: start[topic].get(partition) for partition in places}
             for topic, places in end.items()
@@ -158,10 +194,13 @@ class LogReader:
             reached[topic][partition] = page.place
         return reached, pages
 
-    def read_all(self, position: LogPosition, until: LogPosition | None, limit: int | None = None) -> list[TopicPage]:
+    def read_all(
+        self, position: LogPosition, until: LogPosition | None, limit: int | None = None
+    ) -> list[TopicPage]:
         """The pages of all partitions behind a position, those of one in their order.
 
-        A partition of which `until` has no place, or None, is not read: it was not there yet, or had nothing.
+        A partition of which `until` has no place, or None, is not read: it was not
+        there yet, or had nothing.
         """
         wanted = [
             (topic, partition, place)
@@ -173,7 +212,9 @@ class LogReader:
             return []
         room = _BatchRoom.of(limit, len(wanted))
         if limit is not None:
-            random.shuffle(wanted)  # those that are left out, as the others have filled the batch, are others each time
+            # those that are left out, as the others have filled the batch, are others
+            # each time
+            random.shuffle(wanted)
 
         for topic in self.topics:
             self.log(topic)  # opened here: the threads share it
@@ -187,7 +228,9 @@ class LogReader:
         with ThreadPoolExecutor(min(READERS, len(wanted)), "log") as readers:
             return [page for pages in readers.map(read, wanted) for page in pages]
 
-    def _pages(self, topic: str, partition: str, place: Any, until: Any, room: _BatchRoom) -> Iterator[LogPage]:
+    def _pages(
+        self, topic: str, partition: str, place: Any, until: Any, room: _BatchRoom
+    ) -> Iterator[LogPage]:
         if room.is_spent():
             return
         count = size = 0
@@ -205,7 +248,9 @@ class LogReader:
                 self._behind_ms[topic, partition] = 0
         except LogExpiredError as error:
             what = f"Of partition {partition} of {topic}, which stream '{self.stream}' reads, {error}"
-            raise TransientError.of("data-lost", what, fix="The next try says what to do.") from None
+            raise TransientError.of(
+                "data-lost", what, fix="The next try says what to do."
+            ) from None
 
 
 UNLIMITED = 2**62
@@ -213,7 +258,8 @@ UNLIMITED = 2**62
 
 @dataclass(slots=True)
 class _BatchRoom:
-    """What a batch may have still. A partition has at most its `share` of it, and none is begun once it is spent."""
+    """What a batch may have still. A partition has at most its `share` of it, and none
+    is begun once it is spent."""
 
     left: int
     left_bytes: int
@@ -223,11 +269,13 @@ class _BatchRoom:
 
     @classmethod
     def of(cls, limit: int | None, partitions: int) -> _BatchRoom:
-        """The room of a batch of at most `limit` records from so many partitions. Without a limit all is read, whatever
-        its size."""
+        """The room of a batch of at most `limit` records from so many partitions.
+        Without a limit all is read, whatever its size."""
         if limit is None:
             return cls(UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED)
-        return cls(limit, BATCH_BYTES, -(-limit // partitions), BATCH_BYTES // partitions)
+        return cls(
+            limit, BATCH_BYTES, -(-limit // partitions), BATCH_BYTES // partitions
+        )
 
     def spend(self, records: int, size: int) -> None:
         """Count what was read."""
@@ -241,14 +289,18 @@ class _BatchRoom:
             return self.left <= 0 or self.left_bytes <= 0
 
 
-def find_expired(reader: LogReader, position: LogPosition) -> Mapping[tuple[str, str], Expired]:
-    """Behind which places of a position something is gone, and why. Those that are to be read next are looked at: a
-    partition may have come since."""
+def find_expired(
+    reader: LogReader, position: LogPosition
+) -> Mapping[tuple[str, str], Expired]:
+    """Behind which places of a position something is gone, and why. Those that are to
+    be read next are looked at: a partition may have come since."""
     found = dict(find_left(reader.topics, position))
     with closing(reader):
         for topic in reader.topics:
             log = reader.log(topic)
-            for partition, place in log.partitions(position[topic]).items() if topic in position else ():
+            for partition, place in (
+                log.partitions(position[topic]).items() if topic in position else ()
+            ):
                 try:
                     log.check(partition, place)
                 except LogExpiredError as error:
@@ -257,4 +309,6 @@ def find_expired(reader: LogReader, position: LogPosition) -> Mapping[tuple[str,
 
 
 def _names(position: LogPosition) -> Iterator[tuple[str, str]]:
-    return ((topic, partition) for topic, places in position.items() for partition in places)
+    return (
+        (topic, partition) for topic, places in position.items() for partition in places
+    )

@@ -1,4 +1,5 @@
-"""Moving a file that was read to an archive, or deleting it: never another one than was read, and none over another."""
+"""Moving a file that was read to an archive, or deleting it: never another one than was
+read, and none over another."""
 
 from __future__ import annotations
 
@@ -21,12 +22,21 @@ from lakesql.source.seen_files import SeenFile
 S3_SYSTEM = "S3AFileSystem"
 """Hadoop's class for buckets of S3."""
 
-_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-"""Why a file system makes no second name of a file: the other one is on another disk, or it cannot."""
+_NO_LINKS = (
+    errno.EXDEV,
+    errno.EPERM,
+    errno.ENOTSUP,
+    errno.EOPNOTSUPP,
+    errno.ENOSYS,
+    errno.EMLINK,
+)
+"""Why a file system makes no second name of a file: the other one is on another disk,
+or it cannot."""
 
 
 def archived_place(base: str, archive: str, path: str) -> str | None:
-    """Where a file of this path is archived, below its connection's folder or URL; None if it is not below that."""
+    """Where a file of this path is archived, below its connection's folder or URL; None
+    if it is not below that."""
     own = without_scheme(base).rstrip("/")
     if not path.startswith(f"{own}/"):
         return None
@@ -34,7 +44,8 @@ def archived_place(base: str, archive: str, path: str) -> str | None:
 
 
 def delete_file(session: SparkSession, file: SeenFile) -> bool:
-    """Delete a file, if it is there as it was read; whether it was. Raises `OSError`."""
+    """Delete a file, if it is there as it was read; whether it was. Raises
+    `OSError`."""
     if local_folder(file.path) is not None:
         path = Path(file.decoded)
         if not _is_as_read(path, file):
@@ -44,16 +55,19 @@ def delete_file(session: SparkSession, file: SeenFile) -> bool:
     system, place = _in_hadoop(session, file.path)
     if not _is_as_read_there(system, place, file):
         return False
-    if not _asked(lambda: system.delete(place, False), f"{file.path} cannot be deleted"):
+    if not _asked(
+        lambda: system.delete(place, False), f"{file.path} cannot be deleted"
+    ):
         raise OSError(f"{file.path} cannot be deleted")
     return True
 
 
 def move_file(session: SparkSession, file: SeenFile, target: str) -> bool:
-    """Move a file to the path or URL `target`, if it is there as it was read; whether it was. Raises `OSError`.
+    """Move a file to the path or URL `target`, if it is there as it was read; whether
+    it was. Raises `OSError`.
 
-    Where a file of that name is there, this one is taken away if both hold the same, as after a move that broke off;
-    else it gets a name with the time of its last change.
+    Where a file of that name is there, this one is taken away if both hold the same, as
+    after a move that broke off; else it gets a name with the time of its last change.
     """
     if local_folder(file.path) is not None:
         found = local_folder(target)
@@ -81,7 +95,8 @@ def move_here(path: Path, file: SeenFile, target: Path) -> bool:
 
 
 def _put(path: Path, place: Path) -> None:
-    """Give a file a second name, or make a copy of it that is there as a whole. Raises `FileExistsError`."""
+    """Give a file a second name, or make a copy of it that is there as a whole. Raises
+    `FileExistsError`."""
     try:
         os.link(path.resolve(), place)
         return
@@ -101,7 +116,8 @@ def _put(path: Path, place: Path) -> None:
 
 
 def _names(name: str, modified_ms: int) -> tuple[str, str]:
-    """The name of a file, and the one that it has where that is taken: `1.1772400000000.json.gz`."""
+    """The name of a file, and the one that it has where that is taken:
+    `1.1772400000000.json.gz`."""
     stem, *endings = name.split(".")
     return name, ".".join([stem, str(modified_ms), *endings])
 
@@ -119,7 +135,10 @@ def move_there(session: SparkSession, file: SeenFile, target: str) -> bool:
     if not _is_as_read_there(system, place, file):
         return False
     folder, _, last = target.rpartition("/")
-    path, why = java_class("org.apache.hadoop.fs.Path"), f"{file.path} cannot be moved to {target}"
+    path, why = (
+        java_class("org.apache.hadoop.fs.Path"),
+        f"{file.path} cannot be moved to {target}",
+    )
     if not _is_s3(system):  # where keys have no folders
         _asked(lambda: system.mkdirs(path(folder)), why)
     for name in _names(last, file.modified_ms):
@@ -138,7 +157,9 @@ def _is_same(system: Any, one: Any, other: Any) -> bool:
         return False
     left, right = system.open(one), system.open(other)
     try:
-        return bool(java_class("org.apache.commons.io.IOUtils").contentEquals(left, right))
+        return bool(
+            java_class("org.apache.commons.io.IOUtils").contentEquals(left, right)
+        )
     finally:
         left.close()
         right.close()
@@ -150,13 +171,18 @@ def _is_as_read_there(system: Any, place: Any, file: SeenFile) -> bool:
     except Py4JJavaError as error:
         if is_missing_file(error):
             return False
-        raise OSError(f"{file.path} cannot be looked at: {error.java_exception}") from None
-    return modified_ms == file.modified_ms or (_is_s3(system) and is_same_second(modified_ms, file.modified_ms))
+        raise OSError(
+            f"{file.path} cannot be looked at: {error.java_exception}"
+        ) from None
+    return modified_ms == file.modified_ms or (
+        _is_s3(system) and is_same_second(modified_ms, file.modified_ms)
+    )
 
 
 def is_same_second(asked_ms: int, listed_ms: int) -> bool:
-    """Whether S3 has said one time of an object twice: some services list milliseconds, as MinIO does, and all of them
-    answer in whole seconds where one object is asked for."""
+    """Whether S3 has said one time of an object twice: some services list milliseconds,
+    as MinIO does, and all of them answer in whole seconds where one object is asked
+    for."""
     return asked_ms % 1000 == 0 and asked_ms == listed_ms // 1000 * 1000
 
 

@@ -1,7 +1,8 @@
-"""The files of a folder in the order of their names, from a name on, wherever the folder is.
+"""The files of a folder in the order of their names, from a name on, wherever the
+folder is.
 
-S3 is asked for the names behind one, so that those before it cost nothing. Elsewhere folders are listed one by one, and
-of them only those that may have such a name.
+S3 is asked for the names behind one, so that those before it cost nothing. Elsewhere
+folders are listed one by one, and of them only those that may have such a name.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class NamesThere(Protocol):
     """What lists a stream's files."""
 
     def files(self, after: str, until: str | None = None) -> Iterator[FoundFile]:
-        """Those whose names are larger than `after`, and not larger than `until`, in order; hidden ones too."""
+        """Those whose names are larger than `after`, and not larger than `until`, in
+        order; hidden ones too."""
         ...
 
     def find(self, name: str) -> FoundFile | None:
@@ -58,7 +60,9 @@ class _InFolders:
         """It alone is asked for."""
         folder, _, own = self._order.path_of(name).rpartition("/")
         try:
-            return FoundFile(name, *self._folders.look_up(folder, own), self._order.is_hidden(name))
+            return FoundFile(
+                name, *self._folders.look_up(folder, own), self._order.is_hidden(name)
+            )
         except FileNotFoundError:
             return None
 
@@ -71,9 +75,12 @@ class _HadoopFolders:
         self._stats: dict[str, tuple[int, int]] = {}
 
     def children(self, folder: str, after: str) -> list[str]:
-        """The names in a folder, in order. Their sizes and times are kept for `stat`."""
+        """The names in a folder, in order. Their sizes and times are kept for
+        `stat`."""
         try:
-            found = self._system.listStatus(java_class("org.apache.hadoop.fs.Path")(folder))
+            found = self._system.listStatus(
+                java_class("org.apache.hadoop.fs.Path")(folder)
+            )
         except Py4JJavaError as error:
             if is_missing_file(error):
                 return []
@@ -90,13 +97,16 @@ class _HadoopFolders:
         return sorted(name for name in names if name >= after)
 
     def stat(self, folder: str, name: str) -> tuple[int, int]:
-        """The size and the time of a file of the folder that `children` has listed last."""
+        """The size and the time of a file of the folder that `children` has listed
+        last."""
         return self._stats[name]
 
     def look_up(self, folder: str, name: str) -> tuple[int, int]:
         """The size and the time of a file in any folder, as Hadoop has them now."""
         try:
-            found = self._system.getFileStatus(java_class("org.apache.hadoop.fs.Path")(f"{folder}/{name}"))
+            found = self._system.getFileStatus(
+                java_class("org.apache.hadoop.fs.Path")(f"{folder}/{name}")
+            )
         except Py4JJavaError as error:
             if is_missing_file(error):
                 raise FileNotFoundError(name) from None
@@ -121,23 +131,33 @@ class _InBucket:
     def files(self, after: str, until: str | None = None) -> Iterator[FoundFile]:
         """Page by page, from a key on."""
         root = f"{self._base}{self._order.root}/" if self._order.root else self._base
-        for key, size_bytes, modified_ms in self._objects(root, f"{self._base}{after}" if after else ""):
+        for key, size_bytes, modified_ms in self._objects(
+            root, f"{self._base}{after}" if after else ""
+        ):
             name = key.removeprefix(self._base)
             if until is not None and name > until:
                 return
             if not key.endswith("/") and self._order.means(name):
-                yield FoundFile(name, size_bytes, modified_ms, self._order.is_hidden(name))
+                yield FoundFile(
+                    name, size_bytes, modified_ms, self._order.is_hidden(name)
+                )
 
     def find(self, name: str) -> FoundFile | None:
         """The first object whose key begins with its name."""
         key = f"{self._base}{name}"
         for found, size_bytes, modified_ms in self._objects(key, "", 1):
             if found == key:
-                return FoundFile(name, size_bytes, modified_ms, self._order.is_hidden(name))
+                return FoundFile(
+                    name, size_bytes, modified_ms, self._order.is_hidden(name)
+                )
         return None
 
-    def _objects(self, prefix: str, after: str, most: int = PAGE) -> Iterator[tuple[str, int, int]]:
-        request = java_class("software.amazon.awssdk.services.s3.model.ListObjectsV2Request")
+    def _objects(
+        self, prefix: str, after: str, most: int = PAGE
+    ) -> Iterator[tuple[str, int, int]]:
+        request = java_class(
+            "software.amazon.awssdk.services.s3.model.ListObjectsV2Request"
+        )
         token = None
         while True:
             asked = request.builder().bucket(self._bucket).prefix(prefix).maxKeys(most)
@@ -150,17 +170,25 @@ class _InBucket:
                 return
 
 
-_OBJECT = re.compile(r"S3Object\(Key=(.*?), LastModified=([^,]+), .*?Size=(\d+)", re.DOTALL)
+_OBJECT = re.compile(
+    r"S3Object\(Key=(.*?), LastModified=([^,]+), .*?Size=(\d+)", re.DOTALL
+)
 """An object as the SDK writes it."""
 
 
 def _read_page(page: Any) -> Iterator[tuple[str, int, int]]:
-    """The key of each object, its size and its time, read from one text: a question to Java takes as long as a hundred
-    of them. Where a key has what the text has between two of its parts, each object is asked."""
+    """The key of each object, its size and its time, read from one text: a question to
+    Java takes as long as a hundred of them. Where a key has what the text has between
+    two of its parts, each object is asked."""
     contents = page.contents()
     text, size = str(contents.toString()), int(contents.size())
     found = [*_OBJECT.finditer(text)]
-    if len(found) == size == text.count(", LastModified=") == text.count("S3Object(Key="):
+    if (
+        len(found)
+        == size
+        == text.count(", LastModified=")
+        == text.count("S3Object(Key=")
+    ):
         for each in found:
             yield each[1], int(each[3]), epoch_ms(datetime.fromisoformat(each[2]))
         return

@@ -1,8 +1,9 @@
 """Parquet files whose timestamps are in nanoseconds, as pandas and Arrow write them.
 
-Spark reads such a column as bigint alone, and one schema holds for all files of a batch. So the driver looks at the
-footer of each file of a batch, before the batch is parsed: where some have nanoseconds, the stream's files are read
-again, each with the types that it has.
+Spark reads such a column as bigint alone, and one schema holds for all files of a
+batch. So the driver looks at the footer of each file of a batch, before the batch is
+parsed: where some have nanoseconds, the stream's files are read again, each with the
+types that it has.
 """
 
 from __future__ import annotations
@@ -44,51 +45,78 @@ _PARQUET = "org.apache.spark.sql.execution.datasources.parquet"
 
 
 def with_nanoseconds(
-    session: SparkSession, arrived: DataFrame, bindings: Sequence[StreamBinding], emit: Emit | None = None
+    session: SparkSession,
+    arrived: DataFrame,
+    bindings: Sequence[StreamBinding],
+    emit: Emit | None = None,
 ) -> DataFrame:
-    """A batch's raw records, with the files read anew of each stream that has nanoseconds in one of them.
+    """A batch's raw records, with the files read anew of each stream that has
+    nanoseconds in one of them.
 
-    Where none has, it is the frame itself. `emit` hears how many of the records lose digits.
+    Where none has, it is the frame itself. `emit` hears how many of the records lose
+    digits.
     """
-    asked = [index for index, binding in enumerate(bindings) if binding.may_have_nanoseconds]
+    asked = [
+        index for index, binding in enumerate(bindings) if binding.may_have_nanoseconds
+    ]
     if not asked:
         return arrived
     execution = arrived._jdf.queryExecution()
     others, again = [], list[DataFrame]()
-    for rows in united(execution.toRdd()):  # a stream of which the batch has nothing is not among them
+    # a stream of which the batch has nothing is not among them
+    for rows in united(execution.toRdd()):
         files = [uri for _, uri in scanned_files(rows)]
-        owners = {index: kinds for index in asked if (kinds := _kinds_of(session, bindings[index], files))}
+        owners = {
+            index: kinds
+            for index in asked
+            if (kinds := _kinds_of(session, bindings[index], files))
+        }
         if not any(kind is not None for kinds in owners.values() for kind in kinds):
             others.append(rows)
             continue
         if len(owners) > 1:
-            raise _refusal(bindings[asked[0]], "that reads them by several streams", next(iter(files)))
+            raise _refusal(
+                bindings[asked[0]],
+                "that reads them by several streams",
+                next(iter(files)),
+            )
         ((index, kinds),) = owners.items()
         if emit is not None and bindings[index].stream.nanoseconds == "cut":
             _tell_cut(session, bindings[index], kinds, emit)
-        again.append(pack_one(_read_again(session, bindings[index], kinds), index, len(bindings)))
+        again.append(
+            pack_one(_read_again(session, bindings[index], kinds), index, len(bindings))
+        )
     if not again:
         return arrived
     if len(bindings) == 1:
         return again[0]
     kept = [frame_of(rows, execution.analyzed().output(), arrived) for rows in others]
-    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), [arrived.limit(0), *kept, *again])
+    return reduce(
+        partial(DataFrame.unionByName, allowMissingColumns=True),
+        [arrived.limit(0), *kept, *again],
+    )
 
 
-def refuse_nanoseconds(session: SparkSession, arrived: DataFrame, bindings: Sequence[StreamBinding]) -> None:
-    """Raise `RunError` where a file of a stateful model's batch has nanoseconds: its query has read the files."""
+def refuse_nanoseconds(
+    session: SparkSession, arrived: DataFrame, bindings: Sequence[StreamBinding]
+) -> None:
+    """Raise `RunError` where a file of a stateful model's batch has nanoseconds: its
+    query has read the files."""
     if not any(binding.may_have_nanoseconds for binding in bindings):
         return
     files = [uri for _, uri in scanned_files(arrived._jdf.queryExecution().toRdd())]
     for binding in bindings:
-        kinds = _kinds_of(session, binding, files) if binding.may_have_nanoseconds else {}
+        kinds = (
+            _kinds_of(session, binding, files) if binding.may_have_nanoseconds else {}
+        )
         for kind, paths in kinds.items():
             if kind is not None:
                 raise _refusal(binding, "that keeps state", paths[0])
 
 
 def _refusal(binding: StreamBinding, of: str, file: str = "") -> RunError:
-    """The error of a file with timestamps in nanoseconds, for a model that cannot read them."""
+    """The error of a file with timestamps in nanoseconds, for a model that cannot read
+    them."""
     where = file or f"A file of stream '{binding.stream.name}'"
     return RunError.of(
         "file-unreadable",
@@ -103,14 +131,21 @@ _Kinds = Mapping[T.StructType | None, list[str]]
 """The files of a batch by the types that they are read with; None: the contract's."""
 
 
-def _kinds_of(session: SparkSession, binding: StreamBinding, files: Sequence[str]) -> _Kinds:
+def _kinds_of(
+    session: SparkSession, binding: StreamBinding, files: Sequence[str]
+) -> _Kinds:
     assert binding.glob is not None
     listing = listing_of(binding.glob)
-    uris = sorted(uri for uri in set(files) if listing.means(without_scheme(_path_of(uri))))
+    uris = sorted(
+        uri for uri in set(files) if listing.means(without_scheme(_path_of(uri)))
+    )
     with ThreadPoolExecutor(READERS) as pool:
         footers = list(pool.map(partial(_read_footer, session), uris))
     wanted = row_type(binding)
-    kinds = {footer: _kind_of(session, footer, wanted) for footer in {str(each) for each in footers}}
+    kinds = {
+        footer: _kind_of(session, footer, wanted)
+        for footer in {str(each) for each in footers}
+    }
     found: defaultdict[T.StructType | None, list[str]] = defaultdict(list)
     for uri, footer in zip(uris, footers, strict=True):
         found[kinds[str(footer)]].append(_path_of(uri))
@@ -118,32 +153,46 @@ def _kinds_of(session: SparkSession, binding: StreamBinding, files: Sequence[str
 
 
 def _path_of(uri: str) -> str:
-    return str(java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(uri)).toString())
+    return str(
+        java_class("org.apache.hadoop.fs.Path")(
+            java_class("java.net.URI")(uri)
+        ).toString()
+    )
 
 
 def _read_footer(session: SparkSession, uri: str) -> Any:
-    """The Parquet schema of a file; '' where it cannot be read, which Spark will say as it reads the file."""
+    """The Parquet schema of a file; '' where it cannot be read, which Spark will say as
+    it reads the file."""
     place = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(uri))
     settings = session._jsparkSession.sessionState().newHadoopConf()
-    no_rows = java_class("org.apache.parquet.format.converter.ParquetMetadataConverter").SKIP_ROW_GROUPS
+    no_rows = java_class(
+        "org.apache.parquet.format.converter.ParquetMetadataConverter"
+    ).SKIP_ROW_GROUPS
     try:
-        footer = java_class("org.apache.parquet.hadoop.ParquetFileReader").readFooter(settings, place, no_rows)
+        footer = java_class("org.apache.parquet.hadoop.ParquetFileReader").readFooter(
+            settings, place, no_rows
+        )
     except Py4JJavaError:
         return ""
     return footer.getFileMetaData().getSchema().toString()
 
 
-def _kind_of(session: SparkSession, footer: str, wanted: T.StructType) -> T.StructType | None:
-    """The types to read a file with that has this schema; None where those of the contract do."""
+def _kind_of(
+    session: SparkSession, footer: str, wanted: T.StructType
+) -> T.StructType | None:
+    """The types to read a file with that has this schema; None where those of the
+    contract do."""
     if "NANOS" not in footer:
         return None
-    schema = java_class("org.apache.parquet.schema.MessageTypeParser").parseMessageType(footer)
+    schema = java_class("org.apache.parquet.schema.MessageTypeParser").parseMessageType(
+        footer
+    )
     with changed_settings(session, AS_LONG):
         settings = session._jsparkSession.sessionState().conf().clone()
     try:
-        column = java_class(f"{_PARQUET}.ParquetToSparkSchemaConverter")(settings).convertParquetColumn(
-            schema, java_class("scala.Option").empty()
-        )
+        column = java_class(f"{_PARQUET}.ParquetToSparkSchemaConverter")(
+            settings
+        ).convertParquetColumn(schema, java_class("scala.Option").empty())
     except Py4JJavaError:  # of a type that Spark does not know, of which it will say so
         return None
     found = _as_read(wanted, column)
@@ -152,28 +201,52 @@ def _kind_of(session: SparkSession, footer: str, wanted: T.StructType) -> T.Stru
 
 
 def _as_read(wanted: T.DataType, column: Any) -> T.DataType:
-    """The type to read a Parquet column with, where the contract has `wanted`: bigint for its nanoseconds."""
-    children = [column.children().apply(index) for index in range(column.children().size())]
+    """The type to read a Parquet column with, where the contract has `wanted`: bigint
+    for its nanoseconds."""
+    children = [
+        column.children().apply(index) for index in range(column.children().size())
+    ]
     match wanted:
         case T.TimestampType() | T.TimestampNTZType() if not children:
             return T.LongType() if _has_nanoseconds(column, wanted) else wanted
         case T.StructType() if str(column.sparkType().typeName()) == "struct":
-            named = dict(zip(map(str.lower, column.sparkType().fieldNames()), children, strict=True))
-            return T.StructType([_field_as_read(field, named.get(field.name.lower())) for field in wanted.fields])
+            named = dict(
+                zip(
+                    map(str.lower, column.sparkType().fieldNames()),
+                    children,
+                    strict=True,
+                )
+            )
+            return T.StructType(
+                [
+                    _field_as_read(field, named.get(field.name.lower()))
+                    for field in wanted.fields
+                ]
+            )
         case T.ArrayType() if len(children) == 1:
-            return T.ArrayType(_as_read(wanted.elementType, children[0]), wanted.containsNull)
+            return T.ArrayType(
+                _as_read(wanted.elementType, children[0]), wanted.containsNull
+            )
         case T.MapType() if len(children) == 2:
-            key, value = _as_read(wanted.keyType, children[0]), _as_read(wanted.valueType, children[1])
+            key, value = (
+                _as_read(wanted.keyType, children[0]),
+                _as_read(wanted.valueType, children[1]),
+            )
             return T.MapType(key, value, wanted.valueContainsNull)
     return wanted
 
 
 def _field_as_read(field: T.StructField, column: Any | None) -> T.StructField:
-    return field if column is None else T.StructField(field.name, _as_read(field.dataType, column), field.nullable)
+    return (
+        field
+        if column is None
+        else T.StructField(field.name, _as_read(field.dataType, column), field.nullable)
+    )
 
 
 def _has_nanoseconds(column: Any, wanted: T.DataType) -> bool:
-    """Whether a column counts nanoseconds of such timestamps: Spark reads those of a time zone as no others."""
+    """Whether a column counts nanoseconds of such timestamps: Spark reads those of a
+    time zone as no others."""
     if not column.descriptor().isDefined():
         return False
     said = str(column.descriptor().get().getPrimitiveType().getLogicalTypeAnnotation())
@@ -181,21 +254,34 @@ def _has_nanoseconds(column: Any, wanted: T.DataType) -> bool:
     return said == of_none or (said == of_zone and isinstance(wanted, T.TimestampType))
 
 
-def _tell_cut(session: SparkSession, binding: StreamBinding, kinds: _Kinds, emit: Emit) -> None:
-    """Say how many records have timestamps of which digits are cut, if any have: only those columns are read."""
+def _tell_cut(
+    session: SparkSession, binding: StreamBinding, kinds: _Kinds, emit: Emit
+) -> None:
+    """Say how many records have timestamps of which digits are cut, if any have: only
+    those columns are read."""
     for kind, paths in kinds.items():
         if kind is None:
             continue
         with changed_settings(session, AS_LONG):
-            rows = session.read.schema(kind).option("recursiveFileLookup", True).parquet(*map(escape_glob, paths))
-            found = rows.agg(F.count_if(is_finer(kind, row_type(binding)))).collect()[0][0]
+            rows = (
+                session.read.schema(kind)
+                .option("recursiveFileLookup", True)
+                .parquet(*map(escape_glob, paths))
+            )
+            found = rows.agg(F.count_if(is_finer(kind, row_type(binding)))).collect()[
+                0
+            ][0]
         if found:
-            of = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+            of = (
+                paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+            )
             text = f"stream {binding.stream.name}: {of}: {count(found, 'record')} with digits below a microsecond, cut"
             emit(Noted(text, now_ms()))
 
 
-def _read_again(session: SparkSession, binding: StreamBinding, kinds: _Kinds) -> DataFrame:
+def _read_again(
+    session: SparkSession, binding: StreamBinding, kinds: _Kinds
+) -> DataFrame:
     """The raw records of these files."""
     frames = []
     for kind, paths in kinds.items():

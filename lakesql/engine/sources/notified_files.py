@@ -1,7 +1,10 @@
-"""Plain files that events of object storage tell of: a topic or a queue is read, and what it names is looked up.
+"""Plain files that events of object storage tell of: a topic or a queue is read, and
+what it names is looked up.
 
-A position has the places up to which events were read, and how many files were. An event is no proof: it
-may come twice, late, or never. So a file is known by its name, and all files are listed now and then.
+A position has the places up to which events were read, and how many files were. An
+event is no proof: it
+may come twice, late, or never. So a file is known by its name, and all files are listed
+now and then.
 """
 
 from __future__ import annotations
@@ -18,7 +21,12 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.event_log import EventEnds, EventLog
 from lakesql.engine.sources.event_logs import check_events, notified, open_events
-from lakesql.engine.sources.planned_files import PlannedFiles, SparkPlannedFiles, name_some, shown_files
+from lakesql.engine.sources.planned_files import (
+    PlannedFiles,
+    SparkPlannedFiles,
+    name_some,
+    shown_files,
+)
 from lakesql.engine.sources.spark_source import PlannedBatches, Planning
 from lakesql.source.known_files import TIME_UNKNOWN, KnownFiles
 from lakesql.source.name_order import FoundFile
@@ -28,7 +36,8 @@ from lakesql.source.seen_files import SeededSource, SeenFile
 from lakesql.source.stream_state import Position, SourceState
 
 GRACE_MS = 600_000
-"""So long a listing waits for the event of a file that it finds, or as long as it takes to the next listing."""
+"""So long a listing waits for the event of a file that it finds, or as long as it takes
+to the next listing."""
 
 
 class SparkNotifiedFiles(SparkPlannedFiles):
@@ -40,10 +49,16 @@ class SparkNotifiedFiles(SparkPlannedFiles):
         self, session: SparkSession, binding: StreamBinding, planning: Planning
     ) -> PlannedBatches | None:
         """Some files at a time, as events tell of them."""
-        return _Notified(PlannedFiles(session, binding, planning), open_events(session, binding, planning))
+        return _Notified(
+            PlannedFiles(session, binding, planning),
+            open_events(session, binding, planning),
+        )
 
-    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
-        """Whether there is a file at all. Raises what asking for events raises, where their topic is not there."""
+    def state_now(
+        self, session: SparkSession, binding: StreamBinding, brokers: Brokers
+    ) -> SourceState:
+        """Whether there is a file at all. Raises what asking for events raises, where
+        their topic is not there."""
         check_events(session, binding)
         return super().state_now(session, binding, brokers)
 
@@ -55,21 +70,31 @@ class SparkNotifiedFiles(SparkPlannedFiles):
         start_ms: int | None,
         seen: Callable[[int], Sequence[SeenFile]] | None,
     ) -> SeededSource:
-        """A position with the files that were read; at a time, the files that are older. All are listed next."""
+        """A position with the files that were read; at a time, the files that are
+        older. All are listed next."""
         if position is not None and seen is not None:
-            return SeededSource(position, listed=tuple(seen(events_read(position).files)))
+            return SeededSource(
+                position, listed=tuple(seen(events_read(position).files))
+            )
         if start_ms is None:
             return SeededSource()
-        older = (file for file in shown_files(session, binding) if file.modified_ms < start_ms)
+        older = (
+            file
+            for file in shown_files(session, binding)
+            if file.modified_ms < start_ms
+        )
         listed = tuple(SeenFile(file.name, file.modified_ms) for file in older)
-        return SeededSource(EventsRead(files=len(listed)).position if listed else None, listed=listed)
+        return SeededSource(
+            EventsRead(files=len(listed)).position if listed else None, listed=listed
+        )
 
 
 class _Notified(PlannedBatches):
     """The files of a stream as batches.
 
-    `_told` are files that events up to the offsets `_told_to` have named, and that are still to be read. All files
-    `_must_be_listed` where events were not read from the start on, or are gone.
+    `_told` are files that events up to the offsets `_told_to` have named, and that are
+    still to be read. All files `_must_be_listed` where events were not read from the
+    start on, or are gone.
     """
 
     def __init__(self, files: PlannedFiles, events: EventLog) -> None:
@@ -83,10 +108,13 @@ class _Notified(PlannedBatches):
     def find_last(self, position: Position) -> Position:
         """Behind the events that are there."""
         self._events.arrive()
-        return EventsRead(self._events.id, self._events.ends().last, events_read(position).files).position
+        return EventsRead(
+            self._events.id, self._events.ends().last, events_read(position).files
+        ).position
 
     def find_end(self, position: Position, until: Position) -> Position:
-        """Behind the next files: those that events tell of, then those that a listing has found, if one is due."""
+        """Behind the next files: those that events tell of, then those that a listing
+        has found, if one is due."""
         if until is None and not self._told:
             self._events.arrive()
         ends, read = self._events.ends(), events_read(position)
@@ -97,48 +125,75 @@ class _Notified(PlannedBatches):
             if unlisted is not None:
                 return unlisted
             self._must_be_listed = False
-        told = self._next_told(known, at, events_read(until).offsets if until is not None else ends.last)
+        told = self._next_told(
+            known, at, events_read(until).offsets if until is not None else ends.last
+        )
         if told is not None:
             return told
-        return self._next_unlisted(known, at) if self._files.is_listing_due(known) else None
+        return (
+            self._next_unlisted(known, at)
+            if self._files.is_listing_due(known)
+            else None
+        )
 
     def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame:
         """The raw records of the files that were planned."""
         return self._files.read_batch(events_read(start).files, events_read(end).files)
 
     def close(self) -> None:
-        """Let go of where the events are, whose connection is kept from batch to batch."""
+        """Let go of where the events are, whose connection is kept from batch to
+        batch."""
         self._events.close()
 
-    def _plan(self, at: EventsRead, offsets: Mapping[int, int], found: Sequence[FoundFile]) -> Position:
+    def _plan(
+        self, at: EventsRead, offsets: Mapping[int, int], found: Sequence[FoundFile]
+    ) -> Position:
         self._files.plan(at.files, found)
         return EventsRead(self._events.id, offsets, at.files + len(found)).position
 
     def _next_unlisted(self, known: KnownFiles, at: EventsRead) -> Position:
-        """Behind the next files that a listing has found. Those that are young may have an event that is still to come:
-        they are left to the next one, unless no event was read yet."""
+        """Behind the next files that a listing has found. Those that are young may have
+        an event that is still to come: they are left to the next one, unless no event
+        was read yet."""
         is_first = self._must_be_listed
         why = "no event has told of" if known.index.listed_ms else ""
-        found = self._files.next_unread(known, at.files, None, why, 0 if is_first else GRACE_MS)
+        found = self._files.next_unread(
+            known, at.files, None, why, 0 if is_first else GRACE_MS
+        )
         return self._plan(at, at.offsets, found) if found else None
 
     # --- events
 
-    def _begin(self, known: KnownFiles, read: EventsRead, ends: EventEnds) -> EventsRead:
-        """Where events are to be read from. Before any was, behind those that are there before all files are listed."""
+    def _begin(
+        self, known: KnownFiles, read: EventsRead, ends: EventEnds
+    ) -> EventsRead:
+        """Where events are to be read from. Before any was, behind those that are there
+        before all files are listed."""
         topic = self._events.id
         if read.topic == topic and read.offsets:
             looked = known.index.events.get(topic, {})
-            offsets = {each: max(at, looked.get(str(each), 0)) for each, at in read.offsets.items()}
+            offsets = {
+                each: max(at, looked.get(str(each), 0))
+                for each, at in read.offsets.items()
+            }
             return self._after_losses(known, replace(read, offsets=offsets), ends)
         if self._begun is None:
             self._begun, self._must_be_listed = ends.last, True
         return EventsRead(topic, self._begun, read.files)
 
-    def _after_losses(self, known: KnownFiles, at: EventsRead, ends: EventEnds) -> EventsRead:
-        """Where events are to be read from, as some of those behind the position may be gone."""
-        lost = [each for each, first in ends.first.items() if at.offsets.get(each, 0) < first]
-        anew = [each for each, last in ends.last.items() if at.offsets.get(each, 0) > last]
+    def _after_losses(
+        self, known: KnownFiles, at: EventsRead, ends: EventEnds
+    ) -> EventsRead:
+        """Where events are to be read from, as some of those behind the position may be
+        gone."""
+        lost = [
+            each
+            for each, first in ends.first.items()
+            if at.offsets.get(each, 0) < first
+        ]
+        anew = [
+            each for each, last in ends.last.items() if at.offsets.get(each, 0) > last
+        ]
         if not lost and not anew:
             return at
         offsets = {**at.offsets, **{each: ends.first[each] for each in (*lost, *anew)}}
@@ -148,20 +203,27 @@ class _Notified(PlannedBatches):
         known.note_events(at.topic, offsets)
         return replace(at, offsets=offsets)
 
-    def _next_told(self, known: KnownFiles, at: EventsRead, limit: Mapping[int, int]) -> Position:
-        """Behind the next files that events tell of, not behind the offsets of a limit."""
+    def _next_told(
+        self, known: KnownFiles, at: EventsRead, limit: Mapping[int, int]
+    ) -> Position:
+        """Behind the next files that events tell of, not behind the offsets of a
+        limit."""
         read = at
         while self._told or self._read_events(known, read, limit):
             found = self._files.bounded(self._told)
             self._told = self._told[len(found) :]
             if found:
-                return self._plan(at, read.offsets if self._told else self._told_to, found)
+                return self._plan(
+                    at, read.offsets if self._told else self._told_to, found
+                )
             read = replace(read, offsets=self._told_to)
         if read.offsets != at.offsets:
             known.note_events(at.topic, read.offsets)
         return None
 
-    def _read_events(self, known: KnownFiles, at: EventsRead, limit: Mapping[int, int]) -> bool:
+    def _read_events(
+        self, known: KnownFiles, at: EventsRead, limit: Mapping[int, int]
+    ) -> bool:
         """Read the next events; whether there were any."""
         start = {partition: at.offsets.get(partition, 0) for partition in limit}
         end, left = dict(start), self._events.most_places
@@ -172,7 +234,10 @@ class _Notified(PlannedBatches):
             return False
         sizes, unreadable = self._files_of(start, end)
         told = (FoundFile(name, sizes[name], TIME_UNKNOWN) for name in sorted(sizes))
-        self._told, self._told_to = [*known.unknown(told, at.files)], {**at.offsets, **end}
+        self._told, self._told_to = (
+            [*known.unknown(told, at.files)],
+            {**at.offsets, **end},
+        )
         if unreadable:
             self._files.leave_out(
                 f"{count(len(unreadable), 'event')} of {self._events.name} cannot be read, and may have told of "
@@ -180,9 +245,11 @@ class _Notified(PlannedBatches):
             )
         return True
 
-    def _files_of(self, start: Mapping[int, int], end: Mapping[int, int]) -> tuple[dict[str, int], list[str]]:
-        """The sizes of files that the pattern means, by name, as events between offsets tell them, and which events
-        cannot be read."""
+    def _files_of(
+        self, start: Mapping[int, int], end: Mapping[int, int]
+    ) -> tuple[dict[str, int], list[str]]:
+        """The sizes of files that the pattern means, by name, as events between offsets
+        tell them, and which events cannot be read."""
         sizes, unreadable = dict[str, int](), list[str]()
         for event in self._events.events(start, end):
             try:
@@ -192,6 +259,10 @@ class _Notified(PlannedBatches):
                 continue
             for each in created:
                 name = self._source.name_of(each.bucket, each.key)
-                if name is not None and self._files.order.means(name) and not self._files.order.is_hidden(name):
+                if (
+                    name is not None
+                    and self._files.order.means(name)
+                    and not self._files.order.is_hidden(name)
+                ):
                     sizes[name] = each.size_bytes
         return sizes, unreadable

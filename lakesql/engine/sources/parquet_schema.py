@@ -1,8 +1,10 @@
-"""The schema of a Parquet file in Spark's types, by which it is told what Spark's reader would make other values of.
+"""The schema of a Parquet file in Spark's types, by which it is told what Spark's
+reader would make other values of.
 
-Spark reads an unsigned number as the signed one of the same bits where the contract asks for that, and keeps the lower
-bits of a number for a smaller type: -1 of 4294967295, -25536 of 40000. It takes a number for a date, and the reverse,
-and of a timestamp gives the number that stands there, in whatever unit the file counts.
+Spark reads an unsigned number as the signed one of the same bits where the contract
+asks for that, and keeps the lower bits of a number for a smaller type: -1 of
+4294967295, -25536 of 40000. It takes a number for a date, and the reverse, and of a
+timestamp gives the number that stands there, in whatever unit the file counts.
 """
 
 from __future__ import annotations
@@ -18,20 +20,34 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
 def read_parquet_schema(session: SparkSession, uri: str) -> tuple[str, list[str]]:
-    """The schema of a file in Spark's types, of an unsigned number the one that holds all of them, without the columns
-    of types that Spark does not know, and the names of these; '' where it cannot be read, which Spark will say."""
+    """The schema of a file in Spark's types, of an unsigned number the one that holds
+    all of them, without the columns of types that Spark does not know, and the names of
+    these; '' where it cannot be read, which Spark will say."""
     place = java_class("org.apache.hadoop.fs.Path")(java_class("java.net.URI")(uri))
     state = session._jsparkSession.sessionState()
     conf = state.conf().clone()
     conf.setConfString("spark.sql.legacy.parquet.nanosAsLong", "true")
-    no_rows = java_class("org.apache.parquet.format.converter.ParquetMetadataConverter").SKIP_ROW_GROUPS
+    no_rows = java_class(
+        "org.apache.parquet.format.converter.ParquetMetadataConverter"
+    ).SKIP_ROW_GROUPS
     reader = java_class("org.apache.parquet.hadoop.ParquetFileReader")
-    converter = java_class("org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter")(conf)
+    converter = java_class(
+        "org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter"
+    )(conf)
     try:
-        columns = reader.readFooter(state.newHadoopConf(), place, no_rows).getFileMetaData().getSchema().getFields()
+        columns = (
+            reader.readFooter(state.newHadoopConf(), place, no_rows)
+            .getFileMetaData()
+            .getSchema()
+            .getFields()
+        )
     except Py4JJavaError:
         return "", []
-    message, known, unknown = java_class("org.apache.parquet.schema.MessageType"), [], []
+    message, known, unknown = (
+        java_class("org.apache.parquet.schema.MessageType"),
+        [],
+        [],
+    )
     for column in items_of(columns):
         one = java_class("java.util.ArrayList")()
         one.add(column)
@@ -44,7 +60,8 @@ def read_parquet_schema(session: SparkSession, uri: str) -> tuple[str, list[str]
 
 
 def is_parquet_kept(found: SparkType, wanted: SparkType) -> bool:
-    """Whether Spark reads each value of a type of Parquet as itself in another one, or says that it does not."""
+    """Whether Spark reads each value of a type of Parquet as itself in another one, or
+    says that it does not."""
     if found.name in _INTEGERS and wanted.name in _INTEGERS:
         return _INTEGERS.index(found.name) <= _INTEGERS.index(wanted.name)
     if found.name == "decimal" and wanted.name in _INTEGERS:

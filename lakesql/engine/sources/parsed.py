@@ -50,103 +50,157 @@ from lakesql.stream.stream import RECORD_FIELDS, Stream, change_fields
 
 
 def read_records(
-    session: SparkSession, bindings: tuple[StreamBinding, ...], there_now: Brokers | None = None
+    session: SparkSession,
+    bindings: tuple[StreamBinding, ...],
+    there_now: Brokers | None = None,
 ) -> DataFrame:
-    """The raw records of a model's streams in one DataFrame: what `foreachBatch` gets, a batch at a time.
+    """The raw records of a model's streams in one DataFrame: what `foreachBatch` gets,
+    a batch at a time.
 
     With `there_now`, the connections to brokers, it has the records that are there now.
 
-    They are parsed in the batch: Spark plans a streaming query twice for each of its batches, once to describe it.
+    They are parsed in the batch: Spark plans a streaming query twice for each of its
+    batches, once to describe it.
     """
-    return pack([read_raw(session, binding, there_now is None, there_now) for binding in bindings])
+    return pack(
+        [
+            read_raw(session, binding, there_now is None, there_now)
+            for binding in bindings
+        ]
+    )
 
 
 def pack(raws: Sequence[DataFrame]) -> DataFrame:
-    """The raw records of each stream in one DataFrame; those of several stand in a struct of its own for each."""
+    """The raw records of each stream in one DataFrame; those of several stand in a
+    struct of its own for each."""
     packed = [pack_one(frame, index, len(raws)) for index, frame in enumerate(raws)]
-    return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), packed)
+    return reduce(
+        lambda left, right: left.unionByName(right, allowMissingColumns=True), packed
+    )
 
 
 def pack_one(raw: DataFrame, index: int, count: int) -> DataFrame:
-    """The raw records of one of the streams, as they stand in what `pack` makes of that many."""
+    """The raw records of one of the streams, as they stand in what `pack` makes of that
+    many."""
     return raw if count == 1 else raw.select(F.struct("*").alias(_packed(index)))
 
 
 def unpack(batch: DataFrame, index: int, count: int) -> DataFrame:
     """The raw records of one of the streams in what `pack` has made of that many."""
     name = _packed(index)
-    return batch if count == 1 else batch.where(F.col(name).isNotNull()).select(f"{name}.*")
+    return (
+        batch
+        if count == 1
+        else batch.where(F.col(name).isNotNull()).select(f"{name}.*")
+    )
 
 
-def raw_records(batch: DataFrame, bindings: Sequence[StreamBinding]) -> list[tuple[StreamBinding, DataFrame]]:
+def raw_records(
+    batch: DataFrame, bindings: Sequence[StreamBinding]
+) -> list[tuple[StreamBinding, DataFrame]]:
     """The raw records of each stream of a batch."""
-    return [(binding, unpack(batch, index, len(bindings))) for index, binding in enumerate(bindings)]
+    return [
+        (binding, unpack(batch, index, len(bindings)))
+        for index, binding in enumerate(bindings)
+    ]
 
 
 class Parsing:
-    """How the batches of one query are parsed: their raw records, as `read_records` has them.
+    """How the batches of one query are parsed: their raw records, as `read_records` has
+    them.
 
-    Those of few records are parsed by a plan of their own, without generated code: to generate it, and to compile it,
-    takes longer than to parse them, and most tables of a group never have a large batch.
+    Those of few records are parsed by a plan of their own, without generated code: to
+    generate it, and to compile it, takes longer than to parse them, and most tables of
+    a group never have a large batch.
     """
 
     def __init__(self, select: Select, bindings: tuple[StreamBinding, ...]) -> None:
         parse = partial(_parse_stream, select=select, bindings=bindings)
-        self._streams = [Repeated(partial(parse, index=index)) for index in range(len(bindings))]
-        self._streams_of_few = [Repeated(partial(parse, index=index)) for index in range(len(bindings))]
+        self._streams = [
+            Repeated(partial(parse, index=index)) for index in range(len(bindings))
+        ]
+        self._streams_of_few = [
+            Repeated(partial(parse, index=index)) for index in range(len(bindings))
+        ]
 
     def parse(self, batch: DataFrame, *, are_few: bool = False) -> list[DataFrame]:
-        """The parsed records of each stream of a batch, with their position where the SELECT carries it. `are_few`: the
-        session has the settings of few rows."""
+        """The parsed records of each stream of a batch, with their position where the
+        SELECT carries it. `are_few`: the session has the settings of few rows."""
         streams = self._streams_of_few if are_few else self._streams
         return [stream.over(batch) for stream in streams]
 
 
-def parse_streams(batch: DataFrame, select: Select, bindings: tuple[StreamBinding, ...]) -> list[DataFrame]:
+def parse_streams(
+    batch: DataFrame, select: Select, bindings: tuple[StreamBinding, ...]
+) -> list[DataFrame]:
     """As `Parsing` does, of one batch alone."""
-    return [_parse_stream(batch, index, select, bindings) for index in range(len(bindings))]
+    return [
+        _parse_stream(batch, index, select, bindings) for index in range(len(bindings))
+    ]
 
 
-def _parse_stream(batch: DataFrame, index: int, select: Select, bindings: tuple[StreamBinding, ...]) -> DataFrame:
+def _parse_stream(
+    batch: DataFrame, index: int, select: Select, bindings: tuple[StreamBinding, ...]
+) -> DataFrame:
     binding, raw = bindings[index], unpack(batch, index, len(bindings))
     records = parse_binding(raw, binding, select)
     return with_position(records, binding) if select.has_positions else records
 
 
-def parse_binding(raw: DataFrame, binding: StreamBinding, select: Select, keep_raw: bool = False) -> DataFrame:
+def parse_binding(
+    raw: DataFrame, binding: StreamBinding, select: Select, keep_raw: bool = False
+) -> DataFrame:
     """A stream's raw records as the model needs them.
 
-    They are the contract's columns, `_record` and `_change` with the fields that the SELECT uses, `_lakesql_raw` if a
-    row may yet turn out to have no key (or with `keep_raw`), and `_lakesql_rejected`; of a change feed also
-    `_lakesql_ignored` and `_lakesql_new_fields`; of one of the tables of a route `_lakesql_ignored` and
+    They are the contract's columns, `_record` and `_change` with the fields that the
+    SELECT uses, `_lakesql_raw` if a row may yet turn out to have no key (or with
+    `keep_raw`), and `_lakesql_rejected`; of a change feed also `_lakesql_ignored` and
+    `_lakesql_new_fields`; of one of the tables of a route `_lakesql_ignored` and
     `_lakesql_unknown_table`; and `_lakesql_tombstone` where the model takes tombstones.
     """
     keep, keep_raw = select.query.record_fields, keep_raw or select.has_positions
     if binding.has_rows:
-        return in_columns(_check_rows(raw, binding, keep, select.change_fields, keep_raw), binding.stream)
+        return in_columns(
+            _check_rows(raw, binding, keep, select.change_fields, keep_raw),
+            binding.stream,
+        )
     raw = with_folders(with_prefixes(raw, binding), binding)
     if binding.has_changes:
-        parsed = parse_changes(raw, contract_of(binding), keep, select.change_fields, keep_raw)
+        parsed = parse_changes(
+            raw, contract_of(binding), keep, select.change_fields, keep_raw
+        )
     else:
-        parsed = parse_records(raw, contract_of(binding), keep, keep_raw or binding.stream.route is not None)
+        parsed = parse_records(
+            raw,
+            contract_of(binding),
+            keep,
+            keep_raw or binding.stream.route is not None,
+        )
     parsed = in_columns(parsed, binding.stream)
     if binding.stream.route is None:
         return parsed
-    found = routed(parsed, binding.stream.route, is_separated=binding.stream.record_format.is_separated)
+    found = routed(
+        parsed,
+        binding.stream.route,
+        is_separated=binding.stream.record_format.is_separated,
+    )
     return found if keep_raw else found.drop(RAW)
 
 
 def good_records(parsed: DataFrame) -> DataFrame:
-    """The records that have a row and were neither rejected nor ignored, without the columns that say so."""
+    """The records that have a row and were neither rejected nor ignored, without the
+    columns that say so."""
     used = f"{REJECTED} IS NULL"
     used += f" AND NOT {IGNORED}" if IGNORED in parsed.columns else ""
     used += f" AND {TOMBSTONE} IS NULL" if TOMBSTONE in parsed.columns else ""
-    return parsed.where(used).drop(REJECTED, IGNORED, NEW_FIELDS, SOURCE_TABLE, UNKNOWN_TABLE, TOMBSTONE)
+    return parsed.where(used).drop(
+        REJECTED, IGNORED, NEW_FIELDS, SOURCE_TABLE, UNKNOWN_TABLE, TOMBSTONE
+    )
 
 
 def deleted_keys(parsed: DataFrame, names: Mapping[str, str]) -> DataFrame:
-    """The keys of the records without a value, each with its position; `names` are those of the model's, with the
-    stream's."""
+    """The keys of the records without a value, each with its position; `names` are
+    those of the model's, with the stream's."""
     keys = (F.col(TOMBSTONE)[column].alias(name) for name, column in names.items())
     return parsed.where(f"{TOMBSTONE} IS NOT NULL").select(*keys, POSITION)
 
@@ -163,11 +217,12 @@ def name_raw(stream: Stream) -> str:
 def with_position(records: DataFrame, binding: StreamBinding) -> DataFrame:
     """The records with what orders them by arrival.
 
-    A topic's records have an offset. Lines and rows of files, and records of some queues, have none: their number in
-    the batch stands for it, which rises within a task, as tasks read each file from its start. (Spark numbers the rows
-    of batches, not of streams.) Files are in the order in which batches take them, so that it makes no difference which
-    batch has which. Those of a change feed are read as one partition of a topic, and each commit of a table as one that
-    follows the one before.
+    A topic's records have an offset. Lines and rows of files, and records of some
+    queues, have none: their number in the batch stands for it, which rises within a
+    task, as tasks read each file from its start. (Spark numbers the rows of batches,
+    not of streams.) Files are in the order in which batches take them, so that it makes
+    no difference which batch has which. Those of a change feed are read as one
+    partition of a topic, and each commit of a table as one that follows the one before.
     """
     raw = F.col(RAW)
     if binding.is_feed_in_files:
@@ -175,15 +230,22 @@ def with_position(records: DataFrame, binding: StreamBinding) -> DataFrame:
         offset = place_in_files(raw["topic"], binding.file_order)
     else:
         is_of_commits = binding.stream.has_table_changes
-        source, partition = _source(raw, binding), F.col(COMMIT_NUMBER) if is_of_commits else raw["partition"]
+        source, partition = (
+            _source(raw, binding),
+            F.col(COMMIT_NUMBER) if is_of_commits else raw["partition"],
+        )
         offset = _offset(raw["offset"], binding.source)
-    place = (source.alias("source"), partition.cast("bigint").alias("partition"), offset.alias("offset"))
+    place = (
+        source.alias("source"),
+        partition.cast("bigint").alias("partition"),
+        offset.alias("offset"),
+    )
     return records.withColumn(POSITION, F.struct(*place)).drop(COMMIT_NUMBER)
 
 
 def _source(raw: Column, binding: StreamBinding) -> Column:
-    """The topic of each record; of a file the time of its last change and its path, or where batches go by the path
-    that alone."""
+    """The topic of each record; of a file the time of its last change and its path, or
+    where batches go by the path that alone."""
     if not binding.is_in_files or binding.source.is_in_name_order:
         return raw["topic"]
     time = F.lpad(F.unix_micros(raw["timestamp"]).cast("string"), _TIME_DIGITS, "0")
@@ -191,53 +253,84 @@ def _source(raw: Column, binding: StreamBinding) -> Column:
 
 
 _TIME_DIGITS = 20
-"""More than any number of microseconds has, so that times are in the order of their texts."""
+"""More than any number of microseconds has, so that times are in the order of their
+texts."""
 
 
 def _offset(written: Column, source: Source) -> Column:
-    """The offset of each record, or what stands for it. Spark optimises less around numbers that it counts itself."""
+    """The offset of each record, or what stands for it. Spark optimises less around
+    numbers that it counts itself."""
     if not source.has_offsets:
         return F.monotonically_increasing_id()
-    return F.coalesce(written, F.monotonically_increasing_id()) if source.may_lack_offsets else written
+    return (
+        F.coalesce(written, F.monotonically_increasing_id())
+        if source.may_lack_offsets
+        else written
+    )
 
 
-def empty_records(session: SparkSession, binding: StreamBinding, select: Select) -> DataFrame:
-    """No records, with the columns of a stream's view: what a SELECT is analysed against before there is a batch."""
+def empty_records(
+    session: SparkSession, binding: StreamBinding, select: Select
+) -> DataFrame:
+    """No records, with the columns of a stream's view: what a SELECT is analysed
+    against before there is a batch."""
     record = ",".join(f"{name}:{kind}" for name, kind in RECORD_FIELDS.items())
     added = [f"CAST(NULL AS struct<{record}>) AS {RECORD}"]
     if binding.stream.has_table_changes:
-        added.append(f"named_struct('op', '', 'ts', current_timestamp(), 'before', struct(*)) AS {CHANGE}")
-    elif change := ",".join(f"{name}:{kind}" for name, kind in change_fields(binding.stream).items()):
+        added.append(
+            f"named_struct('op', '', 'ts', current_timestamp(), 'before', struct(*)) AS {CHANGE}"
+        )
+    elif change := ",".join(
+        f"{name}:{kind}" for name, kind in change_fields(binding.stream).items()
+    ):
         added.append(f"CAST(NULL AS struct<{change}>) AS {CHANGE}")
     if select.writing.is_positioned:
-        added.append(f"CAST(NULL AS struct<source:string,partition:bigint,offset:bigint>) AS {POSITION}")
+        added.append(
+            f"CAST(NULL AS struct<source:string,partition:bigint,offset:bigint>) AS {POSITION}"
+        )
     if (table := binding.table) is not None:
         return session.table(table_name(table)).limit(0).selectExpr("*", *added)
-    columns = [f"CAST(NULL AS {column.type}) AS {identifier(column.name)}" for column in binding.stream.columns]
+    columns = [
+        f"CAST(NULL AS {column.type}) AS {identifier(column.name)}"
+        for column in binding.stream.columns
+    ]
     return session.range(0).selectExpr(*columns, *added)
 
 
 def _check_rows(
-    raw: DataFrame, binding: StreamBinding, keep: frozenset[str], keep_change: frozenset[str], keep_raw: bool
+    raw: DataFrame,
+    binding: StreamBinding,
+    keep: frozenset[str],
+    keep_change: frozenset[str],
+    keep_raw: bool,
 ) -> DataFrame:
-    """Rows that have columns already: nothing to parse, but one may not fit, and a required column may be NULL.
+    """Rows that have columns already: nothing to parse, but one may not fit, and a
+    required column may be NULL.
 
-    Files have the contract's columns and their types by their reader, a table has its own; a generator's are cast. The
-    raw value of a bad row is the row as JSON.
+    Files have the contract's columns and their types by their reader, a table has its
+    own; a generator's are cast. The raw value of a bad row is the row as JSON.
     """
     row = F.col(ROW)
     value, reason = F.to_json(row), missing_reason(binding.never_null)
     if binding.may_have_nanoseconds:
         is_finer = row[CORRUPT].isNotNull()
-        value, reason = F.coalesce(row[CORRUPT], value), F.when(is_finer, F.lit(UNPARSABLE)).otherwise(reason)
-    # The JSON of a row is made where it is bad; of a good row that turns out to have no key, with its dead letter.
+        value, reason = (
+            F.coalesce(row[CORRUPT], value),
+            F.when(is_finer, F.lit(UNPARSABLE)).otherwise(reason),
+        )
+    # The JSON of a row is made where it is bad; of a good row that turns out to have no
+    # key, with its dead letter.
     value = F.when(reason.isNotNull(), value.cast("binary"))
     declared = binding.stream.columns if binding.table is None else ()
     types = {column.field: column.type for column in declared}
     kind = raw.schema[ROW].dataType
     assert isinstance(kind, T.StructType)
 
-    counted = {column.name: column for column in contract_columns(binding.stream) if column.is_counted}
+    counted = {
+        column.name: column
+        for column in contract_columns(binding.stream)
+        if column.is_counted
+    }
 
     fields = [name for name in change_fields(binding.stream) if name in keep_change]
     change = F.struct(*(F.col(CHANGE)[name] for name in fields)).alias(CHANGE)

@@ -1,7 +1,9 @@
-"""Batches of files that lakesql plans itself, and Spark reads as they are named: what all ways to find files share.
+"""Batches of files that lakesql plans itself, and Spark reads as they are named: what
+all ways to find files share.
 
-Which files a batch has is noted in the checkpoint before the batch is, so that it has the same ones however often it is
-read. All files are listed now and then, beside the lists of those that were read (`lakesql/source/known_files.py`).
+Which files a batch has is noted in the checkpoint before the batch is, so that it has
+the same ones however often it is read. All files are listed now and then, beside the
+lists of those that were read (`lakesql/source/known_files.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +29,13 @@ from lakesql.errors import RunError
 from lakesql.events import FilesLate, FilesLeftOut
 from lakesql.location import local_folder
 from lakesql.source.empty import explain_no_files
-from lakesql.source.known_files import Index, KnownFiles, is_listing_due, read_index, read_seeded
+from lakesql.source.known_files import (
+    Index,
+    KnownFiles,
+    is_listing_due,
+    read_index,
+    read_seeded,
+)
 from lakesql.source.left_out import explain_changed, explain_hidden
 from lakesql.source.name_order import FoundFile, NameOrder
 from lakesql.source.pattern import without_scheme
@@ -35,7 +43,8 @@ from lakesql.source.seen_files import SeenFile
 from lakesql.source.stream_state import SourceState
 
 BATCH_FILES = 10_000
-"""So many files a batch has at most, however small they are: each is a path that Spark is given."""
+"""So many files a batch has at most, however small they are: each is a path that Spark
+is given."""
 
 FINDERS = 8
 """So many files are looked up at once."""
@@ -51,9 +60,11 @@ class SparkPlannedFiles(SparkFiles):
         """Nothing that Spark streams: `planned_batches` reads it."""
         raise AssertionError("Spark does not stream files whose batches are planned")
 
-    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
-        """Whether there is a file at all, of which S3 is asked for a thousand, and others folder by folder. Which are
-        passed over, each listing says."""
+    def state_now(
+        self, session: SparkSession, binding: StreamBinding, brokers: Brokers
+    ) -> SourceState:
+        """Whether there is a file at all, of which S3 is asked for a thousand, and
+        others folder by folder. Which are passed over, each listing says."""
         check_origin(binding)
         assert binding.glob is not None
         is_there = any(True for _ in shown_files(session, binding))
@@ -61,17 +72,26 @@ class SparkPlannedFiles(SparkFiles):
         return SourceState(binding.stream.name, binding.source.kind, nothing=nothing)
 
     def holdings(
-        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+        self,
+        session: SparkSession,
+        binding: StreamBinding,
+        state: SourceState,
+        seen: Callable[[], Sequence[SeenFile]],
     ) -> tuple[list[str], str]:
-        """The names of those files that were read, and are gone; and how many are there."""
+        """The names of those files that were read, and are gone; and how many are
+        there."""
         there = {file.name for file in shown_files(session, binding)}
-        return sorted(file.path for file in seen() if file.path not in there), count(len(there), "file")
+        return sorted(file.path for file in seen() if file.path not in there), count(
+            len(there), "file"
+        )
 
 
 class PlannedFiles:
     """The files of a stream, as its batches are planned and read."""
 
-    def __init__(self, session: SparkSession, binding: StreamBinding, planning: Planning) -> None:
+    def __init__(
+        self, session: SparkSession, binding: StreamBinding, planning: Planning
+    ) -> None:
         check_origin(binding)
         self.session, self.binding = session, binding
         self._planning = planning
@@ -85,7 +105,8 @@ class PlannedFiles:
     # --- batches
 
     def bounded(self, files: Iterable[FoundFile]) -> list[FoundFile]:
-        """So many of the next files as a batch may have: one at least, if there is one."""
+        """So many of the next files as a batch may have: one at least, if there is
+        one."""
         following = iter(files)
         first = next(following, None)
         if first is None:
@@ -95,7 +116,9 @@ class PlannedFiles:
         found, size_bytes = list[FoundFile](), 0
         for file in chain([first], following):
             size_bytes += file.size_bytes
-            if len(found) >= BATCH_FILES or (most is not None and found and size_bytes > most):
+            if len(found) >= BATCH_FILES or (
+                most is not None and found and size_bytes > most
+            ):
                 break
             found.append(file)
         return found
@@ -105,8 +128,8 @@ class PlannedFiles:
         self.known(before).plan_batch(before, before + len(found), found)
 
     def read_batch(self, before: int, after: int) -> DataFrame:
-        """The raw records of the batch with which `after` files are read. Those that have gone meanwhile are told of,
-        and left out."""
+        """The raw records of the batch with which `after` files are read. Those that
+        have gone meanwhile are told of, and left out."""
         known = self.known(before)
         planned = known.read_batch(after)
         if planned is None:
@@ -120,7 +143,11 @@ class PlannedFiles:
         except AnalysisException as error:
             with ThreadPoolExecutor(FINDERS) as pool:
                 there = [*pool.map(lambda file: self.there.find(file.name), planned)]
-            left = [file for file, found in zip(planned, there, strict=True) if found is not None]
+            left = [
+                file
+                for file, found in zip(planned, there, strict=True)
+                if found is not None
+            ]
             if error.getCondition() != "PATH_NOT_FOUND" or len(left) == len(planned):
                 raise
             gone = {file.name for file in planned} - {file.name for file in left}
@@ -133,10 +160,14 @@ class PlannedFiles:
 
     def _load(self, files: Sequence[FoundFile]) -> DataFrame:
         paths = [self.order.path_of(file.name) for file in files]
-        read = tuple(path for path in paths if without_scheme(path) not in self.binding.set_aside)
+        read = tuple(
+            path for path in paths if without_scheme(path) not in self.binding.set_aside
+        )
         source = SparkFiles()
         if read:
-            return source.records(self.session, self.session.read, replace(self.binding, files=read))
+            return source.records(
+                self.session, self.session.read, replace(self.binding, files=read)
+            )
         return source.records(self.session, self.session.read, self.binding).limit(0)
 
     def _record_bytes(self, file: FoundFile) -> int:
@@ -147,10 +178,13 @@ class PlannedFiles:
 
     # --- what was read
 
-    def known(self, read: int, last: str = "", digest: int = 0, is_listed: bool = True) -> KnownFiles:
-        """What was read, by the lists of the checkpoint. One without any was made to continue where `read` files were,
-        of which it has a list; or they are those with names up to `last`, which come to a `digest`. One in which none
-        was read counts as listed, unless it is said not to be."""
+    def known(
+        self, read: int, last: str = "", digest: int = 0, is_listed: bool = True
+    ) -> KnownFiles:
+        """What was read, by the lists of the checkpoint. One without any was made to
+        continue where `read` files were, of which it has a list; or they are those with
+        names up to `last`, which come to a `digest`. One in which none was read counts
+        as listed, unless it is said not to be."""
         if self._known is not None:
             return self._known
         files = self._planning.files
@@ -162,23 +196,36 @@ class PlannedFiles:
             self._known.begin(seeded)
         else:
             listed_ms = now_ms() if is_listed and not read else 0
-            self._known = KnownFiles(files, Index((), read, listed_ms, last, read, digest))
+            self._known = KnownFiles(
+                files, Index((), read, listed_ms, last, read, digest)
+            )
             self._known.begin()
         return self._known
 
     # --- listing all files
 
     def is_listing_due(self, known: KnownFiles) -> bool:
-        """Whether all files are to be listed, or the files of the last listing are still to be read."""
+        """Whether all files are to be listed, or the files of the last listing are
+        still to be read."""
         every_ms = self.binding.stream.list_all_every_ms
-        return bool(self._late) or bool(self._listed_at_ms) or is_listing_due(known.index, every_ms, now_ms())
+        return (
+            bool(self._late)
+            or bool(self._listed_at_ms)
+            or is_listing_due(known.index, every_ms, now_ms())
+        )
 
     def next_unread(
-        self, known: KnownFiles, read: int, until: str | None, why: str, grace_ms: int = 0
+        self,
+        known: KnownFiles,
+        read: int,
+        until: str | None,
+        why: str,
+        grace_ms: int = 0,
     ) -> list[FoundFile]:
-        """The files for a batch of those that a listing of all has found, up to a name, and that were not read; none
-        when all were given. They are said to be late for a reason, if one is given. A file that is younger than
-        `grace_ms` is left to the next listing.
+        """The files for a batch of those that a listing of all has found, up to a name,
+        and that were not read; none when all were given. They are said to be late for a
+        reason, if one is given. A file that is younger than `grace_ms` is left to the
+        next listing.
 
         Raises `RunError` (`late-files`) where the stream refuses them.
         """
@@ -194,11 +241,16 @@ class PlannedFiles:
             self._listed_at_ms = 0
         return found
 
-    def _list_all(self, known: KnownFiles, read: int, until: str | None, why: str, before_ms: int) -> None:
+    def _list_all(
+        self, known: KnownFiles, read: int, until: str | None, why: str, before_ms: int
+    ) -> None:
         stream, before = self.binding.stream, known.index
         found = _LateAndChanged(range(before_ms, self._listed_at_ms))
         known.compare(self.shown("", until), read, found)
-        if before.adopts and (found.adopted_files, found.digest) != (before.adopted, before.digest):
+        if before.adopts and (found.adopted_files, found.digest) != (
+            before.adopted,
+            before.digest,
+        ):
             self.leave_out(
                 f"a new checkpoint takes all files up to {before.adopts} as read, which are "
                 f"{found.adopted_files:,} now; {before.adopted:,} had been read: files were removed since, or some "
@@ -206,7 +258,9 @@ class PlannedFiles:
             )
         if found.changed_files:
             more = [""] * (found.changed_files - len(found.changed_names))
-            self.leave_out(explain_changed([*map(self.order.path_of, found.changed_names), *more]))
+            self.leave_out(
+                explain_changed([*map(self.order.path_of, found.changed_names), *more])
+            )
         if not found.late_files or not why:
             return
         said = f"{count(found.late_files, 'file')} {why}: {name_some(found.late_names, found.late_files)}"
@@ -219,15 +273,23 @@ class PlannedFiles:
                 place=stream.place,
             )
         said = f"{said}; they are read now"
-        self._planning.emit(FilesLate(self._planning.model, stream.name, found.late_files, said, now_ms()))
+        self._planning.emit(
+            FilesLate(
+                self._planning.model, stream.name, found.late_files, said, now_ms()
+            )
+        )
 
     def shown(self, after: str, until: str | None = None) -> Iterator[FoundFile]:
-        """The files behind a name. Of those that Spark would pass over it is told, once."""
+        """The files behind a name. Of those that Spark would pass over it is told,
+        once."""
         hidden = list[str]()
         for file in self.there.files(after, until):
             if not file.is_hidden:
                 yield file
-            elif file.name not in self._told_hidden and len(self._told_hidden) < BATCH_FILES:
+            elif (
+                file.name not in self._told_hidden
+                and len(self._told_hidden) < BATCH_FILES
+            ):
                 self._told_hidden.add(file.name)
                 hidden.append(self.order.path_of(file.name))
         self.leave_out(explain_hidden(hidden))
@@ -235,7 +297,11 @@ class PlannedFiles:
     def leave_out(self, why: str) -> None:
         """Say why files are not read; nothing where there is no reason."""
         if why:
-            self._planning.emit(FilesLeftOut(self._planning.model, self.binding.stream.name, why, now_ms()))
+            self._planning.emit(
+                FilesLeftOut(
+                    self._planning.model, self.binding.stream.name, why, now_ms()
+                )
+            )
 
 
 def order_of(binding: StreamBinding) -> NameOrder:
@@ -245,8 +311,13 @@ def order_of(binding: StreamBinding) -> NameOrder:
 
 
 def shown_files(session: SparkSession, binding: StreamBinding) -> Iterator[FoundFile]:
-    """The files of a stream in the order of their names, but those that Spark passes over."""
-    return (file for file in names_there(session, order_of(binding)).files("") if not file.is_hidden)
+    """The files of a stream in the order of their names, but those that Spark passes
+    over."""
+    return (
+        file
+        for file in names_there(session, order_of(binding)).files("")
+        if not file.is_hidden
+    )
 
 
 def name_some(names: Iterable[str], files: int = 0) -> str:
@@ -257,7 +328,8 @@ def name_some(names: Iterable[str], files: int = 0) -> str:
 
 
 class _LateAndChanged:
-    """What a listing of all files has found, of which some are named and all counted."""
+    """What a listing of all files has found, of which some are named and all
+    counted."""
 
     def __init__(self, young: range) -> None:
         self._young = young

@@ -28,15 +28,25 @@ class SparkRate(SparkSource):
     def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
         """Its rows, from now on."""
         assert isinstance(binding.source, Rate)
-        rows = session.readStream.format("rate").option("rowsPerSecond", binding.source.rows_per_second).load()
+        rows = (
+            session.readStream.format("rate")
+            .option("rowsPerSecond", binding.source.rows_per_second)
+            .load()
+        )
         return _as_raw(rows, binding)
 
-    def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
+    def read_now(
+        self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None
+    ) -> DataFrame:
         """Some rows."""
-        rows = session.range(RATE_SAMPLE).selectExpr("current_timestamp() AS timestamp", "id AS value")
+        rows = session.range(RATE_SAMPLE).selectExpr(
+            "current_timestamp() AS timestamp", "id AS value"
+        )
         return _as_raw(rows, binding)
 
-    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
+    def state_now(
+        self, session: SparkSession, binding: StreamBinding, brokers: Brokers
+    ) -> SourceState:
         """There is always something."""
         return SourceState(binding.stream.name, self.kind)
 
@@ -52,11 +62,21 @@ class SparkRate(SparkSource):
         return SeededSource()
 
     def holdings(
-        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+        self,
+        session: SparkSession,
+        binding: StreamBinding,
+        state: SourceState,
+        seen: Callable[[], Sequence[SeenFile]],
     ) -> tuple[list[str], str]:
         """Nothing is kept."""
         return [], "rows"
 
 
 def _as_raw(rows: DataFrame, binding: StreamBinding) -> DataFrame:
-    return as_rows(rows, binding.stream.column_names, text("rate"), offset="value", timestamp="timestamp")
+    return as_rows(
+        rows,
+        binding.stream.column_names,
+        text("rate"),
+        offset="value",
+        timestamp="timestamp",
+    )

@@ -1,4 +1,5 @@
-"""Reading a stream: whatever its source is, its records arrive in one shape, Kafka's."""
+"""Reading a stream: whatever its source is, its records arrive in one shape,
+Kafka's."""
 
 from __future__ import annotations
 
@@ -13,18 +14,28 @@ from lakesql.engine.sources.spark_sources import spark_source
 
 
 def read_raw(
-    session: SparkSession, binding: StreamBinding, streaming: bool = True, brokers: Brokers | None = None
+    session: SparkSession,
+    binding: StreamBinding,
+    streaming: bool = True,
+    brokers: Brokers | None = None,
 ) -> DataFrame:
-    """The raw records of a stream: as they arrive, or those that are there now, of which `brokers` are asked.
+    """The raw records of a stream: as they arrive, or those that are there now, of
+    which `brokers` are asked.
 
-    Columns: `key, value` (binary), `topic, partition, offset, timestamp, headers`, and `_lakesql_row` where the records
-    are rows already.
+    Columns: `key, value` (binary), `topic, partition, offset, timestamp, headers`, and
+    `_lakesql_row` where the records are rows already.
     """
     source = spark_source(binding.source)
-    return source.read(session, binding) if streaming else source.read_now(session, binding, brokers)
+    return (
+        source.read(session, binding)
+        if streaming
+        else source.read_now(session, binding, brokers)
+    )
 
 
-def read_before(session: SparkSession, binding: StreamBinding, places: Sequence[Place]) -> DataFrame:
+def read_before(
+    session: SparkSession, binding: StreamBinding, places: Sequence[Place]
+) -> DataFrame:
     """The last raw records before these places of a topic that are there."""
     return spark_source(binding.source).read_before(session, binding, places)
 
@@ -35,9 +46,16 @@ def planned_batches(
     """The batches of the one stream of a query, where Spark does not stream it."""
     if len(bindings) != 1:
         return None
-    return spark_source(bindings[0].source).planned_batches(session, bindings[0], planning)
+    return spark_source(bindings[0].source).planned_batches(
+        session, bindings[0], planning
+    )
 
 
 def taken_at_once(bindings: Sequence[StreamBinding]) -> Sequence[StreamBinding]:
-    """Those streams of which Spark takes one batch in a query that takes what is there."""
-    return [binding for binding in bindings if not spark_source(binding.source).ends_by_itself]
+    """Those streams of which Spark takes one batch in a query that takes what is
+    there."""
+    return [
+        binding
+        for binding in bindings
+        if not spark_source(binding.source).ends_by_itself
+    ]

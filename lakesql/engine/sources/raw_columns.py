@@ -1,4 +1,5 @@
-"""The one shape of raw records, Kafka's, and the two readers of Spark that bring them."""
+"""The one shape of raw records, Kafka's, and the two readers of Spark that bring
+them."""
 
 from __future__ import annotations
 
@@ -15,15 +16,23 @@ Reader = DataStreamReader | DataFrameReader
 
 
 def as_rows(
-    rows: DataFrame, columns: Sequence[str], topic: str, timestamp: str = "NULL", offset: str = "NULL"
+    rows: DataFrame,
+    columns: Sequence[str],
+    topic: str,
+    timestamp: str = "NULL",
+    offset: str = "NULL",
 ) -> DataFrame:
-    """Rows of a structured source in the shape of raw records: the row itself stands in one struct."""
+    """Rows of a structured source in the shape of raw records: the row itself stands in
+    one struct."""
     row = f"struct({identifiers(columns)}) AS {ROW}"
     return rows.selectExpr(*raw_columns(topic, timestamp, offset), row)
 
 
-def raw_columns(topic: str, timestamp: str, offset: str = "NULL", value: str = "NULL") -> tuple[str, ...]:
-    """The columns of raw records that have no key, no partition and no headers. Everything is SQL."""
+def raw_columns(
+    topic: str, timestamp: str, offset: str = "NULL", value: str = "NULL"
+) -> tuple[str, ...]:
+    """The columns of raw records that have no key, no partition and no headers.
+    Everything is SQL."""
     return (
         "CAST(NULL AS binary) AS key",
         f"CAST({value} AS binary) AS value",

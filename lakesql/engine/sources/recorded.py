@@ -29,11 +29,14 @@ _RECORDED_TYPE = (
 
 
 class SparkRecorded(SparkFolder):
-    """Recorded topics. `start: latest` reads all of them: nothing arrives in a recording later."""
+    """Recorded topics. `start: latest` reads all of them: nothing arrives in a
+    recording later."""
 
     kind: ClassVar[str] = Recorded.kind
 
-    def records(self, session: SparkSession, reader: Reader, binding: StreamBinding) -> DataFrame:
+    def records(
+        self, session: SparkSession, reader: Reader, binding: StreamBinding
+    ) -> DataFrame:
         """Kafka's, from JSON lines."""
         return _read(session, reader, binding)
 
@@ -45,21 +48,25 @@ class SparkRecorded(SparkFolder):
         start_ms: int | None,
         seen: Callable[[int], Sequence[SeenFile]] | None,
     ) -> SeededSource:
-        """The files up to the last one of each topic that was read: a topic is read in the order of their names."""
+        """The files up to the last one of each topic that was read: a topic is read in
+        the order of their names."""
         if position is None or THROUGH not in position:
             return seed_seen(position, seen)
         files = [
             file
             for base in binding.source.places
             for topic, last in position[THROUGH].items()
-            for file in list_files(session, f"{escape_glob(base)}/{escape_glob(topic)}/*.jsonl")
+            for file in list_files(
+                session, f"{escape_glob(base)}/{escape_glob(topic)}/*.jsonl"
+            )
             if file.name <= last
         ]
         return SeededSource.of(files)
 
 
 def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> DataFrame:
-    """Kafka's records from JSON lines, one folder a topic. A line that is no record keeps its text as the value."""
+    """Kafka's records from JSON lines, one folder a topic. A line that is no record
+    keeps its text as the value."""
     if (folder := binding.source.recording) is not None:
         date_by_name(folder)
     stream = binding.stream
@@ -76,12 +83,17 @@ def _read(session: SparkSession, reader: Reader, binding: StreamBinding) -> Data
         first_ms = epoch_ms(stream.start)
         rows = rows.where(~is_record | (F.col("r.timestamp") >= first_ms))
     header = F.transform(
-        "r.headers", lambda pair: F.struct(pair[0].alias("key"), _bytes(pair[1], F.get(pair, F.lit(2))).alias("value"))
+        "r.headers",
+        lambda pair: F.struct(
+            pair[0].alias("key"), _bytes(pair[1], F.get(pair, F.lit(2))).alias("value")
+        ),
     )
     value = _bytes(F.col("r.value"), F.col("r.value_base64"))
     return rows.select(
         _bytes(F.col("r.key"), F.col("r.key_base64")).alias("key"),
-        F.when(is_record, value).otherwise(F.col("value").cast("binary")).alias("value"),
+        F.when(is_record, value)
+        .otherwise(F.col("value").cast("binary"))
+        .alias("value"),
         F.coalesce(F.col("r.topic"), F.col("topic")).alias("topic"),
         F.col("r.partition").alias("partition"),
         F.col("r.offset").alias("offset"),

@@ -12,28 +12,36 @@ from lakesql.engine.spark.gateway import java_class
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file that Spark has listed for a batch: its path as Hadoop writes it, and what its status says."""
+    """A file that Spark has listed for a batch: its path as Hadoop writes it, and what
+    its status says."""
 
     path: str
     length: int
     modified_ms: int
 
 
-_STATUS = re.compile(r"\{path=(.*); isDirectory=false; length=(\d+); .*?modification_time=(\d+);", re.DOTALL)
+_STATUS = re.compile(
+    r"\{path=(.*); isDirectory=false; length=(\d+); .*?modification_time=(\d+);",
+    re.DOTALL,
+)
 """Hadoop's status of a file, as Java writes it."""
 
 
 def listed_files(execution: Any) -> list[ListedFile]:
-    """The files that a batch of a streaming query has listed, whether or not it reads them."""
+    """The files that a batch of a streaming query has listed, whether or not it reads
+    them."""
     leaves, found = execution.analyzed().collectLeaves(), []
     for number in range(leaves.size()):
         if str(leaves.apply(number).nodeName()) != "LogicalRelation":
             continue
         relation = leaves.apply(number).relation()
-        if _class_of(relation) == "HadoopFsRelation":  # one call of Java's for all files
+        # one call of Java's for all files
+        if _class_of(relation) == "HadoopFsRelation":
             found += str(relation.location().allFiles().mkString("\0")).split("\0")
     matches = (_STATUS.search(text) for text in found)
-    return [ListedFile(match[1], int(match[2]), int(match[3])) for match in matches if match]
+    return [
+        ListedFile(match[1], int(match[2]), int(match[3])) for match in matches if match
+    ]
 
 
 def uri_of(path: str) -> str:
@@ -43,7 +51,8 @@ def uri_of(path: str) -> str:
 
 
 def scanned_files(rows: Any) -> Iterator[tuple[str, str]]:
-    """The files that an RDD is read from, as `_metadata.file_path` has them, and as URIs."""
+    """The files that an RDD is read from, as `_metadata.file_path` has them, and as
+    URIs."""
     for file in _partitioned_files(rows):
         uri = str(file.urlEncodedPath())
         yield _as_read(uri), uri
@@ -65,8 +74,8 @@ def _partitioned_files(rows: Any) -> Iterator[Any]:
 
 
 def scanned_times(rows: Any) -> Iterator[tuple[str, int]]:
-    """The files that an RDD is read from, as `_metadata.file_path` has them, and when each was changed last, in
-    milliseconds since the epoch."""
+    """The files that an RDD is read from, as `_metadata.file_path` has them, and when
+    each was changed last, in milliseconds since the epoch."""
     for file in _partitioned_files(rows):
         yield _as_read(str(file.urlEncodedPath())), int(file.modificationTime())
 
@@ -90,7 +99,9 @@ def _with_dependencies(rows: Any) -> Iterator[Any]:
         seen.add(int(rdd.id()))
         yield rdd
         dependencies = rdd.dependencies()
-        todo += [dependencies.apply(number).rdd() for number in range(dependencies.size())]
+        todo += [
+            dependencies.apply(number).rdd() for number in range(dependencies.size())
+        ]
 
 
 def _class_of(rdd: Any) -> str:

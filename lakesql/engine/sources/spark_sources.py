@@ -19,11 +19,18 @@ from lakesql.source.source import Source
 SPARK_SOURCES: Mapping[str, SparkSource] = {
     each.kind: each
     for each in (
-        *(SparkKafka(), SparkRecorded(), SparkFiles(), SparkFilesByName(), SparkNotifiedFiles()),
+        *(
+            SparkKafka(),
+            SparkRecorded(),
+            SparkFiles(),
+            SparkFilesByName(),
+            SparkNotifiedFiles(),
+        ),
         *(SparkRate(), SparkTable(), SparkChanges(), SparkLog()),
     )
 }
-"""All readers: of the kinds in `lakesql/source/kinds.py`, and of what several of them share."""
+"""All readers: of the kinds in `lakesql/source/kinds.py`, and of what several of them
+share."""
 
 
 def spark_source(source: Source) -> SparkSource:

@@ -10,7 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from lakesql.compile.quote import table_name, text
 from lakesql.counts import count
 from lakesql.engine.ledger.rename import former_models
-from lakesql.engine.ledger.snapshots import find_abandoned, has_hidden_snapshots, load_table, read_history
+from lakesql.engine.ledger.snapshots import (
+    find_abandoned,
+    has_hidden_snapshots,
+    load_table,
+    read_history,
+)
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.raw_columns import Reader, as_rows
@@ -28,18 +33,23 @@ class SparkTable(SparkSource):
     kind: ClassVar[str] = TableSource.kind
 
     def read(self, session: SparkSession, binding: StreamBinding) -> DataFrame:
-        """The rows that come to it; all of those that it has first, unless it was rebuilt."""
+        """The rows that come to it; all of those that it has first, unless it was
+        rebuilt."""
         since_ms = _source(binding).since_ms
         reader: Reader = session.readStream
         if since_ms is not None:
             reader = reader.option("stream-from-timestamp", since_ms)
         return _load(reader, binding)
 
-    def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
+    def read_now(
+        self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None
+    ) -> DataFrame:
         """Its rows."""
         return _load(session.read, binding)
 
-    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
+    def state_now(
+        self, session: SparkSession, binding: StreamBinding, brokers: Brokers
+    ) -> SourceState:
         """Its snapshots, and what has become of the first ones."""
         name = _table(binding)
         found = load_table(session, name)
@@ -47,7 +57,9 @@ class SparkTable(SparkSource):
         rebuilt, is_cut = find_rebuilt(history)
         is_cut = is_cut or (not rebuilt and has_hidden_snapshots(found))
         at_ms = int(found.snapshot(rebuilt[0]).timestampMillis()) if rebuilt else None
-        nothing = f"there is no row in {name} yet" if found.currentSnapshot() is None else ""
+        nothing = (
+            f"there is no row in {name} yet" if found.currentSnapshot() is None else ""
+        )
         known = frozenset(each.id for each in history)
         return SourceState(
             binding.stream.name,
@@ -62,13 +74,24 @@ class SparkTable(SparkSource):
         )
 
     def holdings(
-        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+        self,
+        session: SparkSession,
+        binding: StreamBinding,
+        state: SourceState,
+        seen: Callable[[], Sequence[SeenFile]],
     ) -> tuple[list[str], str]:
-        """Snapshots that have expired since its start, or since its rebuild; and how many rows it has."""
+        """Snapshots that have expired since its start, or since its rebuild; and how
+        many rows it has."""
         name = _table(binding)
         history = list(read_history(load_table(session, name)))
-        whole = not history or history[-1].parent is None or any(LEDGER_REBUILD in s.summary for s in history)
-        gone = [] if whole else [f"{name}: snapshots before {history[-1].id} have expired"]
+        whole = (
+            not history
+            or history[-1].parent is None
+            or any(LEDGER_REBUILD in s.summary for s in history)
+        )
+        gone = (
+            [] if whole else [f"{name}: snapshots before {history[-1].id} have expired"]
+        )
         return gone, count(history[0].total if history else 0, "row")
 
 

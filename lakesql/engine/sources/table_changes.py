@@ -15,12 +15,21 @@ from pyspark.sql import functions as F
 from lakesql.compile.quote import identifier, text
 from lakesql.counts import count
 from lakesql.engine.ledger.rename import former_models
-from lakesql.engine.ledger.snapshots import find_abandoned, load_table, read_history, read_json
+from lakesql.engine.ledger.snapshots import (
+    find_abandoned,
+    load_table,
+    read_history,
+    read_json,
+)
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.raw_columns import raw_columns
 from lakesql.engine.sources.spark_source import PlannedBatches, Planning, SparkSource
-from lakesql.engine.spark.row_changes import ChangesUnknownError, SnapshotExpiredError, changes_between
+from lakesql.engine.spark.row_changes import (
+    ChangesUnknownError,
+    SnapshotExpiredError,
+    changes_between,
+)
 from lakesql.errors import TransientError
 from lakesql.ledger.entry import walk_back
 from lakesql.model.table_name import TableName
@@ -31,7 +40,8 @@ from lakesql.source.table_changes import ChangesSource, changes_position, snapsh
 from lakesql.table.metadata import parse_metadata
 
 COMMITS = 20
-"""So many commits of a table are read in one batch: each by itself, so that nothing in between is passed over."""
+"""So many commits of a table are read in one batch: each by itself, so that nothing in
+between is passed over."""
 
 NOW, BEFORE = "_lakesql_now", "_lakesql_before"
 """The row of a key behind a commit, and before it."""
@@ -55,7 +65,9 @@ class SparkChanges(SparkSource):
         """A commit of the table, or some, at a time."""
         return _Commits(session, binding)
 
-    def read_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None) -> DataFrame:
+    def read_now(
+        self, session: SparkSession, binding: StreamBinding, brokers: Brokers | None
+    ) -> DataFrame:
         """Its rows, each as if it had just come."""
         table = load_table(session, _table(binding))
         head = table.currentSnapshot()
@@ -64,7 +76,9 @@ class SparkChanges(SparkSource):
         rows = now.withColumn(BEFORE, F.lit(None).cast(now.schema[NOW].dataType))
         return as_changes(rows, _table(binding), f"timestamp_millis({at_ms})")
 
-    def state_now(self, session: SparkSession, binding: StreamBinding, brokers: Brokers) -> SourceState:
+    def state_now(
+        self, session: SparkSession, binding: StreamBinding, brokers: Brokers
+    ) -> SourceState:
         """The snapshots that lead to its newest one."""
         name = _table(binding)
         found = load_table(session, name)
@@ -72,29 +86,42 @@ class SparkChanges(SparkSource):
         return SourceState(
             binding.stream.name,
             self.kind,
-            nothing=f"there is no row in {name} yet" if found.currentSnapshot() is None else "",
+            nothing=f"there is no row in {name} yet"
+            if found.currentSnapshot() is None
+            else "",
             formers=former_models(found),
             history=known,
             abandoned=find_abandoned(found, known),
         )
 
     def holdings(
-        self, session: SparkSession, binding: StreamBinding, state: SourceState, seen: Callable[[], Sequence[SeenFile]]
+        self,
+        session: SparkSession,
+        binding: StreamBinding,
+        state: SourceState,
+        seen: Callable[[], Sequence[SeenFile]],
     ) -> tuple[list[str], str]:
-        """The rows that are there, with which a rebuild begins; what was before them is gone, where the model needs
-        it."""
+        """The rows that are there, with which a rebuild begins; what was before them is
+        gone, where the model needs it."""
         history = [*read_history(load_table(session, _table(binding)))]
         if not history:
             return [], count(0, "row")
-        commits = [each for each in history if each.summary.get("operation") != "replace"]
+        commits = [
+            each for each in history if each.summary.get("operation") != "replace"
+        ]
         has_past = len(commits) > 1 or history[-1].parent is not None
-        gone = [f"what {_table(binding)} had before its newest commit"] if binding.needs_past and has_past else []
+        gone = (
+            [f"what {_table(binding)} had before its newest commit"]
+            if binding.needs_past and has_past
+            else []
+        )
         return gone, count(history[0].total, "row")
 
 
 @dataclass(frozen=True, slots=True)
 class _ChangingCommit:
-    """A commit of the table: its snapshot, and the one before it (None: all rows are read)."""
+    """A commit of the table: its snapshot, and the one before it (None: all rows are
+    read)."""
 
     snapshot: int
     before: int | None
@@ -108,10 +135,13 @@ class _Commits(PlannedBatches):
     binding: StreamBinding
 
     def find_end(self, position: Position, until: Position) -> Position:
-        """The snapshot of the last of the next commits that changed rows; None where there is none."""
+        """The snapshot of the last of the next commits that changed rows; None where
+        there is none."""
         table = load_table(self.session, _table(self.binding))
         last = snapshot_read(until)
-        commits = self._commits(table, snapshot_read(position), last if last is not None else _head(table))
+        commits = self._commits(
+            table, snapshot_read(position), last if last is not None else _head(table)
+        )
         return changes_position(commits[:COMMITS][-1].snapshot) if commits else None
 
     def find_last(self, position: Position) -> Position:
@@ -125,14 +155,19 @@ class _Commits(PlannedBatches):
         commits = self._commits(table, snapshot_read(start), snapshot_read(end))
         times = _times(table, commits[-1].snapshot)
         changes = (
-            self._changes(table, commit, times[commit.snapshot], number, held) for number, commit in enumerate(commits)
+            self._changes(table, commit, times[commit.snapshot], number, held)
+            for number, commit in enumerate(commits)
         )
-        # Made once, and for good: joined again, the rows would be in another order, by which the record behind one is
-        # found, and Spark joins anew what is persisted when the table is written to.
+        # Made once, and for good: joined again, the rows would be in another order, by
+        # which the record behind one is found, and Spark joins anew what is persisted
+        # when the table is written to.
         return reduce(DataFrame.unionByName, changes).localCheckpoint()
 
-    def _commits(self, table: Any, start: int | None, end: int | None) -> list[_ChangingCommit]:
-        """The commits that changed rows on the way from one snapshot to another, the earliest first."""
+    def _commits(
+        self, table: Any, start: int | None, end: int | None
+    ) -> list[_ChangingCommit]:
+        """The commits that changed rows on the way from one snapshot to another, the
+        earliest first."""
         if end is None or start == end:
             return []
         if start is None:
@@ -151,8 +186,9 @@ class _Commits(PlannedBatches):
         return found[::-1]
 
     def _first_of(self, table: Any, snapshot: Any) -> Any:
-        """The first snapshot of the commit that has made this one. A rebuild commits one without any row, behind which
-        its rows are appended: no reader of the table has seen what is between."""
+        """The first snapshot of the commit that has made this one. A rebuild commits
+        one without any row, behind which its rows are appended: no reader of the table
+        has seen what is between."""
         if not snapshot.summary().containsKey(LEDGER_REBUILD):
             return snapshot
         first = self._snapshot(table, snapshot.parentId())
@@ -166,29 +202,47 @@ class _Commits(PlannedBatches):
             raise self._gone(SnapshotExpiredError(id_ or -1))
         return found
 
-    def _changes(self, table: Any, commit: _ChangingCommit, at_ms: int, number: int, held: ExitStack) -> DataFrame:
-        """The raw records of what a commit has changed: a row that has left and one that has come of the same key are
-        one update."""
+    def _changes(
+        self,
+        table: Any,
+        commit: _ChangingCommit,
+        at_ms: int,
+        number: int,
+        held: ExitStack,
+    ) -> DataFrame:
+        """The raw records of what a commit has changed: a row that has left and one
+        that has come of the same key are one update."""
         name = _table(self.binding)
         try:
             empty = _rows_of(self.session, name).limit(0)
-            between = changes_between(self.session, name, table, commit.before, commit.snapshot, empty.columns)
+            between = changes_between(
+                self.session, name, table, commit.before, commit.snapshot, empty.columns
+            )
             changes = held.enter_context(between)
         except ChangesUnknownError as error:
             raise self._gone(error) from error
         gone = self._numbered(empty if changes.gone is None else changes.gone, BEFORE)
         come = self._numbered(empty if changes.come is None else changes.come, NOW)
         keys = [*map(_key, range(len(self.binding.stream.key))), _NUMBER]
-        same = reduce(lambda one, other: one & other, (gone[key].eqNullSafe(come[key]) for key in keys))
+        same = reduce(
+            lambda one, other: one & other,
+            (gone[key].eqNullSafe(come[key]) for key in keys),
+        )
         rows = gone.join(come, same, "full").select(NOW, BEFORE)
         return as_changes(rows, name, f"timestamp_millis({at_ms})", str(number))
 
     def _numbered(self, rows: DataFrame, name: str) -> DataFrame:
-        """The rows as structs with their keys, and a number that tells those of one key apart, should there be some."""
-        keys = [F.col(identifier(key)).alias(_key(index)) for index, key in enumerate(self.binding.stream.key)]
+        """The rows as structs with their keys, and a number that tells those of one key
+        apart, should there be some."""
+        keys = [
+            F.col(identifier(key)).alias(_key(index))
+            for index, key in enumerate(self.binding.stream.key)
+        ]
         found = rows.select(F.struct("*").alias(name), *keys)
         names = [*map(_key, range(len(keys)))]
-        return found.withColumn(_NUMBER, F.row_number().over(Window.partitionBy(*names).orderBy(F.lit(0))))
+        return found.withColumn(
+            _NUMBER, F.row_number().over(Window.partitionBy(*names).orderBy(F.lit(0)))
+        )
 
     def _gone(self, error: ChangesUnknownError) -> TransientError:
         return TransientError.of(
@@ -199,11 +253,14 @@ class _Commits(PlannedBatches):
         )
 
 
-def as_changes(rows: DataFrame, table: TableName, at: str, number: str = "0", op: str = _OP) -> DataFrame:
-    """Raw records of rows as they are now (`NOW`) and as they were before (`BEFORE`), each NULL where there is none.
+def as_changes(
+    rows: DataFrame, table: TableName, at: str, number: str = "0", op: str = _OP
+) -> DataFrame:
+    """Raw records of rows as they are now (`NOW`) and as they were before (`BEFORE`),
+    each NULL where there is none.
 
-    They are changes of a commit that was made `at` a time, and has a `number` in its batch. Both are SQL over `rows`,
-    as is what was done to each.
+    They are changes of a commit that was made `at` a time, and has a `number` in its
+    batch. Both are SQL over `rows`, as is what was done to each.
     """
     return rows.selectExpr(
         *raw_columns(text(str(table)), at),
@@ -214,9 +271,12 @@ def as_changes(rows: DataFrame, table: TableName, at: str, number: str = "0", op
 
 
 def _rows_of(session: SparkSession, table: TableName) -> DataFrame:
-    """The rows of a table, without the columns that a refresh keeps for itself: they change where no row does."""
+    """The rows of a table, without the columns that a refresh keeps for itself: they
+    change where no row does."""
     rows = session.table(str(table))
-    return rows.select(*(F.col(identifier(name)) for name in rows.columns if not is_reserved(name)))
+    return rows.select(
+        *(F.col(identifier(name)) for name in rows.columns if not is_reserved(name))
+    )
 
 
 def _key(index: int) -> str:
@@ -224,8 +284,8 @@ def _key(index: int) -> str:
 
 
 def _times(table: Any, snapshot: int) -> dict[int, int]:
-    """The times of the snapshots up to one, which order them: that of a commit whose writer's clock is behind is the
-    time of the one before."""
+    """The times of the snapshots up to one, which order them: that of a commit whose
+    writer's clock is behind is the time of the one before."""
     lineage = [*walk_back(parse_metadata(read_json(table)).snapshots, snapshot)][::-1]
     times = accumulate((each.at_ms for each in lineage), max)
     return dict(zip((each.id for each in lineage), times, strict=True))

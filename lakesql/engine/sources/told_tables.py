@@ -1,4 +1,5 @@
-"""Of which of a group's tables the records of a topic are, told by a small part of each: before they are parsed."""
+"""Of which of a group's tables the records of a topic are, told by a small part of
+each: before they are parsed."""
 
 from __future__ import annotations
 
@@ -22,9 +23,10 @@ _ROUTE = "_lakesql_route"
 
 
 def table_of(stream: Stream) -> str:
-    """The table, or the value of a route, whose records alone a stream takes of its topics, and which `with_tables` can
-    tell of a record; '' where it takes all, or where that is not told without reading the record: by a schema of a
-    registry, which a batch may be the first to name."""
+    """The table, or the value of a route, whose records alone a stream takes of its
+    topics, and which `with_tables` can tell of a record; '' where it takes all, or
+    where that is not told without reading the record: by a schema of a registry, which
+    a batch may be the first to name."""
     if stream.registry:
         return ""
     if stream.route is not None:
@@ -34,11 +36,15 @@ def table_of(stream: Stream) -> str:
     return stream.source_table[0] if "*" not in stream.source_table[0] else ""
 
 
-def with_tables(raw: DataFrame, binding: StreamBinding, tables: Sequence[str]) -> DataFrame:
-    """Raw records with `_lakesql_table`: which of these tables each is of, as `table_of` has them.
+def with_tables(
+    raw: DataFrame, binding: StreamBinding, tables: Sequence[str]
+) -> DataFrame:
+    """Raw records with `_lakesql_table`: which of these tables each is of, as
+    `table_of` has them.
 
-    '' where it surely is of none of them, so that each would leave it out. NULL where it may be of any: who parses it
-    knows. `binding` is that of any of their streams, which differ by their tables alone.
+    '' where it surely is of none of them, so that each would leave it out. NULL where
+    it may be of any: who parses it knows. `binding` is that of any of their streams,
+    which differ by their tables alone.
     """
     route = binding.stream.route
     if route is not None:
@@ -47,7 +53,9 @@ def with_tables(raw: DataFrame, binding: StreamBinding, tables: Sequence[str]) -
     return told.drop(READ)
 
 
-def _by_route(raw: DataFrame, binding: StreamBinding, route: Route, tables: Sequence[str]) -> DataFrame:
+def _by_route(
+    raw: DataFrame, binding: StreamBinding, route: Route, tables: Sequence[str]
+) -> DataFrame:
     column, fields = read_of(route.column, binding.stream)
     read = with_column_of(raw, contract_of(binding), column.field, _ROUTE)
     value = F.expr(field_path(".".join((_ROUTE, *fields))))
@@ -55,6 +63,7 @@ def _by_route(raw: DataFrame, binding: StreamBinding, route: Route, tables: Sequ
 
 
 def _table_of(value: Column, route: Route, tables: Sequence[str]) -> Column:
-    """The table of a value. Of one that nobody knows, and that may get a table, each model of the group is to hear."""
+    """The table of a value. Of one that nobody knows, and that may get a table, each
+    model of the group is to hear."""
     own = F.when(value.isin([*tables]), value).otherwise(F.lit(""))
     return F.when(has_name(value) & is_settled(value, route), own)

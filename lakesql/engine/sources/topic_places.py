@@ -1,4 +1,5 @@
-"""Places of Kafka's topics that lakesql chooses itself, and the records between two of them."""
+"""Places of Kafka's topics that lakesql chooses itself, and the records between two of
+them."""
 
 from __future__ import annotations
 
@@ -17,14 +18,25 @@ from lakesql.source.cluster import Offsets, Topic, numbered
 from lakesql.source.stream_state import Position, position_of
 
 GROUP_PREFIX = "spark-kafka-relation"
-"""How the consumer groups of Spark's batches are called, where a connection says nothing else."""
+"""How the consumer groups of Spark's batches are called, where a connection says
+nothing else."""
 
 
 class TopicPlaces:
     """The topics of one stream."""
 
-    def __init__(self, session: SparkSession, brokers: Brokers, binding: StreamBinding, model: str) -> None:
-        self._session, self._brokers, self._connection = session, brokers, cluster_of(binding)
+    def __init__(
+        self,
+        session: SparkSession,
+        brokers: Brokers,
+        binding: StreamBinding,
+        model: str,
+    ) -> None:
+        self._session, self._brokers, self._connection = (
+            session,
+            brokers,
+            cluster_of(binding),
+        )
         self._stream, self._model = binding.stream, model
         self._group_id = f"{self._connection.group_id_prefix or GROUP_PREFIX}-{uuid4()}"
 
@@ -40,7 +52,8 @@ class TopicPlaces:
         return position_of(self._broker.offsets_since(self._topics(), epoch_ms(start)))
 
     def read(self, start: Position, end: Position) -> DataFrame:
-        """The raw records between two positions. Raises `RunError` (`data-lost`) where some are gone."""
+        """The raw records between two positions. Raises `RunError` (`data-lost`) where
+        some are gone."""
         ends = numbered(end)
         if start is None and not self.begins_early():  # it only notes where it begins
             return read_between(self._session, self._connection, ends, ends)
@@ -58,23 +71,35 @@ class TopicPlaces:
         return self._broker.end_offsets(self._topics())
 
     def starts(self, start: Offsets, end: Offsets) -> Offsets:
-        """Where to read from in each partition of `end`: in one that is new from its first record on."""
-        new = [topic for topic, ends in end.items() if start.get(topic, {}).keys() != ends.keys()]
+        """Where to read from in each partition of `end`: in one that is new from its
+        first record on."""
+        new = [
+            topic
+            for topic, ends in end.items()
+            if start.get(topic, {}).keys() != ends.keys()
+        ]
         if not new:
             return start
         firsts = self._broker.beginning_offsets(self._broker.topics(new).values())
-        begins = {topic: {**firsts.get(topic, {}), **start.get(topic, {})} for topic in end}
+        begins = {
+            topic: {**firsts.get(topic, {}), **start.get(topic, {})} for topic in end
+        }
         for topic, ends in end.items():
             gone = [number for number, at in ends.items() if begins[topic][number] > at]
             if gone:
                 what = f"Records of topic {topic}, partition {gone[0]}, that no batch has taken are gone."
                 fix = f"Continue without them: lakesql run --select {self._model} --accept-data-loss"
                 raise RunError.of("data-lost", what, fix=fix)
-        return {topic: {number: begins[topic][number] for number in ends} for topic, ends in end.items()}
+        return {
+            topic: {number: begins[topic][number] for number in ends}
+            for topic, ends in end.items()
+        }
 
     @property
     def _broker(self) -> Broker:
         return self._brokers.of(self._session._jvm, self._connection)
 
     def _topics(self) -> Collection[Topic]:
-        return self._broker.find_topics(self._stream.origin, self._stream.place).values()
+        return self._broker.find_topics(
+            self._stream.origin, self._stream.place
+        ).values()

@@ -1,7 +1,9 @@
-"""The transactions of a Debezium feed: where their changes are, and how many each has once it is over.
+"""The transactions of a Debezium feed: where their changes are, and how many each has
+once it is over.
 
-With `provide.transaction.metadata` a connector writes into each change which transaction it is of, and into a topic of
-its own when one begins and ends, then with the number of its changes by table.
+With `provide.transaction.metadata` a connector writes into each change which
+transaction it is of, and into a topic of its own when one begins and ends, then with
+the number of its changes by table.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ _CHANGE = (
 class FoundChanges:
     """Where the changes of transactions are.
 
-    `strays` count the changes that say of no transaction that they belong to it, by topic and partition, and
-    `last_strays` are the offsets of the last ones.
+    `strays` count the changes that say of no transaction that they belong to it, by
+    topic and partition, and `last_strays` are the offsets of the last ones.
     """
 
     stretches: list[Stretch]
@@ -41,18 +43,25 @@ class FoundChanges:
 class TransactionLog:
     """The topics of a feed, and the one that tells of its transactions."""
 
-    def __init__(self, session: SparkSession, brokers: Brokers, connection: Kafka) -> None:
+    def __init__(
+        self, session: SparkSession, brokers: Brokers, connection: Kafka
+    ) -> None:
         self._session, self._brokers, self._connection = session, brokers, connection
 
     def has_topic(self, topic: str) -> bool:
         """Whether there is a topic of this name."""
         return topic in self._broker().topic_names()
 
-    def ends(self, topics: Collection[str]) -> tuple[dict[str, dict[int, int]], Mapping[str, str]]:
-        """The offset behind the last record of each partition, and the ids of the topics."""
+    def ends(
+        self, topics: Collection[str]
+    ) -> tuple[dict[str, dict[int, int]], Mapping[str, str]]:
+        """The offset behind the last record of each partition, and the ids of the
+        topics."""
         broker = self._broker()
         found = broker.topics(topics)
-        return broker.end_offsets(found.values()), {name: topic.id for name, topic in found.items()}
+        return broker.end_offsets(found.values()), {
+            name: topic.id for name, topic in found.items()
+        }
 
     def beginnings(self, topics: Collection[str]) -> dict[str, dict[int, int]]:
         """The offset of the first record that each partition still holds."""
@@ -62,21 +71,34 @@ class TransactionLog:
     def find_changes(self, start: Offsets, end: Offsets) -> FoundChanges:
         """The changes between two places of the topics of a feed.
 
-        Rows that a snapshot reads belong to no transaction, and neither does the tombstone behind a delete.
+        Rows that a snapshot reads belong to no transaction, and neither does the
+        tombstone behind a delete.
         """
-        return _find_changes(read_between(self._session, self._connection, start, end, must_have_all=True))
+        return _find_changes(
+            read_between(
+                self._session, self._connection, start, end, must_have_all=True
+            )
+        )
 
-    def find_sizes(self, topic: str, start: Mapping[int, int], end: Mapping[int, int]) -> dict[str, Sizes]:
-        """How many changes there are of each table, by transaction: of those whose ends stand between two places of the
-        topic that tells of them."""
-        ended = _event(read_between(self._session, self._connection, {topic: start}, {topic: end}), _ENDED)
+    def find_sizes(
+        self, topic: str, start: Mapping[int, int], end: Mapping[int, int]
+    ) -> dict[str, Sizes]:
+        """How many changes there are of each table, by transaction: of those whose ends
+        stand between two places of the topic that tells of them."""
+        ended = _event(
+            read_between(self._session, self._connection, {topic: start}, {topic: end}),
+            _ENDED,
+        )
         rows = (
             ended.where("event.status = 'END'")
             .select(_name("event.id").alias("id"), "event.data_collections")
             .collect()
         )
         return {
-            row["id"]: {each["data_collection"]: each["event_count"] for each in row["data_collections"] or ()}
+            row["id"]: {
+                each["data_collection"]: each["event_count"]
+                for each in row["data_collections"] or ()
+            }
             for row in rows
         }
 
@@ -87,7 +109,10 @@ class TransactionLog:
 def _find_changes(raw: DataFrame) -> FoundChanges:
     event = _event(raw, _CHANGE)
     source = F.col("event.source")
-    outer, inner = F.coalesce(source["schema"], source["db"]), F.coalesce(source["table"], source["collection"])
+    outer, inner = (
+        F.coalesce(source["schema"], source["db"]),
+        F.coalesce(source["table"], source["collection"]),
+    )
     table = F.concat_ws(".", outer, inner)
     changes = event.select(
         *("topic", "partition", "offset"),
@@ -115,13 +140,20 @@ def _find_changes(raw: DataFrame) -> FoundChanges:
             continue
         place = (row["topic"], row["partition"], name)
         table_name, reached = row["table"], row["reached"] or 0
-        own = Stretch(*place, row["first"], row["last"], {table_name: row["count"]}, {table_name: reached})
+        own = Stretch(
+            *place,
+            row["first"],
+            row["last"],
+            {table_name: row["count"]},
+            {table_name: reached},
+        )
         found[place] = _joined(found[place], own) if place in found else own
     return FoundChanges([*found.values()], strays, last_strays)
 
 
 def _name(column: str) -> Column:
-    """The name of a transaction. Postgres' is its number, and behind it stands where in the log each change is."""
+    """The name of a transaction. Postgres' is its number, and behind it stands where in
+    the log each change is."""
     return F.regexp_replace(column, r"^(\d+):\d+$", "$1")
 
 
@@ -133,12 +165,20 @@ def _event(raw: DataFrame, type_text: str) -> DataFrame:
     raw = raw.withColumn("read", read)
     is_bare = F.col(f"read.{first}").isNotNull()
     return raw.withColumn(
-        "event", F.when(is_bare, F.col("read").dropFields("payload")).otherwise(F.col("read.payload"))
+        "event",
+        F.when(is_bare, F.col("read").dropFields("payload")).otherwise(
+            F.col("read.payload")
+        ),
     )
 
 
 def _joined(first: Stretch, second: Stretch) -> Stretch:
     """The changes of one transaction in one partition that are of several tables."""
-    counts, reached = {**first.counts, **second.counts}, {**first.reached, **second.reached}
+    counts, reached = (
+        {**first.counts, **second.counts},
+        {**first.reached, **second.reached},
+    )
     low, high = min(first.first, second.first), max(first.last, second.last)
-    return Stretch(first.topic, first.partition, first.transaction, low, high, counts, reached)
+    return Stretch(
+        first.topic, first.partition, first.transaction, low, high, counts, reached
+    )

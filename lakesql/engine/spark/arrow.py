@@ -1,9 +1,11 @@
 """The memory that Iceberg's vectorised reader leaves behind.
 
-It makes an Arrow allocator for each data file that a task opens, and closes none of them
-(https://github.com/apache/iceberg/issues/13937): half a kilobyte of heap each, for as long as Java lives. A MERGE opens
-files in every batch, so that a runner would be out of memory in weeks. Without vectorised reading there would be no
-allocators, and a batch would take up to half as long again. So they are closed here, at moments when nothing reads.
+It makes an Arrow allocator for each data file that a task opens, and closes none of
+them (https://github.com/apache/iceberg/issues/13937): half a kilobyte of heap each, for
+as long as Java lives. A MERGE opens files in every batch, so that a runner would be out
+of memory in weeks. Without vectorised reading there would be no allocators, and a batch
+would take up to half as long again. So they are closed here, at moments when nothing
+reads.
 
 A cluster's executors are other processes, whose allocators are out of reach.
 """
@@ -21,13 +23,17 @@ from lakesql.engine.spark.gateway import java_class
 
 
 class AllocatorCleaner:
-    """Runs `act` between blocks of `reading`, in whatever threads they are: never while one is open.
+    """Runs `act` between blocks of `reading`, in whatever threads they are: never while
+    one is open.
 
-    It runs before a block that begins `every_s` seconds after the last time, if no other is open. Where there was no
-    such moment for `late_s` seconds, blocks that begin wait for one, `wait_s` seconds at most.
+    It runs before a block that begins `every_s` seconds after the last time, if no
+    other is open. Where there was no such moment for `late_s` seconds, blocks that
+    begin wait for one, `wait_s` seconds at most.
     """
 
-    def __init__(self, act: Callable[[], None], every_s: float, late_s: float, wait_s: float) -> None:
+    def __init__(
+        self, act: Callable[[], None], every_s: float, late_s: float, wait_s: float
+    ) -> None:
         self._act = act
         self._every_s, self._late_s, self._wait_s = every_s, late_s, wait_s
         self._changed = threading.Condition()
@@ -65,11 +71,22 @@ class AllocatorCleaner:
 
 
 def close_allocators() -> None:
-    """Close all allocators of Iceberg's vectorised reader. Nothing may be reading in this process."""
-    children = java_class("org.apache.iceberg.arrow.ArrowAllocation").rootAllocator().getChildAllocators()
-    with suppress(Py4JJavaError):  # of one that still holds memory: it stays, the others are closed
-        java_class("org.apache.iceberg.shaded.org.apache.arrow.util.AutoCloseables").close(children)
+    """Close all allocators of Iceberg's vectorised reader. Nothing may be reading in
+    this process."""
+    children = (
+        java_class("org.apache.iceberg.arrow.ArrowAllocation")
+        .rootAllocator()
+        .getChildAllocators()
+    )
+    # of one that still holds memory: it stays, the others are closed
+    with suppress(Py4JJavaError):
+        java_class(
+            "org.apache.iceberg.shaded.org.apache.arrow.util.AutoCloseables"
+        ).close(children)
 
 
-ALLOCATOR_CLEANER = AllocatorCleaner(close_allocators, every_s=10, late_s=300, wait_s=10)
-"""Of this process, which has one Java. All that reads data files is in a block of it."""
+ALLOCATOR_CLEANER = AllocatorCleaner(
+    close_allocators, every_s=10, late_s=300, wait_s=10
+)
+"""Of this process, which has one Java. All that reads data files is in a block of
+it."""

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def ask_spark(session: SparkSession, test: DataTest, text: str, shown: int) -> Answer:
-    """Run a test's SELECT; the first `shown` failing rows, and how many there are. Raises `RunError`."""
+    """Run a test's SELECT; the first `shown` failing rows, and how many there are.
+    Raises `RunError`."""
     try:
         rows = session.sql(text)
         columns = tuple(rows.columns)
@@ -29,7 +30,9 @@ def ask_spark(session: SparkSession, test: DataTest, text: str, shown: int) -> A
     except (Py4JError, PySparkException) as error:
         name, said = read_cause(error)
         what = f"Spark does not run the SELECT of the data test '{test.name}': {said}"
-        raise RunError.of("test-unanswered", what, why=name, place=test.place) from error
+        raise RunError.of(
+            "test-unanswered", what, why=name, place=test.place
+        ) from error
 
 
 def _all_rows(rows: pa.Table) -> pa.Table:

@@ -17,8 +17,11 @@ JavaView = Any
 """An `org.apache.iceberg.view.View`."""
 
 
-def list_views(session: SparkSession, catalog: str, namespace: str) -> Iterator[tuple[TableName, str]]:
-    """The views of models in a namespace, each with its model; none of a catalog that has no views."""
+def list_views(
+    session: SparkSession, catalog: str, namespace: str
+) -> Iterator[tuple[TableName, str]]:
+    """The views of models in a namespace, each with its model; none of a catalog that
+    has no views."""
     views, path = _views_of(session, catalog), _identifier(namespace, "any").namespace()
     if views is None or not views.namespaceExists(path):
         return
@@ -34,8 +37,15 @@ def has_views(session: SparkSession, catalog: str) -> bool:
 
 def find_view(session: SparkSession, name: TableName) -> JavaView | None:
     """The view of this name; None where there is none."""
-    views, identifier = _views_of(session, name.catalog), _identifier(name.namespace, name.name)
-    return views.loadView(identifier) if views is not None and views.viewExists(identifier) else None
+    views, identifier = (
+        _views_of(session, name.catalog),
+        _identifier(name.namespace, name.name),
+    )
+    return (
+        views.loadView(identifier)
+        if views is not None and views.viewExists(identifier)
+        else None
+    )
 
 
 def owner_of(view: JavaView) -> str:
@@ -46,14 +56,23 @@ def owner_of(view: JavaView) -> str:
 def say_view(name: TableName, view: JavaView) -> str:
     """A view in words, with who has made it."""
     owner = owner_of(view)
-    return f"view {name}, of model '{owner}'" if owner else f"view {name}, which somebody else has made"
+    return (
+        f"view {name}, of model '{owner}'"
+        if owner
+        else f"view {name}, which somebody else has made"
+    )
 
 
 def refuse_view(session: SparkSession, model: Model) -> None:
-    """Raise `RunError` (`table-of-another`) where a view has the name of the table that a model is to get."""
+    """Raise `RunError` (`table-of-another`) where a view has the name of the table that
+    a model is to get."""
     view = find_view(session, model.table)
     if view is not None:
-        raise name_taken(model, f"mode '{model.config.mode}' makes a table", say_view(model.table, view))
+        raise name_taken(
+            model,
+            f"mode '{model.config.mode}' makes a table",
+            say_view(model.table, view),
+        )
 
 
 def name_taken(model: Model, wanted: str, there: str) -> RunError:
@@ -67,11 +86,21 @@ def name_taken(model: Model, wanted: str, there: str) -> RunError:
 
 
 def _views_of(session: SparkSession, catalog: str) -> Any:
-    """The catalog as an `org.apache.iceberg.catalog.ViewCatalog`; None where it is none."""
-    found = session._jsparkSession.sessionState().catalogManager().catalog(catalog).icebergCatalog()
-    is_one = java_class("py4j.reflection.TypeUtil").isInstanceOf("org.apache.iceberg.catalog.ViewCatalog", found)
+    """The catalog as an `org.apache.iceberg.catalog.ViewCatalog`; None where it is
+    none."""
+    found = (
+        session._jsparkSession.sessionState()
+        .catalogManager()
+        .catalog(catalog)
+        .icebergCatalog()
+    )
+    is_one = java_class("py4j.reflection.TypeUtil").isInstanceOf(
+        "org.apache.iceberg.catalog.ViewCatalog", found
+    )
     return found if is_one else None
 
 
 def _identifier(namespace: str, name: str) -> Any:
-    return java_class("org.apache.iceberg.catalog.TableIdentifier").parse(f"{namespace}.{name}")
+    return java_class("org.apache.iceberg.catalog.TableIdentifier").parse(
+        f"{namespace}.{name}"
+    )

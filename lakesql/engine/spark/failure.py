@@ -1,4 +1,5 @@
-"""What Spark, Java or Python raised while a model ran, as an error that its author or operator can act on."""
+"""What Spark, Java or Python raised while a model ran, as an error that its author or
+operator can act on."""
 
 from __future__ import annotations
 
@@ -32,12 +33,16 @@ _log = logging.getLogger(__name__)
 
 
 def explain(error: Exception, select: Select) -> LakesqlError:
-    """The error of a model's run: lakesql's own as it is, Spark's with the line of the model that it speaks of.
+    """The error of a model's run: lakesql's own as it is, Spark's with the line of the
+    model that it speaks of.
 
-    What may pass by itself is a `TransientError`; what neither Spark, Java nor the system raised is an `InternalError`.
+    What may pass by itself is a `TransientError`; what neither Spark, Java nor the
+    system raised is an `InternalError`.
     """
     if isinstance(error, LakesqlError):
-        is_away = AWAY_OR_WRONG.issuperset(problem.condition for problem in error.problems)
+        is_away = AWAY_OR_WRONG.issuperset(
+            problem.condition for problem in error.problems
+        )
         return TransientError(error.problems) if is_away else error
     if missing := explain_missing(error):
         return missing
@@ -45,16 +50,26 @@ def explain(error: Exception, select: Select) -> LakesqlError:
         _log.error("Model '%s' met a defect", select.model.name, exc_info=error)
         return InternalError.of_defect(error)
     failure = _Failure(error, str(error), *read_cause(error))
-    if (unopened := _find_catalog_problem(failure)) is not None and next(find_transient(error), None) is None:
+    if (unopened := _find_catalog_problem(failure)) is not None and next(
+        find_transient(error), None
+    ) is None:
         return ProfileError([unopened])
-    about_value = _find_value_problem(failure)  # quotes a value, which may be a text that looks like Java's
+    # quotes a value, which may be a text that looks like Java's
+    about_value = _find_value_problem(failure)
     passing = next(find_transient(error), None)
     if passing is not None and about_value is None:
         kind, said = passing
         where = Place(select.model.path)
-        return TransientError.of(kind.condition, f"{kind.what}: {said}", why=kind.why, fix=kind.fix, place=where)
+        return TransientError.of(
+            kind.condition,
+            f"{kind.what}: {said}",
+            why=kind.why,
+            fix=kind.fix,
+            place=where,
+        )
     if about_value is None and (lost := _find_loss(failure)):
-        return TransientError([lost.at(_place(failure.message, select))])  # where the query starts anew, it is named
+        # where the query starts anew, it is named
+        return TransientError([lost.at(_place(failure.message, select))])
     problem = (
         about_value
         or _find_python_problem(failure)
@@ -68,7 +83,8 @@ def explain(error: Exception, select: Select) -> LakesqlError:
 
 @contextmanager
 def explained(select: Select) -> Iterator[None]:
-    """Whatever is raised in here as lakesql's own error; what is one already stays as it is."""
+    """Whatever is raised in here as lakesql's own error; what is one already stays as
+    it is."""
     try:
         yield
     except LakesqlError:
@@ -78,7 +94,9 @@ def explained(select: Select) -> Iterator[None]:
 
 
 _LOGS = "logs/ holds what Spark says of it."
-_INVISIBLE = "Nothing of the batch is visible to readers; the next run takes it up again."
+_INVISIBLE = (
+    "Nothing of the batch is visible to readers; the next run takes it up again."
+)
 
 
 # --- what ends the model
@@ -86,7 +104,8 @@ _INVISIBLE = "Nothing of the batch is visible to readers; the next run takes it 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """What Spark says: `message` is all of it, `name` the condition or the class of its last cause, `what` its text."""
+    """What Spark says: `message` is all of it, `name` the condition or the class of its
+    last cause, `what` its text."""
 
     error: Exception
     message: str
@@ -102,7 +121,8 @@ _CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILI
 
 
 def read_cause(error: Exception) -> tuple[str, str]:
-    """What an exception of Spark's comes of: the condition or the class of its last cause, and what that says."""
+    """What an exception of Spark's comes of: the condition or the class of its last
+    cause, and what that says."""
     message = str(error)  # with the causes in it: the last one is at the bottom of it
     found = [*_CONDITION.finditer(message)][-1:] or [*_CAUSE.finditer(message)][-1:]
     if found:
@@ -113,17 +133,28 @@ def read_cause(error: Exception) -> tuple[str, str]:
     return "", first or "Java has failed, and says nothing of why"
 
 
-_OPENS_CATALOG = re.compile(r"^\s*at org\.apache\.iceberg\.spark\.SparkCatalog\.initialize\(", re.MULTILINE)
+_OPENS_CATALOG = re.compile(
+    r"^\s*at org\.apache\.iceberg\.spark\.SparkCatalog\.initialize\(", re.MULTILINE
+)
 
 
 def _find_catalog_problem(failure: _Failure) -> Problem | None:
-    """Whatever Java raises while it opens the catalog comes of the profile's keys, which a next run would meet too."""
+    """Whatever Java raises while it opens the catalog comes of the profile's keys,
+    which a next run would meet too."""
     if not _OPENS_CATALOG.search(_trace(failure.error)):
         return None
-    return Problem("catalog-options", f"Spark cannot open the target's catalog: {failure.what}")
+    return Problem(
+        "catalog-options", f"Spark cannot open the target's catalog: {failure.what}"
+    )
 
 
-_CAST = ("CAST_INVALID_INPUT", "CAST_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW")
+_CAST = (
+    "CAST_INVALID_INPUT",
+    "CAST_OVERFLOW",
+    "NUMERIC_VALUE_OUT_OF_RANGE",
+    "DIVIDE_BY_ZERO",
+    "ARITHMETIC_OVERFLOW",
+)
 
 
 def _find_value_problem(failure: _Failure) -> Problem | None:
@@ -159,7 +190,9 @@ def _find_loss(failure: _Failure) -> Problem | None:
 def _find_analysis_problem(failure: _Failure) -> Problem | None:
     if not isinstance(failure.error, AnalysisException):
         return None
-    advice = next((text for name, text in _ADVICE.items() if failure.name.startswith(name)), "")
+    advice = next(
+        (text for name, text in _ADVICE.items() if failure.name.startswith(name)), ""
+    )
     return Problem("analysis-failed", failure.what or failure.message, fix=advice)
 
 
@@ -181,13 +214,16 @@ _ADVICE = {
 """What to do, by Spark's condition."""
 
 
-_NO_MODULE = re.compile(r"^(?:\w+\.)*ModuleNotFoundError: No module named '([\w.]+)'", re.MULTILINE)
+_NO_MODULE = re.compile(
+    r"^(?:\w+\.)*ModuleNotFoundError: No module named '([\w.]+)'", re.MULTILINE
+)
 _NO_PROGRAM = re.compile(r"Cannot run program \"([^\"]*python[^\"]*)\"")
 _OTHER_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\] (.+)")
 
 
 def _find_python_problem(failure: _Failure) -> Problem | None:
-    """Whether the executors' Python is not there, is of another version, or lacks what reads Protobuf."""
+    """Whether the executors' Python is not there, is of another version, or lacks what
+    reads Protobuf."""
     trace = _trace(failure.error)
     if found := _NO_PROGRAM.search(trace):
         what = f"Executors find no Python at {found[1]}."
@@ -200,18 +236,22 @@ def _find_python_problem(failure: _Failure) -> Problem | None:
     return Problem("executor-python", what, why=_INVISIBLE)
 
 
-_UNREADABLE = re.compile(r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading file (\S+)\.(?:\s|$)")
+_UNREADABLE = re.compile(
+    r"\[FAILED_READ_FILE\.(\w+)\] Encountered error while reading file (\S+)\.(?:\s|$)"
+)
 _UNLISTED = re.compile(r"URISyntaxException: Relative path in absolute URI: (.+)")
 
 
 def unlisted_name(error: BaseException) -> str | None:
-    """The name of the file that keeps Hadoop from listing its folder; None where it says nothing of one."""
+    """The name of the file that keeps Hadoop from listing its folder; None where it
+    says nothing of one."""
     found = _UNLISTED.search(str(error))
     return found[1].strip() if found else None
 
 
 def unreadable_file(error: BaseException) -> tuple[str, str] | None:
-    """The URI of the file that Spark could not read, and why; None where it says nothing of a file."""
+    """The URI of the file that Spark could not read, and why; None where it says
+    nothing of a file."""
     found = _UNREADABLE.search(_trace(error))
     if found is None:
         return None
@@ -228,17 +268,28 @@ def _find_file_problem(failure: _Failure) -> Problem | None:
     if unreadable is None:
         return None
     uri, why = unreadable
-    return Problem("file-unreadable", f"{unquote(uri)} cannot be read: {why}", why=_INVISIBLE)
+    return Problem(
+        "file-unreadable", f"{unquote(uri)} cannot be read: {why}", why=_INVISIBLE
+    )
 
 
-_NOT_ALLOWED = re.compile(r"AccessDenied|AccessControlException|Permission denied|FileNotFoundException")
-_STORAGE = re.compile(r"^(S3|SdkClient|NoSuchBucket|UnknownStore|AccessDenied|NotFound|Forbidden)Exception$")
+_NOT_ALLOWED = re.compile(
+    r"AccessDenied|AccessControlException|Permission denied|FileNotFoundException"
+)
+_STORAGE = re.compile(
+    r"^(S3|SdkClient|NoSuchBucket|UnknownStore|AccessDenied|NotFound|Forbidden)Exception$"
+)
 
 
 def is_of_storage(error: Exception) -> bool:
-    """Whether the storage refuses what it was asked, or does not have it: no fault of what lies there."""
+    """Whether the storage refuses what it was asked, or does not have it: no fault of
+    what lies there."""
     name, what = read_cause(error)
-    return bool(_STORAGE.match(name)) or "FILE_NOT_EXIST" in name or bool(_NOT_ALLOWED.search(f"{name} {what}"))
+    return (
+        bool(_STORAGE.match(name))
+        or "FILE_NOT_EXIST" in name
+        or bool(_NOT_ALLOWED.search(f"{name} {what}"))
+    )
 
 
 def _find_storage_problem(failure: _Failure) -> Problem | None:
@@ -249,19 +300,33 @@ def _find_storage_problem(failure: _Failure) -> Problem | None:
             fix="Give the target's `catalog` an `s3.` key, such as `s3.region`.",
         )
     if _STORAGE.search(failure.name):
-        return Problem("storage-unreachable", f"The storage refuses what it was asked: {failure.what}", why=_INVISIBLE)
+        return Problem(
+            "storage-unreachable",
+            f"The storage refuses what it was asked: {failure.what}",
+            why=_INVISIBLE,
+        )
     return None
 
 
 def _other_problem(failure: _Failure) -> Problem:
-    if "Table UUID does not match" in failure.message:  # of a table that was loaded before, when it is refreshed
-        return Problem("table-recreated", "A table of the model was dropped and made again while a batch was written.")
-    if ahead := _AHEAD.search(failure.message):
-        at = datetime.fromtimestamp(int(ahead[1]) / 1000, UTC).isoformat(timespec="seconds")
+    # of a table that was loaded before, when it is refreshed
+    if "Table UUID does not match" in failure.message:
         return Problem(
-            "table-ahead", f"A table of the model has a snapshot of {at}, which is still to come by this clock."
+            "table-recreated",
+            "A table of the model was dropped and made again while a batch was written.",
         )
-    if failure.name == "StackOverflowError" or "java.lang.StackOverflowError" in failure.message:
+    if ahead := _AHEAD.search(failure.message):
+        at = datetime.fromtimestamp(int(ahead[1]) / 1000, UTC).isoformat(
+            timespec="seconds"
+        )
+        return Problem(
+            "table-ahead",
+            f"A table of the model has a snapshot of {at}, which is still to come by this clock.",
+        )
+    if (
+        failure.name == "StackOverflowError"
+        or "java.lang.StackOverflowError" in failure.message
+    ):
         return Problem(
             "batch-failed",
             "StackOverflowError: the SELECT has more columns, or expressions deeper within each other, than fit in the "
@@ -275,7 +340,8 @@ def _other_problem(failure: _Failure) -> Problem:
 
 
 _AHEAD = re.compile(r"Invalid (?:snapshot|update) timestamp \d+: before [\w ]+? (\d+)")
-"""What Iceberg says of a commit that would be older than the one before it, by more than a minute."""
+"""What Iceberg says of a commit that would be older than the one before it, by more
+than a minute."""
 
 _IN_SQL = re.compile(r"== SQL(?: of [^(]*)? \(line (\d+), position (\d+)\) ==")
 _AT = re.compile(r"(?:; |\()line (\d+),? pos (\d+)")
@@ -283,7 +349,8 @@ _AT = re.compile(r"(?:; |\()line (\d+),? pos (\d+)")
 
 
 def _place(message: str, select: Select) -> Place:
-    """Where the model's file says what Spark complains of; the model's file where Spark names no line."""
+    """Where the model's file says what Spark complains of; the model's file where Spark
+    names no line."""
     if found := [*_IN_SQL.finditer(message)]:
         if check := _check_in(message[found[-1].end() :], select):
             return check.place
@@ -301,7 +368,14 @@ def _place(message: str, select: Select) -> Place:
 def _check_in(quoted: str, select: Select) -> Check | None:
     """The expectation in the SQL that Spark quotes."""
     line = next(iter(quoted.strip().splitlines()), "")
-    return next((it for it in select.checks if it.is_written and it.condition.splitlines()[0] in line), None)
+    return next(
+        (
+            it
+            for it in select.checks
+            if it.is_written and it.condition.splitlines()[0] in line
+        ),
+        None,
+    )
 
 
 # --- what may pass by itself
@@ -309,7 +383,8 @@ def _check_in(quoted: str, select: Select) -> Check | None:
 
 @dataclass(frozen=True, slots=True)
 class TransientFailure:
-    """A kind of failure that may pass by itself: the Java exceptions that show it, and what their messages say."""
+    """A kind of failure that may pass by itself: the Java exceptions that show it, and
+    what their messages say."""
 
     condition: str
     what: str
@@ -319,7 +394,9 @@ class TransientFailure:
     fix: str = ""
 
 
-_START_THE_BROKER = "Start the broker; if it runs, look at the network between it and this machine."
+_START_THE_BROKER = (
+    "Start the broker; if it runs, look at the network between it and this machine."
+)
 _CONFLICT = TransientFailure(
     "commit-conflict",
     "Another writer changed the table at the same time",
@@ -347,27 +424,36 @@ PASSING = (
         exceptions=re.compile(r"org\.apache\.iceberg\.exceptions\.ValidationException"),
         says=re.compile(
             r"^Found (new )?conflicting |^Found concurrently added DV|^Missing required files to delete|"
-            r"^Cannot commit, (missing data files|found new (position )?delete)"  # of data files that were compacted
+            # of data files that were compacted
+            r"^Cannot commit, (missing data files|found new (position )?delete)"
         ),
     ),
     replace(
         _CONFLICT,
         what="A table that the model reads was changed while a batch was made",
-        exceptions=re.compile(r"org\.apache\.spark\.sql\.(catalyst\.Extended)?AnalysisException"),
-        says=re.compile(r"INCOMPATIBLE_TABLE_CHANGE_AFTER_ANALYSIS|INCOMPATIBLE_COLUMN_CHANGES_AFTER_VIEW"),
+        exceptions=re.compile(
+            r"org\.apache\.spark\.sql\.(catalyst\.Extended)?AnalysisException"
+        ),
+        says=re.compile(
+            r"INCOMPATIBLE_TABLE_CHANGE_AFTER_ANALYSIS|INCOMPATIBLE_COLUMN_CHANGES_AFTER_VIEW"
+        ),
         fix="The next try reads it as it is then.",
     ),
     replace(
         _CONFLICT,
         what="Another runner has planned a batch in this checkpoint, whose lease it has lost",
-        exceptions=re.compile(r"org\.apache\.spark\.SparkConcurrentModificationException"),
+        exceptions=re.compile(
+            r"org\.apache\.spark\.SparkConcurrentModificationException"
+        ),
         says=re.compile(r"CONCURRENT_STREAM_LOG_UPDATE"),
         fix="The next try takes that batch up. The other runner ends by itself.",
     ),
     _EXECUTOR_LOST,
     replace(
         _EXECUTOR_LOST,
-        exceptions=re.compile(r"org\.apache\.spark\.shuffle\.(Metadata)?FetchFailedException"),
+        exceptions=re.compile(
+            r"org\.apache\.spark\.shuffle\.(Metadata)?FetchFailedException"
+        ),
         says=re.compile(""),
     ),
     TransientFailure(
@@ -400,14 +486,19 @@ PASSING = (
         re.compile(
             r"software\.amazon\.awssdk\.core\.exception\.(SdkClient|ApiCallTimeout|ApiCallAttemptTimeout)Exception"
         ),
-        re.compile(r"Unable to execute HTTP request|Timeout|timed out|Connection", re.IGNORECASE),
+        re.compile(
+            r"Unable to execute HTTP request|Timeout|timed out|Connection",
+            re.IGNORECASE,
+        ),
         fix=_LOGS,
     ),
     TransientFailure(
         "storage-unreachable",
         "The storage answers with an error of its own",
         re.compile(r"software\.amazon\.awssdk\.services\.s3\.model\.\w*Exception"),
-        re.compile(r"Status Code: (5\d\d|429)|SlowDown|Slow Down|InternalError|RequestTimeout"),
+        re.compile(
+            r"Status Code: (5\d\d|429)|SlowDown|Slow Down|InternalError|RequestTimeout"
+        ),
         fix=_LOGS,
     ),
     TransientFailure(
@@ -422,7 +513,9 @@ PASSING = (
     TransientFailure(
         "catalog-unreachable",
         "The catalog is busy or away",
-        re.compile(r"org\.sqlite\.SQLiteException|org\.postgresql\.util\.PSQLException|java\.sql\.SQL\w*Exception"),
+        re.compile(
+            r"org\.sqlite\.SQLiteException|org\.postgresql\.util\.PSQLException|java\.sql\.SQL\w*Exception"
+        ),
         re.compile(
             r"SQLITE_(BUSY|LOCKED)|database is locked|^(This |The )?connection|I/O error|"
             r"^FATAL: (the database system is|terminating|sorry, too many|too many connections for|"
@@ -441,11 +534,12 @@ PASSING = (
         fix=_LOGS,
     ),
 )
-"""From the most telling to the least. What else fails fails again: it ends the model."""
+"""From the most telling to the least. What else fails fails again: it ends the
+model."""
 
 AWAY_OR_WRONG = UNREACHABLE | {"not-a-catalog"}
-"""Conditions that are the profile's fault before a model has run, and after that a matter of time: a gateway whose
-catalog is away answers with a page of its own."""
+"""Conditions that are the profile's fault before a model has run, and after that a
+matter of time: a gateway whose catalog is away answers with a page of its own."""
 
 _RAISED = re.compile(
     r"^(?:.*\(TID \d+\) \([^)]*\): |Caused by: |: )?((?:[a-z]\w*\.)+[\w$]+(?:Exception|Error))(?:: (.*))?$",
@@ -454,8 +548,11 @@ _RAISED = re.compile(
 
 
 def find_transient(error: BaseException) -> Iterator[tuple[TransientFailure, str]]:
-    """The kinds of failure that may pass among an exception's causes, with the messages, the most telling first."""
-    raised = [(found[1], found[2] or found[1]) for found in _RAISED.finditer(_trace(error))]
+    """The kinds of failure that may pass among an exception's causes, with the
+    messages, the most telling first."""
+    raised = [
+        (found[1], found[2] or found[1]) for found in _RAISED.finditer(_trace(error))
+    ]
     for kind in PASSING:
         for name, said in raised:
             if kind.exceptions.fullmatch(name) and kind.says.search(said):

@@ -25,7 +25,8 @@ _BARE = {
     "PythonUtils": "org.apache.spark.api.python.PythonUtils",
 }
 _WHOLE = ("org.apache.spark.sql.functions", "org.apache.spark.sql.classic.SparkSession")
-"""The classes that pyspark asks for again and again: by their bare names, and by their whole ones."""
+"""The classes that pyspark asks for again and again: by their bare names, and by their
+whole ones."""
 
 
 _IMPORTED = (
@@ -43,10 +44,14 @@ _IMPORTED = (
 """What pyspark imports into each Java that it starts itself, but for MLlib and Hive."""
 
 
-def connect(port: int, secret: str, process: subprocess.Popen[bytes] | WarmProcess) -> None:
-    """Let pyspark use a Java that listens there, in a thread of Java's for each of Python's.
+def connect(
+    port: int, secret: str, process: subprocess.Popen[bytes] | WarmProcess
+) -> None:
+    """Let pyspark use a Java that listens there, in a thread of Java's for each of
+    Python's.
 
-    pyspark's own way goes through this process's environment, which others read meanwhile and pass on.
+    pyspark's own way goes through this process's environment, which others read
+    meanwhile and pass on.
     """
     _spare_test_tools()
     gateway = ClientServer(
@@ -60,7 +65,8 @@ def connect(port: int, secret: str, process: subprocess.Popen[bytes] | WarmProce
 
 
 def _spare_test_tools() -> None:
-    """Let pyspark not import its test tools, and pandas with them, which it does at the first literal.
+    """Let pyspark not import its test tools, and pandas with them, which it does at the
+    first literal.
 
     It asks them whether there is numpy. Whoever wants something else of them gets them.
     """
@@ -79,7 +85,8 @@ class _TestTools(ModuleType):
         return "numpy" in sys.modules
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # Python's own questions when something is imported of a module
+        # Python's own questions when something is imported of a module
+        if name.startswith("__"):
             raise AttributeError(name)
         if sys.modules.get(_TEST_TOOLS) is self:
             del sys.modules[_TEST_TOOLS]
@@ -87,9 +94,11 @@ class _TestTools(ModuleType):
 
 
 def start_session(conf: Mapping[str, str]) -> SparkSession:
-    """A session with this configuration, of which Java is told at once: pyspark would ask five times for each setting.
+    """A session with this configuration, of which Java is told at once: pyspark would
+    ask five times for each setting.
 
-    pyspark refuses it where there is a SparkContext, whose configuration would be another one.
+    pyspark refuses it where there is a SparkContext, whose configuration would be
+    another one.
     """
     given = java_class("java.util.Properties")()
     given.load(java_class("java.io.StringReader")(render_properties(conf)))
@@ -98,11 +107,15 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
     return SparkSession(SparkContext(conf=_KnownConf(settings, conf)))
 
 
-def start_warm_session(conf: Mapping[str, str], own: Mapping[str, str], *, is_new: bool) -> SparkSession:
-    """A session of this command's in a Java that is left to the next one, with the settings `own` beside `conf`.
+def start_warm_session(
+    conf: Mapping[str, str], own: Mapping[str, str], *, is_new: bool
+) -> SparkSession:
+    """A session of this command's in a Java that is left to the next one, with the
+    settings `own` beside `conf`.
 
-    The SparkContext is that of the command before, unless Java `is_new`. Temporary views, settings, functions and
-    caches of catalogs are of a session, and the session that all of them come of is never used.
+    The SparkContext is that of the command before, unless Java `is_new`. Temporary
+    views, settings, functions and caches of catalogs are of a session, and the session
+    that all of them come of is never used.
     """
     if is_new:
         base = start_session(conf)._jsparkSession
@@ -110,9 +123,13 @@ def start_warm_session(conf: Mapping[str, str], own: Mapping[str, str], *, is_ne
     else:
         java = java_class("org.apache.spark.SparkContext").getOrCreate()
         known = _KnownConf(java.getConf(), conf)
-        context = SparkContext(conf=known, jsc=java_class("org.apache.spark.api.java.JavaSparkContext")(java))
+        context = SparkContext(
+            conf=known,
+            jsc=java_class("org.apache.spark.api.java.JavaSparkContext")(java),
+        )
         base = java_class(_SESSION).getDefaultSession().get()
-    context.environment["LAKESQL_COMMAND"] = uuid4().hex  # so that no worker in Python is one of the command before
+    # so that no worker in Python is one of the command before
+    context.environment["LAKESQL_COMMAND"] = uuid4().hex
     SparkSession._instantiatedSession = None
     session = SparkSession(context, base.newSession())
     vars(SparkContext._gateway).update(_lakesql_base=base)
@@ -135,19 +152,23 @@ def own_of(session: SparkSession) -> Mapping[str, str]:
 
 
 def leave_session(session: SparkSession) -> bool:
-    """Leave the SparkContext as a next command finds it, and let pyspark forget its Java; whether all is in order.
+    """Leave the SparkContext as a next command finds it, and let pyspark forget its
+    Java; whether all is in order.
 
-    Workers in Python end, as they have loaded files that may be others then. Where a query still runs, nothing is in
-    order.
+    Workers in Python end, as they have loaded files that may be others then. Where a
+    query still runs, nothing is in order.
     """
     context, gateway = session.sparkContext, SparkContext._gateway
     assert gateway is not None
-    if gateway._callback_server is not None:  # Java has called this process, and would be waited for
+    # Java has called this process, and would be waited for
+    if gateway._callback_server is not None:
         return False
     shared = session._jsparkSession.sharedState()
     is_quiet = bool(shared.activeStreamingQueries().isEmpty())
     shared.cacheManager().clearCache()
-    for process in items_of(java_class("java.lang.ProcessHandle").current().descendants().toList()):
+    for process in items_of(
+        java_class("java.lang.ProcessHandle").current().descendants().toList()
+    ):
         process.destroyForcibly()
     sessions = java_class(_SESSION)
     sessions.setDefaultSession(vars(gateway)["_lakesql_base"])
@@ -176,7 +197,9 @@ class _KnownConf(SparkConf):
 
 def forget() -> None:
     """Let pyspark forget a Java that was ended."""
-    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = (
+        None
+    )
 
 
 def array_of(name: str, values: Sequence[Any]) -> Any:
@@ -190,15 +213,17 @@ def array_of(name: str, values: Sequence[Any]) -> Any:
 
 
 def items_of(values: Any) -> list[Any]:
-    """The items of a Java list. Python's own way goes on until Java fails, and pyspark looks at what it has failed of
-    for as long as it takes to ask for hundreds of them."""
+    """The items of a Java list. Python's own way goes on until Java fails, and pyspark
+    looks at what it has failed of for as long as it takes to ask for hundreds of
+    them."""
     return [values.get(index) for index in range(values.size())]
 
 
 def java_class(name: str, jvm: Any = None) -> Any:
     """A class of Java's by its whole name, in the session's Java or in that of a `jvm`.
 
-    `jvm.org.apache…` asks Java at each dot, and Java all its jars. What a name in a class is, Java is asked once.
+    `jvm.org.apache…` asks Java at each dot, and Java all its jars. What a name in a
+    class is, Java is asked once.
     """
     if jvm is None:
         assert SparkContext._gateway is not None
@@ -216,11 +241,17 @@ def is_missing_file(error: Py4JJavaError) -> bool:
 
 
 def remember_classes() -> None:
-    """Let pyspark ask once for the classes that each expression needs: Java looks a bare name up in all jars."""
+    """Let pyspark ask once for the classes that each expression needs: Java looks a
+    bare name up in all jars."""
     assert SparkContext._gateway is not None
     jvm = SparkContext._gateway.jvm
     names = {**_BARE, **{name: name for name in _WHOLE}}
-    vars(jvm).update({name: _Remembering(whole, jvm._gateway_client) for name, whole in names.items()})
+    vars(jvm).update(
+        {
+            name: _Remembering(whole, jvm._gateway_client)
+            for name, whole in names.items()
+        }
+    )
 
 
 class _Remembering(JavaClass):  # type: ignore[misc]

@@ -1,9 +1,11 @@
-"""What lakesql asks of Spark and Iceberg past their public interfaces, and the public way beside each.
+"""What lakesql asks of Spark and Iceberg past their public interfaces, and the public
+way beside each.
 
-Plans are made once and run over one frame after another; views get one plan after another: each saves a batch the time
-in which Spark would analyse, optimize and describe the same again. Some files of a snapshot are read, where a SELECT
-reads all of it. By the public way the rows are the same, and it takes longer. `write_to` alone has none: no public
-interface lets a statement write to a table that no catalog has.
+Plans are made once and run over one frame after another; views get one plan after
+another: each saves a batch the time in which Spark would analyse, optimize and describe
+the same again. Some files of a snapshot are read, where a SELECT reads all of it. By
+the public way the rows are the same, and it takes longer. `write_to` alone has none: no
+public interface lets a statement write to a table that no catalog has.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from lakesql.engine.spark.gateway import array_of, java_class
 from lakesql.errors import ProfileError
 
 SETTING = "spark.lakesql.internals"
-"""The setting of the target's `spark.conf` that chooses: `auto` takes what this Spark is found to have, `always` and
-`never` do not look."""
+"""The setting of the target's `spark.conf` that chooses: `auto` takes what this Spark
+is found to have, `always` and `never` do not look."""
 
 WAYS = ("auto", "always", "never")
 
@@ -51,14 +53,18 @@ _choice = _Choice()
 
 
 def choose_way(session: SparkSession, say: Callable[[str], None]) -> None:
-    """Choose for this process, by the setting and by what this Spark has. `say` hears where it is the slower way.
+    """Choose for this process, by the setting and by what this Spark has. `say` hears
+    where it is the slower way.
 
-    Raises ProfileError: `wrong-value` for another word, `unsupported-spark` where no table could be written to.
+    Raises ProfileError: `wrong-value` for another word, `unsupported-spark` where no
+    table could be written to.
     """
     way = str(session.conf.get(SETTING, "auto"))
     if way not in WAYS:
         what = f"{SETTING} is '{way}'."
-        raise ProfileError.of("wrong-value", what, fix=f"Write one of {', '.join(WAYS)}, or leave it out.")
+        raise ProfileError.of(
+            "wrong-value", what, fix=f"Write one of {', '.join(WAYS)}, or leave it out."
+        )
     if way == "always":
         _choice.is_direct = True
         return
@@ -71,12 +77,15 @@ def choose_way(session: SparkSession, say: Callable[[str], None]) -> None:
     missing = _find_missing(_FASTER) if way == "auto" else ""
     _choice.is_direct = way == "auto" and not missing
     if missing:
-        say(f"Spark {session.version} has no {missing} as lakesql knows it: batches and changes of tables take longer")
+        say(
+            f"Spark {session.version} has no {missing} as lakesql knows it: batches and changes of tables take longer"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of a Java class: a field or a method by its name, or a constructor by how many arguments it takes.
+    """A member of a Java class: a field or a method by its name, or a constructor by
+    how many arguments it takes.
 
     `takes` are the classes of a method's arguments.
     """
@@ -87,22 +96,36 @@ class Member:
     arguments: int = 0
 
     def __str__(self) -> str:
-        return f"{self.owner}.{self.name}" if self.name else f"{self.owner} of {self.arguments} arguments"
+        return (
+            f"{self.owner}.{self.name}"
+            if self.name
+            else f"{self.owner} of {self.arguments} arguments"
+        )
 
     def is_there(self) -> bool:
         """Whether the class has it."""
 
         def find(name: str) -> Any:
-            return java_class("java.lang.Long").TYPE if name == "long" else java_class("java.lang.Class").forName(name)
+            return (
+                java_class("java.lang.Long").TYPE
+                if name == "long"
+                else java_class("java.lang.Class").forName(name)
+            )
 
         try:
             found = find(self.owner)
             if not self.name:
-                return any(each.getParameterCount() == self.arguments for each in found.getConstructors())
+                return any(
+                    each.getParameterCount() == self.arguments
+                    for each in found.getConstructors()
+                )
             if self.takes is None:
                 found.getDeclaredField(self.name)
             else:
-                found.getMethod(self.name, array_of("java.lang.Class", [find(each) for each in self.takes]))
+                found.getMethod(
+                    self.name,
+                    array_of("java.lang.Class", [find(each) for each in self.takes]),
+                )
         except Py4JJavaError:
             return False
         return True
@@ -113,7 +136,11 @@ _FASTER = (
     Member(_MAP_PARTITIONS, arguments=7),
     Member(_LOGICAL_RDD, arguments=9),
     Member(_LOCAL, arguments=4),
-    Member("org.apache.spark.sql.catalyst.catalog.SessionCatalog", "getRawTempView", ("java.lang.String",)),
+    Member(
+        "org.apache.spark.sql.catalyst.catalog.SessionCatalog",
+        "getRawTempView",
+        ("java.lang.String",),
+    ),
     Member(_TASK_SETS, "stageTasks", (_TABLE, "java.lang.String", "java.util.List")),
     Member(_TASK_SETS, "removeTasks", (_TABLE, "java.lang.String")),
     Member(_TABLE_OF_TASKS, arguments=2),
@@ -124,7 +151,15 @@ _FASTER = (
 
 _NEEDED = (
     Member(_SPARK_TABLE, arguments=1),
-    Member(_RELATION, "create", ("org.apache.spark.sql.connector.catalog.Table", "scala.Option", "scala.Option")),
+    Member(
+        _RELATION,
+        "create",
+        (
+            "org.apache.spark.sql.connector.catalog.Table",
+            "scala.Option",
+            "scala.Option",
+        ),
+    ),
 )
 """What `write_to` needs."""
 
@@ -138,10 +173,12 @@ def _find_missing(members: Iterable[Member]) -> str:
 class Repeated:
     """What `make` does to a frame, to one after another with the same columns.
 
-    Spark analyses what is put on a frame, optimizes and plans it and generates its code, which takes longer than to run
-    that over a thousand rows. So `make` is called for the first frame. Over another one with the same columns run the
-    functions that its plan has come to, each of which makes of a task's rows others. A plan that is more than that is
-    made anew each time; so are all on another day, as there may be a `current_date()` in them.
+    Spark analyses what is put on a frame, optimizes and plans it and generates its
+    code, which takes longer than to run that over a thousand rows. So `make` is called
+    for the first frame. Over another one with the same columns run the functions that
+    its plan has come to, each of which makes of a task's rows others. A plan that is
+    more than that is made anew each time; so are all on another day, as there may be a
+    `current_date()` in them.
     """
 
     def __init__(self, make: Callable[[DataFrame], DataFrame]) -> None:
@@ -152,27 +189,42 @@ class Repeated:
         self._tag: Any = None
 
     def over(self, frame: DataFrame) -> DataFrame:
-        """What `make` makes of the frame. Spark does not know how it was made, so that nothing is moved into it."""
+        """What `make` makes of the frame. Spark does not know how it was made, so that
+        nothing is moved into it."""
         if not _choice.is_direct:
             return self._make(frame)
         execution = frame._jdf.queryExecution()
-        rows, asked = execution.toRdd(), (str(frame._jdf.schema().json()), datetime.now(UTC).date())
+        rows, asked = (
+            execution.toRdd(),
+            (str(frame._jdf.schema().json()), datetime.now(UTC).date()),
+        )
         if asked != self._planned_for:
-            made = self._make(frame_of(rows, execution.analyzed().output(), frame))._jdf.queryExecution()
+            made = self._make(
+                frame_of(rows, execution.analyzed().output(), frame)
+            )._jdf.queryExecution()
             planned = made.executedPlan().execute()
-            self._output, self._functions = made.analyzed().output(), _functions_between(rows, planned)
+            self._output, self._functions = (
+                made.analyzed().output(),
+                _functions_between(rows, planned),
+            )
             self._planned_for = asked if self._functions else None
-            row = java_class("java.lang.Class").forName("org.apache.spark.sql.catalyst.InternalRow")
+            row = java_class("java.lang.Class").forName(
+                "org.apache.spark.sql.catalyst.InternalRow"
+            )
             self._tag = java_class("scala.reflect.ClassTag").apply(row)
             rows = planned
         else:
-            for function in self._functions:  # as `RDD.mapPartitionsWithIndex` does, once it is ready for tasks
-                rows = java_class(_MAP_PARTITIONS)(rows, function, False, False, False, self._tag, self._tag)
+            # as `RDD.mapPartitionsWithIndex` does, once it is ready for tasks
+            for function in self._functions:
+                rows = java_class(_MAP_PARTITIONS)(
+                    rows, function, False, False, False, self._tag, self._tag
+                )
         return frame_of(rows, self._output, frame)
 
 
 def _functions_between(below: Any, rows: Any) -> list[Any]:
-    """The functions that make `rows` of `below`, one after the other; none where it takes more than functions."""
+    """The functions that make `rows` of `below`, one after the other; none where it
+    takes more than functions."""
     found = []
     while rows.id() != below.id():
         if str(rows.getClass().getName()) != _MAP_PARTITIONS:
@@ -185,8 +237,8 @@ def _functions_between(below: Any, rows: Any) -> list[Any]:
 
 
 def as_given(frame: DataFrame) -> DataFrame:
-    """The rows of a frame as a frame without a plan of their origin, so that statements which read it do not plan that
-    again."""
+    """The rows of a frame as a frame without a plan of their origin, so that statements
+    which read it do not plan that again."""
     if not _choice.is_direct:
         return _as_rows(frame) if frame.isStreaming else frame
     execution = frame._jdf.queryExecution()
@@ -194,13 +246,15 @@ def as_given(frame: DataFrame) -> DataFrame:
 
 
 def _as_rows(frame: DataFrame) -> DataFrame:
-    """The rows of a part of a streaming query as a frame of Java rows: no other statement can read such a part
-    itself."""
+    """The rows of a part of a streaming query as a frame of Java rows: no other
+    statement can read such a part itself."""
     session = frame.sparkSession
     former = session.conf.get(_EXACT_TIMES)
     session.conf.set(_EXACT_TIMES, "true")
     try:
-        made = session._jsparkSession.createDataFrame(frame._jdf.toJavaRDD(), frame._jdf.schema())
+        made = session._jsparkSession.createDataFrame(
+            frame._jdf.toJavaRDD(), frame._jdf.schema()
+        )
         return DataFrame(made, session)
     finally:
         session.conf.set(_EXACT_TIMES, str(former))
@@ -211,40 +265,55 @@ _EXACT_TIMES = "spark.sql.datetime.java8API.enabled"
 
 
 def frame_of(rows: Any, output: Any, like: DataFrame) -> DataFrame:
-    """These rows, with these attributes, as a frame, of which Spark takes the size to be that of another one."""
-    partitionings, option = "org.apache.spark.sql.catalyst.plans.physical.", java_class("scala.Option")
+    """These rows, with these attributes, as a frame, of which Spark takes the size to
+    be that of another one."""
+    partitionings, option = (
+        "org.apache.spark.sql.catalyst.plans.physical.",
+        java_class("scala.Option"),
+    )
     if rows.getNumPartitions() == 1:
-        partitioning = getattr(java_class(f"{partitionings}SinglePartition$"), "MODULE$")
+        partitioning = getattr(
+            java_class(f"{partitionings}SinglePartition$"), "MODULE$"
+        )
     else:
         partitioning = java_class(f"{partitionings}UnknownPartitioning")(0)
     session, none = like.sparkSession._jsparkSession, option.empty()
     size = option.apply(like._jdf.queryExecution().optimizedPlan().stats())
     unordered = java_class("org.apache.spark.api.python.PythonUtils").toSeq([])
-    plan = java_class(_LOGICAL_RDD)(output, rows, partitioning, unordered, False, none, session, size, none)
+    plan = java_class(_LOGICAL_RDD)(
+        output, rows, partitioning, unordered, False, none, session, size, none
+    )
     return _frame(plan, like)
 
 
 def replace_view(frame: DataFrame, name: str) -> None:
-    """Let the rows be the session's temporary view of this name, as `createOrReplaceTempView` does.
+    """Let the rows be the session's temporary view of this name, as
+    `createOrReplaceTempView` does.
 
-    That is a statement, which Spark plans and describes, with the frame. A view that is there with the same columns
-    gets another plan without one.
+    That is a statement, which Spark plans and describes, with the frame. A view that is
+    there with the same columns gets another plan without one.
     """
     if not _choice.is_direct:
         frame.createOrReplaceTempView(identifier(name))
         return
     catalog, plan = frame._jdf.sparkSession().sessionState().catalog(), _analyzed(frame)
     found = catalog.getRawTempView(name)
-    if found.isDefined() and (said := (former := found.get()).tableMeta()).schema().equals(plan.schema()):
-        catalog.createTempView(name, former.copy(said, java_class("scala.Option").apply(plan)), True)
+    if found.isDefined() and (
+        said := (former := found.get()).tableMeta()
+    ).schema().equals(plan.schema()):
+        catalog.createTempView(
+            name, former.copy(said, java_class("scala.Option").apply(plan)), True
+        )
     else:
         frame.createOrReplaceTempView(identifier(name))
 
 
 def write_to(session: SparkSession, statement: str, table: Any) -> None:
-    """Run an INSERT or a MERGE that writes to this `org.apache.iceberg.Table`, not to what the catalog has by its name.
+    """Run an INSERT or a MERGE that writes to this `org.apache.iceberg.Table`, not to
+    what the catalog has by its name.
 
-    What else the statement reads by a name is the catalog's, also where it is the same table.
+    What else the statement reads by a name is the catalog's, also where it is the same
+    table.
     """
     state = session._jsparkSession.sessionState()
     plan = state.sqlParser().parsePlan(statement)
@@ -253,37 +322,58 @@ def write_to(session: SparkSession, statement: str, table: Any) -> None:
             target, source = plan.targetTable(), plan.sourceTable()
             is_named = not target.children().isEmpty()
             relation = _relation(state, target.child() if is_named else target, table)
-            target = target.withNewChildren(_sequence(relation)) if is_named else relation
+            target = (
+                target.withNewChildren(_sequence(relation)) if is_named else relation
+            )
             plan = plan.withNewChildren(_sequence(target, source))
         case "InsertIntoStatement":
             relation = _relation(state, plan.table(), table)
-            plan = plan.copy(relation, *(plan.productElement(index) for index in range(1, plan.productArity())))
+            plan = plan.copy(
+                relation,
+                *(
+                    plan.productElement(index)
+                    for index in range(1, plan.productArity())
+                ),
+            )
         case other:
             raise AssertionError(f"{other} is no write")
-    java_class("org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, plan)
+    java_class("org.apache.spark.sql.classic.Dataset").ofRows(
+        session._jsparkSession, plan
+    )
 
 
 def hold_rows(frame: DataFrame) -> tuple[DataFrame, int] | None:
-    """The rows of a frame, made in one job and held by Java's driver, and how many they are; None by the public way.
+    """The rows of a frame, made in one job and held by Java's driver, and how many they
+    are; None by the public way.
 
-    They must be few. Spark knows how many there are, and needs no job to look at them. The plan is as the settings are
-    now.
+    They must be few. Spark knows how many there are, and needs no job to look at them.
+    The plan is as the settings are now.
     """
     if not _choice.is_direct:
         return None
     execution = frame._jdf.queryExecution()
     rows = execution.executedPlan().executeCollect()
-    sequence = getattr(java_class("scala.collection.immutable.ArraySeq$"), "MODULE$").unsafeWrapArray(rows)
-    plan = java_class(_LOCAL)(execution.analyzed().output(), sequence, False, java_class("scala.Option").empty())
+    sequence = getattr(
+        java_class("scala.collection.immutable.ArraySeq$"), "MODULE$"
+    ).unsafeWrapArray(rows)
+    plan = java_class(_LOCAL)(
+        execution.analyzed().output(),
+        sequence,
+        False,
+        java_class("scala.Option").empty(),
+    )
     return _frame(plan, frame), len(rows)
 
 
 def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
-    """Rows that are made already, for another session: of `hold_rows`, or a checkpoint. Not by the public way."""
+    """Rows that are made already, for another session: of `hold_rows`, or a checkpoint.
+    Not by the public way."""
     if frame.sparkSession is session:
         return frame
     assert _choice.is_direct, "no public way gives another session's rows"
-    rows = java_class("org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, _analyzed(frame))
+    rows = java_class("org.apache.spark.sql.classic.Dataset").ofRows(
+        session._jsparkSession, _analyzed(frame)
+    )
     return DataFrame(rows, session)
 
 
@@ -298,23 +388,37 @@ def can_read_tasks() -> bool:
 
 
 def plan_files(table: Any, snapshot: int) -> Any:
-    """The `org.apache.iceberg.FileScanTask`s of a snapshot, as they are for `rows_of_tasks`.
+    """The `org.apache.iceberg.FileScanTask`s of a snapshot, as they are for
+    `rows_of_tasks`.
 
-    A scan that travels in time reads the partitions of files as the columns were then: a number that has become a wider
-    one since would not be one of its column. So the scan is one of a table whose newest snapshot is this one.
+    A scan that travels in time reads the partitions of files as the columns were then:
+    a number that has become a wider one since would not be one of its column. So the
+    scan is one of a table whose newest snapshot is this one.
     """
-    metadata = java_class(_METADATA).buildFrom(table.operations().current()).setBranchSnapshot(snapshot, "main").build()
-    made = java_class("org.apache.iceberg.BaseTable")(java_class(_STATIC)(metadata, table.io()), table.name())
+    metadata = (
+        java_class(_METADATA)
+        .buildFrom(table.operations().current())
+        .setBranchSnapshot(snapshot, "main")
+        .build()
+    )
+    made = java_class("org.apache.iceberg.BaseTable")(
+        java_class(_STATIC)(metadata, table.io()), table.name()
+    )
     return made.newScan().planFiles()
 
 
 @contextmanager
-def rows_of_tasks(session: SparkSession, table: Any, tasks: Sequence[Any]) -> Iterator[DataFrame]:
-    """The rows of tasks of `plan_files`, with a table's newest columns, while the context is open.
+def rows_of_tasks(
+    session: SparkSession, table: Any, tasks: Sequence[Any]
+) -> Iterator[DataFrame]:
+    """The rows of tasks of `plan_files`, with a table's newest columns, while the
+    context is open.
 
-    The tasks, one or more, are read as `rewrite_data_files` reads them, so that they may be of any snapshot. `_file`,
-    `_pos` and `_deleted` can be asked for; with the last one, rows that are deleted come too. On format 3 the relation
-    that Iceberg makes has `_row_id` among its columns, and Spark gives it no metadata columns for that.
+    The tasks, one or more, are read as `rewrite_data_files` reads them, so that they
+    may be of any snapshot. `_file`, `_pos` and `_deleted` can be asked for; with the
+    last one, rows that are deleted come too. On format 3 the relation that Iceberg
+    makes has `_row_id` among its columns, and Spark gives it no metadata columns for
+    that.
     """
     held, name = java_class("java.util.ArrayList")(), str(uuid4())
     for task in tasks:
@@ -325,17 +429,22 @@ def rows_of_tasks(session: SparkSession, table: Any, tasks: Sequence[Any]) -> It
         made = java_class(_TABLE_OF_TASKS)(table, name)
         relation = java_class(_RELATION).create(made, option.empty(), option.empty())
         columns = relation.output().take(table.schema().columns().size())
-        others = (relation.productElement(index) for index in range(2, relation.productArity()))
+        others = (
+            relation.productElement(index)
+            for index in range(2, relation.productArity())
+        )
         plan = relation.copy(relation.table(), columns, *others)
-        rows = java_class("org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, plan)
+        rows = java_class("org.apache.spark.sql.classic.Dataset").ofRows(
+            session._jsparkSession, plan
+        )
         yield DataFrame(rows, session)
     finally:
         sets.removeTasks(table, name)
 
 
 def _relation(state: Any, named: Any, table: Any) -> Any:
-    """The table in the place of one that has a name. Its catalog has the functions by which it is partitioned; without
-    a name, Spark does not ask it for the table."""
+    """The table in the place of one that has a name. Its catalog has the functions by
+    which it is partitioned; without a name, Spark does not ask it for the table."""
     option = java_class("scala.Option")
     catalog = state.catalogManager().catalog(named.multipartIdentifier().head())
     made = java_class(_SPARK_TABLE)(table)
@@ -345,7 +454,9 @@ def _relation(state: Any, named: Any, table: Any) -> Any:
 
 def _frame(plan: Any, of: DataFrame) -> DataFrame:
     session = of.sparkSession
-    rows = java_class("org.apache.spark.sql.classic.Dataset").ofRows(session._jsparkSession, plan)
+    rows = java_class("org.apache.spark.sql.classic.Dataset").ofRows(
+        session._jsparkSession, plan
+    )
     return DataFrame(rows, session)
 
 

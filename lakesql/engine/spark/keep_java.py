@@ -1,5 +1,5 @@
-"""The process that keeps a Java between commands, lends it to one at a time, and ends it when nobody has used it for
-long."""
+"""The process that keeps a Java between commands, lends it to one at a time, and ends
+it when nobody has used it for long."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ from lakesql.engine.spark.warm import ANSWER_S, KeeperOrder, receive, send
 from lakesql.errors import ProfileError
 
 MOST_COMMANDS = 200
-"""After so many commands Java is ended: what each of them leaves in its memory would add up."""
+"""After so many commands Java is ended: what each of them leaves in its memory would
+add up."""
 
 EXIT_S = 90.0
-"""How long Java may take to end by itself, in which it may write the archive of its classes."""
+"""How long Java may take to end by itself, in which it may write the archive of its
+classes."""
 
 LOOK_S = 1.0
-"""How often the keeper looks whether the socket is still there; that Java has ended it hears at once."""
+"""How often the keeper looks whether the socket is still there; that Java has ended it
+hears at once."""
 
 
 def main() -> None:
@@ -41,7 +44,8 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     lease = socket.socket(fileno=order.lease)
-    os.chdir(order.folder)  # an address of a socket is short: its folder's path may be longer
+    # an address of a socket is short: its folder's path may be longer
+    os.chdir(order.folder)
     lock = os.open(f"{order.name}.lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -65,12 +69,16 @@ def _keep(order: KeeperOrder, lease: socket.socket) -> None:
     os.chdir(order.folder)
     Path(path).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
-    usual = os.umask(0o177)  # so that it is nobody else's from the beginning; what Java writes is as a run writes it
+    # so that it is nobody else's from the beginning; what Java writes is as a run
+    # writes it
+    usual = os.umask(0o177)
     listener.bind(path)
     os.umask(usual)
     listener.listen(8)
     seen = Path(path).stat()
-    keeper = _JavaKeeper(order, started, listener, (seen.st_dev, seen.st_ino), address, lease)
+    keeper = _JavaKeeper(
+        order, started, listener, (seen.st_dev, seen.st_ino), address, lease
+    )
     try:
         keeper.lend(is_new=True)
         keeper.run()
@@ -78,10 +86,14 @@ def _keep(order: KeeperOrder, lease: socket.socket) -> None:
         keeper.close()
 
 
-def _start(order: KeeperOrder, lease: socket.socket) -> tuple[Jvm, tuple[int, str]] | None:
-    """Java, once it is up, and where it listens; None where it does not come up, which the command hears.
+def _start(
+    order: KeeperOrder, lease: socket.socket
+) -> tuple[Jvm, tuple[int, str]] | None:
+    """Java, once it is up, and where it listens; None where it does not come up, which
+    the command hears.
 
-    It has the folder of the command that has started it, as a Java of its own would have.
+    It has the folder of the command that has started it, as a Java of its own would
+    have.
     """
     os.chdir(order.directory)
     try:
@@ -89,7 +101,12 @@ def _start(order: KeeperOrder, lease: socket.socket) -> tuple[Jvm, tuple[int, st
         return jvm, wait_for_jvm(jvm)
     except ProfileError as error:
         (problem,) = error.problems
-        said = {"condition": problem.condition, "what": problem.what, "why": problem.why, "fix": problem.fix}
+        said = {
+            "condition": problem.condition,
+            "what": problem.what,
+            "why": problem.why,
+            "fix": problem.fix,
+        }
         send(lease, {"problem": said})
         return None
 
@@ -127,10 +144,19 @@ class _JavaKeeper:
         port, secret = self.address
         self.lent += 1
         with contextlib.suppress(OSError):
-            send(self.lease, {"port": port, "secret": secret, "pid": self.jvm.process.pid, "new": is_new})
+            send(
+                self.lease,
+                {
+                    "port": port,
+                    "secret": secret,
+                    "pid": self.jvm.process.pid,
+                    "new": is_new,
+                },
+            )
 
     def _hear_lease(self) -> None:
-        """What the command says at its end. One that says nothing has died: what it was doing ends with its Java."""
+        """What the command says at its end. One that says nothing has died: what it was
+        doing ends with its Java."""
         assert self.lease is not None
         self.lease.settimeout(ANSWER_S)
         try:
@@ -157,7 +183,11 @@ class _JavaKeeper:
 
     def _answer_to(self, connection: socket.socket, said: dict[str, Any]) -> None:
         if "who" in said:
-            facts = {"java": self.jvm.process.pid, "keeper": os.getpid(), "in_use": self.lease is not None}
+            facts = {
+                "java": self.jvm.process.pid,
+                "keeper": os.getpid(),
+                "in_use": self.lease is not None,
+            }
             send(connection, {**facts, "commands": self.lent})
         elif self.lease is not None:
             send(connection, {"busy": True})
@@ -187,7 +217,8 @@ class _JavaKeeper:
             self.is_over = self.is_over or is_unused or not self._is_reachable()
 
     def _is_reachable(self) -> bool:
-        """Whether the socket is still the one that this keeper has made: somebody may have removed the folder."""
+        """Whether the socket is still the one that this keeper has made: somebody may
+        have removed the folder."""
         try:
             seen = Path(f"{self.order.name}.sock").stat()
         except OSError:
@@ -212,7 +243,8 @@ class _JavaKeeper:
 
 
 def _hear_children() -> socket.socket:
-    """A socket in which there is something to read whenever a child of this process has ended."""
+    """A socket in which there is something to read whenever a child of this process has
+    ended."""
     heard, woken = socket.socketpair()
     woken.setblocking(False)
     signal.set_wakeup_fd(woken.detach(), warn_on_full_buffer=False)
@@ -224,7 +256,9 @@ def _is_own(connection: socket.socket) -> bool:
     """Whether the process at the other end is this user's, where the system says so."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
-    said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    said = connection.getsockopt(
+        socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
+    )
     return bool(struct.unpack("3i", said)[1] == os.getuid())
 
 

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesql.engine.spark.changed_settings import NOT_ADAPTIVE, PLANNED_ONCE, changed_settings
+from lakesql.engine.spark.changed_settings import (
+    NOT_ADAPTIVE,
+    PLANNED_ONCE,
+    changed_settings,
+)
 from lakesql.engine.spark.internals import hold_rows, in_session
 
 FEW_ROWS = 10_000
@@ -31,9 +35,11 @@ class KeptRows:
         return in_session(self.rows, session)
 
 
-def keep_rows(rows: DataFrame, most: float = math.inf, *, is_planned_once: bool = False) -> KeptRows:
-    """Make the rows, of which there are so many at `most`. `is_planned_once`: few are read for it, and what takes time
-    is to plan it, and to start each job."""
+def keep_rows(
+    rows: DataFrame, most: float = math.inf, *, is_planned_once: bool = False
+) -> KeptRows:
+    """Make the rows, of which there are so many at `most`. `is_planned_once`: few are
+    read for it, and what takes time is to plan it, and to start each job."""
     with changed_settings(rows.sparkSession, PLANNED_ONCE if is_planned_once else {}):
         if most <= FEW_ROWS:
             return _hold(rows) or _keep(rows)
@@ -46,11 +52,12 @@ def keep_rows(rows: DataFrame, most: float = math.inf, *, is_planned_once: bool 
 
 
 def make_rows(rows: DataFrame, *, are_few: bool) -> DataFrame:
-    """The rows, made now, once and for good. What is watched of them is counted in this one pass, which is a statement
-    of its own to Spark: the driver takes few rows over from what that has kept.
+    """The rows, made now, once and for good. What is watched of them is counted in this
+    one pass, which is a statement of its own to Spark: the driver takes few rows over
+    from what that has kept.
 
-    `select`: of a text as it stands, Spark does not find what is counted in the views that it names, and who asks for
-    the counts waits for ever.
+    `select`: of a text as it stands, Spark does not find what is counted in the views
+    that it names, and who asks for the counts waits for ever.
     """
     made = rows.select("*").localCheckpoint()
     held = _hold(made) if are_few else None

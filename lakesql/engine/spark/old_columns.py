@@ -1,4 +1,5 @@
-"""Rows of an earlier snapshot with the columns that the table has now, as Iceberg itself reads its old files."""
+"""Rows of an earlier snapshot with the columns that the table has now, as Iceberg
+itself reads its old files."""
 
 from __future__ import annotations
 
@@ -17,19 +18,26 @@ Fields = Sequence[Mapping[str, Any]]
 
 
 def select_as_now(rows: DataFrame, table: Any, snapshot: int) -> DataFrame:
-    """The rows of a snapshot, which have the columns of its time, with those of its `org.apache.iceberg.Table`.
+    """The rows of a snapshot, which have the columns of its time, with those of its
+    `org.apache.iceberg.Table`.
 
-    A column is the one of its id: it may have another name, another place and a wider type. One that was not there is
-    what its field says of rows before it, else NULL.
+    A column is the one of its id: it may have another name, another place and a wider
+    type. One that was not there is what its field says of rows before it, else NULL.
     """
-    before, now = (_fields(each) for each in (_schema_at(table, snapshot), table.schema()))
+    before, now = (
+        _fields(each) for each in (_schema_at(table, snapshot), table.schema())
+    )
     if before == now:
         return rows
     names = {each["id"]: identifier(each["name"]) for each in before}
     kinds = {each["id"]: each["type"] for each in before}
     columns = []
     for each in now:
-        value = _value(names[each["id"]], kinds[each["id"]], each["type"]) if each["id"] in names else _missing(each)
+        value = (
+            _value(names[each["id"]], kinds[each["id"]], each["type"])
+            if each["id"] in names
+            else _missing(each)
+        )
         columns.append(f"{value} AS {identifier(each['name'])}")
     return rows.selectExpr(*columns)
 
@@ -40,7 +48,9 @@ def _schema_at(table: Any, snapshot: int) -> Any:
 
 
 def _fields(schema: Any) -> Fields:
-    found: Fields = json.loads(java_class("org.apache.iceberg.SchemaParser").toJson(schema))["fields"]
+    found: Fields = json.loads(
+        java_class("org.apache.iceberg.SchemaParser").toJson(schema)
+    )["fields"]
     return found
 
 
@@ -60,14 +70,19 @@ def _value(value: str, before: Any, now: Any) -> str:
                     fields.append(f"{text(each['name'])}, {_missing(each)}")
                 else:
                     part = f"{value}.{identifier(old['name'])}"
-                    fields.append(f"{text(each['name'])}, {_value(part, old['type'], each['type'])}")
+                    fields.append(
+                        f"{text(each['name'])}, {_value(part, old['type'], each['type'])}"
+                    )
             return f"IF({value} IS NULL, NULL, named_struct({', '.join(fields)}))"
         case "list":
             each = f"e{now['element-id']}"
             return f"transform({value}, {each} -> {_value(each, before['element'], now['element'])})"
         case "map":
             each = f"e{now['value-id']}"
-            key, inner_value = (_value(f"{each}.{part}", before[part], now[part]) for part in ("key", "value"))
+            key, inner_value = (
+                _value(f"{each}.{part}", before[part], now[part])
+                for part in ("key", "value")
+            )
             return f"map_from_entries(transform(map_entries({value}), {each} -> struct({key}, {inner_value})))"
         case other:
             raise AssertionError(f"{other} is no type that has parts")

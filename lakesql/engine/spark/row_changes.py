@@ -1,9 +1,12 @@
-"""Which rows a table has lost and gained between two of its snapshots, from the files that changed alone.
+"""Which rows a table has lost and gained between two of its snapshots, from the files
+that changed alone.
 
-Iceberg's own changelog scan refuses delete files. Here the data files of both snapshots are compared, and the deletes
-that apply to each: rows of files that went or came are read, and of files that stayed the rows that are deleted in one
-of the snapshots alone. Rows that a rewrite has moved are among both, and cancel out, as do rows that were written anew
-as they were. So the writer's engine, the table's format and how it merges make no difference.
+Iceberg's own changelog scan refuses delete files. Here the data files of both snapshots
+are compared, and the deletes that apply to each: rows of files that went or came are
+read, and of files that stayed the rows that are deleted in one of the snapshots alone.
+Rows that a rewrite has moved are among both, and cancel out, as do rows that were
+written anew as they were. So the writer's engine, the table's format and how it merges
+make no difference.
 """
 
 from __future__ import annotations
@@ -21,7 +24,12 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 
 from lakesql.compile.quote import table_name
 from lakesql.engine.spark.gateway import items_of, java_class
-from lakesql.engine.spark.internals import can_read_tasks, in_session, plan_files, rows_of_tasks
+from lakesql.engine.spark.internals import (
+    can_read_tasks,
+    in_session,
+    plan_files,
+    rows_of_tasks,
+)
 from lakesql.engine.spark.kept_rows import FEW_ROWS, keep_rows
 from lakesql.engine.spark.old_columns import select_as_now
 from lakesql.model.table_name import TableName
@@ -36,8 +44,8 @@ BROADCAST_ROWS = 1_000_000
 """The places of so many deleted rows are sent to all tasks: some 100 MB."""
 
 FILES_PER_ROW = 2
-"""To look a row up by its position alone, and then at the files of so many deleted rows, takes no longer than by the
-hash of its file's name."""
+"""To look a row up by its position alone, and then at the files of so many deleted
+rows, takes no longer than by the hash of its file's name."""
 
 
 class ChangesUnknownError(Exception):
@@ -49,20 +57,23 @@ class ChangesUnknownError(Exception):
 
 
 class SnapshotExpiredError(ChangesUnknownError):
-    """The table does not have the snapshot: it has expired, or the table was made anew."""
+    """The table does not have the snapshot: it has expired, or the table was made
+    anew."""
 
 
 class NoAncestorError(ChangesUnknownError):
-    """The later snapshot does not come from the earlier one: the table was rolled back, or replaced."""
+    """The later snapshot does not come from the earlier one: the table was rolled back,
+    or replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """The rows that a table's newer snapshot lacks (`gone`) and those that it has gained (`come`); None where there are
-    none. An updated row is in both.
+    """The rows that a table's newer snapshot lacks (`gone`) and those that it has
+    gained (`come`); None where there are none. An updated row is in both.
 
-    `rows_read` is how many rows the files hold that are read for it, by metadata: there are no more changes than that.
-    `count` is how many changes there are; None where they are not made yet, but read wherever they are used.
+    `rows_read` is how many rows the files hold that are read for it, by metadata: there
+    are no more changes than that. `count` is how many changes there are; None where
+    they are not made yet, but read wherever they are used.
     """
 
     gone: DataFrame | None = None
@@ -72,7 +83,10 @@ class RowChanges:
 
     def of(self, session: SparkSession) -> RowChanges:
         """These changes, which have been made, as frames of another session."""
-        gone, come = (None if rows is None else in_session(rows, session) for rows in (self.gone, self.come))
+        gone, come = (
+            None if rows is None else in_session(rows, session)
+            for rows in (self.gone, self.come)
+        )
         return replace(self, gone=gone, come=come)
 
 
@@ -86,23 +100,28 @@ def changes_between(
     columns: Sequence[str] | None = None,
     keeps: int = 0,
 ) -> Iterator[RowChanges]:
-    """What has changed in an `org.apache.iceberg.Table` from snapshot `start` to `end`, which comes from it; with None,
-    all rows of `end`.
+    """What has changed in an `org.apache.iceberg.Table` from snapshot `start` to `end`,
+    which comes from it; with None, all rows of `end`.
 
-    Rows have the table's newest columns, of any snapshot; with `columns`, these alone, and rows that are equal in them
-    cancel out. They are equal as EXCEPT ALL has it: NaN is NaN, 0.0 is -0.0. The frames are read while the context is
-    open; what was held for them is let go at its end. Changes that are made already (`count`) may be read later too:
-    those that had to be compared with each other, and where by metadata there are no more than it `keeps`.
+    Rows have the table's newest columns, of any snapshot; with `columns`, these alone,
+    and rows that are equal in them cancel out. They are equal as EXCEPT ALL has it: NaN
+    is NaN, 0.0 is -0.0. The frames are read while the context is open; what was held
+    for them is let go at its end. Changes that are made already (`count`) may be read
+    later too: those that had to be compared with each other, and where by metadata
+    there are no more than it `keeps`.
 
     Raises SnapshotExpiredError and NoAncestorError.
     """
     with ExitStack() as held:
-        yield _find_changes(_Scans(session, name, table, columns, held), start, end, keeps)
+        yield _find_changes(
+            _Scans(session, name, table, columns, held), start, end, keeps
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _DataFile:
-    """A data file of a snapshot: the task that reads it, and the deletes that apply to it, each by its place."""
+    """A data file of a snapshot: the task that reads it, and the deletes that apply to
+    it, each by its place."""
 
     task: Any
     deletes: frozenset[tuple[str, int | None]]
@@ -115,7 +134,11 @@ class _DataFile:
     @property
     def deleted(self) -> int:
         """How many rows the delete files list, of this file and others."""
-        return sum(int(each.recordCount()) for each in items_of(self.task.deletes())) if self.deletes else 0
+        return (
+            sum(int(each.recordCount()) for each in items_of(self.task.deletes()))
+            if self.deletes
+            else 0
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +150,22 @@ class _Touched:
 
     @property
     def brings_back(self) -> bool:
-        """Whether rows may be there again: a delete file that applied does not, though what it says may be in another
-        one, as it is wherever a deletion vector was replaced."""
+        """Whether rows may be there again: a delete file that applied does not, though
+        what it says may be in another one, as it is wherever a deletion vector was
+        replaced."""
         return not self.before.deletes <= self.after.deletes
 
     @property
     def changes(self) -> int:
-        """About how many rows it has lost: what a writer has deleted is in the delete file that it writes anew."""
+        """About how many rows it has lost: what a writer has deleted is in the delete
+        file that it writes anew."""
         return abs(self.after.deleted - self.before.deleted)
 
 
 @dataclass(slots=True)
 class _FilesChanged:
-    """How the files of one snapshot differ from those of another one, or from those of several in turn."""
+    """How the files of one snapshot differ from those of another one, or from those of
+    several in turn."""
 
     gone: list[_DataFile] = field(default_factory=list)
     come: list[_DataFile] = field(default_factory=list)
@@ -148,17 +174,27 @@ class _FilesChanged:
     @property
     def rows(self) -> int:
         """The rows that are read to compare them."""
-        return sum(each.rows for each in (*self.gone, *self.come, *(touched.after for touched in self.touched)))
+        return sum(
+            each.rows
+            for each in (
+                *self.gone,
+                *self.come,
+                *(touched.after for touched in self.touched),
+            )
+        )
 
     @property
     def changes(self) -> int:
         """About how many rows have changed, or were moved, by metadata."""
-        return sum(each.rows for each in (*self.gone, *self.come)) + sum(each.changes for each in self.touched)
+        return sum(each.rows for each in (*self.gone, *self.come)) + sum(
+            each.changes for each in self.touched
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Scans:
-    """What reads a table, and holds what is read until the context of the changes ends."""
+    """What reads a table, and holds what is read until the context of the changes
+    ends."""
 
     session: SparkSession
     name: TableName
@@ -167,7 +203,8 @@ class _Scans:
     held: ExitStack
 
     def tasks_of(self, files: Iterable[_DataFile]) -> DataFrame:
-        """The rows of files as one of their snapshots has them, with metadata columns for who asks for them."""
+        """The rows of files as one of their snapshots has them, with metadata columns
+        for who asks for them."""
         tasks = [each.task for each in files]
         return self.held.enter_context(rows_of_tasks(self.session, self.table, tasks))
 
@@ -178,11 +215,15 @@ class _Scans:
     def places_deleted(self, files: Sequence[_DataFile]) -> DataFrame:
         """Where the rows stand that are deleted of files."""
         rows = self.tasks_of(files)
-        return rows.where("_deleted").select(F.col("_file").alias(_WAS_FILE), F.col("_pos").alias(_WAS_AT))
+        return rows.where("_deleted").select(
+            F.col("_file").alias(_WAS_FILE), F.col("_pos").alias(_WAS_AT)
+        )
 
     def rows_at(self, snapshot: int) -> DataFrame:
         """All rows of a snapshot, by the public way."""
-        rows = self.session.sql(f"SELECT * FROM {table_name(self.name)} VERSION AS OF {snapshot}")
+        rows = self.session.sql(
+            f"SELECT * FROM {table_name(self.name)} VERSION AS OF {snapshot}"
+        )
         rows = select_as_now(rows, self.table, snapshot)
         return rows.select(*self.columns_of(rows))
 
@@ -229,7 +270,8 @@ def _all_rows(scans: _Scans, end: int, keeps: int) -> RowChanges:
 
 
 def _made(rows: DataFrame, changes: int, keeps: int) -> tuple[DataFrame, int | None]:
-    """The rows, which are so many at most, and their number; None where they are too many to be kept."""
+    """The rows, which are so many at most, and their number; None where they are too
+    many to be kept."""
     if changes > keeps:
         return rows, None
     kept = keep_rows(rows, changes, is_planned_once=changes <= FEW_ROWS)
@@ -237,9 +279,11 @@ def _made(rows: DataFrame, changes: int, keeps: int) -> tuple[DataFrame, int | N
 
 
 def _spans(table: Any, start: int, end: int) -> list[tuple[int, int]]:
-    """From which snapshot to which one rows have changed on the way from `start` to `end`, the earliest first.
+    """From which snapshot to which one rows have changed on the way from `start` to
+    `end`, the earliest first.
 
-    Between them stand rewrites, which change none. Where snapshots on the way have expired it is one span.
+    Between them stand rewrites, which change none. Where snapshots on the way have
+    expired it is one span.
     """
     first = table.snapshot(start)
     if first is None:
@@ -267,8 +311,8 @@ def _spans(table: Any, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _files_changed(table: Any, spans: Sequence[tuple[int, int]]) -> _FilesChanged:
-    """How the files of the spans differ: one after the other, or those of the last from those of the first, whichever
-    has fewer rows."""
+    """How the files of the spans differ: one after the other, or those of the last from
+    those of the first, whichever has fewer rows."""
     ends = {end for span in spans for end in span}
     files = {end: _files_at(table, end) for end in ends}
     stepwise = _FilesChanged()
@@ -281,7 +325,9 @@ def _files_changed(table: Any, spans: Sequence[tuple[int, int]]) -> _FilesChange
     return min(stepwise, at_once, key=lambda changed: changed.rows)
 
 
-def _compare(before: Mapping[str, _DataFile], after: Mapping[str, _DataFile], into: _FilesChanged) -> None:
+def _compare(
+    before: Mapping[str, _DataFile], after: Mapping[str, _DataFile], into: _FilesChanged
+) -> None:
     for path, old in before.items():
         new = after.get(path)
         if new is None:
@@ -294,12 +340,19 @@ def _compare(before: Mapping[str, _DataFile], after: Mapping[str, _DataFile], in
 def _files_at(table: Any, snapshot: int) -> dict[str, _DataFile]:
     """The data files of a snapshot by their paths."""
     files = {}
-    planned = plan_files(table, snapshot) if can_read_tasks() else table.newScan().useSnapshot(snapshot).planFiles()
+    planned = (
+        plan_files(table, snapshot)
+        if can_read_tasks()
+        else table.newScan().useSnapshot(snapshot).planFiles()
+    )
     lists = java_class("org.apache.iceberg.relocated.com.google.common.collect.Lists")
     with closing(planned):
         tasks = items_of(lists.newArrayList(planned))
     for task in tasks:
-        deletes = frozenset((str(each.location()), each.contentOffset()) for each in items_of(task.deletes()))
+        deletes = frozenset(
+            (str(each.location()), each.contentOffset())
+            for each in items_of(task.deletes())
+        )
         files[str(task.file().location())] = _DataFile(task, deletes)
     return files
 
@@ -308,7 +361,9 @@ def _total_rows(table: Any, snapshot: int) -> int:
     return sum(each.rows for each in _files_at(table, snapshot).values())
 
 
-def _signed_files(scans: _Scans, files: Sequence[_DataFile], sign: int) -> Iterator[DataFrame]:
+def _signed_files(
+    scans: _Scans, files: Sequence[_DataFile], sign: int
+) -> Iterator[DataFrame]:
     if files:
         rows = scans.tasks_of(files)
         yield rows.select(*scans.columns_of(rows), F.lit(sign).alias(_SIGN))
@@ -319,26 +374,38 @@ def _signed_touched(scans: _Scans, touched: Sequence[_Touched]) -> Iterator[Data
     untouched_before = [each for each in touched if not each.before.deletes]
     if untouched_before:
         rows = scans.tasks_of([each.after for each in untouched_before])
-        yield rows.where("_deleted").select(*scans.columns_of(rows), F.lit(-1).alias(_SIGN))
+        yield rows.where("_deleted").select(
+            *scans.columns_of(rows), F.lit(-1).alias(_SIGN)
+        )
     for brings_back in (False, True):
-        files = [each for each in touched if each.before.deletes and each.brings_back is brings_back]
+        files = [
+            each
+            for each in touched
+            if each.before.deletes and each.brings_back is brings_back
+        ]
         if not files:
             continue
         rows = scans.tasks_of([each.after for each in files])
         columns = scans.columns_of(rows)
         if not brings_back:
             rows = rows.where("_deleted")
-        rows = _with_places(rows.select(*columns, "_file", "_pos", "_deleted"), scans, files)
+        rows = _with_places(
+            rows.select(*columns, "_file", "_pos", "_deleted"), scans, files
+        )
         was_deleted = F.col(_WAS_AT).isNotNull()
         sign = F.when(was_deleted, 1).otherwise(-1).alias(_SIGN)
         yield rows.where(F.col("_deleted") != was_deleted).select(*columns, sign)
 
 
-def _with_places(rows: DataFrame, scans: _Scans, files: Sequence[_Touched]) -> DataFrame:
-    """The rows of files, of which those that were deleted before have their place beside them.
+def _with_places(
+    rows: DataFrame, scans: _Scans, files: Sequence[_Touched]
+) -> DataFrame:
+    """The rows of files, of which those that were deleted before have their place
+    beside them.
 
-    A hash of a file's name costs more than all else that is done to a row. So where few rows were deleted, one is
-    looked up by its position, and then by the file: a comparison in which Spark sees no key.
+    A hash of a file's name costs more than all else that is done to a row. So where few
+    rows were deleted, one is looked up by its position, and then by the file: a
+    comparison in which Spark sees no key.
     """
     places = scans.places_deleted([each.before for each in files])
     deleted = sum(each.before.deleted for each in files)
@@ -346,14 +413,20 @@ def _with_places(rows: DataFrame, scans: _Scans, files: Sequence[_Touched]) -> D
     is_same = file == was_file
     if deleted <= BROADCAST_ROWS:
         places = F.broadcast(places)
-        if deleted * len(files) <= FILES_PER_ROW * sum(each.after.rows for each in files):
-            is_same = F.startswith(file, was_file) & (F.length(file) <= F.length(was_file))
+        if deleted * len(files) <= FILES_PER_ROW * sum(
+            each.after.rows for each in files
+        ):
+            is_same = F.startswith(file, was_file) & (
+                F.length(file) <= F.length(was_file)
+            )
     return rows.join(places, (F.col("_pos") == F.col(_WAS_AT)) & is_same, "left")
 
 
-def _cancelled(signed: Sequence[DataFrame], rows_read: int, *, are_few: bool) -> RowChanges:
-    """The rows that are gone more often than they have come, and those that have come more often: made now. `are_few`:
-    by metadata."""
+def _cancelled(
+    signed: Sequence[DataFrame], rows_read: int, *, are_few: bool
+) -> RowChanges:
+    """The rows that are gone more often than they have come, and those that have come
+    more often: made now. `are_few`: by metadata."""
     rows = _union(signed)
     columns = [each.name for each in rows.schema.fields if each.name != _SIGN]
     keys: list[Column] = []
@@ -362,11 +435,19 @@ def _cancelled(signed: Sequence[DataFrame], rows_read: int, *, are_few: bool) ->
         if each.name == _SIGN:
             continue
         if not _is_grouped(each.dataType):
-            keys.append(_comparable(_column(each.name), each.dataType).alias(f"_lakesql_key_{len(keys)}"))
+            keys.append(
+                _comparable(_column(each.name), each.dataType).alias(
+                    f"_lakesql_key_{len(keys)}"
+                )
+            )
             others.append(F.first(_column(each.name)).alias(each.name))
         else:
             keys.append(_column(each.name))
-    times = rows.groupBy(*keys).agg(F.sum(_SIGN).alias(_SIGN), *others).where(F.col(_SIGN) != 0)
+    times = (
+        rows.groupBy(*keys)
+        .agg(F.sum(_SIGN).alias(_SIGN), *others)
+        .where(F.col(_SIGN) != 0)
+    )
     often = F.abs(F.col(_SIGN)).cast("int")
     each_time = F.explode(F.array_repeat(F.signum(F.col(_SIGN)).cast("int"), often))
     net = times.select(*map(_column, columns), each_time.alias(_SIGN))
@@ -376,7 +457,8 @@ def _cancelled(signed: Sequence[DataFrame], rows_read: int, *, are_few: bool) ->
 
 
 def _is_grouped(kind: DataType) -> bool:
-    """Whether Spark groups by a type. By a map it does too, but takes NULL among its values for 0, or fails at it."""
+    """Whether Spark groups by a type. By a map it does too, but takes NULL among its
+    values for 0, or fails at it."""
     match kind:
         case VariantType() | MapType():
             return False
@@ -400,11 +482,15 @@ def _comparable(value: Column, kind: DataType) -> Column:
             return F.transform(value, lambda each: _comparable(each, inner))
         case MapType(valueType=inner):
             entries = F.transform(
-                F.map_entries(value), lambda each: F.struct(each["key"], _comparable(each["value"], inner))
+                F.map_entries(value),
+                lambda each: F.struct(each["key"], _comparable(each["value"], inner)),
             )
             return F.array_sort(entries)
         case StructType(fields=inner_fields):
-            inside = [_comparable(value.getField(each.name), each.dataType).alias(each.name) for each in inner_fields]
+            inside = [
+                _comparable(value.getField(each.name), each.dataType).alias(each.name)
+                for each in inner_fields
+            ]
             return F.when(value.isNotNull(), F.struct(*inside))
     return value
 

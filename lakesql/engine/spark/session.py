@@ -19,8 +19,21 @@ from typing import TYPE_CHECKING
 
 from lakesql.address import first_reachable
 from lakesql.engine.spark.java import Java
-from lakesql.engine.spark.jvm import FAST_COMPILER, Jvm, Launch, kill_jvm, start_jvm, wait_for_jvm
-from lakesql.engine.spark.warm import ANSWER_S, WarmJvm, WarmPlace, WarmProcess, take_java
+from lakesql.engine.spark.jvm import (
+    FAST_COMPILER,
+    Jvm,
+    Launch,
+    kill_jvm,
+    start_jvm,
+    wait_for_jvm,
+)
+from lakesql.engine.spark.warm import (
+    ANSWER_S,
+    WarmJvm,
+    WarmPlace,
+    WarmProcess,
+    take_java,
+)
 from lakesql.errors import Place, Problem, ProfileError, RunError
 from lakesql.project.catalog import hadoop_properties, spark_properties
 from lakesql.project.profiles import Catalog
@@ -36,19 +49,25 @@ DEFAULTS: dict[str, str] = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-    "spark.sql.variable.substitute": "false",  # or `${env:X}` in a model would read this process's environment
+    # or `${env:X}` in a model would read this process's environment
+    "spark.sql.variable.substitute": "false",
     "spark.sql.runSQLOnFiles": "false",
-    "spark.sql.catalogImplementation": "in-memory",  # no Hive, and no metastore_db beside the project
+    # no Hive, and no metastore_db beside the project
+    "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.python.sql.dataFrameDebugging.enabled": "false",  # five questions to Java for each expression that is built
-    # An upserting model has some 50 generated classes. Where a few models drive out each other's, of Spark's own 100,
-    # each of their batches compiles them anew, and Java runs them cold.
+    # five questions to Java for each expression that is built
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # An upserting model has some 50 generated classes. Where a few models drive out
+    # each other's, of Spark's own 100, each of their batches compiles them anew, and
+    # Java runs them cold.
     "spark.sql.codegen.cache.maxEntries": "1000",
-    # Java never compiles a method that is longer than this. A stage whose code has one is divided instead.
+    # Java never compiles a method that is longer than this. A stage whose code has one
+    # is divided instead.
     "spark.sql.codegen.hugeMethodLimit": "8000",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # What the status store keeps, in the heap and for months, though there is no UI to show it.
+    # What the status store keeps, in the heap and for months, though there is no UI to
+    # show it.
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "1000",
@@ -62,7 +81,8 @@ LOCAL_DEFAULTS: dict[str, str] = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # The files of a pattern are listed before each batch, in a task each by default: 1,500 of them took 0.4 s longer.
+    # The files of a pattern are listed before each batch, in a task each by default:
+    # 1,500 of them took 0.4 s longer.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }
 
@@ -71,11 +91,12 @@ LOCAL_DEFAULTS: dict[str, str] = {
 class SessionSettings:
     """What `open_session` needs to know.
 
-    Local paths of `catalog` are absolute. `conf` is the target's own and wins over every default; `record` is False
-    for commands that do too little to leave a useful class-data archive behind, and `is_brief` True where Java is done
-    before what its optimising compiler makes would pay. `places` say where the target has a setting, by its key, for
-    the errors about it. `warm` is where Java is taken from, and left to the next command; None where it ends with the
-    session.
+    Local paths of `catalog` are absolute. `conf` is the target's own and wins over
+    every default; `record` is False for commands that do too little to leave a useful
+    class-data archive behind, and `is_brief` True where Java is done before what its
+    optimising compiler makes would pay. `places` say where the target has a setting, by
+    its key, for the errors about it. `warm` is where Java is taken from, and left to
+    the next command; None where it ends with the session.
     """
 
     app_name: str
@@ -93,21 +114,24 @@ class SessionSettings:
 
 
 TAKEN_WITHIN_S = 10.0
-"""So long a session in a warm Java is waited for, before it is given back, or else ended."""
+"""So long a session in a warm Java is waited for, before it is given back, or else
+ended."""
 
 
 class Opening:
-    """A session that comes up in a thread of its own, in a Java that was started for it.
+    """A session that comes up in a thread of its own, in a Java that was started for
+    it.
 
-    A process has one Java: a session that is opened after another one has been stopped has the first one's jars and
-    memory. `said` is why it takes longer than it will the next time.
+    A process has one Java: a session that is opened after another one has been stopped
+    has the first one's jars and memory. `said` is why it takes longer than it will the
+    next time.
     """
 
     def __init__(self, settings: SessionSettings) -> None:
         """Start Java, unless an earlier session has left its own.
 
-        Raises ProfileError `catalog-uri`, `secret-on-command-line`, and what `check_master` and `check_none_is_open`
-        raise.
+        Raises ProfileError `catalog-uri`, `secret-on-command-line`, and what
+        `check_master` and `check_none_is_open` raise.
         """
         conf = build_conf(settings)
         check_master(conf["spark.master"], settings.places.get("spark.master"))
@@ -115,28 +139,36 @@ class Opening:
         self.settings = settings
         self.said: list[str] = []
         self.is_taken = False
-        self._jvm = None if is_java_up() else self._begin(build_launch(settings, conf), conf)
+        self._jvm = (
+            None if is_java_up() else self._begin(build_launch(settings, conf), conf)
+        )
         _import_pyspark()
         self._up: Future[SparkSession] = Future()
-        self._thread = threading.Thread(target=self._open, args=(conf,), name="lakesql-session", daemon=True)
+        self._thread = threading.Thread(
+            target=self._open, args=(conf,), name="lakesql-session", daemon=True
+        )
         self._thread.start()
 
     def _begin(self, launch: Launch, conf: Mapping[str, str]) -> Jvm | WarmJvm:
         """Java, which a former command has left, or which starts."""
         if self.settings.warm is not None:
-            taken = take_java(self.settings.warm, launch, split_own(conf)[0], self.said.append)
+            taken = take_java(
+                self.settings.warm, launch, split_own(conf)[0], self.said.append
+            )
             if taken is not None:
                 return taken
         return start_jvm(launch, self.said.append)
 
     def wait(self) -> SparkSession:
-        """The session, active in this thread too. Raises ProfileError `jvm-failed` and `spark-refused`."""
+        """The session, active in this thread too. Raises ProfileError `jvm-failed` and
+        `spark-refused`."""
         session = self._up.result()
         activate(session)
         return session
 
     def drop(self) -> None:
-        """End it and its Java at once: it has written nothing. One that an earlier session has left stays."""
+        """End it and its Java at once: it has written nothing. One that an earlier
+        session has left stays."""
         if isinstance(self._jvm, WarmJvm):
             self._thread.join(0 if self._jvm.is_new else TAKEN_WITHIN_S)
             if self._up.done() and self._up.exception() is None:
@@ -152,7 +184,9 @@ class Opening:
 
     def _open(self, conf: Mapping[str, str]) -> None:
         try:
-            self._up.set_result(_connect(self.settings, conf, self._jvm, self.said.append))
+            self._up.set_result(
+                _connect(self.settings, conf, self._jvm, self.said.append)
+            )
         except BaseException as error:
             self._up.set_exception(error)
 
@@ -163,11 +197,13 @@ def open_session(
     say: Callable[[str], None] = lambda text: None,
     ahead: Opening | None = None,
 ) -> SparkSession:
-    """A session with the target's catalog. Nothing that Spark, Java or a Python worker says reaches the screen.
+    """A session with the target's catalog. Nothing that Spark, Java or a Python worker
+    says reaches the screen.
 
-    `meanwhile` is called while it comes up, which takes seconds that are nobody's; `say` hears why it takes longer than
-    it will the next time. A catalog of type `sql` must have its tables before Spark is asked for one: Spark is told not
-    to make them. `ahead` is one that was begun with sooner, and is taken if it has these settings.
+    `meanwhile` is called while it comes up, which takes seconds that are nobody's;
+    `say` hears why it takes longer than it will the next time. A catalog of type `sql`
+    must have its tables before Spark is asked for one: Spark is told not to make them.
+    `ahead` is one that was begun with sooner, and is taken if it has these settings.
 
     Raises what `Opening` raises.
     """
@@ -198,37 +234,55 @@ def _choose_way(session: SparkSession, say: Callable[[str], None]) -> None:
 
 
 def _check_names(say: Callable[[str], None]) -> None:
-    """Say that Java does not find files of some names, where it reads names otherwise than Python does."""
+    """Say that Java does not find files of some names, where it reads names otherwise
+    than Python does."""
     from lakesql.engine.spark.gateway import java_class
 
     encoding = str(java_class("java.lang.System").getProperty("sun.jnu.encoding"))
-    if encoding.lower().replace("-", "") != sys.getfilesystemencoding().replace("-", ""):
+    if encoding.lower().replace("-", "") != sys.getfilesystemencoding().replace(
+        "-", ""
+    ):
         say(
             f"Java reads names of files as {encoding}: files and folders whose names have other characters are passed "
             "over. Set LC_ALL to a locale of UTF-8 that this machine has, such as C.UTF-8"
         )
 
 
-_IMPORTED = ("pyspark.sql", "pyspark.sql.functions", "pyspark.sql.avro.functions", "lakesql.engine.spark.gateway")
+_IMPORTED = (
+    "pyspark.sql",
+    "pyspark.sql.functions",
+    "pyspark.sql.avro.functions",
+    "lakesql.engine.spark.gateway",
+)
 
 
 def _import_pyspark() -> None:
-    """Import what of pyspark a session and a run need, while Java starts and no other thread does.
+    """Import what of pyspark a session and a run need, while Java starts and no other
+    thread does.
 
-    Its modules import each other: of two threads that import them at a time, one may find a module half made.
+    Its modules import each other: of two threads that import them at a time, one may
+    find a module half made.
     """
     for name in _IMPORTED:
         import_module(name)
 
 
 def _connect(
-    settings: SessionSettings, conf: Mapping[str, str], jvm: Jvm | WarmJvm | None, say: Callable[[str], None]
+    settings: SessionSettings,
+    conf: Mapping[str, str],
+    jvm: Jvm | WarmJvm | None,
+    say: Callable[[str], None],
 ) -> SparkSession:
     """The session in this Java, once that is up, or in the one that is there."""
     if _is_local(settings.master) or not os.environ.get("PYSPARK_PYTHON"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
 
-    from lakesql.engine.spark.gateway import connect, remember_classes, start_session, start_warm_session
+    from lakesql.engine.spark.gateway import (
+        connect,
+        remember_classes,
+        start_session,
+        start_warm_session,
+    )
 
     _redirect_python_logs(settings.log_file.with_suffix(".out"))
     if isinstance(jvm, WarmJvm):
@@ -248,15 +302,17 @@ def _connect(
         check_java()
         raise _refused(error, settings) from None
     if _SHUFFLE_PARTITIONS not in conf:
-        spark.conf.set(_SHUFFLE_PARTITIONS, spark.sparkContext.defaultParallelism)  # known when the session is up
+        # known when the session is up
+        spark.conf.set(_SHUFFLE_PARTITIONS, spark.sparkContext.defaultParallelism)
     return spark
 
 
 def check_master(master: str, place: Place | None = None) -> None:
     """Refuse a master that Spark would take long to refuse, or would not say why.
 
-    Raises ProfileError `spark-refused` where it is none, and `spark-unreachable` where it is a standalone one and
-    nobody is at its address: Spark tries for a minute, and then says that its context was stopped.
+    Raises ProfileError `spark-refused` where it is none, and `spark-unreachable` where
+    it is a standalone one and nobody is at its address: Spark tries for a minute, and
+    then says that its context was stopped.
     """
     if not _MASTER.fullmatch(master):
         raise ProfileError.of(
@@ -279,12 +335,15 @@ def check_master(master: str, place: Place | None = None) -> None:
 
 
 def check_none_is_open() -> None:
-    """Refuse to open a session where one of this process is open, which may be another program's.
+    """Refuse to open a session where one of this process is open, which may be another
+    program's.
 
-    All sessions of a process share one SparkContext: a second one would have the catalogs of the first. Under the
-    names of the target's tables are others there, which a command would read, write, and drop.
+    All sessions of a process share one SparkContext: a second one would have the
+    catalogs of the first. Under the names of the target's tables are others there,
+    which a command would read, write, and drop.
 
-    Raises ProfileError `spark-open`, and `RunError` (`java-ended`) where the Java of the one that is open has ended.
+    Raises ProfileError `spark-open`, and `RunError` (`java-ended`) where the Java of
+    the one that is open has ended.
     """
     context = _spark_context()
     if context is None or context._active_spark_context is None:
@@ -299,29 +358,41 @@ def check_none_is_open() -> None:
 
 _STANDALONE = "spark://"
 _COUNT = r"([0-9]+|\*)"
-_MASTER = re.compile(rf"local|local\[{_COUNT}(\s*,\s*[0-9]+)?\]|local-cluster\[.+\]|{_STANDALONE}.+|yarn|k8s://.+")
+_MASTER = re.compile(
+    rf"local|local\[{_COUNT}(\s*,\s*[0-9]+)?\]|local-cluster\[.+\]|{_STANDALONE}.+|yarn|k8s://.+"
+)
 
 
 def _check_sql_settings(settings: SessionSettings) -> None:
-    """Raise ProfileError `spark-refused` for each setting of Spark SQL whose value is none.
+    """Raise ProfileError `spark-refused` for each setting of Spark SQL whose value is
+    none.
 
-    With such a setting, pyspark would never end: to say what is wrong it asks the session how to say it, which fails
-    for the same reason.
+    With such a setting, pyspark would never end: to say what is wrong it asks the
+    session how to say it, which fails for the same reason.
     """
-    given = {key: value for key, value in settings.conf.items() if key.startswith("spark.sql.")}
+    given = {
+        key: value
+        for key, value in settings.conf.items()
+        if key.startswith("spark.sql.")
+    }
     if not given:
         return
     from lakesql.engine.spark.failure import read_cause
     from lakesql.engine.spark.gateway import java_class
 
-    java_class("java.lang.Class").forName("org.apache.spark.sql.internal.StaticSQLConf$")  # so that its keys are known
+    # so that its keys are known
+    java_class("java.lang.Class").forName(
+        "org.apache.spark.sql.internal.StaticSQLConf$"
+    )
     checked, problems = java_class("org.apache.spark.sql.internal.SQLConf")(), []
     for key, value in given.items():
         try:
             checked.setConfString(key, value)
         except Exception as error:
             what = f"Spark does not take the setting {key}: {read_cause(error)[1]}"
-            problems.append(Problem("spark-refused", what, place=settings.places.get(key)))
+            problems.append(
+                Problem("spark-refused", what, place=settings.places.get(key))
+            )
     if problems:
         raise ProfileError(problems)
 
@@ -334,14 +405,19 @@ def _refused(error: Exception, settings: SessionSettings) -> ProfileError:
 
     _, what = read_cause(error)
     place = None
-    if "stopped SparkContext" in what and (reasons := _GIVEN_UP.findall(settings.log_file.read_text(errors="replace"))):
+    if "stopped SparkContext" in what and (
+        reasons := _GIVEN_UP.findall(settings.log_file.read_text(errors="replace"))
+    ):
         what, place = reasons[-1], settings.places.get("spark.master")
     why = "logs/ holds all that it said."
-    return ProfileError.of("spark-refused", f"Spark does not start: {what}", why=why, place=place)
+    return ProfileError.of(
+        "spark-refused", f"Spark does not start: {what}", why=why, place=place
+    )
 
 
 def close_session(spark: SparkSession, *, is_broken_off: bool = False) -> None:
-    """End the session, and leave its Java to the next command where that is so, and nothing was broken off.
+    """End the session, and leave its Java to the next command where that is so, and
+    nothing was broken off.
 
     Of one whose Java has ended by itself nothing is left to end.
     """
@@ -379,7 +455,8 @@ def _forget() -> None:
 
 
 def kill_java() -> None:
-    """End the session's Java at once, and all queries with it: nothing of what they write becomes visible."""
+    """End the session's Java at once, and all queries with it: nothing of what they
+    write becomes visible."""
     process = _java_process()
     if isinstance(process, WarmProcess):
         process.end()
@@ -388,17 +465,20 @@ def kill_java() -> None:
 
 
 def check_java() -> None:
-    """Raise `RunError` (`java-ended`) where the session's Java has ended: whatever else was raised came of that."""
-    status = _java_status(wait_s=0.5)  # the connection breaks some time before the process is gone
+    """Raise `RunError` (`java-ended`) where the session's Java has ended: whatever else
+    was raised came of that."""
+    # the connection breaks some time before the process is gone
+    status = _java_status(wait_s=0.5)
     if status is not None:
         raise _java_ended(status) from None
 
 
 def check_warm() -> None:
-    """Raise `RunError` (`java-ended`) where a warm Java has ended under a command that has heard of it by its models.
+    """Raise `RunError` (`java-ended`) where a warm Java has ended under a command that
+    has heard of it by its models.
 
-    It may take a second to end once its keeper is dead, and its keeper a moment to say that it has ended. In both a
-    model fails without it being known why.
+    It may take a second to end once its keeper is dead, and its keeper a moment to say
+    that it has ended. In both a model fails without it being known why.
     """
     process = _java_process()
     if not isinstance(process, WarmProcess):
@@ -430,7 +510,8 @@ def _java_ended(status: int | None) -> RunError:
 
 
 def _java_status(wait_s: float) -> int | None:
-    """The status with which the session's Java has ended, None if it still runs after `wait_s`."""
+    """The status with which the session's Java has ended, None if it still runs after
+    `wait_s`."""
     process = _java_process()
     if process is None:
         return None
@@ -448,29 +529,43 @@ def _java_process() -> subprocess.Popen[bytes] | WarmProcess | None:
 
 
 THREAD_STACK = "-Xss32m"
-"""How large the stack of each of Java's threads may grow: Spark goes through the expressions of wide tables by
-recursion. What a thread does not use takes no memory."""
+"""How large the stack of each of Java's threads may grow: Spark goes through the
+expressions of wide tables by recursion. What a thread does not use takes no memory."""
 
 
 def build_conf(settings: SessionSettings) -> dict[str, str]:
-    """The session's configuration: defaults, the catalog, and over both the target's own; its jars come beside ours."""
-    conf = {"spark.app.name": settings.app_name, "spark.master": settings.master, **DEFAULTS}
+    """The session's configuration: defaults, the catalog, and over both the target's
+    own; its jars come beside ours."""
+    conf = {
+        "spark.app.name": settings.app_name,
+        "spark.master": settings.master,
+        **DEFAULTS,
+    }
     conf["spark.sql.warehouse.dir"] = str(settings.home / "spark-warehouse")
     if _is_local(settings.master):
         conf |= LOCAL_DEFAULTS
         conf["spark.driver.memory"] = f"{default_memory_mb()}m"
-    if _conf_folders() and settings.master != "yarn":  # a path is one of this machine, also beside a cluster's own HDFS
+    # a path is one of this machine, also beside a cluster's own HDFS
+    if _conf_folders() and settings.master != "yarn":
         conf["spark.hadoop.fs.defaultFS"] = "file:///"
     conf = {**conf, **catalog_conf(settings.catalog), **settings.conf}
     if not _is_local(settings.master):
         of_executors = conf.get("spark.executor.extraJavaOptions", "")
-        conf["spark.executor.extraJavaOptions"] = f"{THREAD_STACK} {of_executors}".strip()
-        conf["spark.jars"] = ",".join([*map(str, settings.jars), *filter(None, [conf.get("spark.jars")])])
-    return {"spark.redaction.regex": render_redaction(conf, find_secrets(os.environ)), **conf}
+        conf["spark.executor.extraJavaOptions"] = (
+            f"{THREAD_STACK} {of_executors}".strip()
+        )
+        conf["spark.jars"] = ",".join(
+            [*map(str, settings.jars), *filter(None, [conf.get("spark.jars")])]
+        )
+    return {
+        "spark.redaction.regex": render_redaction(conf, find_secrets(os.environ)),
+        **conf,
+    }
 
 
 def split_own(conf: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """A configuration as what a SparkContext has, and what each session may have of its own: its catalogs."""
+    """A configuration as what a SparkContext has, and what each session may have of its
+    own: its catalogs."""
     own = {key: value for key, value in conf.items() if key.startswith(_OF_A_SESSION)}
     return {key: value for key, value in conf.items() if key not in own}, own
 
@@ -479,14 +574,22 @@ _OF_A_SESSION = ("spark.sql.catalog.", "spark.redaction.regex")
 
 
 def catalog_conf(catalog: Catalog) -> dict[str, str]:
-    """The catalog as Spark is told of it, and S3 where Spark reads it by itself. Raises ProfileError `catalog-uri`."""
+    """The catalog as Spark is told of it, and S3 where Spark reads it by itself. Raises
+    ProfileError `catalog-uri`."""
     prefix = f"spark.sql.catalog.{catalog.name}"
-    properties = {f"{prefix}.{key}": value for key, value in spark_properties(catalog).items()}
-    return {prefix: "org.apache.iceberg.spark.SparkCatalog", **properties, **hadoop_properties(catalog)}
+    properties = {
+        f"{prefix}.{key}": value for key, value in spark_properties(catalog).items()
+    }
+    return {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        **properties,
+        **hadoop_properties(catalog),
+    }
 
 
 def render_redaction(conf: Mapping[str, str], secrets: Secrets) -> str:
-    """The regular expression for the names of those settings whose values Spark's own listings leave out."""
+    """The regular expression for the names of those settings whose values Spark's own
+    listings leave out."""
     names = [re.escape(key) for key, value in conf.items() if secrets.are_in(value)]
     return "|".join([_SENSITIVE, *(f"^{name}$" for name in names)])
 
@@ -495,14 +598,18 @@ _SENSITIVE = "(?i)secret|password|passwd|token|credential|access[.-]?key|session
 
 
 def activate(session: SparkSession) -> None:
-    """Let Spark take its settings from this session, where it is asked in this thread for what no session is named."""
+    """Let Spark take its settings from this session, where it is asked in this thread
+    for what no session is named."""
     from lakesql.engine.spark.gateway import java_class
 
-    java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(session._jsparkSession)
+    java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(
+        session._jsparkSession
+    )
 
 
 def new_session(spark: SparkSession) -> SparkSession:
-    """A session on the same Spark with temporary views of its own, and with the settings that `spark` began with."""
+    """A session on the same Spark with temporary views of its own, and with the
+    settings that `spark` began with."""
     from lakesql.engine.spark.gateway import own_of, set_own
 
     session = spark.newSession()
@@ -515,7 +622,8 @@ _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def default_memory_mb() -> int:
-    """Java's heap where the target says nothing: half of what this machine or container has, 1 to 4 GiB."""
+    """Java's heap where the target says nothing: half of what this machine or container
+    has, 1 to 4 GiB."""
     has = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = Path("/sys/fs/cgroup/memory.max")
     if limit.exists() and (bound := limit.read_text().strip()).isdigit():
@@ -526,15 +634,22 @@ def default_memory_mb() -> int:
 def build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
     """The Java process that a session with this configuration runs in.
 
-    Raises ProfileError `secret-on-command-line`, and `spark-refused` for memory that Spark does not take.
+    Raises ProfileError `secret-on-command-line`, and `spark-refused` for memory that
+    Spark does not take.
     """
-    options = [f"-Xmx{_heap(settings, conf['spark.driver.memory'])}"] if "spark.driver.memory" in conf else []
+    options = (
+        [f"-Xmx{_heap(settings, conf['spark.driver.memory'])}"]
+        if "spark.driver.memory" in conf
+        else []
+    )
     options += [THREAD_STACK]
     options += [FAST_COMPILER] if settings.is_brief else []
     for key in ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"):
         options += shlex.split(conf.get(key, ""))
     secrets = find_secrets(os.environ)
-    if secrets.are_in(" ".join([*options, conf.get("spark.executor.extraJavaOptions", "")])):
+    if secrets.are_in(
+        " ".join([*options, conf.get("spark.executor.extraJavaOptions", "")])
+    ):
         raise ProfileError.of(
             "secret-on-command-line",
             "The target's spark.conf has a secret in an option of Java's.",
@@ -543,15 +658,25 @@ def build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
     environ = without_secrets(os.environ)
     if _is_local(settings.master):
         environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # or Spark would look its own name up
-    libraries = [conf.get("spark.driver.extraLibraryPath"), environ.get("LD_LIBRARY_PATH")]
+    libraries = [
+        conf.get("spark.driver.extraLibraryPath"),
+        environ.get("LD_LIBRARY_PATH"),
+    ]
     if libraries[0]:
         environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, libraries))
-    # The catalog's properties hold secrets; Spark gets them through the connection, not through a file.
-    submit = {key: value for key, value in conf.items() if not key.startswith(("spark.sql.", "spark.hadoop."))}
+    # The catalog's properties hold secrets; Spark gets them through the connection, not
+    # through a file.
+    submit = {
+        key: value
+        for key, value in conf.items()
+        if not key.startswith(("spark.sql.", "spark.hadoop."))
+    }
     return Launch(
         java=settings.java,
         jars=settings.jars,
-        class_path=os.pathsep.join(filter(None, [conf.get("spark.driver.extraClassPath"), *_conf_folders()])),
+        class_path=os.pathsep.join(
+            filter(None, [conf.get("spark.driver.extraClassPath"), *_conf_folders()])
+        ),
         options=tuple(options),
         submit=submit,
         environ=environ,
@@ -565,12 +690,15 @@ def build_launch(settings: SessionSettings, conf: Mapping[str, str]) -> Launch:
 def _conf_folders() -> list[str]:
     """The folders in which Spark and Hadoop look for a cluster's addresses."""
     return [
-        folder for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR") if (folder := os.environ.get(name))
+        folder
+        for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
+        if (folder := os.environ.get(name))
     ]
 
 
 def _heap(settings: SessionSettings, memory: str) -> str:
-    """Java's size of the heap, of Spark's: that is in MiB without a unit, and a unit has one or two letters."""
+    """Java's size of the heap, of Spark's: that is in MiB without a unit, and a unit
+    has one or two letters."""
     found = re.fullmatch(r"([0-9]+)(b|[kmgt]b?)?", memory.strip().lower())
     if found is None:
         raise ProfileError.of(
@@ -595,17 +723,22 @@ def _spark_context() -> type[SparkContext] | None:
 
 
 def _redirect_python_logs(output: Path) -> None:
-    """Send to `output` what pyspark and py4j print on stderr beside the exceptions that they raise."""
+    """Send to `output` what pyspark and py4j print on stderr beside the exceptions that
+    they raise."""
     from pyspark.logger import PySparkLogger
 
-    printing = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
+    printing = [
+        PySparkLogger.getLogger(f"{kind}QueryContextLogger")
+        for kind in ("SQL", "DataFrame")
+    ]
     for logger in [logging.getLogger("py4j"), *printing]:
         handler = logging.FileHandler(output, delay=True)
         handler.setFormatter(_SecretMasking())
         logger.handlers[:] = [handler]
         logger.propagate = False
     root = logging.getLogger()
-    if not root.handlers:  # where py4j says that a connection is broken, beside the exception that it raises
+    # where py4j says that a connection is broken, beside the exception that it raises
+    if not root.handlers:
         root.addHandler(logging.FileHandler(output, delay=True))
         root.handlers[-1].setFormatter(_SecretMasking())
 

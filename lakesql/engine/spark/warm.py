@@ -1,9 +1,12 @@
-"""A Java that one command leaves to the next, with Spark up in it: how a command takes it, and gives it back.
+"""A Java that one command leaves to the next, with Spark up in it: how a command takes
+it, and gives it back.
 
-What stays is Java with its SparkContext, held by a process of its own (`keep_java.py`); Python is always new, and so is
-the session. The keeper answers at a socket in a folder of the project that only its user can enter. It lends its Java
-to one command at a time, and only to one that would start the very same: of the same version, jars, settings, folder,
-environment and secrets. A command that ends otherwise than by giving it back, ends it.
+What stays is Java with its SparkContext, held by a process of its own (`keep_java.py`);
+Python is always new, and so is the session. The keeper answers at a socket in a folder
+of the project that only its user can enter. It lends its Java to one command at a time,
+and only to one that would start the very same: of the same version, jars, settings,
+folder, environment and secrets. A command that ends otherwise than by giving it back,
+ends it.
 """
 
 from __future__ import annotations
@@ -42,13 +45,15 @@ _NO_MATTER = re.compile(
     r"_|SHLVL|OLDPWD|COLUMNS|LINES|TERM|TERM_.+|COLORTERM|NO_COLOR|WINDOWID|STY|TMUX.*|SSH_(TTY|CLIENT|CONNECTION)|"
     r"XDG_SESSION_ID|VSCODE_.+|PS1|PROMPT.*|PYTEST_CURRENT_TEST|LAKESQL_.+"
 )
-"""Variables that tell one terminal from another, and lakesql's own, which Java does not read."""
+"""Variables that tell one terminal from another, and lakesql's own, which Java does not
+read."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmPlace:
-    """Where a command finds the Java of the one before: by which names, in the order in which they are looked for, and
-    how long it stays unused. The last name is that of the one that it starts itself."""
+    """Where a command finds the Java of the one before: by which names, in the order in
+    which they are looked for, and how long it stays unused. The last name is that of
+    the one that it starts itself."""
 
     folder: Path
     names: tuple[str, ...]
@@ -57,8 +62,8 @@ class WarmPlace:
 
 @dataclass(frozen=True, slots=True)
 class KeeperOrder:
-    """What a keeper is started with. `lease` is the number of its end of the connection to who starts it, in
-    `directory`."""
+    """What a keeper is started with. `lease` is the number of its end of the connection
+    to who starts it, in `directory`."""
 
     launch: Launch
     folder: Path
@@ -71,7 +76,8 @@ class KeeperOrder:
 
 @dataclass(slots=True)
 class WarmProcess:
-    """A Java that is lent: what is asked of a process, asked of its keeper. It ends when the connection breaks."""
+    """A Java that is lent: what is asked of a process, asked of its keeper. It ends
+    when the connection breaks."""
 
     lease: socket.socket
     pid: int = 0
@@ -88,7 +94,10 @@ class WarmProcess:
 
     def wait(self, timeout: float) -> int:
         """The status with which it ends. Raises `TimeoutExpired`."""
-        if self.returncode is None and not select.select([self.lease], [], [], timeout)[0]:
+        if (
+            self.returncode is None
+            and not select.select([self.lease], [], [], timeout)[0]
+        ):
             raise subprocess.TimeoutExpired("java", timeout)
         status = self.poll()
         assert status is not None
@@ -123,18 +132,23 @@ class WarmProcess:
 
 @dataclass(slots=True)
 class WarmJvm:
-    """A Java that was taken or is being started; `wait` says where it listens. `is_new`: nothing runs in it yet."""
+    """A Java that was taken or is being started; `wait` says where it listens.
+    `is_new`: nothing runs in it yet."""
 
     process: WarmProcess
     is_new: bool
     address: tuple[int, str] | None = None
 
     def wait(self, say: Callable[[str], None]) -> tuple[int, str]:
-        """The port and the secret to connect with. Raises ProfileError (`jvm-failed`)."""
+        """The port and the secret to connect with. Raises ProfileError
+        (`jvm-failed`)."""
         while self.address is None:
             said = receive(self.process.lease, self.process._read)
             if said is None:
-                raise ProfileError.of("jvm-failed", "The process that keeps Java for later commands has ended.")
+                raise ProfileError.of(
+                    "jvm-failed",
+                    "The process that keeps Java for later commands has ended.",
+                )
             if "say" in said:
                 say(said["say"])
             elif "problem" in said:
@@ -148,9 +162,15 @@ class WarmJvm:
         self.process.pid = int(said["pid"])
 
 
-def take_java(place: WarmPlace, launch: Launch, conf: Mapping[str, str], say: Callable[[str], None]) -> WarmJvm | None:
-    """The Java that a former command has left, or one that is started to be left; None where another command uses it,
-    or where the folder is not only this user's, which `say` hears."""
+def take_java(
+    place: WarmPlace,
+    launch: Launch,
+    conf: Mapping[str, str],
+    say: Callable[[str], None],
+) -> WarmJvm | None:
+    """The Java that a former command has left, or one that is started to be left; None
+    where another command uses it, or where the folder is not only this user's, which
+    `say` hears."""
     place.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not is_private(place.folder):
         say(UNSAFE.format(folder=place.folder))
@@ -160,7 +180,9 @@ def take_java(place: WarmPlace, launch: Launch, conf: Mapping[str, str], say: Ca
         connection = reach_keeper(place.folder, name)
         if connection is None:
             continue
-        said = _ask(connection, {"take": fingerprint, "replace": name == place.names[-1]})
+        said = _ask(
+            connection, {"take": fingerprint, "replace": name == place.names[-1]}
+        )
         if "port" in said:
             jvm = WarmJvm(WarmProcess(connection), is_new=False)
             jvm._take(said)
@@ -174,9 +196,17 @@ def take_java(place: WarmPlace, launch: Launch, conf: Mapping[str, str], say: Ca
 
 
 def fingerprint_of(launch: Launch, conf: Mapping[str, str]) -> str:
-    """What tells a Java from any other that a command would start: no other is taken."""
-    jars = [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in sorted(launch.jars)]
-    environ = {name: value for name, value in launch.environ.items() if not _NO_MATTER.fullmatch(name)}
+    """What tells a Java from any other that a command would start: no other is
+    taken."""
+    jars = [
+        f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}"
+        for jar in sorted(launch.jars)
+    ]
+    environ = {
+        name: value
+        for name, value in launch.environ.items()
+        if not _NO_MATTER.fullmatch(name)
+    }
     os.umask(umask := os.umask(0o077))
     facts = {
         "lakesql": f"{__version__} {Path(__file__).parent}",
@@ -192,11 +222,14 @@ def fingerprint_of(launch: Launch, conf: Mapping[str, str]) -> str:
         "umask": umask,
         "log": str(launch.log_file),
     }
-    return hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256(
+        json.dumps(facts).encode("utf-8", "surrogateescape")
+    ).hexdigest()
 
 
 def end_keepers(folder: Path) -> tuple[list[str], list[str]]:
-    """End every Java that commands have left in a folder: the names of those, and of those that are in use."""
+    """End every Java that commands have left in a folder: the names of those, and of
+    those that are in use."""
     ended: list[str] = []
     in_use: list[str] = []
     if not folder.is_dir() or not is_private(folder):
@@ -213,8 +246,8 @@ def end_keepers(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def read_keeper(folder: Path, name: str) -> dict[str, Any]:
-    """What a keeper says of itself: the processes, how many commands it has served, and whether one uses it; nothing
-    where there is none."""
+    """What a keeper says of itself: the processes, how many commands it has served, and
+    whether one uses it; nothing where there is none."""
     connection = reach_keeper(folder, name)
     if connection is None:
         return {}
@@ -226,17 +259,26 @@ def read_keeper(folder: Path, name: str) -> dict[str, Any]:
 def is_private(folder: Path) -> bool:
     """Whether a folder is this user's, no link, and nobody else can enter it."""
     seen = folder.lstat()
-    return stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & 0o077
+    return (
+        stat.S_ISDIR(seen.st_mode)
+        and seen.st_uid == os.getuid()
+        and not seen.st_mode & 0o077
+    )
 
 
 def reach_keeper(folder: Path, name: str) -> socket.socket | None:
-    """A connection to the keeper of this name; None where there is none, or none of this user's."""
+    """A connection to the keeper of this name; None where there is none, or none of
+    this user's."""
     path = folder / f"{name}.sock"
     try:
         seen = path.lstat()
     except OSError:
         return None
-    if not stat.S_ISSOCK(seen.st_mode) or seen.st_uid != os.getuid() or seen.st_mode & 0o077:
+    if (
+        not stat.S_ISSOCK(seen.st_mode)
+        or seen.st_uid != os.getuid()
+        or seen.st_mode & 0o077
+    ):
         return None
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(ANSWER_S)
@@ -252,9 +294,14 @@ def reach_keeper(folder: Path, name: str) -> socket.socket | None:
 
 
 def short_path(path: Path, folder: int) -> str:
-    """A name of a socket that fits into an address: 100 bytes, which the path of a project may be longer than."""
+    """A name of a socket that fits into an address: 100 bytes, which the path of a
+    project may be longer than."""
     through = f"/proc/self/fd/{folder}/{path.name}"
-    return through if len(os.fsencode(path)) > 100 and Path("/proc/self/fd").is_dir() else str(path)
+    return (
+        through
+        if len(os.fsencode(path)) > 100 and Path("/proc/self/fd").is_dir()
+        else str(path)
+    )
 
 
 def send(connection: socket.socket, said: Mapping[str, Any]) -> None:
@@ -263,7 +310,8 @@ def send(connection: socket.socket, said: Mapping[str, Any]) -> None:
 
 
 def receive(connection: socket.socket, read: bytearray) -> dict[str, Any] | None:
-    """The next line of JSON; None at the end of the connection. `read` has what was read beyond the former line."""
+    """The next line of JSON; None at the end of the connection. `read` has what was
+    read beyond the former line."""
     while b"\n" not in read:
         try:
             part = connection.recv(65_536)
@@ -300,9 +348,19 @@ def _await_end(connection: socket.socket) -> None:
     connection.close()
 
 
-def _start_keeper(place: WarmPlace, launch: Launch, fingerprint: str, say: Callable[[str], None]) -> WarmJvm | None:
+def _start_keeper(
+    place: WarmPlace, launch: Launch, fingerprint: str, say: Callable[[str], None]
+) -> WarmJvm | None:
     own, other = socket.socketpair()
-    order = KeeperOrder(launch, place.folder, place.names[-1], place.idle_s, fingerprint, other.fileno(), Path.cwd())
+    order = KeeperOrder(
+        launch,
+        place.folder,
+        place.names[-1],
+        place.idle_s,
+        fingerprint,
+        other.fileno(),
+        Path.cwd(),
+    )
     output = launch.log_file.with_suffix(".out")
     output.parent.mkdir(parents=True, exist_ok=True)
     with output.open("ab") as printed:

@@ -1,1 +1,2 @@
-"""Groups of models whose tables change together: rounds of batches that end with transactions, and one commit."""
+"""Groups of models whose tables change together: rounds of batches that end with
+transactions, and one commit."""

@@ -1,8 +1,10 @@
-"""Rounds of batches of several models: all stage what they write, then one commit makes it visible.
+"""Rounds of batches of several models: all stage what they write, then one commit makes
+it visible.
 
-Each model writes its batches in a thread of its own, and comes here for where its next one ends, and with what it has
-staged. One thread more plans the rounds, and commits. A model that fails ends the round: what the others have staged is
-put off, and staged again in the round that follows once all are back.
+Each model writes its batches in a thread of its own, and comes here for where its next
+one ends, and with what it has staged. One thread more plans the rounds, and commits. A
+model that fails ends the round: what the others have staged is put off, and staged
+again in the round that follows once all are back.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from lakesql.source.stream_state import Position
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a model stands between two rounds; `planned` is where its next batch ends, if that is known already."""
+    """Where a model stands between two rounds; `planned` is where its next batch ends,
+    if that is known already."""
 
     position: Position
     planned: Position = None
@@ -44,7 +47,8 @@ State = Literal["away", "standing", "writing", "staged"]
 
 @dataclass(slots=True)
 class _Participant:
-    """A model in the rounds. `end` is where its batch of the round ends, `outcome` what became of its commit."""
+    """A model in the rounds. `end` is where its batch of the round ends, `outcome` what
+    became of its commit."""
 
     state: State = "away"
     standing: Standing = field(default_factory=lambda: Standing(None))
@@ -55,11 +59,14 @@ class _Participant:
 
 
 class Rounds:
-    """The rounds of the models that are members, from the first time that all of them are there.
+    """The rounds of the models that are members, from the first time that all of them
+    are there.
 
-    A round begins every `interval_s`; where that is None there are as many as there is something for, and then no more.
-    `discard` takes what is not to be committed, and `finished` hears once all models of a round are
-    done. As many models write side by side as there are `slots`. `tell` hears once what keeps them waiting.
+    A round begins every `interval_s`; where that is None there are as many as there is
+    something for, and then no more. `discard` takes what is not to be committed, and
+    `finished` hears once all models of a round are
+    done. As many models write side by side as there are `slots`. `tell` hears once what
+    keeps them waiting.
     """
 
     def __init__(
@@ -73,7 +80,12 @@ class Rounds:
         slots: int,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self._plan, self._publish, self._discard, self._finished = plan, publish, discard, finished
+        self._plan, self._publish, self._discard, self._finished = (
+            plan,
+            publish,
+            discard,
+            finished,
+        )
         self._interval_s = interval_s
         self._say = tell
         self._seats = {member: _Participant() for member in members}
@@ -85,23 +97,32 @@ class Rounds:
         self._is_over = False
         self._failure: Exception | None = None
         self._told = ""
-        self._thread = threading.Thread(target=self._run, name="lakesql-rounds", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name="lakesql-rounds", daemon=True
+        )
 
     # --- for the thread of a model
 
     def join(self, member: str) -> None:
-        """Have a model in the rounds from now on, whose table has come into the feed."""
+        """Have a model in the rounds from now on, whose table has come into the
+        feed."""
         with self._changed:
             self._seats.setdefault(member, _Participant()).is_interrupted = False
             if not self._thread.is_alive() and not self._is_over:
                 self._thread.start()
 
     def find_end(self, member: str, standing: Standing) -> Position:
-        """Wait for the next round that has something for the model: where its batch ends; None when there is no more,
-        or the model was interrupted. Raises what planning raises."""
+        """Wait for the next round that has something for the model: where its batch
+        ends; None when there is no more, or the model was interrupted. Raises what
+        planning raises."""
         with self._changed:
             seat = self._seats[member]
-            seat.state, seat.standing, seat.end, seat.outcome = "standing", standing, None, None
+            seat.state, seat.standing, seat.end, seat.outcome = (
+                "standing",
+                standing,
+                None,
+                None,
+            )
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._is_called(seat))
             if seat.end is not None and not seat.is_interrupted:
@@ -122,10 +143,12 @@ class Rounds:
         return self._slots
 
     def publish(self, member: str, publication: Publication) -> Snapshot:
-        """Have what a model has staged committed with what the others have: the snapshot that is the table's head then.
+        """Have what a model has staged committed with what the others have: the
+        snapshot that is the table's head then.
 
-        Its slot is another model's meanwhile. Raises `HeadMovedError` where it is to be staged again,
-        `BatchPutOffError` where the round has ended without it, and what committing raises.
+        Its slot is another model's meanwhile. Raises `HeadMovedError` where it is to be
+        staged again, `BatchPutOffError` where the round has ended without it, and what
+        committing raises.
         """
         self._slots.release()
         try:
@@ -150,7 +173,8 @@ class Rounds:
             self._changed.notify_all()
 
     def leave(self, member: str) -> None:
-        """A model has ended, at least for now: a round that it has not finished is broken."""
+        """A model has ended, at least for now: a round that it has not finished is
+        broken."""
         with self._changed:
             seat = self._seats[member]
             self._is_broken = self._is_broken or member in self._round
@@ -181,7 +205,8 @@ class Rounds:
     def _run(self) -> None:
         try:
             self._make_rounds()
-        except Exception as error:  # a defect: nobody is to wait for a thread that is gone
+        # a defect: nobody is to wait for a thread that is gone
+        except Exception as error:
             with self._changed:
                 self._failure, self._is_over = error, True
                 for name in self._find_offered():
@@ -218,16 +243,23 @@ class Rounds:
             self._rest(began + self._interval_s)
 
     def _gather(self) -> Mapping[str, Standing] | None:
-        """Where all models stand, once all do; None when there are to be no more rounds."""
+        """Where all models stand, once all do; None when there are to be no more
+        rounds."""
         tells_at = time.monotonic() + TELLS_AFTER_S
         with self._changed:
             while not self._is_over:
-                missing = frozenset(name for name, seat in self._seats.items() if seat.state != "standing")
+                missing = frozenset(
+                    name
+                    for name, seat in self._seats.items()
+                    if seat.state != "standing"
+                )
                 if not missing:
                     return {name: seat.standing for name, seat in self._seats.items()}
                 self._changed.wait(max(0.0, tells_at - time.monotonic()))
                 if time.monotonic() >= tells_at:
-                    self._tell(f"nothing is committed until {name_some(missing)} can go on")
+                    self._tell(
+                        f"nothing is committed until {name_some(missing)} can go on"
+                    )
                     tells_at = time.monotonic() + TELLS_AFTER_S
             return None
 
@@ -249,7 +281,8 @@ class Rounds:
             self._changed.notify_all()
 
     def _serve(self) -> bool:
-        """Commit what is staged once all models of the round have staged, until all are done; whether all are."""
+        """Commit what is staged once all models of the round have staged, until all are
+        done; whether all are."""
         while True:
             with self._changed:
                 self._changed.wait_for(self._is_ready)
@@ -262,22 +295,28 @@ class Rounds:
                 self._commit(offered)
 
     def _finish_round(self) -> None:
-        """Say that all stand at one place. Where that cannot be noted, it is with the next round."""
+        """Say that all stand at one place. Where that cannot be noted, it is with the
+        next round."""
         try:
             self._finished()
         except Exception as error:
-            self._tell(f"which snapshots belong together is not noted, and will be with the next round: {error}")
+            self._tell(
+                f"which snapshots belong together is not noted, and will be with the next round: {error}"
+            )
 
     def _find_offered(self) -> dict[str, Publication]:
         """What models of the round have staged, and have no answer to."""
         return {
             name: seat.publication
             for name, seat in self._seats.items()
-            if seat.state == "staged" and seat.outcome is None and seat.publication is not None
+            if seat.state == "staged"
+            and seat.outcome is None
+            and seat.publication is not None
         }
 
     def _is_ready(self) -> bool:
-        """Whether there is something to commit or to put off, or nothing more to wait for in the round."""
+        """Whether there is something to commit or to put off, or nothing more to wait
+        for in the round."""
         offered = self._find_offered()
         if self._is_broken:
             return bool(offered) or not self._round
@@ -288,13 +327,23 @@ class Rounds:
         try:
             published = self._publish(publications)
         except OneFailedError as error:
-            self._put_off({name: each for name, each in publications.items() if name != error.model})
+            self._put_off(
+                {
+                    name: each
+                    for name, each in publications.items()
+                    if name != error.model
+                }
+            )
             outcomes[error.model] = error.reason
         except Exception as error:
             outcomes = dict.fromkeys(publications, error)
         else:
-            outcomes = {**published.heads, **{name: HeadMovedError() for name in published.moved}}
-            with self._changed:  # those that wait are offered again with the ones that are staged anew
+            outcomes = {
+                **published.heads,
+                **{name: HeadMovedError() for name in published.moved},
+            }
+            # those that wait are offered again with the ones that are staged anew
+            with self._changed:
                 for name, publication in (published.waiting or {}).items():
                     self._seats[name].publication = publication
         with self._changed:
@@ -315,7 +364,8 @@ class Rounds:
         for publication in offered.values():
             try:
                 self._discard(publication)
-            except Exception as error:  # the files of a batch that nobody sees go with the orphans
+            # the files of a batch that nobody sees go with the orphans
+            except Exception as error:
                 _log.warning("What was staged is left: %s", error)
         with self._changed:
             for name in offered:
@@ -335,7 +385,9 @@ class Rounds:
 
     def _rest(self, until: float) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._is_over, max(0.0, until - time.monotonic()))
+            self._changed.wait_for(
+                lambda: self._is_over, max(0.0, until - time.monotonic())
+            )
 
 
 TELLS_AFTER_S = 30.0

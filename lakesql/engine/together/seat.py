@@ -1,4 +1,5 @@
-"""The place of one model in the rounds of its group: where its batches end, and how they are committed."""
+"""The place of one model in the rounds of its group: where its batches end, and how
+they are committed."""
 
 from __future__ import annotations
 
@@ -25,7 +26,12 @@ class Seat(TopicBatches):
     """
 
     def __init__(
-        self, model: str, places: TopicPlaces, rounds: Rounds, latest: Callable[[], Offsets], share: TopicShare | None
+        self,
+        model: str,
+        places: TopicPlaces,
+        rounds: Rounds,
+        latest: Callable[[], Offsets],
+        share: TopicShare | None,
     ) -> None:
         super().__init__(places, latest, None, share)
         self._model, self._rounds = model, rounds
@@ -36,8 +42,8 @@ class Seat(TopicBatches):
         return position or {}
 
     def find_end(self, position: Position, until: Position) -> Position:
-        """Where the model's batch ends in the next round that it has one in. A stream that begins elsewhere than with
-        the first record there is notes first where."""
+        """Where the model's batch ends in the next round that it has one in. A stream
+        that begins elsewhere than with the first record there is notes first where."""
         if self._notes_start(position):
             return self._places.find_start()
         end = self._rounds.find_end(self._model, Standing(position))
@@ -47,17 +53,22 @@ class Seat(TopicBatches):
 
     def takes_again(self, position: Position, end: Position) -> bool:
         """Wait for the round that the batch is of."""
-        return self._notes_start(position) or self._rounds.find_end(self._model, Standing(position, end)) is not None
+        return (
+            self._notes_start(position)
+            or self._rounds.find_end(self._model, Standing(position, end)) is not None
+        )
 
     def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame | None:
-        """The records between two places. As many models read and stage at a time as there are slots."""
+        """The records between two places. As many models read and stage at a time as
+        there are slots."""
         slot = self._rounds.slot()
         slot.acquire()
         held.callback(slot.release)
         return super().read(start, end, held)
 
     def publish(self, publication: Publication) -> Snapshot:
-        """Have a staged batch committed with those of the others. Raises what `Rounds.publish` raises."""
+        """Have a staged batch committed with those of the others. Raises what
+        `Rounds.publish` raises."""
         return self._rounds.publish(self._model, publication)
 
     def finish(self) -> None:

@@ -1,8 +1,9 @@
-"""The batches of a model over Kafka's topics, planned without a streaming query of Spark's.
+"""The batches of a model over Kafka's topics, planned without a streaming query of
+Spark's.
 
-A streaming query is made, analysed and closed for each start, which costs more than a batch of a few records does. A
-model of a group starts whenever its topic has grown: what it was prepared with is kept, and a batch is planned by
-where the topic ends.
+A streaming query is made, analysed and closed for each start, which costs more than a
+batch of a few records does. A model of a group starts whenever its topic has grown:
+what it was prepared with is kept, and a batch is planned by where the topic ends.
 """
 
 from __future__ import annotations
@@ -28,28 +29,41 @@ from lakesql.source.stream_state import Position, position_of
 class TopicBatches(PlannedBatches):
     """The batches of one model, each of at most `limit` records.
 
-    `look` says where the topics end now. A stream that begins elsewhere than with the first record there is notes first
-    where, in a batch of no records. `share` is the model's part in what is read for several; None where it reads alone.
+    `look` says where the topics end now. A stream that begins elsewhere than with the
+    first record there is notes first where, in a batch of no records. `share` is the
+    model's part in what is read for several; None where it reads alone.
     """
 
     def __init__(
-        self, places: TopicPlaces, look: Callable[[], Offsets], limit: int | None, share: TopicShare | None = None
+        self,
+        places: TopicPlaces,
+        look: Callable[[], Offsets],
+        limit: int | None,
+        share: TopicShare | None = None,
     ) -> None:
         self._places, self._look, self._limit, self._size = places, look, limit, limit
         self._share = share
         self._latest: Offsets = {}
 
     def find_last(self, position: Position) -> Position:
-        """Where the topics end now. The batches up to there are of one size. Raises `TransientError`
-        (`topic-recreated`) where one ends before the place up to which it was read."""
+        """Where the topics end now. The batches up to there are of one size. Raises
+        `TransientError` (`topic-recreated`) where one ends before the place up to which
+        it was read."""
         begins = numbered(position)
         self._latest = self._look()
-        if _behind(begins, self._latest) is not None:  # what was looked at before this model read up to there
+        # what was looked at before this model read up to there
+        if _behind(begins, self._latest) is not None:
             self._latest = self._places.find_ends()
         _check_behind(begins, self._latest)
-        limit = self._limit if self._shared is None else min(self._limit or LONGEST, LONGEST)
+        limit = (
+            self._limit
+            if self._shared is None
+            else min(self._limit or LONGEST, LONGEST)
+        )
         if limit is not None:
-            left = lag_of(self._places.starts(numbered(position), self._latest), self._latest)
+            left = lag_of(
+                self._places.starts(numbered(position), self._latest), self._latest
+            )
             self._size = even_limit(total_of(left), limit)
         return position_of(self._latest)
 
@@ -69,14 +83,18 @@ class TopicBatches(PlannedBatches):
             return None
         end = position_of(
             {
-                topic: {number: begins + share[topic][number] for number, begins in partitions.items()}
+                topic: {
+                    number: begins + share[topic][number]
+                    for number, begins in partitions.items()
+                }
                 for topic, partitions in starts.items()
             }
         )
         return end if shared is None else self._plan(shared, position, end)
 
     def read(self, start: Position, end: Position, held: ExitStack) -> DataFrame | None:
-        """The records between two places; none for who only notes where a stream begins."""
+        """The records between two places; none for who only notes where a stream
+        begins."""
         read = partial(self._places.read, start, end)
         if self._share is None or self._notes_start(start):
             return read()
@@ -87,19 +105,30 @@ class TopicBatches(PlannedBatches):
         return publish(publication)
 
     def report(self, position: Position) -> Mapping[str, Any]:
-        """Where the model stands, and where its topics ended when they were looked at last."""
+        """Where the model stands, and where its topics ended when they were looked at
+        last."""
         if not position:
             return {}
         latest = position_of(self._latest)
-        return {"endOffset": position, "latestOffset": {topic: latest.get(topic, {}) for topic in position}}
+        return {
+            "endOffset": position,
+            "latestOffset": {topic: latest.get(topic, {}) for topic in position},
+        }
 
     @property
     def _shared(self) -> SharedTopics | None:
         """What is read for several models, if there is another one now."""
-        return self._share.topics if self._share is not None and self._share.topics.are_several() else None
+        return (
+            self._share.topics
+            if self._share is not None and self._share.topics.are_several()
+            else None
+        )
 
-    def _plan(self, shared: SharedTopics, position: Position, end: Position) -> Position:
-        """Where a batch ends: with the others', if what is read is not too much to be kept for them."""
+    def _plan(
+        self, shared: SharedTopics, position: Position, end: Position
+    ) -> Position:
+        """Where a batch ends: with the others', if what is read is not too much to be
+        kept for them."""
         ends = numbered(end)
         size = lag_of(self._places.starts(numbered(position), ends), ends)
         return shared.plan(position, end) if total_of(size) <= LONGEST else end
@@ -109,7 +138,8 @@ class TopicBatches(PlannedBatches):
 
 
 def _check_behind(position: Offsets, ends: Offsets) -> None:
-    """Raise `TransientError` (`topic-recreated`) where a topic ends before the place up to which it was read."""
+    """Raise `TransientError` (`topic-recreated`) where a topic ends before the place up
+    to which it was read."""
     if (behind := _behind(position, ends)) is None:
         return
     topic, number, read, end = behind
@@ -122,8 +152,9 @@ def _check_behind(position: Offsets, ends: Offsets) -> None:
 
 
 def _behind(position: Offsets, ends: Offsets) -> tuple[str, int, int, int] | None:
-    """The first partition that ends before the place up to which it was read: its topic and number, how far it was
-    read, and where it ends. One that is gone holds nothing."""
+    """The first partition that ends before the place up to which it was read: its topic
+    and number, how far it was read, and where it ends. One that is gone holds
+    nothing."""
     for topic, partitions in position.items():
         for number, read in partitions.items():
             if (end := ends.get(topic, {}).get(number, 0)) < read:

@@ -10,11 +10,14 @@ from lakesql.lint.finding import RuleMatch
 
 
 class IdleNoqa:
-    """A noqa that suppresses nothing, or names a code that no rule has. What it meets is known when all have looked."""
+    """A noqa that suppresses nothing, or names a code that no rule has. What it meets
+    is known when all have looked."""
 
     code: ClassVar[str] = "LK000"
     name: ClassVar[str] = "idle-noqa"
-    finds: ClassVar[str] = "A noqa suppresses nothing, or names a code that no rule has."
+    finds: ClassVar[str] = (
+        "A noqa suppresses nothing, or names a code that no rule has."
+    )
     why: ClassVar[str] = (
         "The finding that it was written for is gone, or it was misspelt. It would hide the next finding of its line, "
         "and its reader looks for something that is not there."

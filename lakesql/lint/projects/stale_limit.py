@@ -49,12 +49,19 @@ def _find(model: Model, manifest: Manifest) -> Iterator[RuleMatch]:
     trigger, limits = model.trigger, model.properties.freshness
     if not isinstance(trigger, Every):
         return
-    for word, limit in (("warn_after", limits.warn_after), ("error_after", limits.error_after)):
+    for word, limit in (
+        ("warn_after", limits.warn_after),
+        ("error_after", limits.error_after),
+    ):
         if limit is not None and limit.length_ms < trigger.interval_ms:
             place = model.properties.place
             span = word_span(manifest.texts.get(place.path, ""), place)
             what = f"`{word}` of '{model.name}' is {limit.text}, and it has a batch every {trigger.text}."
-            yield RuleMatch(span, what, "Let the limit be longer than the trigger, or the trigger shorter.")
+            yield RuleMatch(
+                span,
+                what,
+                "Let the limit be longer than the trigger, or the trigger shorter.",
+            )
             return
 
 

@@ -19,7 +19,9 @@ class UnusedMacro:
     code: ClassVar[str] = "LK081"
     name: ClassVar[str] = "unused-macro"
     finds: ClassVar[str] = "Nothing calls a macro."
-    why: ClassVar[str] = "It is read and changed for nothing, and nothing tells whether it still works."
+    why: ClassVar[str] = (
+        "It is read and changed for nothing, and nothing tells whether it still works."
+    )
     example: ClassVar[Mapping[str, str]] = {
         "macros/cents.sql": """{% macro in_cents(amount) -%}
     CAST({{ amount }} * 100 AS bigint)
@@ -39,7 +41,11 @@ FROM {{ stream('carts') }}
         called = {name for said in templates_read(manifest) for name in said.macros}
         for name, macro in manifest.macros.by_name.items():
             if name not in called:
-                yield RuleMatch(_named_at(name, macro), f"Nothing calls macro '{name}'.", "Call it, or remove it.")
+                yield RuleMatch(
+                    _named_at(name, macro),
+                    f"Nothing calls macro '{name}'.",
+                    "Call it, or remove it.",
+                )
 
 
 def _named_at(name: str, macro: Macro) -> Span:

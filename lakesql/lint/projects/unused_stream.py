@@ -36,12 +36,20 @@ FROM {{ stream('returns') }}
 
     def find_all(self, manifest: Manifest) -> Iterator[RuleMatch]:
         """Each of them, where it is named."""
-        read = {reference.name for model in manifest.models.values() for reference in model.facts.streams}
+        read = {
+            reference.name
+            for model in manifest.models.values()
+            for reference in model.facts.streams
+        }
         read |= {group.stream for group in manifest.groups.values()}
         for name, stream in manifest.streams.items():
             if name not in read:
-                span = word_span(manifest.texts.get(stream.place.path, ""), stream.place)
-                yield RuleMatch(span, f"No model reads stream '{name}'.", "Read it, or remove it.")
+                span = word_span(
+                    manifest.texts.get(stream.place.path, ""), stream.place
+                )
+                yield RuleMatch(
+                    span, f"No model reads stream '{name}'.", "Read it, or remove it."
+                )
 
 
 RULE = UnusedStream()

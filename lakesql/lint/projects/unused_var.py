@@ -42,7 +42,11 @@ WHERE amount >= {{ var('smallest_amount') }}
             if name not in read:
                 place = settings.key_place(name)
                 span = word_span(manifest.texts.get(place.path, ""), place)
-                yield RuleMatch(span, f"Nothing reads variable '{name}'.", "Read it with var(), or remove it.")
+                yield RuleMatch(
+                    span,
+                    f"Nothing reads variable '{name}'.",
+                    "Read it with var(), or remove it.",
+                )
 
 
 RULE = UnusedVar()

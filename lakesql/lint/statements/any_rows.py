@@ -42,8 +42,16 @@ LIMIT 10
         for read in model.selects:
             limit = read.select.args.get("limit")
             asks_for_any = read.select.find_ancestor(exp.Exists) is not None
-            if limit is not None and not read.select.args.get("order") and not asks_for_any:
-                yield model.found_at(limit, "LIMIT takes any rows, as nothing orders them.", "Add ORDER BY.")
+            if (
+                limit is not None
+                and not read.select.args.get("order")
+                and not asks_for_any
+            ):
+                yield model.found_at(
+                    limit,
+                    "LIMIT takes any rows, as nothing orders them.",
+                    "Add ORDER BY.",
+                )
 
 
 RULE = AnyRows()

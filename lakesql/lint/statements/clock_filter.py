@@ -41,7 +41,8 @@ WHERE changed_at > _record.timestamp - INTERVAL 1 DAY
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each look at the clock in a filter; a view, which is computed when it is read, may look at the clock."""
+        """Each look at the clock in a filter; a view, which is computed when it is
+        read, may look at the clock."""
         config = model.model.config
         if not config.is_stored:
             return

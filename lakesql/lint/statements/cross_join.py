@@ -42,18 +42,27 @@ JOIN {{ ref('latest_orders') }} AS o ON o.customer_id = c.customer_id
         """Each such join."""
         for read in model.selects:
             for join in read.select.args.get("joins") or ():
-                if not isinstance(join.this, exp.Table | exp.Subquery) or _is_said(model, read, join):
+                if not isinstance(join.this, exp.Table | exp.Subquery) or _is_said(
+                    model, read, join
+                ):
                     continue
                 if _has_one_row(join.this):
                     continue
                 name = join.this.alias_or_name
-                if not isinstance(join.this.this, exp.Func) and not _is_compared(read, name.lower()):
-                    what = f"Each row meets each row of '{name}': no condition joins them."
-                    yield model.found_at(join.this, what, "Add ON, or write CROSS JOIN if it is meant.")
+                if not isinstance(join.this.this, exp.Func) and not _is_compared(
+                    read, name.lower()
+                ):
+                    what = (
+                        f"Each row meets each row of '{name}': no condition joins them."
+                    )
+                    yield model.found_at(
+                        join.this, what, "Add ON, or write CROSS JOIN if it is meant."
+                    )
 
 
 def _is_said(model: LintedModel, read: SelectRead, join: exp.Join) -> bool:
-    """Whether a join has a condition, or is called a cross join: to the parser a comma is one too."""
+    """Whether a join has a condition, or is called a cross join: to the parser a comma
+    is one too."""
     if join.args.get("using") or join.method:
         return True
     start, end = model.range_of(join.this)
@@ -65,23 +74,33 @@ def _is_said(model: LintedModel, read: SelectRead, join: exp.Join) -> bool:
     ]
     if join.kind.upper() == "CROSS":
         return before[-1:] != [TokenType.COMMA]
-    after = next((token.token_type for token in model.tokens if token.start >= end), None)
-    return after is TokenType.ON or not isinstance(join.args.get("on"), exp.Boolean | None)
+    after = next(
+        (token.token_type for token in model.tokens if token.start >= end), None
+    )
+    return after is TokenType.ON or not isinstance(
+        join.args.get("on"), exp.Boolean | None
+    )
 
 
 _SIGNS = frozenset({TokenType.COMMA, TokenType.JOIN, TokenType.CROSS})
 
 
 def _has_one_row(table: exp.Expr) -> bool:
-    """Whether it is a query that aggregates all rows: a number that is wanted beside each row."""
+    """Whether it is a query that aggregates all rows: a number that is wanted beside
+    each row."""
     query = table.this
-    if not isinstance(table, exp.Subquery) or not isinstance(query, exp.Select) or query.args.get("group"):
+    if (
+        not isinstance(table, exp.Subquery)
+        or not isinstance(query, exp.Select)
+        or query.args.get("group")
+    ):
         return False
     return any(item.find(exp.AggFunc) for item in query.expressions)
 
 
 def _is_compared(read: SelectRead, name: str) -> bool:
-    """Whether the WHERE compares something of a source with something of another one, or it cannot be told."""
+    """Whether the WHERE compares something of a source with something of another one,
+    or it cannot be told."""
     where = read.select.args.get("where")
     for comparison in where.find_all(exp.Binary) if where is not None else ():
         if isinstance(comparison, exp.Connector):

@@ -17,7 +17,9 @@ class FloatEquality:
 
     code: ClassVar[str] = "LK061"
     name: ClassVar[str] = "float-equality"
-    finds: ClassVar[str] = "Numbers of type float or double are compared by `=` or `<>`."
+    finds: ClassVar[str] = (
+        "Numbers of type float or double are compared by `=` or `<>`."
+    )
     why: ClassVar[str] = (
         "`0.1 + 0.2 = 0.3` is false. Sums of doubles depend on the order of the rows, so that a comparison holds in "
         "one run and not in the next."
@@ -46,7 +48,11 @@ WHERE abs(weight - 0.3) < 0.0005
                 floats = [side for side in sides if _is_float(read, side)]
                 if floats and not any(_is_whole(side) for side in sides):
                     what = f"{floats[0].sql('spark')} is a floating-point number, of which equal ones may differ."
-                    yield model.found_at(floats[0], what, "Compare by a tolerance, or cast both sides to a decimal.")
+                    yield model.found_at(
+                        floats[0],
+                        what,
+                        "Compare by a tolerance, or cast both sides to a decimal.",
+                    )
 
 
 def _is_float(read: SelectRead, side: exp.Expr) -> bool:

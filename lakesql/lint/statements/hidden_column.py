@@ -1,4 +1,5 @@
-"""LK053: an alias with the name of a column, where the name means the column all the same."""
+"""LK053: an alias with the name of a column, where the name means the column all the
+same."""
 
 from __future__ import annotations
 
@@ -12,11 +13,14 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class HidingAlias:
-    """An alias that has the name of a column which the same SELECT reads by that name elsewhere."""
+    """An alias that has the name of a column which the same SELECT reads by that name
+    elsewhere."""
 
     code: ClassVar[str] = "LK053"
     name: ClassVar[str] = "hidden-column"
-    finds: ClassVar[str] = "An alias has the name of a column, and GROUP BY or a later expression means the column."
+    finds: ClassVar[str] = (
+        "An alias has the name of a column, and GROUP BY or a later expression means the column."
+    )
     why: ClassVar[str] = (
         "Spark takes a name for a column before it takes it for an alias. `SELECT date_trunc('day', at) AS at … GROUP "
         "BY at` has a row for each moment, each with the name of its day."
@@ -47,18 +51,40 @@ GROUP BY day
                     item, read.meaning(exp.column(item.alias)).columns
                 ):
                     continue
-                later = [each for other in read.select.expressions[number + 1 :] for each in other.find_all(exp.Column)]
+                later = [
+                    each
+                    for other in read.select.expressions[number + 1 :]
+                    for each in other.find_all(exp.Column)
+                ]
                 if item.this.find(exp.AggFunc):
-                    # An aggregate of an aggregate is none: there the name can mean the column alone.
-                    later = [column for column in later if column.find_ancestor(exp.AggFunc) is None]
-                for column in (*later, *(key for key in keys if isinstance(key, exp.Column))):
-                    if len(column.parts) == 1 and column.name.lower() == item.alias.lower():
+                    # An aggregate of an aggregate is none: there the name can mean the
+                    # column alone.
+                    later = [
+                        column
+                        for column in later
+                        if column.find_ancestor(exp.AggFunc) is None
+                    ]
+                for column in (
+                    *later,
+                    *(key for key in keys if isinstance(key, exp.Column)),
+                ):
+                    if (
+                        len(column.parts) == 1
+                        and column.name.lower() == item.alias.lower()
+                    ):
                         what = f"'{column.name}' means the column here, and not the expression that is called so."
-                        yield model.found_at(column, what, "Give the expression another name, or repeat it here.")
+                        yield model.found_at(
+                            column,
+                            what,
+                            "Give the expression another name, or repeat it here.",
+                        )
 
     def _hides(self, item: exp.Alias, columns: tuple[object, ...]) -> bool:
         """Whether an alias is another thing than the column of its name."""
-        is_same = isinstance(item.this, exp.Column) and item.this.name.lower() == item.alias.lower()
+        is_same = (
+            isinstance(item.this, exp.Column)
+            and item.this.name.lower() == item.alias.lower()
+        )
         return bool(columns) and not is_same
 
 

@@ -16,7 +16,8 @@ from lakesql.views.steadiness import ordered_aggregates
 
 
 class LostOrder:
-    """ORDER BY without LIMIT, in a query inside of another one, or in a table's SELECT."""
+    """ORDER BY without LIMIT, in a query inside of another one, or in a table's
+    SELECT."""
 
     code: ClassVar[str] = "LK059"
     name: ClassVar[str] = "lost-order"
@@ -48,7 +49,11 @@ FROM {{ ref('latest_orders') }}
         for read in model.selects:
             select = read.select
             is_outermost = select is model.read.tree
-            if not select.args.get("order") or select.args.get("limit") or select.args.get("offset"):
+            if (
+                not select.args.get("order")
+                or select.args.get("limit")
+                or select.args.get("offset")
+            ):
                 continue
             if is_outermost and not model.model.config.is_stored:
                 continue
@@ -57,21 +62,45 @@ FROM {{ ref('latest_orders') }}
                 continue
             tokens = model.tokens
             start, end = tokens[span[0]].start, tokens[span[1] - 1].end + 1
-            what = "The rows of a table have no order." if is_outermost else "The rows of an inner query have no order."
+            what = (
+                "The rows of a table have no order."
+                if is_outermost
+                else "The rows of an inner query have no order."
+            )
             if is_outermost:
-                yield model.found(start, end, what, "Say by the option `order_by` how files are sorted.", ())
+                yield model.found(
+                    start,
+                    end,
+                    what,
+                    "Say by the option `order_by` how files are sorted.",
+                    (),
+                )
             elif _is_limited(model):
-                yield model.found(start, end, what, "Write it beside the LIMIT whose rows it is to choose.", ())
+                yield model.found(
+                    start,
+                    end,
+                    what,
+                    "Write it beside the LIMIT whose rows it is to choose.",
+                    (),
+                )
             else:
-                yield model.found(start, end, what, "Leave ORDER BY out.", _removal(model, read, span))
+                yield model.found(
+                    start, end, what, "Leave ORDER BY out.", _removal(model, read, span)
+                )
 
 
 def _is_limited(model: LintedModel) -> bool:
-    """Whether a query of the model takes some rows only: Spark gives it those that a query inside of it sorts first."""
-    return any(query.args.get("limit") or query.args.get("offset") for query in model.read.tree.find_all(exp.Query))
+    """Whether a query of the model takes some rows only: Spark gives it those that a
+    query inside of it sorts first."""
+    return any(
+        query.args.get("limit") or query.args.get("offset")
+        for query in model.read.tree.find_all(exp.Query)
+    )
 
 
-def _removal(model: LintedModel, read: SelectRead, span: tuple[int, int]) -> tuple[TextEdit | None, ...]:
+def _removal(
+    model: LintedModel, read: SelectRead, span: tuple[int, int]
+) -> tuple[TextEdit | None, ...]:
     """What takes the clause away, with the blank before it."""
     if any(True for _ in ordered_aggregates(model.read.text)):
         return ()

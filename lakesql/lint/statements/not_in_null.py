@@ -36,7 +36,9 @@ FROM {{ ref('customers') }}
 WHERE customer_id NOT IN (SELECT customer_id FROM {{ ref('latest_orders') }} WHERE customer_id IS NOT NULL)
 """
     }
-    fix: ClassVar[str] = "`WHERE … IS NOT NULL` is added to a query that has no other clause."
+    fix: ClassVar[str] = (
+        "`WHERE … IS NOT NULL` is added to a query that has no other clause."
+    )
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each such comparison."""
@@ -49,25 +51,40 @@ WHERE customer_id NOT IN (SELECT customer_id FROM {{ ref('latest_orders') }} WHE
                 if any(isinstance(value, exp.Null) for value in inside.expressions):
                     what = "NULL is among the values of NOT IN, so that it is true of no row."
                     yield model.found_at(
-                        inside.this, what, "Leave NULL out, and say `AND … IS NOT NULL` if it is meant."
+                        inside.this,
+                        what,
+                        "Leave NULL out, and say `AND … IS NOT NULL` if it is meant.",
                     )
                 query = inside.args.get("query")
-                inner = reads.get(id(query.this)) if isinstance(query, exp.Subquery) else None
+                inner = (
+                    reads.get(id(query.this))
+                    if isinstance(query, exp.Subquery)
+                    else None
+                )
                 if inner is None or len(inner.select.expressions) != 1:
                     continue
                 column = inner.select.expressions[0].unalias()
-                if isinstance(column, exp.Column) and _may_be_null(model, inner, column):
+                if isinstance(column, exp.Column) and _may_be_null(
+                    model, inner, column
+                ):
                     what = f"If one '{column.name}' of this query is NULL, NOT IN is true of no row."
                     fix = f"Add `WHERE {column.sql('spark')} IS NOT NULL`, or use NOT EXISTS."
-                    yield model.found_at(column, what, fix, _edits(model, inner, column))
+                    yield model.found_at(
+                        column, what, fix, _edits(model, inner, column)
+                    )
 
 
 def _may_be_null(model: LintedModel, read: SelectRead, column: exp.Column) -> bool:
-    """Whether nothing says that a column is not NULL: a filter, its stream's contract, or that it is a key."""
+    """Whether nothing says that a column is not NULL: a filter, its stream's contract,
+    or that it is a key."""
     where = read.select.args.get("where")
     for test in where.find_all(exp.Is) if where is not None else ():
         is_negated = isinstance(test.parent, exp.Not)
-        if is_negated and isinstance(test.expression, exp.Null) and test.this.name.lower() == column.name.lower():
+        if (
+            is_negated
+            and isinstance(test.expression, exp.Null)
+            and test.this.name.lower() == column.name.lower()
+        ):
             return False
     tables = {table.alias_or_name.lower(): table for table in read.parts(exp.Table)}
     table = tables.get(read.source_of(column) or "")
@@ -77,18 +94,27 @@ def _may_be_null(model: LintedModel, read: SelectRead, column: exp.Column) -> bo
     if len(parts) == 1:
         stream = model.select.streams.get(table.name)
         columns = stream.columns if stream is not None else ()
-        return not any(each.required and each.name.lower() == column.name.lower() for each in columns)
+        return not any(
+            each.required and each.name.lower() == column.name.lower()
+            for each in columns
+        )
     for other in model.manifest.models.values():
         if other.table.folded == parts:
-            return column.name.lower() not in {name.lower() for name in other.config.writing().not_null}
+            return column.name.lower() not in {
+                name.lower() for name in other.config.writing().not_null
+            }
     return True
 
 
-def _edits(model: LintedModel, read: SelectRead, column: exp.Column) -> tuple[TextEdit | None, ...]:
+def _edits(
+    model: LintedModel, read: SelectRead, column: exp.Column
+) -> tuple[TextEdit | None, ...]:
     """The filter behind the FROM of a query that has nothing else."""
     given = {key for key, value in read.select.args.items() if value}
     table = read.select.args["from_"].this
-    if not given <= {"expressions", "from_", "kind"} or not isinstance(table, exp.Table):
+    if not given <= {"expressions", "from_", "kind"} or not isinstance(
+        table, exp.Table
+    ):
         return ()
     _, end = model.range_of(table)
     text = f" WHERE {column.sql('spark')} IS NOT NULL"

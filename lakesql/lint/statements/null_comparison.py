@@ -39,23 +39,55 @@ WHERE customer_id IS NULL
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each such comparison."""
-        for sign, null, after in zip_longest(model.tokens, model.tokens[1:], model.tokens[2:]):
+        for sign, null, after in zip_longest(
+            model.tokens, model.tokens[1:], model.tokens[2:]
+        ):
             words = _WORDS.get(sign.token_type)
-            if words is not None and null is not None and null.token_type is TokenType.NULL:
+            if (
+                words is not None
+                and null is not None
+                and null.token_type is TokenType.NULL
+            ):
                 is_whole = after is None or after.token_type in _ENDS
-                edits = (model.edit(sign.start, null.end + 1, words),) if is_whole else ()
+                edits = (
+                    (model.edit(sign.start, null.end + 1, words),) if is_whole else ()
+                )
                 what = "A comparison with NULL is true of no row."
-                yield model.found(sign.start, null.end + 1, what, f"Write {words}.", edits)
+                yield model.found(
+                    sign.start, null.end + 1, what, f"Write {words}.", edits
+                )
 
 
 _WORDS = {TokenType.EQ: "IS NULL", TokenType.NEQ: "IS NOT NULL"}
 
 _ENDS = frozenset(
-    {TokenType.AND, TokenType.OR, TokenType.R_PAREN, TokenType.COMMA, TokenType.THEN, TokenType.ELSE, TokenType.END}
-    | {TokenType.ALIAS, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY}
-    | {TokenType.UNION, TokenType.LIMIT, TokenType.JOIN, TokenType.LEFT, TokenType.INNER}
+    {
+        TokenType.AND,
+        TokenType.OR,
+        TokenType.R_PAREN,
+        TokenType.COMMA,
+        TokenType.THEN,
+        TokenType.ELSE,
+        TokenType.END,
+    }
+    | {
+        TokenType.ALIAS,
+        TokenType.FROM,
+        TokenType.WHERE,
+        TokenType.GROUP_BY,
+        TokenType.HAVING,
+        TokenType.ORDER_BY,
+    }
+    | {
+        TokenType.UNION,
+        TokenType.LIMIT,
+        TokenType.JOIN,
+        TokenType.LEFT,
+        TokenType.INNER,
+    }
 )
-"""What may follow a comparison that ends with NULL: before anything else NULL is a part of something."""
+"""What may follow a comparison that ends with NULL: before anything else NULL is a part
+of something."""
 
 
 RULE = NullComparison()

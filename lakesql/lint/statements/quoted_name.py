@@ -16,7 +16,9 @@ class QuotedName:
 
     code: ClassVar[str] = "LK055"
     name: ClassVar[str] = "quoted-name"
-    finds: ClassVar[str] = "The name of a column stands in double quotes, and is a text."
+    finds: ClassVar[str] = (
+        "The name of a column stands in double quotes, and is a text."
+    )
     why: ClassVar[str] = (
         'In most databases `"amount"` is the column; in Spark it is the text amount. `WHERE "status" = \'paid\'` '
         "compares two texts, and is true of no row."
@@ -42,10 +44,15 @@ WHERE `status` = 'paid'
         sources = [source for read in model.selects for _, source in read.sources]
         columns = {column.folded for source in sources for column in source.named or ()}
         for token in model.tokens:
-            is_text = token.token_type is TokenType.STRING and model.read.text.sql[token.start] == '"'
+            is_text = (
+                token.token_type is TokenType.STRING
+                and model.read.text.sql[token.start] == '"'
+            )
             if is_text and token.text.lower() in columns:
                 what = f'"{token.text}" is a text, and not the column {token.text}.'
-                fix = f"Write `{token.text}` for the column, '{token.text}' for the text."
+                fix = (
+                    f"Write `{token.text}` for the column, '{token.text}' for the text."
+                )
                 yield model.found(token.start, token.end + 1, what, fix)
 
 

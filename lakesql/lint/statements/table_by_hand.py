@@ -17,7 +17,9 @@ class TableByHand:
 
     code: ClassVar[str] = "LK056"
     name: ClassVar[str] = "table-by-hand"
-    finds: ClassVar[str] = "A SELECT names the table of another model, where `ref` would."
+    finds: ClassVar[str] = (
+        "A SELECT names the table of another model, where `ref` would."
+    )
     why: ClassVar[str] = (
         "Without `ref` the graph does not know who reads the table: it may be built after its reader, `orders+` leaves "
         "the reader out, a rename breaks it, and another target reads the tables of this one."
@@ -41,21 +43,35 @@ FROM {{ ref('latest_orders') }}
         for table in model.read.tree.find_all(exp.Table):
             if len(table.parts) < 3 or isinstance(table.this, exp.Func):
                 continue
-            start, end = model.range_of(table.parts[0])[0], model.range_of(table.parts[-1])[1]
+            start, end = (
+                model.range_of(table.parts[0])[0],
+                model.range_of(table.parts[-1])[1],
+            )
             if not model.select.rendered.origin(start)[1]:
                 continue  # an expression has written it
-            name = _owner(model.manifest, tuple(part.name.lower() for part in table.parts))
+            name = _owner(
+                model.manifest, tuple(part.name.lower() for part in table.parts)
+            )
             if name:
-                written = "{{ this }}" if name == model.model.name else f"{{{{ ref('{name}') }}}}"
+                written = (
+                    "{{ this }}"
+                    if name == model.model.name
+                    else f"{{{{ ref('{name}') }}}}"
+                )
                 what = f"This is the table of '{name}', and the graph does not know that it is read here."
                 edit = model.edit(start, end, written)
                 yield model.found(start, end, what, f"Write {written}.", (edit,))
 
 
 def _owner(manifest: Manifest, parts: tuple[str, ...]) -> str:
-    """The model or the seed whose table is called so; '' where it is somebody else's."""
-    named = [model.name for model in manifest.models.values() if model.table.folded == parts]
-    named += [seed.name for seed in manifest.seeds.values() if seed.table.folded == parts]
+    """The model or the seed whose table is called so; '' where it is somebody
+    else's."""
+    named = [
+        model.name for model in manifest.models.values() if model.table.folded == parts
+    ]
+    named += [
+        seed.name for seed in manifest.seeds.values() if seed.table.folded == parts
+    ]
     return named[0] if named else ""
 
 

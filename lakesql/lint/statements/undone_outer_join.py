@@ -18,7 +18,9 @@ class UndoneOuterJoin:
 
     code: ClassVar[str] = "LK057"
     name: ClassVar[str] = "undone-outer-join"
-    finds: ClassVar[str] = "A WHERE leaves out the rows for which an outer join was written."
+    finds: ClassVar[str] = (
+        "A WHERE leaves out the rows for which an outer join was written."
+    )
     why: ClassVar[str] = (
         "Where a LEFT JOIN finds nothing, the columns of the right side are NULL, and `right.status = 'paid'` is not "
         "true: the join is an inner one. A condition on the right side belongs into ON."
@@ -45,13 +47,13 @@ LEFT JOIN {{ ref('latest_orders') }} AS o ON o.customer_id = c.customer_id AND o
         for read in model.selects:
             where = read.select.args.get("where")
             optional = optional_sides(read.select)
-            for condition in _conjuncts(where.this) if where is not None and optional else ():
+            for condition in (
+                _conjuncts(where.this) if where is not None and optional else ()
+            ):
                 for column in _rejecting(condition):
                     side = read.source_of(column)
                     if side in optional and _is_of_source(read, side):
-                        what = (
-                            f"Rows without one of '{side}' do not pass this condition: the outer join is an inner one."
-                        )
+                        what = f"Rows without one of '{side}' do not pass this condition: the outer join is an inner one."
                         fix = "Put the condition into ON, or write JOIN."
                         yield model.found_at(column, what, fix)
 
@@ -71,15 +73,26 @@ def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _rejecting(condition: exp.Expr) -> Iterator[exp.Column]:
-    """The columns that a condition compares as they are: it is not true where one of them is NULL."""
+    """The columns that a condition compares as they are: it is not true where one of
+    them is NULL."""
     if isinstance(condition, exp.Not):
-        inner = condition.this.this if isinstance(condition.this, exp.Is | exp.In | exp.Between | exp.Like) else None
+        inner = (
+            condition.this.this
+            if isinstance(condition.this, exp.Is | exp.In | exp.Between | exp.Like)
+            else None
+        )
         if isinstance(inner, exp.Column):
             yield inner
         return
     if isinstance(condition, exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
-        yield from (side for side in (condition.left, condition.right) if isinstance(side, exp.Column))
-    elif isinstance(condition, exp.In | exp.Between | exp.Like) and isinstance(condition.this, exp.Column):
+        yield from (
+            side
+            for side in (condition.left, condition.right)
+            if isinstance(side, exp.Column)
+        )
+    elif isinstance(condition, exp.In | exp.Between | exp.Like) and isinstance(
+        condition.this, exp.Column
+    ):
         yield condition.this
 
 

@@ -41,17 +41,26 @@ FROM named
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each of them, where it is named."""
-        read = [table.name.lower() for table in model.read.tree.find_all(exp.Table) if len(table.parts) == 1]
+        read = [
+            table.name.lower()
+            for table in model.read.tree.find_all(exp.Table)
+            if len(table.parts) == 1
+        ]
         for with_ in model.read.tree.find_all(exp.With):
             for number, cte in enumerate(with_.expressions):
                 name = cte.args["alias"].this
                 if cte.alias.lower() not in read:
                     what = f"Nothing reads '{cte.alias}'."
-                    yield model.found_at(name, what, "Remove it.", _removal(model, with_, number))
+                    yield model.found_at(
+                        name, what, "Remove it.", _removal(model, with_, number)
+                    )
 
 
-def _removal(model: LintedModel, with_: exp.With, number: int) -> tuple[TextEdit | None, ...]:
-    """What takes one of the expressions of a WITH away, with its comma, or with the WITH."""
+def _removal(
+    model: LintedModel, with_: exp.With, number: int
+) -> tuple[TextEdit | None, ...]:
+    """What takes one of the expressions of a WITH away, with its comma, or with the
+    WITH."""
     tokens = model.tokens
     first, last = _span(model, with_.expressions[number])
     if last < 0:
@@ -63,12 +72,17 @@ def _removal(model: LintedModel, with_: exp.With, number: int) -> tuple[TextEdit
     else:
         start, end = tokens[first - 1].start, tokens[last].end + 1
     removed = model.written_between(start, end)
-    has_comment = any(sign in removed for sign in ("--", "/*", "{#")) if removed is not None else True
+    has_comment = (
+        any(sign in removed for sign in ("--", "/*", "{#"))
+        if removed is not None
+        else True
+    )
     return () if has_comment else (model.edit_over(start, end, ""),)
 
 
 def _span(model: LintedModel, cte: exp.CTE) -> tuple[int, int]:
-    """The numbers of the first and the last word of a common table expression; -1 where these cannot be told."""
+    """The numbers of the first and the last word of a common table expression; -1 where
+    these cannot be told."""
     first = model.token_index(model.range_of(cte.args["alias"].this)[0])
     depths = model.read.text.depths
     is_open = False

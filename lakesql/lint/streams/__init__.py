@@ -1,1 +1,2 @@
-"""Rules about streams, what order their records are in, and what state is kept of them."""
+"""Rules about streams, what order their records are in, and what state is kept of
+them."""

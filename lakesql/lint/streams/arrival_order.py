@@ -1,4 +1,5 @@
-"""LK001: rows of a key that arrival orders, where records of the key may arrive in another order."""
+"""LK001: rows of a key that arrival orders, where records of the key may arrive in
+another order."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class ArrivalOrder:
-    """A model that keeps the newest row of a key, and says by nothing which one that is."""
+    """A model that keeps the newest row of a key, and says by nothing which one that
+    is."""
 
     code: ClassVar[str] = "LK001"
     name: ClassVar[str] = "arrival-order"
@@ -40,12 +42,19 @@ FROM {{ stream('carts') }}
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """The model's keys, where arrival alone orders its rows."""
         select, config = model.select, model.model.config
-        if select.writing.sequence_by or not select.writing.keys or not config.changes_rows or select.query.stateful:
+        if (
+            select.writing.sequence_by
+            or not select.writing.keys
+            or not config.changes_rows
+            or select.query.stateful
+        ):
             return
         why = why_unordered(select) if config.reads == "streams" else ""
         if why:
             what = f"The row of a key that arrives last wins, and it may be an older one: {why}."
-            yield model.found_for("keys", what, "Say by `sequence_by` which row is newer.")
+            yield model.found_for(
+                "keys", what, "Say by `sequence_by` which row is newer."
+            )
 
 
 RULE = ArrivalOrder()

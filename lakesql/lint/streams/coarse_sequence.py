@@ -15,7 +15,9 @@ class CoarseSequence:
 
     code: ClassVar[str] = "LK010"
     name: ClassVar[str] = "coarse-sequence"
-    finds: ClassVar[str] = "`sequence_by` is a date, and records of a key may arrive in another order."
+    finds: ClassVar[str] = (
+        "`sequence_by` is a date, and records of a key may arrive in another order."
+    )
     why: ClassVar[str] = (
         "Of two rows of a key that are equal in `sequence_by` the one that arrives last wins. Two changes of one day "
         "are equal, so an older one may win over a newer one."
@@ -46,7 +48,11 @@ FROM {{ stream('carts') }}
             return
         if why := why_unordered(model.select):
             what = f"Two changes of a key on one day are equal in sequence_by, and arrival decides: {why}."
-            yield model.found_for("sequence_by", what, "Add a column that tells them apart, such as the time.")
+            yield model.found_for(
+                "sequence_by",
+                what,
+                "Add a column that tells them apart, such as the time.",
+            )
 
 
 RULE = CoarseSequence()

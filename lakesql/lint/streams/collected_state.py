@@ -14,7 +14,9 @@ class CollectedState:
 
     code: ClassVar[str] = "LK009"
     name: ClassVar[str] = "collected-state"
-    finds: ClassVar[str] = "An aggregate collects all values of a group that never ends."
+    finds: ClassVar[str] = (
+        "An aggregate collects all values of a group that never ends."
+    )
     why: ClassVar[str] = (
         "A count is one number a group; `collect_list` keeps every value. Without a window of event time the list "
         "grows as long as the stream runs, and each batch writes all of it again, into the state and into the row."
@@ -44,14 +46,16 @@ GROUP BY window(viewed_at, '1 hour'), visitor
             for at in calls:
                 token = text.tokens[at]
                 if token.text.lower() in _COLLECTING:
-                    what = f"{token.text}() keeps all values of a group that never ends."
-                    fix = (
-                        "Group by a window of the event time too, or keep a number: count, max, approx_count_distinct."
+                    what = (
+                        f"{token.text}() keeps all values of a group that never ends."
                     )
+                    fix = "Group by a window of the event time too, or keep a number: count, max, approx_count_distinct."
                     yield model.found(token.start, token.end + 1, what, fix)
 
 
-_COLLECTING = frozenset({"collect_list", "collect_set", "array_agg", "listagg", "string_agg"})
+_COLLECTING = frozenset(
+    {"collect_list", "collect_set", "array_agg", "listagg", "string_agg"}
+)
 
 
 RULE = CollectedState()

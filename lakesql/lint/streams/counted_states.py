@@ -11,11 +11,14 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class CountedStates:
-    """A SELECT that aggregates a stream of states, or of changes: what `parse` notes of it."""
+    """A SELECT that aggregates a stream of states, or of changes: what `parse` notes of
+    it."""
 
     code: ClassVar[str] = "LK006"
     name: ClassVar[str] = "counted-states"
-    finds: ClassVar[str] = "An aggregate over a stream counts each state of a row, not each row once."
+    finds: ClassVar[str] = (
+        "An aggregate over a stream counts each state of a row, not each row once."
+    )
     why: ClassVar[str] = (
         "A stream with a `key` brings each row again when it has changed. A sum over it adds the amount of an order "
         "once for each state that the order goes through, and nothing takes the former one off."
@@ -41,7 +44,11 @@ GROUP BY status
         note = dict(find_notes(model.select)).get("records", "")
         if not note:
             return
-        streams = [reference for reference in model.model.facts.streams if _is_of_states(model, reference.name)]
+        streams = [
+            reference
+            for reference in model.model.facts.streams
+            if _is_of_states(model, reference.name)
+        ]
         done, _, fix = note.rpartition("; ")
         for reference in streams:
             yield RuleMatch(
@@ -53,7 +60,9 @@ GROUP BY status
 
 def _is_of_states(model: LintedModel, name: str) -> bool:
     stream = model.select.streams[name]
-    return name in model.select.query.streams_read and bool(stream.is_feed or stream.key)
+    return name in model.select.query.streams_read and bool(
+        stream.is_feed or stream.key
+    )
 
 
 RULE = CountedStates()

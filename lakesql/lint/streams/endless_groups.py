@@ -14,11 +14,14 @@ from lakesql.select.selects_read import SelectRead
 
 
 class EndlessGroups:
-    """An aggregate over a stream whose groups are new ones each day, or as many as there are keys."""
+    """An aggregate over a stream whose groups are new ones each day, or as many as
+    there are keys."""
 
     code: ClassVar[str] = "LK008"
     name: ClassVar[str] = "endless-groups"
-    finds: ClassVar[str] = "An aggregate over a stream keeps groups for ever, and new ones come without an end."
+    finds: ClassVar[str] = (
+        "An aggregate over a stream keeps groups for ever, and new ones come without an end."
+    )
     why: ClassVar[str] = (
         "Spark drops a group when the watermark has passed its event time. A key that is made of the time without "
         "`window`, or is the key of the stream, opens groups for ever, and none of them is dropped: the state grows "
@@ -45,7 +48,11 @@ GROUP BY window(viewed_at, '1 day')
         query = model.select.query
         if not query.aggregated or query.grouped_by_event_time:
             return
-        keys = {column.lower() for stream in model.select.streams.values() for column in stream.key}
+        keys = {
+            column.lower()
+            for stream in model.select.streams.values()
+            for column in stream.key
+        }
         for read in model.selects:
             if not any(source.streams for _, source in read.sources):
                 continue
@@ -57,9 +64,14 @@ GROUP BY window(viewed_at, '1 day')
 
 
 def _group_keys(read: SelectRead) -> Iterator[exp.Expr]:
-    """The expressions of a GROUP BY, those that a number or an alias stands for as the SELECT has them."""
+    """The expressions of a GROUP BY, those that a number or an alias stands for as the
+    SELECT has them."""
     group = read.select.args.get("group")
-    aliases = {item.alias.lower(): item.this for item in read.select.expressions if isinstance(item, exp.Alias)}
+    aliases = {
+        item.alias.lower(): item.this
+        for item in read.select.expressions
+        if isinstance(item, exp.Alias)
+    }
     for key in group.expressions if group is not None else ():
         if numbered := read.select.expressions[ordinal(key)]:
             yield numbered[0].unalias()
@@ -73,7 +85,9 @@ def _why_endless(read: SelectRead, key: exp.Expr, keys: set[str]) -> str:
     kind = read.type_of(key)
     if kind is not None and kind.name in ("date", "timestamp", "timestamp_ntz"):
         return "day" if kind.name == "date" else "moment"
-    if isinstance(key, exp.TimestampTrunc | exp.TsOrDsToDate | exp.Date | exp.DateTrunc):
+    if isinstance(
+        key, exp.TimestampTrunc | exp.TsOrDsToDate | exp.Date | exp.DateTrunc
+    ):
         return "stretch of time"
     column = read.column(key) if isinstance(key, exp.Column) else None
     if column is not None and (column.column or "").lower() in keys:

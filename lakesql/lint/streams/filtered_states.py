@@ -18,7 +18,9 @@ class FilteredStates:
 
     code: ClassVar[str] = "LK002"
     name: ClassVar[str] = "filtered-states"
-    finds: ClassVar[str] = "A WHERE compares what may change of a row, in a model that keeps the newest row of a key."
+    finds: ClassVar[str] = (
+        "A WHERE compares what may change of a row, in a model that keeps the newest row of a key."
+    )
     why: ClassVar[str] = (
         "The WHERE chooses which records are merged, not which rows stay. If the newest record of a key does not pass, "
         "the row of an older one stays in the table: an order that was cancelled is there as it was before."
@@ -53,7 +55,11 @@ FROM {{ stream('orders') }}
             where = read.select.args.get("where")
             if where is None or not any(source.streams for _, source in read.sources):
                 continue
-            changing = [column for column in where.find_all(exp.Column) if not _names(column) & steady]
+            changing = [
+                column
+                for column in where.find_all(exp.Column)
+                if not _names(column) & steady
+            ]
             if changing:
                 first = min(changing, key=lambda column: model.range_of(column)[0])
                 what = f"If the newest record of a key does not pass this filter, the table keeps {left}."
@@ -61,12 +67,16 @@ FROM {{ stream('orders') }}
                 yield model.found_at(first, what, fix)
 
     def _steady_names(self, model: LintedModel) -> frozenset[str]:
-        """What does not change while the key stays, or grows with the sequence; what is said of a change or a record
-        is meant."""
+        """What does not change while the key stays, or grows with the sequence; what is
+        said of a change or a record is meant."""
         writing = model.select.writing
         named = {name.lower() for name in (*writing.keys, *writing.sequence_by)}
         outputs = model.select.query.outputs or ()
-        plain = {output.column.lower() for output in outputs if output.column and output.name.lower() in named}
+        plain = {
+            output.column.lower()
+            for output in outputs
+            if output.column and output.name.lower() in named
+        }
         return frozenset({*plain, CHANGE, RECORD})
 
 

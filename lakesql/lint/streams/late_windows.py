@@ -17,11 +17,14 @@ from lakesql.select.windows import window_length
 
 
 class LateWindows:
-    """A window whose rows are written once, and whose stream has a watermark that is longer than the window."""
+    """A window whose rows are written once, and whose stream has a watermark that is
+    longer than the window."""
 
     code: ClassVar[str] = "LK007"
     name: ClassVar[str] = "late-windows"
-    finds: ClassVar[str] = "The watermark of a stream is longer than the windows that are made of it."
+    finds: ClassVar[str] = (
+        "The watermark of a stream is longer than the windows that are made of it."
+    )
     why: ClassVar[str] = (
         "In mode `append` a window is written when the watermark has passed its end. With a delay of two hours, the "
         "row of ten minutes is there two hours later, and as many windows are kept as state. That is right where late "
@@ -50,8 +53,14 @@ GROUP BY window(viewed_at, '1 hour')
         for read in model.selects:
             group = read.select.args.get("group")
             for call in group.find_all(exp.Anonymous) if group is not None else ():
-                length_ms = window_length(call) / 1000 if call.name.lower() in TIME_FUNCTIONS else 0
-                for name in sorted({name for _, source in read.sources for name in source.streams}):
+                length_ms = (
+                    window_length(call) / 1000
+                    if call.name.lower() in TIME_FUNCTIONS
+                    else 0
+                )
+                for name in sorted(
+                    {name for _, source in read.sources for name in source.streams}
+                ):
                     watermark = model.select.streams[name].watermark
                     if watermark is None or not length_ms:
                         continue

@@ -16,7 +16,9 @@ class OpenStar:
 
     code: ClassVar[str] = "LK012"
     name: ClassVar[str] = "open-star"
-    finds: ClassVar[str] = "`SELECT *` reads a stream whose columns follow a schema that others change."
+    finds: ClassVar[str] = (
+        "`SELECT *` reads a stream whose columns follow a schema that others change."
+    )
     why: ClassVar[str] = (
         "Where a stream declares no columns, they are those of its records' schemas. With `*` whoever writes the topic "
         "decides which columns the table has: a field that is added, personal data perhaps, lands in the lake by "
@@ -44,17 +46,34 @@ FROM {{ stream('product_changes') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each star over such a stream; not of a group's models, which follow their tables."""
+        """Each star over such a stream; not of a group's models, which follow their
+        tables."""
         if model.model.member is not None:
             return
         for read in model.selects:
             names = {name for _, source in read.sources for name in source.streams}
-            streams = [model.select.streams[name] for name in sorted(names) if name in model.select.streams]
-            following = [stream for stream in streams if stream.is_open or (stream.registry and stream.pulled)]
-            stars = [item for item in read.select.expressions if item.is_star and not isinstance(item, exp.Count)]
+            streams = [
+                model.select.streams[name]
+                for name in sorted(names)
+                if name in model.select.streams
+            ]
+            following = [
+                stream
+                for stream in streams
+                if stream.is_open or (stream.registry and stream.pulled)
+            ]
+            stars = [
+                item
+                for item in read.select.expressions
+                if item.is_star and not isinstance(item, exp.Count)
+            ]
             if following and stars:
                 what = f"* takes in whatever columns '{following[0].name}' has, today and after its next schema."
-                yield model.found_at(stars[0], what, "Name the columns, or declare the stream's `columns`.")
+                yield model.found_at(
+                    stars[0],
+                    what,
+                    "Name the columns, or declare the stream's `columns`.",
+                )
 
 
 RULE = OpenStar()

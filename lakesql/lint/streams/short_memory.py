@@ -16,7 +16,9 @@ class ShortMemory:
 
     code: ClassVar[str] = "LK011"
     name: ClassVar[str] = "short-memory"
-    finds: ClassVar[str] = "Deleted keys are forgotten sooner than an hour, or before some batches have passed."
+    finds: ClassVar[str] = (
+        "Deleted keys are forgotten sooner than an hour, or before some batches have passed."
+    )
     why: ClassVar[str] = (
         "A deleted key is remembered for `tombstone_retention`, so that an older row of it that comes later does not "
         "bring it back. A partition that was stuck, or a producer that sends again, is late by hours; a key that is "
@@ -54,7 +56,9 @@ FROM {{ stream('orders') }}
         if kept is None:
             return
         trigger = model.model.trigger
-        least_ms = max(LEAST_MS, 2 * trigger.interval_ms if isinstance(trigger, Every) else 0)
+        least_ms = max(
+            LEAST_MS, 2 * trigger.interval_ms if isinstance(trigger, Every) else 0
+        )
         if kept.length_ms < least_ms:
             what = f"Deleted keys are remembered for {kept.text}: an older row that comes later brings one back."
             fix = f"Remember them as long as a record may be late: {interval_text(least_ms)} at least, days as a rule."

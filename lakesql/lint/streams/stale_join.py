@@ -11,7 +11,8 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class StaleJoin:
-    """A stream joined with the table of a model that updates rows: what `parse` notes of it."""
+    """A stream joined with the table of a model that updates rows: what `parse` notes
+    of it."""
 
     code: ClassVar[str] = "LK005"
     name: ClassVar[str] = "stale-join"

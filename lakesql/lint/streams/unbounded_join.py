@@ -14,7 +14,9 @@ class UnboundedJoin:
 
     code: ClassVar[str] = "LK004"
     name: ClassVar[str] = "unbounded-join"
-    finds: ClassVar[str] = "A join of streams has no range of event time, so that all records of a side are kept."
+    finds: ClassVar[str] = (
+        "A join of streams has no range of event time, so that all records of a side are kept."
+    )
     why: ClassVar[str] = (
         "A record waits for those that it may meet. Where nothing says how far apart the two may lie, it waits for "
         "ever: the state, and each checkpoint of it, grow with the stream until the disk or the memory is full."

@@ -11,11 +11,14 @@ from lakesql.views.steadiness import is_random, is_timed
 
 
 class UnsteadyKey:
-    """A column of `keys`, `sequence_by` or `partition_by` that is made of the clock or by chance."""
+    """A column of `keys`, `sequence_by` or `partition_by` that is made of the clock or
+    by chance."""
 
     code: ClassVar[str] = "LK003"
     name: ClassVar[str] = "unsteady-key"
-    finds: ClassVar[str] = "A key, or what orders the rows of a key, is made of the clock or by chance."
+    finds: ClassVar[str] = (
+        "A key, or what orders the rows of a key, is made of the clock or by chance."
+    )
     why: ClassVar[str] = (
         "A batch that is retried, or a topic that is read again, makes another value of the same record: with "
         "`current_timestamp()` in a key each reading adds a row, and what should find a row finds none. As "

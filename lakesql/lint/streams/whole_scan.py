@@ -11,11 +11,14 @@ from lakesql.model.config import TIMES
 
 
 class WholeScan:
-    """Mode `append` with `keys`, and without the stretch of time in which they are looked for."""
+    """Mode `append` with `keys`, and without the stretch of time in which they are
+    looked for."""
 
     code: ClassVar[str] = "LK013"
     name: ClassVar[str] = "whole-scan"
-    finds: ClassVar[str] = "An append with `keys` into a table partitioned by time does not say `within`."
+    finds: ClassVar[str] = (
+        "An append with `keys` into a table partitioned by time does not say `within`."
+    )
     why: ClassVar[str] = (
         "Each batch looks for its keys in the table. Random keys, such as a UUID, may be in any file: without `within` "
         "all partitions are read, and a batch takes longer with each day of data. With it, those near the batch's own "
@@ -44,9 +47,16 @@ FROM {{ stream('clicks') }}
         """The keys of such a model."""
         writing, config = model.select.writing, model.model.config
         bounds = writing.compared.get("within")
-        times = [field.column for field in config.partition_by if field.transform in TIMES]
+        times = [
+            field.column for field in config.partition_by if field.transform in TIMES
+        ]
         keys = {key.lower() for key in writing.keys}
-        if bounds == () and writing.keys and times and not keys & {name.lower() for name in times}:
+        if (
+            bounds == ()
+            and writing.keys
+            and times
+            and not keys & {name.lower() for name in times}
+        ):
             what = f"Each batch looks for its keys in all partitions of {', '.join(times)}."
             fix = "Say by `within` how far apart two rows of a key may lie: `within='2 days'`."
             yield model.found_for("keys", what, fix)

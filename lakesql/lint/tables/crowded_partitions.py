@@ -11,11 +11,14 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class CrowdedPartitions:
-    """A partition by the plain value of a key, of a time or of a number with a fraction."""
+    """A partition by the plain value of a key, of a time or of a number with a
+    fraction."""
 
     code: ClassVar[str] = "LK031"
     name: ClassVar[str] = "crowded-partitions"
-    finds: ClassVar[str] = "A table is partitioned by each value of a column that has very many."
+    finds: ClassVar[str] = (
+        "A table is partitioned by each value of a column that has very many."
+    )
     why: ClassVar[str] = (
         "Each value makes a partition with files of its own. A batch of 10,000 orders writes 10,000 files, no "
         "compaction brings files of two partitions together, and a reader opens all of them."
@@ -60,13 +63,13 @@ FROM {{ stream('orders') }}
             else:
                 continue
             what = f"{partition_text(field)} makes a partition of each value, and '{field.column}' {why}."
-            fix = (
-                f"Partition by less: days({field.column}) of a time, bucket(8, {field.column}) of a key; or not at all."
-            )
+            fix = f"Partition by less: days({field.column}) of a time, bucket(8, {field.column}) of a key; or not at all."
             yield model.found_for("partition_by", what, fix, index)
 
 
-_MANY = frozenset({"timestamp", "timestamp_ntz", "float", "double", "decimal", "binary"})
+_MANY = frozenset(
+    {"timestamp", "timestamp_ntz", "float", "double", "decimal", "binary"}
+)
 
 
 RULE = CrowdedPartitions()

@@ -40,7 +40,11 @@ FROM {{ stream('carts') }}
             kind = types.get(key.lower())
             if kind in ("float", "double"):
                 what = f"Key '{key}' is of type {kind}: equal numbers may differ in their last digits."
-                yield model.found_for("keys", what, "Cast it to a decimal or a string, or take another key.")
+                yield model.found_for(
+                    "keys",
+                    what,
+                    "Cast it to a decimal or a string, or take another key.",
+                )
 
 
 RULE = FloatKey()

@@ -12,7 +12,8 @@ from lakesql.project.procedures import DAY_MS
 
 
 class ManyFiles:
-    """Partitions of which each batch writes into very many, by what `lakesql forecast --offline` assumes."""
+    """Partitions of which each batch writes into very many, by what `lakesql forecast
+    --offline` assumes."""
 
     code: ClassVar[str] = "LK033"
     name: ClassVar[str] = "many-files"
@@ -55,7 +56,9 @@ FROM {{ stream('orders') }}
         writes = assume(model.model).writes
         files = writes.files * DAY_MS / writes.interval_ms
         if files > MOST_FILES:
-            what = f"At 100 rows a second these partitions get {files:,.0f} files a day."
+            what = (
+                f"At 100 rows a second these partitions get {files:,.0f} files a day."
+            )
             fix = "Take fewer buckets or a longer trigger; `lakesql forecast` shows what either costs."
             yield model.found_for("partition_by", what, fix)
 

@@ -15,7 +15,9 @@ class MovingPartitions:
 
     code: ClassVar[str] = "LK037"
     name: ClassVar[str] = "moving-partitions"
-    finds: ClassVar[str] = "A table of the newest rows is partitioned by a column of `sequence_by`."
+    finds: ClassVar[str] = (
+        "A table of the newest rows is partitioned by a column of `sequence_by`."
+    )
     why: ClassVar[str] = (
         "That column is another one with each update. So each update deletes a row in one partition and writes it into "
         "another, old partitions hold more deletes than rows, and no filter by it finds all states of a row."
@@ -47,7 +49,9 @@ FROM {{ stream('orders') }}
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each such field of `partition_by`."""
         config, writing = model.model.config, model.select.writing
-        sequence = {name.lower() for name in writing.sequence_by} - {key.lower() for key in writing.keys}
+        sequence = {name.lower() for name in writing.sequence_by} - {
+            key.lower() for key in writing.keys
+        }
         if config.versions is not None:
             return
         for index, field in enumerate(config.partition_by):

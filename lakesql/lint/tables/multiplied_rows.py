@@ -14,11 +14,14 @@ from lakesql.select.selects_read import SelectRead
 
 
 class MultipliedRows:
-    """A join of a stream with a table of this project that leaves out a part of the table's key."""
+    """A join of a stream with a table of this project that leaves out a part of the
+    table's key."""
 
     code: ClassVar[str] = "LK040"
     name: ClassVar[str] = "multiplied-rows"
-    finds: ClassVar[str] = "A stream is joined with a table by less than the columns of its key."
+    finds: ClassVar[str] = (
+        "A stream is joined with a table by less than the columns of its key."
+    )
     why: ClassVar[str] = (
         "One record meets several rows of the table then, and becomes several: sums are too large, and a key that was "
         "unique is not. That is right where all of them are wanted; then say so by a noqa."
@@ -47,33 +50,59 @@ JOIN {{ ref('price_list') }} AS p ON p.status = c.status AND p.customer_id = c.c
         for read in model.selects:
             for join in read.select.args.get("joins") or ():
                 table = join.this
-                if not isinstance(table, exp.Table) or join.kind.upper() in ("SEMI", "ANTI") or join.method:
+                if (
+                    not isinstance(table, exp.Table)
+                    or join.kind.upper() in ("SEMI", "ANTI")
+                    or join.method
+                ):
                     continue
                 key = keys.get(tuple(part.name.lower() for part in table.parts), ())
-                missing = [column for column in key if column.lower() not in _compared(join, table, read)]
+                missing = [
+                    column
+                    for column in key
+                    if column.lower() not in _compared(join, table, read)
+                ]
                 if missing:
                     what = f"A record may meet several rows of '{table.name}': its key is {', '.join(key)}, and "
                     what += f"{', '.join(missing)} is not compared."
-                    yield model.found_at(table, what, "Compare all columns of the key in ON.")
+                    yield model.found_at(
+                        table, what, "Compare all columns of the key in ON."
+                    )
 
 
-def _keys_by_table(model: LintedModel) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The keys of the tables that the model joins, by the parts of their names in small letters."""
+def _keys_by_table(
+    model: LintedModel,
+) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The keys of the tables that the model joins, by the parts of their names in small
+    letters."""
     for reference in model.model.facts.refs:
         joined = model.manifest.models.get(reference.name)
-        if joined is not None and joined.config.is_stored and joined.config.versions is None:
-            yield own_table(model.manifest, reference.name).folded, model.unique_by(reference.name)
+        if (
+            joined is not None
+            and joined.config.is_stored
+            and joined.config.versions is None
+        ):
+            yield (
+                own_table(model.manifest, reference.name).folded,
+                model.unique_by(reference.name),
+            )
 
 
 def _compared(join: exp.Join, table: exp.Table, read: SelectRead) -> set[str]:
-    """The columns of a table that a join's condition says to be equal to something, or of which it may be."""
+    """The columns of a table that a join's condition says to be equal to something, or
+    of which it may be."""
     named = {identifier.name.lower() for identifier in join.args.get("using") or ()}
     called = (table.alias or table.name).lower()
     where = read.select.args.get("where")
     for condition in (join.args.get("on"), where.this if where is not None else None):
-        for equal in condition.find_all(exp.EQ, exp.NullSafeEQ) if condition is not None else ():
+        for equal in (
+            condition.find_all(exp.EQ, exp.NullSafeEQ) if condition is not None else ()
+        ):
             for side in (equal.left, equal.right):
-                if isinstance(side, exp.Column) and read.source_of(side) in (called, None):
+                if isinstance(side, exp.Column) and read.source_of(side) in (
+                    called,
+                    None,
+                ):
                     named.add(side.name.lower())
     return named
 

@@ -17,7 +17,9 @@ class NullableKey:
 
     code: ClassVar[str] = "LK039"
     name: ClassVar[str] = "nullable-key"
-    finds: ClassVar[str] = "A key is a column of the side of an outer join that may have no row."
+    finds: ClassVar[str] = (
+        "A key is a column of the side of an outer join that may have no row."
+    )
     why: ClassVar[str] = (
         "A row without a key cannot be found again: it becomes a dead letter. So the rows for which a LEFT JOIN was "
         "written, those without a partner, are the ones that are not in the table."
@@ -41,7 +43,9 @@ LEFT JOIN {{ ref('zones') }} AS z ON z.customer_id = c.customer_id
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """Each such key."""
         writing = model.select.writing
-        keys = {key.lower() for key in (*writing.keys, *writing.sequence_by)} & {it.lower() for it in writing.not_null}
+        keys = {key.lower() for key in (*writing.keys, *writing.sequence_by)} & {
+            it.lower() for it in writing.not_null
+        }
         for name, expression, read in model.columns_made():
             if name not in keys or not isinstance(expression, exp.Column):
                 continue

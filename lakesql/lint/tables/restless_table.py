@@ -12,11 +12,14 @@ from lakesql.model.config import Every, OnChange
 
 
 class RestlessTable:
-    """A whole table that is made on each change of a table with a commit more often than each half minute."""
+    """A whole table that is made on each change of a table with a commit more often
+    than each half minute."""
 
     code: ClassVar[str] = "LK038"
     name: ClassVar[str] = "restless-table"
-    finds: ClassVar[str] = "A table is computed as a whole on each change of a table that changes all the time."
+    finds: ClassVar[str] = (
+        "A table is computed as a whole on each change of a table that changes all the time."
+    )
     why: ClassVar[str] = (
         "A model in mode `table`, or with `refresh='full'`, reads all rows of its tables each time. With the trigger "
         "'on change' below a model with a batch every ten seconds, it does so without a pause."
@@ -51,11 +54,21 @@ LIMIT 10
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """The trigger of such a model."""
         config = model.model.config
-        read = [reference.name for reference in stored_refs(model.manifest, model.model)]
-        is_whole = config.is_exchanged and config.is_stored and not config.compared_inputs(read)
+        read = [
+            reference.name for reference in stored_refs(model.manifest, model.model)
+        ]
+        is_whole = (
+            config.is_exchanged
+            and config.is_stored
+            and not config.compared_inputs(read)
+        )
         if not is_whole or not isinstance(model.model.trigger, OnChange):
             return
-        triggers = {name: model.manifest.models[name].trigger for name in read if name in model.manifest.models}
+        triggers = {
+            name: model.manifest.models[name].trigger
+            for name in read
+            if name in model.manifest.models
+        }
         for name, trigger in triggers.items():
             if isinstance(trigger, Every) and trigger.interval_ms < OFTEN_MS:
                 what = f"All rows are computed anew on each change of '{name}', which has a batch every {trigger.text}."
@@ -65,7 +78,8 @@ LIMIT 10
 
 
 OFTEN_MS = 30_000
-"""A whole table that is computed within half a minute may follow one with a batch each half minute."""
+"""A whole table that is computed within half a minute may follow one with a batch each
+half minute."""
 
 
 RULE = RestlessTable()

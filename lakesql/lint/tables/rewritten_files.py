@@ -15,7 +15,9 @@ class RewrittenFiles:
 
     code: ClassVar[str] = "LK036"
     name: ClassVar[str] = "rewritten-files"
-    finds: ClassVar[str] = "`write.merge.mode` is copy-on-write, and the trigger is short."
+    finds: ClassVar[str] = (
+        "`write.merge.mode` is copy-on-write, and the trigger is short."
+    )
     why: ClassVar[str] = (
         "Each batch writes every file anew that has a row which changes: a file of 256 MB for one order. With merge on "
         "read it writes a small file of deletes, and maintenance rewrites the large ones when that is worth it."
@@ -49,11 +51,17 @@ FROM {{ stream('orders') }}
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """The property."""
         config, trigger = model.model.config, model.model.trigger
-        if not (config.changes_rows and config.rewrites_files and not config.is_exchanged):
+        if not (
+            config.changes_rows and config.rewrites_files and not config.is_exchanged
+        ):
             return
         if isinstance(trigger, Every) and trigger.interval_ms < SHORT_MS:
             what = f"Every {trigger.text} all files are written anew that have a row which changes."
-            yield model.found_for("properties", what, "Leave `write.merge.mode` out, or take a longer trigger.")
+            yield model.found_for(
+                "properties",
+                what,
+                "Leave `write.merge.mode` out, or take a longer trigger.",
+            )
 
 
 SHORT_MS = 300_000

@@ -43,7 +43,11 @@ FROM {{ stream('clicks') }}
         if isinstance(trigger, Every) and trigger.interval_ms < BATCH_MS:
             usual = interval_text(int(BATCH_MS))
             what = f"A batch every {trigger.text} is more often than one is committed, which takes some {usual}."
-            yield model.found_for("trigger", what, "Take some seconds; `lakesql forecast` shows what they cost.")
+            yield model.found_for(
+                "trigger",
+                what,
+                "Take some seconds; `lakesql forecast` shows what they cost.",
+            )
 
 
 RULE = ShortTrigger()

@@ -1,4 +1,5 @@
-"""LK032: partitions that get one file or two, as batches are as far apart as they are long."""
+"""LK032: partitions that get one file or two, as batches are as far apart as they are
+long."""
 
 from __future__ import annotations
 
@@ -44,7 +45,12 @@ FROM {{ stream('clicks') }}
             length_ms = _LENGTHS_MS.get(field.transform, 0)
             if length_ms and length_ms < 2 * trigger.interval_ms:
                 what = f"A partition of {partition_text(field)} gets a batch or two: there is one every {trigger.text}."
-                yield model.found_for("partition_by", what, "Partition by a longer time, or not at all.", index)
+                yield model.found_for(
+                    "partition_by",
+                    what,
+                    "Partition by a longer time, or not at all.",
+                    index,
+                )
 
 
 _LENGTHS_MS = {"hours": 3_600_000, "days": 86_400_000}

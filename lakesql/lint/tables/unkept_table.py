@@ -13,11 +13,14 @@ from lakesql.project.procedures import HOUR_MS, ExpireSnapshots, RewriteDataFile
 
 
 class UnkeptTable:
-    """A table that lakesql maintains, but for snapshots or small files, under a trigger of less than an hour."""
+    """A table that lakesql maintains, but for snapshots or small files, under a trigger
+    of less than an hour."""
 
     code: ClassVar[str] = "LK035"
     name: ClassVar[str] = "unkept-table"
-    finds: ClassVar[str] = "Snapshots or small files of a table are not cleaned up, and it has many commits."
+    finds: ClassVar[str] = (
+        "Snapshots or small files of a table are not cleaned up, and it has many commits."
+    )
     why: ClassVar[str] = (
         "A batch each minute leaves 1,440 snapshots and as many small files a day. Without `expire_snapshots` no file "
         "that was ever written is deleted; without `rewrite_data_files` each query opens all small ones. Where "
@@ -44,12 +47,24 @@ FROM {{ stream('clicks') }}
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
         """The option, for each task that is missing."""
         trigger, tasks = model.model.trigger, own_tasks(model.model)
-        if not tasks or not isinstance(trigger, Every) or trigger.interval_ms >= HOUR_MS:
+        if (
+            not tasks
+            or not isinstance(trigger, Every)
+            or trigger.interval_ms >= HOUR_MS
+        ):
             return
         done = {type(task.options) for task in tasks}
         for kind, procedure, left in (
-            (ExpireSnapshots, "expire_snapshots", "No snapshot expires, so that no file is ever deleted"),
-            (RewriteDataFiles, "rewrite_data_files", "Small files are never brought together"),
+            (
+                ExpireSnapshots,
+                "expire_snapshots",
+                "No snapshot expires, so that no file is ever deleted",
+            ),
+            (
+                RewriteDataFiles,
+                "rewrite_data_files",
+                "Small files are never brought together",
+            ),
         ):
             if kind not in done:
                 commits = int(24 * HOUR_MS / trigger.interval_ms)

@@ -1,4 +1,5 @@
-"""The second half of each mode, which needs a SELECT, by the first, its configuration."""
+"""The second half of each mode, which needs a SELECT, by the first, its
+configuration."""
 
 from __future__ import annotations
 
@@ -53,5 +54,7 @@ def view_of(select: Select) -> ViewStatement:
 def refreshes_of(select: Select) -> RefreshedBatches:
     """What the refreshes of a SELECT that reads tables do in its mode."""
     refreshes = batches_of(select)
-    assert isinstance(refreshes, RefreshedBatches), "a model that reads streams has batches"
+    assert isinstance(refreshes, RefreshedBatches), (
+        "a model that reads streams has batches"
+    )
     return refreshes

@@ -1,4 +1,5 @@
-"""Mode `append`: what is checked of a SELECT, the statements of a batch, and what is said of the table."""
+"""Mode `append`: what is checked of a SELECT, the statements of a batch, and what is
+said of the table."""
 
 from __future__ import annotations
 
@@ -9,8 +10,18 @@ from lakesql.compile.batch import COMMIT, Bounded, MakeView, ReadBounds, Step, W
 from lakesql.compile.select import Select
 from lakesql.errors import Problem
 from lakesql.modes.append import Append
-from lakesql.modes.batches.batches import Batches, Contradiction, contradictory, listed, made_views
-from lakesql.modes.batches.insert import insert_first_parts, insert_statement, keyed_rows
+from lakesql.modes.batches.batches import (
+    Batches,
+    Contradiction,
+    contradictory,
+    listed,
+    made_views,
+)
+from lakesql.modes.batches.insert import (
+    insert_first_parts,
+    insert_statement,
+    keyed_rows,
+)
 from lakesql.modes.batches.row_checks import check_groups, check_null_groups
 from lakesql.names import BATCH_VIEW
 
@@ -25,21 +36,30 @@ class AppendBatches(Batches):
     def check(self) -> Iterator[Problem]:
         """A group is appended once: something must say when it changes no more."""
         select, query = self.select, self.select.query
-        if (query.aggregated or "distinct" in query.noted) and not query.grouped_by_event_time:
-            what = "an aggregate must be grouped by" if query.aggregated else "DISTINCT must have a column that is the"
+        if (
+            query.aggregated or "distinct" in query.noted
+        ) and not query.grouped_by_event_time:
+            what = (
+                "an aggregate must be grouped by"
+                if query.aggregated
+                else "DISTINCT must have a column that is the"
+            )
             yield Problem(
                 "watermark-missing",
                 f"In mode '{self.config.mode}' {what} event time of a stream that has a watermark.",
                 "A group's row is appended once it can no longer change; without a watermark that never happens.",
                 _fix_watermark(select),
-                select.rendered.place(query.noted["watermark-missing" if query.aggregated else "distinct"]),
+                select.rendered.place(
+                    query.noted["watermark-missing" if query.aggregated else "distinct"]
+                ),
             )
         yield from check_null_groups(select)
         yield from check_groups(select)
         yield from contradictory(select, _find_unbounded(self.config))
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
-        """One INSERT, of the rows whose key is not in the table where there are keys."""
+        """One INSERT, of the rows whose key is not in the table where there are
+        keys."""
         config, table = self.config, self.select.model.table
         rows = made_views(self.select)
         if not config.keys:
@@ -54,7 +74,11 @@ class AppendBatches(Batches):
                 keyed_rows(config, self.select.writing.is_positioned),
             ),
             ReadBounds(BATCH_VIEW, (*config.keys, *margins), margins),
-            Write(COMMIT, Bounded(insert_first_parts(table, config, columns), ("target",)), only_adds=True),
+            Write(
+                COMMIT,
+                Bounded(insert_first_parts(table, config, columns), ("target",)),
+                only_adds=True,
+            ),
         )
 
     @property
@@ -82,7 +106,11 @@ class AppendBatches(Batches):
         config = self.config
         if not config.keys:
             return ""
-        near = f", within {config.within.text} of its {config.time_column}" if config.within else ""
+        near = (
+            f", within {config.within.text} of its {config.time_column}"
+            if config.within
+            else ""
+        )
         return f"none; a row whose key is in the table{near} is not inserted"
 
     def joined_again(self) -> str:
@@ -90,8 +118,10 @@ class AppendBatches(Batches):
         return "no row is joined again"
 
     def untraceable(self) -> str:
-        """Of a record that makes several rows, those that were written would be added again."""
-        # Without `super()`, which a class with slots has not: a dataclass makes it anew.
+        """Of a record that makes several rows, those that were written would be added
+        again."""
+        # Without `super()`, which a class with slots has not: a dataclass makes it
+        # anew.
         if why := Batches.untraceable(self):
             return why
         if self.select.query.multiplies and not self.config.keys:
@@ -103,7 +133,8 @@ class AppendBatches(Batches):
 
 
 def say_untold(select: Select) -> str:
-    """The note that of several rows with one key any may stay, where no column orders them; '' elsewhere."""
+    """The note that of several rows with one key any may stay, where no column orders
+    them; '' elsewhere."""
     query, keys = select.query, listed(select.writing.keys, "and")
     if not query.stateful or query.groups is not None or select.writing.sequence_by:
         return ""
@@ -112,14 +143,23 @@ def say_untold(select: Select) -> str:
 
 def _find_unbounded(config: Append) -> Iterator[Contradiction]:
     if config.within and not config.keys:
-        yield Contradiction("within", "within is given, and no keys.", "Without keys every row is added.")
+        yield Contradiction(
+            "within",
+            "within is given, and no keys.",
+            "Without keys every row is added.",
+        )
     if config.within and not config.time_column:
         what = "within is given, and the table is not partitioned by a time."
-        yield Contradiction("within", what, "It bounds by this time which of the table's rows are looked at.")
+        yield Contradiction(
+            "within",
+            what,
+            "It bounds by this time which of the table's rows are looked at.",
+        )
 
 
 def _fix_watermark(select: Select) -> str:
-    """How the groups of a SELECT over the table of a model can be finished, or be written before they are."""
+    """How the groups of a SELECT over the table of a model can be finished, or be
+    written before they are."""
     read = [name for name in select.query.streams_read if name in select.read_tables]
     if not read:
         return ""

@@ -1,4 +1,5 @@
-"""What is asked of a mode that has a SELECT: each mode answers for itself, and the rest of lakesql asks nobody else."""
+"""What is asked of a mode that has a SELECT: each mode answers for itself, and the rest
+of lakesql asks nobody else."""
 
 from __future__ import annotations
 
@@ -29,8 +30,9 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """What becomes of rows that are in the table when the SELECT makes others, or has another column: whether a rebuild
-    is asked for, in which words, how it is recommended, and what it needs to `fill` a column."""
+    """What becomes of rows that are in the table when the SELECT makes others, or has
+    another column: whether a rebuild is asked for, in which words, how it is
+    recommended, and what it needs to `fill` a column."""
 
     verdict: Literal["next-batch", "rebuild"]
     what: str
@@ -46,29 +48,34 @@ class Batches(ABC):
 
     @abstractmethod
     def check(self) -> Iterator[Problem]:
-        """What is wrong with the SELECT, whose rows the mode cannot write, and between options of the mode."""
+        """What is wrong with the SELECT, whose rows the mode cannot write, and between
+        options of the mode."""
 
     @abstractmethod
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
-        """The steps of each batch: the view `_lakesql_rows` of what the SELECT makes first, one `Write` last.
+        """The steps of each batch: the view `_lakesql_rows` of what the SELECT makes
+        first, one `Write` last.
 
-        `columns` are those that land in the table; None where only Spark's analyzer knows them.
+        `columns` are those that land in the table; None where only Spark's analyzer
+        knows them.
         """
 
     @property
     @abstractmethod
     def unique_by(self) -> tuple[str, ...]:
-        """The columns of which no two rows of the table have the same values; none where rows may be the same."""
+        """The columns of which no two rows of the table have the same values; none
+        where rows may be the same."""
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The columns by which batches find the rows of the table that they change; none where they change none."""
+        """The columns by which batches find the rows of the table that they change;
+        none where they change none."""
         return self.unique_by
 
     @property
     def feed_views(self) -> FeedViews | None:
-        """The views by which a feed's changes become the rows that the SELECT is given; None where it is given the
-        records."""
+        """The views by which a feed's changes become the rows that the SELECT is given;
+        None where it is given the records."""
         return None
 
     @property
@@ -78,7 +85,8 @@ class Batches(ABC):
 
     @property
     def updated(self) -> dict[str, tuple[str, ...]]:
-        """The columns that an update of a row sets or leaves, by the option that names them."""
+        """The columns that an update of a row sets or leaves, by the option that names
+        them."""
         return {}
 
     def refuse_truncate(self) -> RunError | None:
@@ -87,11 +95,21 @@ class Batches(ABC):
 
     # --- what is remembered
 
-    def remembered(self, columns: Iterable[TableColumn]) -> tuple[str, tuple[TableColumn, ...]]:
-        """What the table of tombstones holds, in words, and its columns; `columns` are those of the model's table."""
+    def remembered(
+        self, columns: Iterable[TableColumn]
+    ) -> tuple[str, tuple[TableColumn, ...]]:
+        """What the table of tombstones holds, in words, and its columns; `columns` are
+        those of the model's table."""
         writing = self.select.writing
-        names = {name.lower() for name in (*writing.keys, *(self.select.sequence or writing.sequence_by))}
-        kept = (replace(column, comment="") for column in columns if column.name.lower() in names)
+        names = {
+            name.lower()
+            for name in (*writing.keys, *(self.select.sequence or writing.sequence_by))
+        }
+        kept = (
+            replace(column, comment="")
+            for column in columns
+            if column.name.lower() in names
+        )
         return "Keys that were deleted from", tuple(kept)
 
     # --- what a reader of the compiled file, or of a plan, must know
@@ -109,19 +127,23 @@ class Batches(ABC):
         return ""
 
     def updates(self) -> str:
-        """What an update of a stored row does besides setting each of its columns; '' where it does nothing else."""
+        """What an update of a stored row does besides setting each of its columns; ''
+        where it does nothing else."""
         return ""
 
     def filtered(self) -> str:
-        """What a filter leaves of a row that is in the table already; '' where there is no filter."""
+        """What a filter leaves of a row that is in the table already; '' where there is
+        no filter."""
         return ""
 
     def left_by_filter(self) -> str:
-        """What stays in the table of a key whose newest record a filter leaves out; '' where its row goes."""
+        """What stays in the table of a key whose newest record a filter leaves out; ''
+        where its row goes."""
         return ""
 
     def unsent(self) -> str:
-        """What becomes of large values that an update leaves out because it has not changed them."""
+        """What becomes of large values that an update leaves out because it has not
+        changed them."""
         return ""
 
     def late(self) -> str:
@@ -131,7 +153,8 @@ class Batches(ABC):
         return "none is too late"
 
     def deletes(self) -> str:
-        """What becomes of rows that are deleted, and where too many of them stop the model."""
+        """What becomes of rows that are deleted, and where too many of them stop the
+        model."""
         return ""
 
     def deleted_keys(self) -> str:
@@ -146,7 +169,8 @@ class Batches(ABC):
         return "a row is joined again when a record of its key arrives"
 
     def untraceable(self) -> str:
-        """Why a row of the SELECT is not one record that could be set aside and read again; '' where it is."""
+        """Why a row of the SELECT is not one record that could be set aside and read
+        again; '' where it is."""
         if self.select.query.stateful:
             return "It keeps state between batches: a row is made of many records."
         return ""
@@ -154,24 +178,37 @@ class Batches(ABC):
     def stored_rows(self) -> StoredRows:
         """What becomes of rows that are in the table when the SELECT makes others."""
         return StoredRows(
-            "next-batch", "Rows that are in the table stay as they were.", "To have it in all rows: lakesql rebuild"
+            "next-batch",
+            "Rows that are in the table stay as they were.",
+            "To have it in all rows: lakesql rebuild",
         )
 
 
 def made_views(select: Select) -> tuple[MakeView, ...]:
-    """The views of what the SELECT makes, `_lakesql_rows` last; where it is given the rows that a feed leaves, they are
-    checked as they are to be written."""
-    when = "the streaming query" if select.query.stateful else "each batch: the rows that the SELECT makes of it"
+    """The views of what the SELECT makes, `_lakesql_rows` last; where it is given the
+    rows that a feed leaves, they are checked as they are to be written."""
+    when = (
+        "the streaming query"
+        if select.query.stateful
+        else "each batch: the rows that the SELECT makes of it"
+    )
     if not select.checks or select.feed is not None:
         return (MakeView(when, ROWS_VIEW, select.text),)
     sets_aside = bool(is_dead(select.checks))
     return (
         MakeView(when, MADE_VIEW, select.text),
-        MakeView("each batch: its rows, each with what it fails", CHECKED_VIEW, checked_rows(select.checks)),
+        MakeView(
+            "each batch: its rows, each with what it fails",
+            CHECKED_VIEW,
+            checked_rows(select.checks),
+        ),
         MakeView(
             f"each batch: its rows{', without those whose records are dead letters' if sets_aside else ''}",
             ROWS_VIEW,
-            kept_rows(select.checks, is_placed=select.writing.is_positioned and not select.writing.keys),
+            kept_rows(
+                select.checks,
+                is_placed=select.writing.is_positioned and not select.writing.keys,
+            ),
         ),
     )
 
@@ -180,13 +217,22 @@ def find_keys_in_sequence(writing: Writing) -> Iterator[Contradiction]:
     """Keys that are to order the changes of their row."""
     for key in common(writing.keys, writing.sequence_by):
         what = f"'{key}' is in keys and in sequence_by."
-        yield Contradiction("sequence_by", what, "All changes of a row have the same key: it orders none of them.")
+        yield Contradiction(
+            "sequence_by",
+            what,
+            "All changes of a row have the same key: it orders none of them.",
+        )
 
 
 def contradictory(select: Select, found: Iterable[Contradiction]) -> Iterator[Problem]:
     """The contradictions at the places of their options."""
     for each in found:
-        yield Problem("contradictory-options", each.what, each.why, place=select.model.option_place(each.option))
+        yield Problem(
+            "contradictory-options",
+            each.what,
+            each.why,
+            place=select.model.option_place(each.option),
+        )
 
 
 def listed(columns: tuple[str, ...], word: str) -> str:
@@ -195,5 +241,12 @@ def listed(columns: tuple[str, ...], word: str) -> str:
 
 
 def say_ratio(ratio: float) -> list[str]:
-    """The note that a batch which deletes more than this share of the table's rows stops the model."""
-    return [f"a batch that deletes more than {ratio * 100:g}% of the table's rows stops the model"] if ratio < 1 else []
+    """The note that a batch which deletes more than this share of the table's rows
+    stops the model."""
+    return (
+        [
+            f"a batch that deletes more than {ratio * 100:g}% of the table's rows stops the model"
+        ]
+        if ratio < 1
+        else []
+    )

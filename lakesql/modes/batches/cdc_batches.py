@@ -1,4 +1,5 @@
-"""Mode `cdc`: what is checked of a SELECT, the statements of a batch, and what is said of the table."""
+"""Mode `cdc`: what is checked of a SELECT, the statements of a batch, and what is said
+of the table."""
 
 from __future__ import annotations
 
@@ -40,22 +41,43 @@ from lakesql.modes.batches.feed_rows import (
 )
 from lakesql.modes.batches.feed_views import UNSENT_WHEN, FeedViews
 from lakesql.modes.batches.memories import forget
-from lakesql.modes.batches.merge import Merge, insert_parts, merge_parts, remember_statement
-from lakesql.modes.batches.mirror import each_row, filled_rows, mirrored_parts, mirrored_rows, not_in_feed, truncates
+from lakesql.modes.batches.merge import (
+    Merge,
+    insert_parts,
+    merge_parts,
+    remember_statement,
+)
+from lakesql.modes.batches.mirror import (
+    each_row,
+    filled_rows,
+    mirrored_parts,
+    mirrored_rows,
+    not_in_feed,
+    truncates,
+)
 from lakesql.modes.batches.row_checks import check_null_groups, check_updating
 from lakesql.modes.cdc import Cdc
-from lakesql.names import BATCH_VIEW, DELETE, FILLED_VIEW, MARKED_AT, ONLY_MARKS, UNKNOWN
+from lakesql.names import (
+    BATCH_VIEW,
+    DELETE,
+    FILLED_VIEW,
+    MARKED_AT,
+    ONLY_MARKS,
+    UNKNOWN,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class CdcBatches(Batches):
-    """The SELECT over the rows that the source has: a key for which it makes none is deleted, or marked."""
+    """The SELECT over the rows that the source has: a key for which it makes none is
+    deleted, or marked."""
 
     select: Select
     config: Cdc
 
     def check(self) -> Iterator[Problem]:
-        """A SELECT of one feed, whose key and sequence it keeps, and no state between batches."""
+        """A SELECT of one feed, whose key and sequence it keeps, and no state between
+        batches."""
         yield from check_updating(self.select)
         yield from check_null_groups(self.select)
         yield from check_state(self.select, "row")
@@ -87,7 +109,8 @@ class CdcBatches(Batches):
         )
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
-        """One MERGE of the rows of the keys that have changed. What is deleted is remembered before it."""
+        """One MERGE of the rows of the keys that have changed. What is deleted is
+        remembered before it."""
         select, merge, marks = self.select, self._merge, self.config.marks
         ratio = self.config.max_delete_ratio
         moves = self.feed_views.key_changes
@@ -95,7 +118,11 @@ class CdcBatches(Batches):
         aliases = ("deleted", "target") if merge.remembers else ("target",)
         return (
             *made_views(select),
-            MakeView("each batch: each key that has changed", BATCH_VIEW, self._changed_rows(columns)),
+            MakeView(
+                "each batch: each key that has changed",
+                BATCH_VIEW,
+                self._changed_rows(columns),
+            ),
             *((CheckDeletes(BATCH_VIEW, ratio, self._deleted),) if ratio < 1 else ()),
             *((moves.remember(self._landed(columns)),) if moves else ()),
             ReadBounds(BATCH_VIEW, merge.keys),
@@ -119,24 +146,37 @@ class CdcBatches(Batches):
         """Which rows the table has."""
         (feed,) = self.select.query.streams_read
         sequence = self.select.sequence
-        by = f", the newest by {', then '.join((*sequence.values(), 'arrival'))}" if sequence else ""
+        by = (
+            f", the newest by {', then '.join((*sequence.values(), 'arrival'))}"
+            if sequence
+            else ""
+        )
         return f"the SELECT over the rows that the source of {identifier(feed)} has now, one for each of its keys{by}"
 
     def filtered(self) -> str:
         """A row that no longer passes is deleted."""
-        return "a row that no longer passes leaves the table" if self.select.query.filters else ""
+        return (
+            "a row that no longer passes leaves the table"
+            if self.select.query.filters
+            else ""
+        )
 
     def incomplete(self) -> str:
         """Changes that have no place in the sequence."""
         return say_incomplete(self.select)
 
     def unsent(self) -> str:
-        """What becomes of large values that an update leaves out because it has not changed them."""
+        """What becomes of large values that an update leaves out because it has not
+        changed them."""
         return say_unsent(self.select)
 
     def deletes(self) -> str:
         """What becomes of rows that the source deletes."""
-        marked = [f"a row that the source deletes stays, with the time in {MARKED_AT}"] if self.config.marks else []
+        marked = (
+            [f"a row that the source deletes stays, with the time in {MARKED_AT}"]
+            if self.config.marks
+            else []
+        )
         return "; ".join((*marked, *say_ratio(self.config.max_delete_ratio)))
 
     def joined_again(self) -> str:
@@ -152,51 +192,80 @@ class CdcBatches(Batches):
         return stored_until_changed("a mirror", is_of_feed=True)
 
     def _changed_rows(self, columns: tuple[str, ...] | None) -> str:
-        """A row for each key that has changed. Where the SELECT makes one row of each, nothing is joined to find the
-        keys without one; `_fill_unsent` joins, where an update has not sent all values."""
+        """A row for each key that has changed. Where the SELECT makes one row of each,
+        nothing is joined to find the keys without one; `_fill_unsent` joins, where an
+        update has not sent all values."""
         select, marks = self.select, self.config.marks
         if columns is not None and self._makes_each:
             return each_row(select.feed_keys, select.sequence, columns)
-        return mirrored_rows(select.feed_keys, select.sequence, columns, bool(select.kept), marks)
+        return mirrored_rows(
+            select.feed_keys, select.sequence, columns, bool(select.kept), marks
+        )
 
     @property
     def _makes_each(self) -> bool:
-        """Whether each row of the source is one of the table, and each other key is of none."""
+        """Whether each row of the source is one of the table, and each other key is of
+        none."""
         return self.select.query.keeps_each and not self.config.marks
 
     def _fill_unsent(self, columns: tuple[str, ...] | None) -> tuple[FillUnsent, ...]:
-        kept = {name: landed for name, landed in self._landed(columns).items() if landed}
+        kept = {
+            name: landed for name, landed in self._landed(columns).items() if landed
+        }
         if not kept:
             return ()
         select, marks = self.select, self.config.marks
         says_unsent: dict[str, str] = {}
         if columns is not None and self._makes_each:
-            says_unsent = mirrored_parts(select.feed_keys, select.sequence, columns, keeps=True)
-        filled = Bounded(filled_rows(select.model.table, select.feed_keys, kept, marks, says_unsent), ("stored",))
+            says_unsent = mirrored_parts(
+                select.feed_keys, select.sequence, columns, keeps=True
+            )
+        filled = Bounded(
+            filled_rows(select.model.table, select.feed_keys, kept, marks, says_unsent),
+            ("stored",),
+        )
         known = f"NOT {UNKNOWN} OR {ONLY_MARKS}" if marks else f"NOT {UNKNOWN}"
-        when = f"{UNSENT_WHEN}: those from the table, read as {BATCH_VIEW} from there on"
+        when = (
+            f"{UNSENT_WHEN}: those from the table, read as {BATCH_VIEW} from there on"
+        )
         return (FillUnsent(when, BATCH_VIEW, filled, known, FILLED_VIEW),)
 
     def _landed(self, columns: tuple[str, ...] | None) -> dict[str, tuple[str, ...]]:
-        """The columns of the feed whose values the table keeps, with those of its columns that have them."""
+        """The columns of the feed whose values the table keeps, with those of its
+        columns that have them."""
         landing = {column.lower() for column in columns or ()}
         return {
-            name: tuple(output for output in outputs if columns is None or output.lower() in landing)
+            name: tuple(
+                output
+                for output in outputs
+                if columns is None or output.lower() in landing
+            )
             for name, outputs in self.select.kept.items()
         }
 
     def _remember(self) -> Remember:
-        """What is deleted, or marked, and the truncates where they have a place among the changes."""
+        """What is deleted, or marked, and the truncates where they have a place among
+        the changes."""
         of_truncates = truncates(self.config.keys) if self._merge.is_placed else ""
         statement = remember_statement(self._merge, of_truncates, self._deleted)
         when = "each batch that deletes: what it deletes is remembered"
-        return Remember(when, BATCH_VIEW, self._deleted, statement, forget(self.select, "tombstones"))
+        return Remember(
+            when,
+            BATCH_VIEW,
+            self._deleted,
+            statement,
+            forget(self.select, "tombstones"),
+        )
 
     def _find_contradictions(self) -> Iterator[Contradiction]:
         yield from find_keys_in_sequence(self.select.writing)
         if self.config.on_truncate == "fail" and not self._has_truncates:
             what = "on_truncate='fail' is given, and a table has no truncates: it is emptied by deletes of its rows."
-            yield Contradiction("on_truncate", what, "max_delete_ratio stops a model before it deletes too many.")
+            yield Contradiction(
+                "on_truncate",
+                what,
+                "max_delete_ratio stops a model before it deletes too many.",
+            )
 
     @property
     def _has_truncates(self) -> bool:

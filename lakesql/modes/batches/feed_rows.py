@@ -1,4 +1,5 @@
-"""What the modes share whose SELECT is given the rows that a change feed leaves: checks, and what is said of them."""
+"""What the modes share whose SELECT is given the rows that a change feed leaves:
+checks, and what is said of them."""
 
 from __future__ import annotations
 
@@ -59,7 +60,9 @@ def check_feed(select: Select) -> Iterator[Problem]:
     for index, word in enumerate(select.writing.sequence_by):
         if select.sequenced(word):
             continue
-        fields = [f"{_CHANGE}{name}" for name in change_fields(feed) if name != "before"]
+        fields = [
+            f"{_CHANGE}{name}" for name in change_fields(feed) if name != "before"
+        ]
         suggested = ""
         if word.lower() in fields:
             suggested = f"Add `{word} AS {word.removeprefix(_CHANGE)}` to the SELECT."
@@ -99,15 +102,23 @@ def check_rows(select: Select, deleted: str) -> tuple[CheckRows, ...]:
 
 
 def say_incomplete(select: Select) -> str:
-    """Which changes of a feed are bad, by what they lack: what orders them and, of a table, what finds their rows."""
+    """Which changes of a feed are bad, by what they lack: what orders them and, of a
+    table, what finds their rows."""
     if select.feed is not None and select.feed.has_table_changes:
-        ordering = [name for name in select.sequence.values() if not name.startswith(_CHANGE)]
+        ordering = [
+            name for name in select.sequence.values() if not name.startswith(_CHANGE)
+        ]
         return f"changes whose {listed((*select.feed_keys.values(), *ordering), 'or')} is NULL"
-    return f"changes without {' or '.join(select.sequence.values())}" if select.sequence else ""
+    return (
+        f"changes without {' or '.join(select.sequence.values())}"
+        if select.sequence
+        else ""
+    )
 
 
 def say_unsent(select: Select) -> str:
-    """What becomes of large values that an update leaves out because it has not changed them."""
+    """What becomes of large values that an update leaves out because it has not changed
+    them."""
     if select.feed is None or not select.feed.record_envelope.is_of_log:
         return ""
     large = [
@@ -119,13 +130,20 @@ def say_unsent(select: Select) -> str:
     ]
     kept = [name for name in large if name in select.kept]
     lost = [name for name in large if name not in select.kept]
-    says = [f"{listed(tuple(kept), 'and')} stay as they are in the table"] if kept else []
-    says += [f"an update without {listed(tuple(lost), 'or')} is a dead letter"] if lost else []
+    says = (
+        [f"{listed(tuple(kept), 'and')} stay as they are in the table"] if kept else []
+    )
+    says += (
+        [f"an update without {listed(tuple(lost), 'or')} is a dead letter"]
+        if lost
+        else []
+    )
     return "; ".join(says)
 
 
 _LARGE = ("string", "binary", "array", "map", "struct", "variant")
-"""Types whose values may be so large that a database does not send them with each update."""
+"""Types whose values may be so large that a database does not send them with each
+update."""
 
 
 def untraceable_change(select: Select) -> str:
@@ -139,5 +157,14 @@ def untraceable_change(select: Select) -> str:
 def stored_until_changed(kind: str, is_of_feed: bool) -> StoredRows:
     """What becomes of rows of a table that follows a source."""
     what = f"Rows of {kind} that are in the table stay as they were until their source changes."
-    fill = "(a DEFAULT is in no event: let the connector read the table again first)" if is_of_feed else ""
-    return StoredRows("rebuild", what, "To fill the table again from what the streams have: lakesql rebuild", fill)
+    fill = (
+        "(a DEFAULT is in no event: let the connector read the table again first)"
+        if is_of_feed
+        else ""
+    )
+    return StoredRows(
+        "rebuild",
+        what,
+        "To fill the table again from what the streams have: lakesql rebuild",
+        fill,
+    )

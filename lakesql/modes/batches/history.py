@@ -1,11 +1,20 @@
-"""The statements of a batch that keeps a history: all changes of its keys, and the versions that these make."""
+"""The statements of a batch that keeps a history: all changes of its keys, and the
+versions that these make."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakesql.compile.log_positions import BEFORE, READS, behind, is_read, is_unplaced, own_place, place_before
+from lakesql.compile.log_positions import (
+    BEFORE,
+    READS,
+    behind,
+    is_read,
+    is_unplaced,
+    own_place,
+    place_before,
+)
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name
 from lakesql.model.table_name import TableName
 from lakesql.modes.scd2 import Scd2
@@ -133,13 +142,15 @@ WHEN NOT MATCHED AND source.{version} THEN INSERT ({names})
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The statements of one model. `sequence` are the columns that order the changes of a key; `columns` those of its
-    SELECT.
+    """The statements of one model. `sequence` are the columns that order the changes of
+    a key; `columns` those of its SELECT.
 
-    Of two changes of a key with one sequence the last one counts. One that is equal to the change before it, in the
-    columns that are tracked, makes no version. Such changes and deletes are remembered in the tombstones: what comes
-    late may make versions of them yet. A version whose end the table has, and of which no change is known that ended
-    it, was ended by a delete that is forgotten: it has still ended there.
+    Of two changes of a key with one sequence the last one counts. One that is equal to
+    the change before it, in the columns that are tracked, makes no version. Such
+    changes and deletes are remembered in the tombstones: what comes late may make
+    versions of them yet. A version whose end the table has, and of which no change is
+    known that ended it, was ended by a delete that is forgotten: it has still ended
+    there.
     """
 
     table: TableName
@@ -150,17 +161,22 @@ class History:
 
     @property
     def is_forgotten(self) -> str:
-        """The condition of the changes that the table does not keep, and that no tombstone remembers."""
+        """The condition of the changes that the table does not keep, and that no
+        tombstone remembers."""
         return f"NOT {VERSION} AND {ORIGIN} < 2"
 
     def changes(self, deletes: bool) -> tuple[str, ...]:
-        """All changes of the keys of the view `_lakesql_batch`, cut where the bounds of these keys come.
+        """All changes of the keys of the view `_lakesql_batch`, cut where the bounds of
+        these keys come.
 
-        `deletes` says that the rows of the batch tell by `_lakesql_delete` which changes are deletes.
+        `deletes` says that the rows of the batch tell by `_lakesql_delete` which
+        changes are deletes.
         """
         keys = self.config.keys
         untracked = {name.lower() for name in (*keys, *self.sequence)}
-        tracked = self.config.track_columns or [name for name in self.columns if name.lower() not in untracked]
+        tracked = self.config.track_columns or [
+            name for name in self.columns if name.lower() not in untracked
+        ]
         words = {
             "table": table_name(self.table),
             "tombstones": table_name(self.table.tombstones),
@@ -189,10 +205,15 @@ class History:
             "version": VERSION,
         }
         words |= self._placing(words) if self.is_placed else {"open": "", "close": ""}
-        return _CHANGES.format(**words), _REMEMBERED.format(**words), _IN_ORDER.format(**words)
+        return (
+            _CHANGES.format(**words),
+            _REMEMBERED.format(**words),
+            _IN_ORDER.format(**words),
+        )
 
     def _placing(self, words: Mapping[str, str]) -> Mapping[str, str]:
-        """What puts the rows that a snapshot has read behind the changes that are there."""
+        """What puts the rows that a snapshot has read behind the changes that are
+        there."""
         (column,) = self.sequence
         place = identifier(column)
         placing = {
@@ -207,16 +228,25 @@ class History:
             "behind": behind(place, BEFORE),
         }
         placed = _PLACED.format(**placing)
-        columns = ", ".join(placed if name == column else identifier(name) for name in self.columns)
-        return {"open": _OPEN.format(**placing, placed_columns=columns), "close": _CLOSE.format(**placing)}
+        columns = ", ".join(
+            placed if name == column else identifier(name) for name in self.columns
+        )
+        return {
+            "open": _OPEN.format(**placing, placed_columns=columns),
+            "close": _CLOSE.format(**placing),
+        }
 
     def _at_end(self, column: str) -> str:
-        """A column of a change, or of the end of a version: that is where it ended, and has no other sequence unless it
-        ended as soon as it began."""
+        """A column of a change, or of the end of a version: that is where it ended, and
+        has no other sequence unless it ended as soon as it began."""
         name = identifier(column)
         if column == self.sequence[0]:
             return f"CASE WHEN {END} = 0 THEN {name} ELSE {ENDED} END AS {name}"
-        return f"CASE WHEN {END} >= 0 THEN {name} END AS {name}" if column in self.sequence else name
+        return (
+            f"CASE WHEN {END} >= 0 THEN {name} END AS {name}"
+            if column in self.sequence
+            else name
+        )
 
     @property
     def remember(self) -> str:
@@ -232,7 +262,8 @@ class History:
 
     @property
     def merge(self) -> tuple[str, ...]:
-        """The MERGE of the versions in the view `_lakesql_history`, cut where the bounds of the batch's keys come."""
+        """The MERGE of the versions in the view `_lakesql_history`, cut where the
+        bounds of the batch's keys come."""
         config = self.config
         until = f"source.{UNTIL}"
         values = {
@@ -247,11 +278,19 @@ class History:
             origin=ORIGIN,
             until=UNTIL,
             valid_to=column_of("target", config.valid_to),
-            sets=",\n  ".join(f"{identifier(name)} = {value}" for name, value in values.items()),
+            sets=",\n  ".join(
+                f"{identifier(name)} = {value}" for name, value in values.items()
+            ),
             names=identifiers(values),
             values=", ".join(values.values()),
         )
-        return _MERGE.format(table=table_name(self.table), history=HISTORY_VIEW, match=match), clauses
+        return _MERGE.format(
+            table=table_name(self.table), history=HISTORY_VIEW, match=match
+        ), clauses
 
-    def _match(self, alias: str, columns: tuple[str, ...], other: str, indent: str = " ") -> str:
-        return f"{indent}AND ".join(f"{column_of(alias, name)} = {column_of(other, name)}" for name in columns)
+    def _match(
+        self, alias: str, columns: tuple[str, ...], other: str, indent: str = " "
+    ) -> str:
+        return f"{indent}AND ".join(
+            f"{column_of(alias, name)} = {column_of(other, name)}" for name in columns
+        )

@@ -1,4 +1,5 @@
-"""The statements of an appending batch: the INSERT, and where rows have keys, which of them are the first."""
+"""The statements of an appending batch: the INSERT, and where rows have keys, which of
+them are the first."""
 
 from __future__ import annotations
 
@@ -62,27 +63,40 @@ FROM (
 
 
 def keyed_rows(config: Append, positioned: bool) -> str:
-    """The first row of each key in the view `_lakesql_rows`, by arrival if `positioned`; with `within`, all of them,
-    numbered: which are first depends on those in the table.
+    """The first row of each key in the view `_lakesql_rows`, by arrival if
+    `positioned`; with `within`, all of them, numbered: which are first depends on those
+    in the table.
 
     Rows whose key or time is NULL are left out: they are dead letters.
     """
-    form, not_null = (_NUMBERED, (*config.keys, config.time_column)) if config.within else (_FIRST, config.keys)
+    form, not_null = (
+        (_NUMBERED, (*config.keys, config.time_column))
+        if config.within
+        else (_FIRST, config.keys)
+    )
     return form.format(
         keys=identifiers(config.keys),
         first=POSITION if positioned else identifiers(config.keys),
         rank=RANK,
         rows=ROWS_VIEW,
-        not_null=" AND ".join(f"{identifier(column)} IS NOT NULL" for column in not_null),
+        not_null=" AND ".join(
+            f"{identifier(column)} IS NOT NULL" for column in not_null
+        ),
     )
 
 
-def insert_first_parts(table: TableName, config: Append, columns: tuple[str, ...] | None) -> tuple[str, str]:
-    """The INSERT of the rows in the view `_lakesql_batch` whose keys are not in the table, cut where their bounds come.
+def insert_first_parts(
+    table: TableName, config: Append, columns: tuple[str, ...] | None
+) -> tuple[str, str]:
+    """The INSERT of the rows in the view `_lakesql_batch` whose keys are not in the
+    table, cut where their bounds come.
 
     `columns` land; None where only Spark's analyzer knows them.
     """
-    matches = [f"{column_of('target', key)} = {column_of(BATCH_VIEW, key)}" for key in config.keys]
+    matches = [
+        f"{column_of('target', key)} = {column_of(BATCH_VIEW, key)}"
+        for key in config.keys
+    ]
     matches += [_is_near(config, "target", BATCH_VIEW)] if config.within else []
     words = {
         "table": table_name(table),
@@ -110,9 +124,11 @@ def _landing(columns: tuple[str, ...] | None) -> str:
 
 
 def insert_statement(table: TableName, columns: tuple[str, ...] | None) -> str:
-    """Insert the rows of the view `_lakesql_rows`. `columns` land; None where only Spark's analyzer knows them.
+    """Insert the rows of the view `_lakesql_rows`. `columns` land; None where only
+    Spark's analyzer knows them.
 
-    By name, as a MERGE does it: otherwise the fields of a struct would be taken by their place.
+    By name, as a MERGE does it: otherwise the fields of a struct would be taken by
+    their place.
     """
     landing = "*" if columns is None else identifiers(columns)
     return _INSERT.format(table=table_name(table), columns=landing, rows=ROWS_VIEW)

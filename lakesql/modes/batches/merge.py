@@ -1,4 +1,5 @@
-"""The statements of an upserting batch: the newest row of each key, and the MERGE that writes them."""
+"""The statements of an upserting batch: the newest row of each key, and the MERGE that
+writes them."""
 
 from __future__ import annotations
 
@@ -126,8 +127,9 @@ NEVER = "false"
 
 @dataclass(frozen=True, slots=True)
 class Updates:
-    """What an update of a stored row does: it sets the columns `only`, or all but `never`; where the condition `when`
-    holds, if there is one. `keeps_known`: a NULL in an arriving row leaves the stored value."""
+    """What an update of a stored row does: it sets the columns `only`, or all but
+    `never`; where the condition `when` holds, if there is one. `keeps_known`: a NULL in
+    an arriving row leaves the stored value."""
 
     only: tuple[str, ...] | None = None
     never: tuple[str, ...] = ()
@@ -135,7 +137,8 @@ class Updates:
     keeps_known: bool = False
 
     def sets(self, column: str) -> bool:
-        """Whether this column is among those that it sets. Capitals make no difference."""
+        """Whether this column is among those that it sets. Capitals make no
+        difference."""
         if common((column,), self.never):
             return False
         return self.only is None or bool(common((column,), self.only))
@@ -145,11 +148,13 @@ class Updates:
 class Merge:
     """Rows that are written key by key into a table.
 
-    `keys` identify a row, and `sequence` says which of two rows of a key is newer, before their arrival does.
-    `delete_when` is the condition of a row that deletes its key; '' where none does. `remembers`: what was deleted is
-    in the tombstones, and no older row brings it back. `marks`: rows of the batch may only mark the stored ones
-    (`_lakesql_only_marks`). `is_placed`: the sequence is a place in a database's log, by which a row that a snapshot
-    has read is compared in a way of its own, and by which a row that is older than a truncate is left out.
+    `keys` identify a row, and `sequence` says which of two rows of a key is newer,
+    before their arrival does. `delete_when` is the condition of a row that deletes its
+    key; '' where none does. `remembers`: what was deleted is in the tombstones, and no
+    older row brings it back. `marks`: rows of the batch may only mark the stored ones
+    (`_lakesql_only_marks`). `is_placed`: the sequence is a place in a database's log,
+    by which a row that a snapshot has read is compared in a way of its own, and by
+    which a row that is older than a truncate is left out.
     """
 
     table: TableName
@@ -166,20 +171,31 @@ class Merge:
         return not common((column,), self.keys) and self.updates.sets(column)
 
 
-def newest_rows(merge: Merge, positioned: bool, columns: tuple[str, ...] = (), has_tombstones: bool = False) -> str:
-    """The last row of each key in the view `_lakesql_rows`, by `sequence_by`, then by arrival if `positioned`.
+def newest_rows(
+    merge: Merge,
+    positioned: bool,
+    columns: tuple[str, ...] = (),
+    has_tombstones: bool = False,
+) -> str:
+    """The last row of each key in the view `_lakesql_rows`, by `sequence_by`, then by
+    arrival if `positioned`.
 
-    Rows whose key or sequence is NULL are left out: they are dead letters. Adds the column `_lakesql_delete` where the
-    model has `delete_when`. `columns` are those that land: where an update does not simply replace them all, the row
-    has with it what else the MERGE needs. `has_tombstones`: the view is `_lakesql_tombstoned`, of which all this is
-    true already.
+    Rows whose key or sequence is NULL are left out: they are dead letters. Adds the
+    column `_lakesql_delete` where the model has `delete_when`. `columns` are those that
+    land: where an update does not simply replace them all, the row has with it what
+    else the MERGE needs. `has_tombstones`: the view is `_lakesql_tombstoned`, of which
+    all this is true already.
     """
     order = [*merge.sequence, *([POSITION] if positioned else [])] or list(merge.keys)
     newest_first = f"PARTITION BY {identifiers(merge.keys)} ORDER BY "
     newest_first += ", ".join(f"{identifier(column)} DESC" for column in order)
     adds_delete = bool(merge.delete_when) and not has_tombstones
     delete = f"{_is_delete(merge)} AS {DELETE}"
-    rows, where = (TOMBSTONED_VIEW, "") if has_tombstones else (ROWS_VIEW, f"\n  WHERE {_not_null(merge)}")
+    rows, where = (
+        (TOMBSTONED_VIEW, "")
+        if has_tombstones
+        else (ROWS_VIEW, f"\n  WHERE {_not_null(merge)}")
+    )
     folds = _folds(merge, columns)
     if not folds:
         return _NEWEST.format(
@@ -194,32 +210,43 @@ def newest_rows(merge: Merge, positioned: bool, columns: tuple[str, ...] = (), h
     outdated = f"min({POSITION}) OVER newest_first < {POSITION} AS {OUTDATED}"
     return _FOLDED.format(
         folds="".join(f",\n    {fold}" for fold in folds),
-        deletes=f",\n      count_if({DELETE}) OVER newest_first AS {DELETES}" if merge.delete_when else "",
+        deletes=f",\n      count_if({DELETE}) OVER newest_first AS {DELETES}"
+        if merge.delete_when
+        else "",
         rank=RANK,
         delete=f",\n        {delete}" if adds_delete else "",
         outdated=f",\n        {outdated}" if can_be_outdated else "",
         rows=rows,
         where=_indented(where, 4),
-        outdated_window=f"\n      WINDOW {_indented(window, 6)}" if can_be_outdated else "",
+        outdated_window=f"\n      WINDOW {_indented(window, 6)}"
+        if can_be_outdated
+        else "",
         is_current=f"\n    WHERE NOT {OUTDATED}" if can_be_outdated else "",
         window=_indented(window, 4),
     )
 
 
 def tombstoned_rows(merge: Merge, outputs: tuple[str, ...]) -> tuple[str, ...]:
-    """The rows of the view `_lakesql_rows` and, as rows that delete, the keys of `_lakesql_tombstones`; cut where the
-    bounds of these keys come.
+    """The rows of the view `_lakesql_rows` and, as rows that delete, the keys of
+    `_lakesql_tombstones`; cut where the bounds of these keys come.
 
-    `outputs` are the columns of the SELECT. A tombstone has the `sequence_by` of the newest row of its key that was
-    read before it: of the batch, of the table, or one that is remembered as deleted. So it deletes each of them, and
-    what comes later and is older than one of them stays away, wherever a batch ends. Where there is none, it has NULL,
-    and there is nothing to be deleted.
+    `outputs` are the columns of the SELECT. A tombstone has the `sequence_by` of the
+    newest row of its key that was read before it: of the batch, of the table, or one
+    that is remembered as deleted. So it deletes each of them, and what comes later and
+    is older than one of them stays away, wherever a batch ends. Where there is none, it
+    has NULL, and there is nothing to be deleted.
     """
-    keys, sequence = {key.lower() for key in merge.keys}, {column.lower() for column in merge.sequence}
+    keys, sequence = (
+        {key.lower() for key in merge.keys},
+        {column.lower() for column in merge.sequence},
+    )
 
     def columns_of(names: set[str]) -> str:
         return ", ".join(
-            identifier(output) if output.lower() in names else f"NULL AS {identifier(output)}" for output in outputs
+            identifier(output)
+            if output.lower() in names
+            else f"NULL AS {identifier(output)}"
+            for output in outputs
         )
 
     words = {
@@ -246,23 +273,33 @@ def tombstoned_rows(merge: Merge, outputs: tuple[str, ...]) -> tuple[str, ...]:
 
     def stored(name: TableName, alias: str) -> str:
         return _STORED.format(
-            **words, table=table_name(name), alias=alias, match=_match(alias, merge, TOMBSTONES_VIEW, " ")
+            **words,
+            table=table_name(name),
+            alias=alias,
+            match=_match(alias, merge, TOMBSTONES_VIEW, " "),
         )
 
     return (
-        _SEQUENCED.format(**words, tombstoned=_indented(tombstoned, 4)) + stored(merge.table, STORED),
+        _SEQUENCED.format(**words, tombstoned=_indented(tombstoned, 4))
+        + stored(merge.table, STORED),
         "\n    UNION ALL" + stored(merge.table.tombstones, REMEMBERED),
         _OF_BATCH.format(**words),
     )
 
 
 def _is_delete(merge: Merge) -> str:
-    return "false" if merge.delete_when == NEVER else f"coalesce(({merge.delete_when}), false)"
+    return (
+        "false"
+        if merge.delete_when == NEVER
+        else f"coalesce(({merge.delete_when}), false)"
+    )
 
 
 def _not_null(merge: Merge) -> str:
     """The condition of a row that is no dead letter."""
-    return " AND ".join(f"{identifier(column)} IS NOT NULL" for column in (*merge.keys, *merge.sequence))
+    return " AND ".join(
+        f"{identifier(column)} IS NOT NULL" for column in (*merge.keys, *merge.sequence)
+    )
 
 
 def _indented(text: str, width: int) -> str:
@@ -270,53 +307,70 @@ def _indented(text: str, width: int) -> str:
 
 
 def _folds(merge: Merge, columns: tuple[str, ...]) -> list[str]:
-    """What the rows of a key in a batch leave besides the newest one, so that the batch does what they would do if each
-    were a batch of its own. Rows before a delete count for nothing but the delete itself."""
+    """What the rows of a key in a batch leave besides the newest one, so that the batch
+    does what they would do if each were a batch of its own. Rows before a delete count
+    for nothing but the delete itself."""
     of_key = f"OVER (PARTITION BY {identifiers(merge.keys)})"
     alive = f"{DELETES} = 0" if merge.delete_when else ""
     rank = f"CASE WHEN {alive} THEN {RANK} END" if alive else RANK
     kept, merged = _kept(merge, columns), _merged(merge, columns)
     folds = []
     if kept:
-        folds.append(f"max_by(struct({identifiers(kept)}), {rank})\n      {of_key} AS {FIRST}")
+        folds.append(
+            f"max_by(struct({identifiers(kept)}), {rank})\n      {of_key} AS {FIRST}"
+        )
     if merged:
         at = f", struct({identifiers(merge.sequence)}) AS at" if merge.sequence else ""
         fields = []
         for column in map(identifier, merged):
             known = " AND ".join(filter(None, (alive, f"{column} IS NOT NULL")))
             rank_of_known = f"CASE WHEN {known} THEN {RANK} END"
-            fields.append(f"min_by(struct({column} AS value{at}), {rank_of_known})\n        {of_key} AS {column}")
+            fields.append(
+                f"min_by(struct({column} AS value{at}), {rank_of_known})\n        {of_key} AS {column}"
+            )
         each = ",\n      ".join(fields)
         folds.append(f"struct(\n      {each}\n    ) AS {LAST}")
     if merge.delete_when and (kept or merged or merge.updates.when):
         last = f"min_by(struct({identifiers(merge.sequence)}), CASE WHEN {DELETE} THEN {RANK} END)"
-        folds.append(f"{last if merge.sequence else f'bool_or({DELETE})'}\n      {of_key} AS {DELETED}")
+        folds.append(
+            f"{last if merge.sequence else f'bool_or({DELETE})'}\n      {of_key} AS {DELETED}"
+        )
     return folds
 
 
 def _kept(merge: Merge, columns: tuple[str, ...]) -> list[str]:
     """The columns that a row gets when it is inserted, and no update changes."""
     keys = {key.lower() for key in merge.keys}
-    return [column for column in columns if column.lower() not in keys and not merge.updated(column)]
+    return [
+        column
+        for column in columns
+        if column.lower() not in keys and not merge.updated(column)
+    ]
 
 
 def _merged(merge: Merge, columns: tuple[str, ...]) -> list[str]:
-    """The columns of which a NULL updates nothing. Those of the sequence are never NULL."""
+    """The columns of which a NULL updates nothing. Those of the sequence are never
+    NULL."""
     sequence = {column.lower() for column in merge.sequence}
     return [
-        column for column in _changed(merge, columns) if column.lower() not in sequence and merge.updates.keeps_known
+        column
+        for column in _changed(merge, columns)
+        if column.lower() not in sequence and merge.updates.keeps_known
     ]
 
 
 def merge_parts(merge: Merge, columns: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The MERGE of the rows in the view `_lakesql_batch`, cut where the bounds of the batch's keys come.
+    """The MERGE of the rows in the view `_lakesql_batch`, cut where the bounds of the
+    batch's keys come.
 
-    `columns` are the columns that land, None where only Spark's analyzer knows them. The bounds narrow the scans to the
-    keys of the batch: of the target, and before it of the tombstones, if there are any. They must hold for every key of
-    it, or an update becomes a second row. A row that is older than the tombstone of its key is left out.
+    `columns` are the columns that land, None where only Spark's analyzer knows them.
+    The bounds narrow the scans to the keys of the batch: of the target, and before it
+    of the tombstones, if there are any. They must hold for every key of it, or an
+    update becomes a second row. A row that is older than the tombstone of its key is
+    left out.
 
-    Keys are matched with `=`: those of the batch are not NULL, so `<=>` would find the same rows, but Spark would
-    shuffle the batch again for it.
+    Keys are matched with `=`: those of the batch are not NULL, so `<=>` would find the
+    same rows, but Spark would shuffle the batch again for it.
     """
     first, *rest = _source_parts(merge)
     on = _ON.format(match=_match("target", merge, "source", "\n  "))
@@ -326,27 +380,39 @@ def merge_parts(merge: Merge, columns: tuple[str, ...] | None) -> tuple[str, ...
 
 
 def insert_parts(merge: Merge, columns: tuple[str, ...] | None) -> tuple[str, ...]:
-    """What the MERGE of `merge_parts` does to a table without a row of these keys: the INSERT of those not deleted."""
+    """What the MERGE of `merge_parts` does to a table without a row of these keys: the
+    INSERT of those not deleted."""
     first, *rest = _source_parts(merge)
     landing = "*"
     if columns is not None:
         new = _new_values(merge, columns)
         landing = ", ".join(_named(value, column) for column, value in new.items())
-    *before, last = (_INSERT.format(table=table_name(merge.table), landing=landing, source=first), *rest)
+    *before, last = (
+        _INSERT.format(table=table_name(merge.table), landing=landing, source=first),
+        *rest,
+    )
     where = f"\nWHERE NOT {_without_row(merge)}" if merge.delete_when else ""
     return *before, f"{last} AS source{where}"
 
 
 def _named(value: str, column: str) -> str:
     """The value under the column's name."""
-    return value if value == column_of("source", column) else f"{value} AS {identifier(column)}"
+    return (
+        value
+        if value == column_of("source", column)
+        else f"{value} AS {identifier(column)}"
+    )
 
 
 def _source_parts(merge: Merge) -> tuple[str, ...]:
-    """The rows of the batch that no tombstone outdates, cut where the bounds of their keys come."""
+    """The rows of the batch that no tombstone outdates, cut where the bounds of their
+    keys come."""
     if not merge.remembers:
         return (BATCH_VIEW,)
-    sequence, deleted_sequence = _sequence_of(BATCH_VIEW, merge), _sequence_of("deleted", merge)
+    sequence, deleted_sequence = (
+        _sequence_of(BATCH_VIEW, merge),
+        _sequence_of("deleted", merge),
+    )
     is_outdated = f"{deleted_sequence} > {sequence}"
     if merge.is_placed:
         is_outdated = f"NOT {_indented(is_not_older(merge.sequence[0], 'deleted', BATCH_VIEW), 2)}"
@@ -360,30 +426,42 @@ def _source_parts(merge: Merge) -> tuple[str, ...]:
         "is_outdated": is_outdated,
         "no_key": f"{column_of('deleted', merge.keys[0])} IS NULL",
         "open": "(" if merge.marks else "",
-        "or_marked": f" OR {column_of(BATCH_VIEW, MARKED_AT)} IS NOT NULL)" if merge.marks else "",
+        "or_marked": f" OR {column_of(BATCH_VIEW, MARKED_AT)} IS NOT NULL)"
+        if merge.marks
+        else "",
     }
     emptied = _NOT_EMPTIED.format(**of_tombstones) if merge.is_placed else ""
     return _NOT_OUTDATED.format(**of_tombstones), f"\n  ){emptied}\n)"
 
 
 def _without_row(merge: Merge) -> str:
-    """Whether a row of the batch says that there is no row of its key, or nothing of it."""
+    """Whether a row of the batch says that there is no row of its key, or nothing of
+    it."""
     deleted = column_of("source", DELETE)
-    return f"({deleted} OR {column_of('source', ONLY_MARKS)})" if merge.marks else deleted
+    return (
+        f"({deleted} OR {column_of('source', ONLY_MARKS)})" if merge.marks else deleted
+    )
 
 
-def remember_statement(merge: Merge, truncates: str = "", condition: str = DELETE) -> str:
-    """Insert what the batch deletes, by this condition, into the tombstones, and what `truncates` finds."""
+def remember_statement(
+    merge: Merge, truncates: str = "", condition: str = DELETE
+) -> str:
+    """Insert what the batch deletes, by this condition, into the tombstones, and what
+    `truncates` finds."""
     columns = (*merge.keys, *merge.sequence)
     of_batch = f"SELECT {identifiers(columns)}, current_timestamp() FROM {BATCH_VIEW} WHERE {condition}"
     deleted = f"{of_batch}\nUNION ALL\n{truncates}" if truncates else of_batch
     return _REMEMBER.format(
-        tombstones=table_name(merge.table.tombstones), columns=identifiers((*columns, DELETED_AT)), deleted=deleted
+        tombstones=table_name(merge.table.tombstones),
+        columns=identifiers((*columns, DELETED_AT)),
+        deleted=deleted,
     )
 
 
 def _match(alias: str, merge: Merge, other: str, indent: str) -> str:
-    return f"{indent}AND ".join(f"{column_of(alias, key)} = {column_of(other, key)}" for key in merge.keys)
+    return f"{indent}AND ".join(
+        f"{column_of(alias, key)} = {column_of(other, key)}" for key in merge.keys
+    )
 
 
 def _sequence_of(alias: str, merge: Merge) -> str:
@@ -396,22 +474,40 @@ def _changed(merge: Merge, columns: tuple[str, ...]) -> list[str]:
 
 
 def _clauses(merge: Merge, columns: tuple[str, ...] | None) -> list[str]:
-    newer = f" AND {is_not_older(merge.sequence[0], 'target', 'source')}" if merge.is_placed else _newer(merge)
+    newer = (
+        f" AND {is_not_older(merge.sequence[0], 'target', 'source')}"
+        if merge.is_placed
+        else _newer(merge)
+    )
     deleted = column_of("source", DELETE)
     clauses = []
     if merge.delete_when:
         clauses.append(f"WHEN MATCHED AND {deleted}{newer} THEN DELETE")
     if merge.marks:
-        marking = _set({name: column_of("source", name) for name in (MARKED_AT, *merge.sequence)})
-        clauses.append(f"WHEN MATCHED AND {column_of('source', ONLY_MARKS)}{newer} THEN {marking}")
+        marking = _set(
+            {name: column_of("source", name) for name in (MARKED_AT, *merge.sequence)}
+        )
+        clauses.append(
+            f"WHEN MATCHED AND {column_of('source', ONLY_MARKS)}{newer} THEN {marking}"
+        )
     if columns is None:
         update, insert = "UPDATE SET *", "INSERT *"
     else:
         new = _new_values(merge, columns)
         keys = {key.lower() for key in merge.keys}
         if merge.delete_when and _folds(merge, columns):
-            replace = _set({column: value for column, value in new.items() if column.lower() not in keys})
-            clauses += [f"WHEN MATCHED AND {_was_deleted(merge)} THEN {replace}"] if replace else []
+            replace = _set(
+                {
+                    column: value
+                    for column, value in new.items()
+                    if column.lower() not in keys
+                }
+            )
+            clauses += (
+                [f"WHEN MATCHED AND {_was_deleted(merge)} THEN {replace}"]
+                if replace
+                else []
+            )
         merged = _merged(merge, columns)
         update = _set(
             {
@@ -419,17 +515,25 @@ def _clauses(merge: Merge, columns: tuple[str, ...] | None) -> list[str]:
                 for column in _changed(merge, columns)
             }
         )
-        insert = f"INSERT ({identifiers(columns)})\n  VALUES ({', '.join(new.values())})"
+        insert = (
+            f"INSERT ({identifiers(columns)})\n  VALUES ({', '.join(new.values())})"
+        )
     if update:
         when = f" AND ({merge.updates.when})" if merge.updates.when else ""
         clauses.append(f"WHEN MATCHED{newer}{when} THEN {update}")
-    when = f"WHEN NOT MATCHED AND NOT {_without_row(merge)}" if merge.delete_when else "WHEN NOT MATCHED"
+    when = (
+        f"WHEN NOT MATCHED AND NOT {_without_row(merge)}"
+        if merge.delete_when
+        else "WHEN NOT MATCHED"
+    )
     clauses.append(f"{when} THEN {insert}")
     return clauses
 
 
 def _set(values: Mapping[str, str]) -> str:
-    sets = ",\n  ".join(f"{identifier(column)} = {value}" for column, value in values.items())
+    sets = ",\n  ".join(
+        f"{identifier(column)} = {value}" for column, value in values.items()
+    )
     return f"UPDATE SET\n  {sets}" if sets else ""
 
 
@@ -448,7 +552,8 @@ def _new_values(merge: Merge, columns: tuple[str, ...]) -> dict[str, str]:
 
 
 def _unless_null(merge: Merge, column: str) -> str:
-    """A column's last value in the batch, unless there is none or its row is older than the stored one."""
+    """A column's last value in the batch, unless there is none or its row is older than
+    the stored one."""
     last, stored = column_of(f"source.{LAST}", column), column_of("target", column)
     if not merge.sequence:
         return f"coalesce({last}.value, {stored})"
@@ -456,17 +561,21 @@ def _unless_null(merge: Merge, column: str) -> str:
 
 
 def _was_deleted(merge: Merge) -> str:
-    """The condition that a row of the batch deletes the stored one before the newest one is inserted."""
+    """The condition that a row of the batch deletes the stored one before the newest
+    one is inserted."""
     deleted = column_of("source", DELETED)
     return f"{deleted} >= {_stored_sequence(merge)}" if merge.sequence else deleted
 
 
 def _stored_sequence(merge: Merge) -> str:
-    return f"struct({', '.join(column_of('target', column) for column in merge.sequence)})"
+    return (
+        f"struct({', '.join(column_of('target', column) for column in merge.sequence)})"
+    )
 
 
 def _newer(merge: Merge) -> str:
-    """The condition that a matched row is not older than the stored one; nothing where arrival decides."""
+    """The condition that a matched row is not older than the stored one; nothing where
+    arrival decides."""
     match merge.sequence:
         case ():
             return ""

@@ -1,4 +1,5 @@
-"""The statements of a batch that mirrors a change feed: the newest change of each key, and what becomes of its row."""
+"""The statements of a batch that mirrors a change feed: the newest change of each key,
+and what becomes of its row."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ _OR_UNKNOWN = """,
     OR batch.{marked_at} IS NOT NULL AND size(batch.{unsent}) > 0 AND {stored_key} IS NULL AS {only_marks}"""
 
 _TOUCHED = "_lakesql_touched"
-"""The part of a query that has the keys which have changed. A sub-query names it from within, where any other name may
-be that of a column."""
+"""The part of a query that has the keys which have changed. A sub-query names it from
+within, where any other name may be that of a column."""
 
 _EMPTIED = """\
 SELECT {change} AS change,
@@ -56,8 +57,9 @@ SELECT {change} AS change,
   {position}.*
 FROM {newest}
 WHERE {change}.op = 't'"""
-"""The truncates. What they are compared by are columns: of a field of a struct in the condition of an EXISTS, Spark's
-optimizer may lose the side that it is of (`NestedColumnAliasing`)."""
+"""The truncates. What they are compared by are columns: of a field of a struct in the
+condition of an EXISTS, Spark's optimizer may lose the side that it is of
+(`NestedColumnAliasing`)."""
 
 _LATER_BY_ARRIVAL = """\
 CASE
@@ -121,17 +123,21 @@ def filled_rows(
     marks: bool = False,
     mirrored: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, str]:
-    """The rows of the batch with the values from the table that no change of the batch has sent.
+    """The rows of the batch with the values from the table that no change of the batch
+    has sent.
 
-    Cut where the bounds of the batch's keys come. `_lakesql_unknown` are those whose values the table has not. `keys`
-    are the columns of the feed's key, by the model's names for them. Of such a row that was deleted, a mirror that
-    `marks` it has nothing but that. The rows, which say what they lack, are the last one of the `mirrored` parts of a
-    query; without these they are the view `_lakesql_batch`.
+    Cut where the bounds of the batch's keys come. `_lakesql_unknown` are those whose
+    values the table has not. `keys` are the columns of the feed's key, by the model's
+    names for them. Of such a row that was deleted, a mirror that `marks` it has nothing
+    but that. The rows, which say what they lack, are the last one of the `mirrored`
+    parts of a query; without these they are the view `_lakesql_batch`.
     """
     stored_key = column_of("stored", next(iter(keys)))
     outputs = {output: name for name, names in kept.items() for output in names}
     query = _FILLED.format(
-        columns=f"{identifiers(outputs)}, {ONLY_MARKS}" if marks else identifiers(outputs),
+        columns=f"{identifiers(outputs)}, {ONLY_MARKS}"
+        if marks
+        else identifiers(outputs),
         values=",\n  ".join(
             f"if(array_contains(batch.{UNSENT}, {text(name)}), {column_of('stored', output)}, "
             f"{column_of('batch', output)}) AS {identifier(output)}"
@@ -141,7 +147,12 @@ def filled_rows(
         delete=DELETE,
         unknown=UNKNOWN,
         stored_key=stored_key,
-        only_marks=_OR_UNKNOWN.format(only_marks=ONLY_MARKS, marked_at=MARKED_AT, unsent=UNSENT, stored_key=stored_key)
+        only_marks=_OR_UNKNOWN.format(
+            only_marks=ONLY_MARKS,
+            marked_at=MARKED_AT,
+            unsent=UNSENT,
+            stored_key=stored_key,
+        )
         if marks
         else "",
         batch=list(mirrored)[-1] if mirrored else BATCH_VIEW,
@@ -154,20 +165,27 @@ def filled_rows(
     return with_query(mirrored, query), ""
 
 
-def changed_keys(has_truncate: bool, by_position: bool, keeps: bool = False, marks: bool = False) -> str:
-    """The keys that these changes are of, without those that a truncate comes after; where a mirror `marks` what is
-    deleted, with them, as what the truncate deletes.
+def changed_keys(
+    has_truncate: bool, by_position: bool, keeps: bool = False, marks: bool = False
+) -> str:
+    """The keys that these changes are of, without those that a truncate comes after;
+    where a mirror `marks` what is deleted, with them, as what the truncate deletes.
 
-    A truncate has no key, so it stands in any partition. `by_position`: its place in the database's log says what it
-    comes after. Otherwise what is in the same partition is before it or after it by arrival, and what is in another by
-    its position. Where the table `keeps` values, not every change there is the newest of its key.
+    A truncate has no key, so it stands in any partition. `by_position`: its place in
+    the database's log says what it comes after. Otherwise what is in the same partition
+    is before it or after it by arrival, and what is in another by its position. Where
+    the table `keeps` values, not every change there is the newest of its key.
     """
     newest_only = f" AND {RANK} = 1" if keeps else ""
     changed = f"SELECT *\nFROM {NEWEST_VIEW}\nWHERE {CHANGE}.op <> 't'{newest_only}"
     marked = f"CASE WHEN {CHANGE}.op = 'd' THEN coalesce({CHANGE}.ts, current_timestamp()) END AS {MARK}"
     columns = f"* EXCEPT ({CHANGE}), {CHANGE},\n  {marked}" if marks else "*"
     if not has_truncate:
-        return with_query({_TOUCHED: changed}, f"SELECT {columns}\nFROM {_TOUCHED}") if marks else changed
+        return (
+            with_query({_TOUCHED: changed}, f"SELECT {columns}\nFROM {_TOUCHED}")
+            if marks
+            else changed
+        )
     place = f"{_TOUCHED}.{CHANGE}.position"
     later = (_LATER_BY_POSITION if by_position else _LATER_BY_ARRIVAL).format(
         position=POSITION,
@@ -176,14 +194,19 @@ def changed_keys(has_truncate: bool, by_position: bool, keeps: bool = False, mar
         is_unplaced=is_unplaced(place),
     )
     is_before = f"EXISTS (\n  SELECT 1\n  FROM emptied\n  WHERE {later}\n)"
-    parts = {_TOUCHED: changed, "emptied": _EMPTIED.format(change=CHANGE, position=POSITION, newest=NEWEST_VIEW)}
+    parts = {
+        _TOUCHED: changed,
+        "emptied": _EMPTIED.format(
+            change=CHANGE, position=POSITION, newest=NEWEST_VIEW
+        ),
+    }
     after = f"SELECT {columns}\nFROM {_TOUCHED}\nWHERE NOT {is_before}"
     if not marks:
         return with_query(parts, after)
-    parts["last_truncate"] = "SELECT max_by(change, struct(place, arrival)) AS change\nFROM emptied"
-    deleted_at = (
-        f"coalesce(CASE WHEN {CHANGE}.op = 'd' THEN {CHANGE}.ts END, last_truncate.change.ts, current_timestamp())"
+    parts["last_truncate"] = (
+        "SELECT max_by(change, struct(place, arrival)) AS change\nFROM emptied"
     )
+    deleted_at = f"coalesce(CASE WHEN {CHANGE}.op = 'd' THEN {CHANGE}.ts END, last_truncate.change.ts, current_timestamp())"
     before = f"""\
 SELECT {_TOUCHED}.* EXCEPT ({CHANGE}), last_truncate.change,
   {deleted_at}
@@ -193,17 +216,29 @@ WHERE {is_before}"""
     return with_query(parts, f"{after}\nUNION ALL\n{before}")
 
 
-def current_rows(latest: Sequence[str] = (), kept: Sequence[str] = (), with_deleted: bool = True) -> str:
-    """The rows of the source that these changes leave: of each key that was not deleted.
+def current_rows(
+    latest: Sequence[str] = (), kept: Sequence[str] = (), with_deleted: bool = True
+) -> str:
+    """The rows of the source that these changes leave: of each key that was not
+    deleted.
 
-    With `latest`, all columns of the feed, those that were deleted too, as they were before; but not without
-    `with_deleted`. Those that are `kept` stand in their own places already.
+    With `latest`, all columns of the feed, those that were deleted too, as they were
+    before; but not without `with_deleted`. Those that are `kept` stand in their own
+    places already.
     """
     if not latest:
         return _CURRENT.format(change=CHANGE, changed=CHANGED_VIEW)
     placed = [name for name in latest if name not in kept]
-    values = ",\n  ".join(f"{column_of(LATEST, name)} AS {identifier(name)}" for name in placed)
-    text = _LATEST.format(columns=identifiers(placed), latest=LATEST, mark=MARK, values=values, changed=CHANGED_VIEW)
+    values = ",\n  ".join(
+        f"{column_of(LATEST, name)} AS {identifier(name)}" for name in placed
+    )
+    text = _LATEST.format(
+        columns=identifiers(placed),
+        latest=LATEST,
+        mark=MARK,
+        values=values,
+        changed=CHANGED_VIEW,
+    )
     return text if with_deleted else f"{text}\n  AND {MARK} IS NULL"
 
 
@@ -219,14 +254,19 @@ def mirrored_rows(
     return with_query(dict(parts), last)
 
 
-def each_row(keys: Mapping[str, str], sequence: Mapping[str, str], columns: tuple[str, ...]) -> str:
-    """What `mirrored_rows` is of a SELECT that makes one row of each, where a change has sent all values: its rows, and
-    the keys without one."""
+def each_row(
+    keys: Mapping[str, str], sequence: Mapping[str, str], columns: tuple[str, ...]
+) -> str:
+    """What `mirrored_rows` is of a SELECT that makes one row of each, where a change
+    has sent all values: its rows, and the keys without one."""
     of_feed = {name.lower(): column for name, column in {**keys, **sequence}.items()}
     gone = {column: of_feed.get(column.lower()) for column in columns}
     return _EACH.format(
         columns=",\n  ".join(map(identifier, columns)),
-        gone=",\n  ".join("NULL" if of_key is None else of_feed_column(of_key) for of_key in gone.values()),
+        gone=",\n  ".join(
+            "NULL" if of_key is None else of_feed_column(of_key)
+            for of_key in gone.values()
+        ),
         delete=DELETE,
         rows=ROWS_VIEW,
         changed=CHANGED_VIEW,
@@ -241,30 +281,54 @@ def mirrored_parts(
     keeps: bool = False,
     marks: bool = False,
 ) -> dict[str, str]:
-    """A row for each key that has changed: the one that the SELECT makes, or `_lakesql_delete` where it makes none. The
-    last one of the parts of a query has them.
+    """A row for each key that has changed: the one that the SELECT makes, or
+    `_lakesql_delete` where it makes none. The last one of the parts of a query has
+    them.
 
-    `keys` are the columns of the feed's key, by the model's names for them, and `sequence` what orders its changes.
-    `columns` are those that land, None where only Spark's analyzer knows them. Where the table `keeps` values that a
-    change has not sent, the row says of which columns, and where its record is. Where it `marks` what is deleted,
-    `_deleted_at` is there, and `_lakesql_only_marks` where nothing is known of the row but that it was deleted.
+    `keys` are the columns of the feed's key, by the model's names for them, and
+    `sequence` what orders its changes. `columns` are those that land, None where only
+    Spark's analyzer knows them. Where the table `keeps` values that a change has not
+    sent, the row says of which columns, and where its record is. Where it `marks` what
+    is deleted, `_deleted_at` is there, and `_lakesql_only_marks` where nothing is known
+    of the row but that it was deleted.
     """
     of_feed = {**keys, **sequence}
     names = {name.lower() for name in of_feed}
     if columns is None:
-        landing = [*(column_of("touched", name) for name in of_feed), f"made.* EXCEPT ({identifiers(of_feed)})"]
+        landing = [
+            *(column_of("touched", name) for name in of_feed),
+            f"made.* EXCEPT ({identifiers(of_feed)})",
+        ]
     else:
-        landing = [column_of("touched" if column.lower() in names else "made", column) for column in columns]
-    landing += [column_of("touched", name) for name in ((UNSENT, FROM, POSITION) if keeps else ())]
+        landing = [
+            column_of("touched" if column.lower() in names else "made", column)
+            for column in columns
+        ]
+    landing += [
+        column_of("touched", name)
+        for name in ((UNSENT, FROM, POSITION) if keeps else ())
+    ]
     carried: tuple[str, ...] = (UNSENT, FROM, POSITION) if keeps else ()
     if keeps and marks:  # of the change that has the row, if there is one
         unsent = f"filter({UNSENT}, name -> {LATEST} IS NOT NULL) AS {UNSENT}"
-        carried = (unsent, FROM, f"coalesce({LATEST}.{POSITION}, {POSITION}) AS {POSITION}")
+        carried = (
+            unsent,
+            FROM,
+            f"coalesce({LATEST}.{POSITION}, {POSITION}) AS {POSITION}",
+        )
     marking = (MARK, f"{LATEST} IS NULL AS {ONLY_MARKS}") if marks else ()
     if marks:
-        landing += [f"{column_of('touched', MARK)} AS {MARKED_AT}", column_of("touched", ONLY_MARKS)]
-    of_changes = (f"{of_feed_column(column)} AS {identifier(name)}" for name, column in of_feed.items())
-    touched = f"SELECT {', '.join((*of_changes, *carried, *marking))}\nFROM {CHANGED_VIEW}"
+        landing += [
+            f"{column_of('touched', MARK)} AS {MARKED_AT}",
+            column_of("touched", ONLY_MARKS),
+        ]
+    of_changes = (
+        f"{of_feed_column(column)} AS {identifier(name)}"
+        for name, column in of_feed.items()
+    )
+    touched = (
+        f"SELECT {', '.join((*of_changes, *carried, *marking))}\nFROM {CHANGED_VIEW}"
+    )
     made = _BATCH.format(
         columns=",\n  ".join(landing),
         touched_keys=", ".join(column_of("touched", key) for key in keys),
@@ -273,7 +337,9 @@ def mirrored_parts(
         unless=f" AND NOT {column_of('touched', ONLY_MARKS)}" if marks else "",
         delete=DELETE,
         rows=ROWS_VIEW,
-        match="\n  AND ".join(f"{column_of('made', key)} = {column_of('touched', key)}" for key in keys),
+        match="\n  AND ".join(
+            f"{column_of('made', key)} = {column_of('touched', key)}" for key in keys
+        ),
     )
     return {"touched": touched, "mirrored": made}
 
@@ -285,18 +351,29 @@ def truncates(keys: tuple[str, ...]) -> str:
 
 
 def not_in_feed(position_column: str, marks: bool = False) -> str:
-    """The clause of a MERGE that empties the table: of what was there before a truncate, no row is in the batch.
+    """The clause of a MERGE that empties the table: of what was there before a
+    truncate, no row is in the batch.
 
-    With the column of the table that has the position of each row's change, what is newer than the truncate stays.
-    Where the mirror `marks` what is deleted, the clause marks the rows that are not marked.
+    With the column of the table that has the position of each row's change, what is
+    newer than the truncate stays. Where the mirror `marks` what is deleted, the clause
+    marks the rows that are not marked.
     """
     column = column_of("target", position_column)
-    older = f" AND ({column} IS NULL OR {own_place(column)} <= {POSITION_PLACE})" if position_column else ""
+    older = (
+        f" AND ({column} IS NULL OR {own_place(column)} <= {POSITION_PLACE})"
+        if position_column
+        else ""
+    )
     if marks:
-        sets = {MARKED_AT: TIME_PLACE, **({position_column: POSITION_PLACE} if position_column else {})}
+        sets = {
+            MARKED_AT: TIME_PLACE,
+            **({position_column: POSITION_PLACE} if position_column else {}),
+        }
         return _NOT_IN_FEED_MARKED.format(
             marked_at=column_of("target", MARKED_AT),
             older=older,
-            sets=",\n  ".join(f"{identifier(name)} = {value}" for name, value in sets.items()),
+            sets=",\n  ".join(
+                f"{identifier(name)} = {value}" for name, value in sets.items()
+            ),
         )
     return _NOT_IN_FEED.format(older=older)

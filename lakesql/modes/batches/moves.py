@@ -1,10 +1,13 @@
-"""Changes of keys in the batches of a mirror: which of two rows a key has, what moves along, and what is remembered.
+"""Changes of keys in the batches of a mirror: which of two rows a key has, what moves
+along, and what is remembered.
 
-All that a mirror does for them stands here; `KeyChanges` is what the rest asks, and a mode without it has none.
+All that a mirror does for them stands here; `KeyChanges` is what the rest asks, and a
+mode without it has none.
 
-A database sends such a change as two records, the delete of the old key and the insert of the new one. Where a key is
-checked at the end of a transaction, two rows may have the same one within it: `1 → 2, 2 → 1` is sent as `d1 c2 d2 c1`.
-The last that is said of key 2 is a delete then, and of a row that has the key no more.
+A database sends such a change as two records, the delete of the old key and the insert
+of the new one. Where a key is checked at the end of a transaction, two rows may have
+the same one within it: `1 → 2, 2 → 1` is sent as `d1 c2 d2 c1`. The last that is said
+of key 2 is a delete then, and of a row that has the key no more.
 """
 
 from __future__ import annotations
@@ -261,43 +264,57 @@ ON former.{half} = life.{pair} AND former.{compared} = 1"""
 
 @dataclass(frozen=True, slots=True)
 class KeyChanges:
-    """What a mirror does where its source changes keys of rows. `marks`: rows that the source deletes stay, marked."""
+    """What a mirror does where its source changes keys of rows. `marks`: rows that the
+    source deletes stay, marked."""
 
     select: Select
     marks: bool
 
     def told_apart(self) -> MakeView:
-        """The changes without those of rows that have lost a key again within the transaction that gave it to them."""
+        """The changes without those of rows that have lost a key again within the
+        transaction that gave it to them."""
         (stream,) = self.select.streams.values()
         has_keys_alone = len(stream.columns) == len(self._keys)
         order, fields = self.select.order, self.select.change_columns
-        query = told_apart(self._keys, fields, has_keys_alone, f"{CHANGE}.position" in order)
+        query = told_apart(
+            self._keys, fields, has_keys_alone, f"{CHANGE}.position" in order
+        )
         when = f"{MOVES_WHEN}: without those of rows that have lost the key again, read as {CHANGES_VIEW} from there on"
         return MakeView(when, TOLD_APART_VIEW, query, CHANGES_VIEW)
 
     def cut(self) -> MakeView:
         """The changes of keys that later batches may need."""
-        when = f"{MOVES_WHEN}: those of transactions of which a later one may have a part"
+        when = (
+            f"{MOVES_WHEN}: those of transactions of which a later one may have a part"
+        )
         return MakeView(when, CUT_VIEW, cut_moves(self._keys))
 
     def moved_on(self) -> MakeView | None:
-        """The newest changes, with values that stand under former keys; None where the model keeps none.
+        """The newest changes, with values that stand under former keys; None where the
+        model keeps none.
 
         It is made anew until no row has a `_lakesql_pair`.
         """
         if not self.select.kept:
             return None
-        columns = (column.name for stream in self.select.streams.values() for column in stream.columns)
+        columns = (
+            column.name
+            for stream in self.select.streams.values()
+            for column in stream.columns
+        )
         keys = tuple(column for column in columns if column in self._keys)
         when = f"{MOVES_WHEN} that have not sent all values, once for each in a row of them: those of the former key"
         query = moved_on(keys, tuple(self.select.kept))
         return MakeView(f"{when}{READ_AS_NEWEST}", MOVED_ON_VIEW, query, NEWEST_VIEW)
 
     def remember(self, landed: Mapping[str, tuple[str, ...]]) -> RememberMoves:
-        """Remember the changes of a batch that later ones may need. `landed` are the columns of the feed whose values
-        the table keeps, with those of its columns that have them."""
+        """Remember the changes of a batch that later ones may need. `landed` are the
+        columns of the feed whose values the table keeps, with those of its columns that
+        have them."""
         table, keys = self.select.model.table, self.select.feed_keys
-        named = ", ".join(f"{identifier(column)} AS {identifier(key)}" for key, column in keys.items())
+        named = ", ".join(
+            f"{identifier(column)} AS {identifier(key)}" for key, column in keys.items()
+        )
         return RememberMoves(
             f"{MOVES_WHEN} of which a later one may have a part: they are remembered",
             Bounded(remember_moves(table, keys, landed, self.marks), ("stored",)),
@@ -309,15 +326,26 @@ class KeyChanges:
         """The columns of the table in which they are remembered."""
         (stream,) = self.select.streams.values()
         types = {column.name: column.type for column in stream.columns}
-        unsent = TableColumn(UNSENT, "array<string>", "The columns whose values are not known.")
+        unsent = TableColumn(
+            UNSENT, "array<string>", "The columns whose values are not known."
+        )
         return (
-            *(TableColumn(name, types[name]) for name in (*self._keys, *self.select.kept)),
+            *(
+                TableColumn(name, types[name])
+                for name in (*self._keys, *self.select.kept)
+            ),
             TableColumn(CHANGE, "struct<op:string,position:array<bigint>,tx:string>"),
             TableColumn(HALF, "string", "The key change that it is a half of."),
             TableColumn(MOVE, MOVE_TYPE, "Hashes of its rows."),
-            TableColumn(POSITION, "struct<source:string,partition:bigint,offset:bigint>"),
+            TableColumn(
+                POSITION, "struct<source:string,partition:bigint,offset:bigint>"
+            ),
             *((unsent,) if self.select.kept else ()),
-            TableColumn(OCCUPIED, "boolean", "Whether there was a row of the key before the transaction."),
+            TableColumn(
+                OCCUPIED,
+                "boolean",
+                "Whether there was a row of the key before the transaction.",
+            ),
         )
 
     @property
@@ -326,23 +354,32 @@ class KeyChanges:
         return tuple(self.select.feed_keys.values())
 
 
-def told_apart(keys: Sequence[str], fields: Sequence[str], is_keys_only: bool, is_placed: bool) -> str:
-    """The view `_lakesql_changes` without the changes of rows that had a key within a transaction only.
+def told_apart(
+    keys: Sequence[str], fields: Sequence[str], is_keys_only: bool, is_placed: bool
+) -> str:
+    """The view `_lakesql_changes` without the changes of rows that had a key within a
+    transaction only.
 
-    What a row leaves of a key and what another brings are counted by their values: `+X -Y` is `Y` replaced by `X`, and
-    `+X -X` leaves the key as it was before the transaction. Compared are the columns in which the rows before changes
-    differ at all: where the database sends the key alone, the others are the same in every delete, whatever stood in
-    them. Where none differs, a delete deletes; but in a table of nothing else than keys there is none to compare.
+    What a row leaves of a key and what another brings are counted by their values: `+X
+    -Y` is `Y` replaced by `X`, and `+X -X` leaves the key as it was before the
+    transaction. Compared are the columns in which the rows before changes differ at
+    all: where the database sends the key alone, the others are the same in every
+    delete, whatever stood in them. Where none differs, a delete deletes; but in a table
+    of nothing else than keys there is none to compare.
 
-    The partitions of a table may differ in whether they send the key alone, and so may sources. The rows of a key, and
-    those that take it, are of one partition. It does if each row before a change that is had of them is the same, and
-    that is NULL throughout, or the source has sent an update without any. A delete deletes then, too.
+    The partitions of a table may differ in whether they send the key alone, and so may
+    sources. The rows of a key, and those that take it, are of one partition. It does if
+    each row before a change that is had of them is the same, and that is NULL
+    throughout, or the source has sent an update without any. A delete deletes then,
+    too.
 
-    What earlier batches have read of a transaction counts too, and the table has what that came to. So where the key is
-    as it was before the transaction, what has left it enters again, and what has entered it leaves.
+    What earlier batches have read of a transaction counts too, and the table has what
+    that came to. So where the key is as it was before the transaction, what has left it
+    enters again, and what has entered it leaves.
 
-    `fields` are those of `_change`, in their order. `is_placed`: a row that is left gets the place in the log behind
-    all that its transaction has said of its key, or a repeated delete of the other row would be the newer one.
+    `fields` are those of `_change`, in their order. `is_placed`: a row that is left
+    gets the place in the log behind all that its transaction has said of its key, or a
+    repeated delete of the other row would be the newer one.
     """
     changed = [f"changes.{CHANGE}.{field}" for field in fields]
     placed = {"position": _PLACED_LAST.format(change=CHANGE)} if is_placed else {}
@@ -364,17 +401,20 @@ def told_apart(keys: Sequence[str], fields: Sequence[str], is_keys_only: bool, i
         changes_keys=", ".join(column_of("changes", key) for key in keys),
         compares="" if is_keys_only else " AND compares > 0",
         fields=",\n    ".join(
-            f"{placed.get(field, value)} AS {field}" for field, value in zip(fields, changed, strict=True)
+            f"{placed.get(field, value)} AS {field}"
+            for field, value in zip(fields, changed, strict=True)
         ),
     )
 
 
 def cut_moves(keys: Sequence[str]) -> str:
-    """The changes of the view `_lakesql_changes` of whose transactions the batch may have a part only, where these
-    change keys: the last ones of each partition, and those of which one half of a key change is there. And of those in
-    which two rows have had one key, as a connector that was killed may send the end of one again.
+    """The changes of the view `_lakesql_changes` of whose transactions the batch may
+    have a part only, where these change keys: the last ones of each partition, and
+    those of which one half of a key change is there. And of those in which two rows
+    have had one key, as a connector that was killed may send the end of one again.
 
-    Later batches need them: to tell rows apart that have had one key, and for values that stand under a former key.
+    Later batches need them: to tell rows apart that have had one key, and for values
+    that stand under a former key.
     """
     return _CUT.format(
         keys=identifiers(keys),
@@ -389,18 +429,26 @@ def cut_moves(keys: Sequence[str]) -> str:
 
 
 def remember_moves(
-    table: TableName, keys: Mapping[str, str], kept: Mapping[str, tuple[str, ...]], marks: bool
+    table: TableName,
+    keys: Mapping[str, str],
+    kept: Mapping[str, tuple[str, ...]],
+    marks: bool,
 ) -> tuple[str, str]:
-    """Insert the changes of the view `_lakesql_cut` into the table that remembers them; cut where the bounds of the
-    batch's keys come.
+    """Insert the changes of the view `_lakesql_cut` into the table that remembers them;
+    cut where the bounds of the batch's keys come.
 
-    `keys` and `kept` are columns of the feed, by and with the model's names for them. A delete has with it the values
-    that the row had until then. They are what the log says at its place, whatever batch has read it: done twice, or
-    for a batch that is not published, it says the same.
+    `keys` and `kept` are columns of the feed, by and with the model's names for them. A
+    delete has with it the values that the row had until then. They are what the log
+    says at its place, whatever batch has read it: done twice, or for a batch that is
+    not published, it says the same.
     """
     stored_key = column_of("stored", next(iter(keys)))
     is_there = f"{stored_key} IS NOT NULL"
-    is_stored = f"{is_there} AND {column_of('stored', MARKED_AT)} IS NULL" if marks else is_there
+    is_stored = (
+        f"{is_there} AND {column_of('stored', MARKED_AT)} IS NULL"
+        if marks
+        else is_there
+    )
     values = _VALUES.format(
         kept=",\n  ".join(
             f"if(array_contains(former.{UNSENT}, {text(name)}), {column_of('stored', outputs[0])}, "
@@ -412,7 +460,9 @@ def remember_moves(
         unsent=UNSENT,
         stored_key=stored_key,
     )
-    former = _FORMER.format(newest=NEWEST_VIEW, change=CHANGE, half=HALF, position=POSITION)
+    former = _FORMER.format(
+        newest=NEWEST_VIEW, change=CHANGE, half=HALF, position=POSITION
+    )
     query = _REMEMBER.format(
         moves=table_name(table.moves),
         op_before=OP_BEFORE,
@@ -434,11 +484,13 @@ def remember_moves(
 
 
 def moved_on(keys: Sequence[str], kept: Sequence[str]) -> str:
-    """The view `_lakesql_newest` with the values that stand under the key that a row had before its last key change.
+    """The view `_lakesql_newest` with the values that stand under the key that a row
+    had before its last key change.
 
-    What that one has not either is to be found one key change earlier, and at last in the table, under the key in
-    `_lakesql_from`. Where the delete was in an earlier batch, that has remembered it with its values. One that is in a
-    later batch leaves a value that is nowhere to be found.
+    What that one has not either is to be found one key change earlier, and at last in
+    the table, under the key in `_lakesql_from`. Where the delete was in an earlier
+    batch, that has remembered it with its values. One that is in a later batch leaves a
+    value that is nowhere to be found.
     """
     return _MOVED_ON.format(
         kept=identifiers(kept),
@@ -452,7 +504,9 @@ def moved_on(keys: Sequence[str], kept: Sequence[str]) -> str:
         ),
         keys=identifiers(keys),
         moved=MOVED_VIEW,
-        former_keys=", ".join(f"{column_of('former', key)} AS {identifier(key)}" for key in keys),
+        former_keys=", ".join(
+            f"{column_of('former', key)} AS {identifier(key)}" for key in keys
+        ),
         newest=NEWEST_VIEW,
         half=HALF,
         move=MOVE,

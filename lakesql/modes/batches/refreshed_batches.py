@@ -1,4 +1,5 @@
-"""Models over tables: what is checked of their SELECT, the statements of a refresh, and what is said of the table."""
+"""Models over tables: what is checked of their SELECT, the statements of a refresh, and
+what is said of the table."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class RefreshedBatches(Batches):
         return plan_of(self.select.query.sql, inputs_of(self.select), (), "full")
 
     def refuse_full(self, why: str) -> RunError | None:
-        """The refusal of a refresh that would have to make all rows anew, as `why` says; None where it may."""
+        """The refusal of a refresh that would have to make all rows anew, as `why`
+        says; None where it may."""
         return None
 
     def merge_steps(self, columns: tuple[str, ...]) -> tuple[MakeView, Write]:
@@ -45,12 +47,13 @@ class RefreshedBatches(Batches):
         raise NotImplementedError
 
     def adjust_steps(self, columns: tuple[str, ...]) -> tuple[MakeView, Write]:
-        """The view of what is to be changed by difference, and the statement that does it."""
+        """The view of what is to be changed by difference, and the statement that does
+        it."""
         raise NotImplementedError
 
     def versions(self, columns: tuple[str, ...]) -> TableVersions | None:
-        """The statements that make versions of the rows with these columns; None where the table has the rows
-        themselves."""
+        """The statements that make versions of the rows with these columns; None where
+        the table has the rows themselves."""
         return None
 
     def check(self) -> Iterator[Problem]:
@@ -66,7 +69,9 @@ class RefreshedBatches(Batches):
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
         """All rows of the table are exchanged, in one commit."""
-        when = "a refresh in full: the rows of the SELECT, over one snapshot of each table"
+        when = (
+            "a refresh in full: the rows of the SELECT, over one snapshot of each table"
+        )
         return *self.row_views(when), self.overwrite(columns)
 
     def row_views(self, when: str) -> tuple[Step, ...]:
@@ -76,14 +81,25 @@ class RefreshedBatches(Batches):
             return (MakeView(when, ROWS_VIEW, select.text),)
         return (
             MakeView(when, MADE_VIEW, select.text),
-            MakeView("a refresh: its rows, each with what it fails", CHECKED_VIEW, checked_rows(select.checks)),
-            MakeView("a refresh: its rows", ROWS_VIEW, kept_rows(select.checks, is_placed=False)),
+            MakeView(
+                "a refresh: its rows, each with what it fails",
+                CHECKED_VIEW,
+                checked_rows(select.checks),
+            ),
+            MakeView(
+                "a refresh: its rows",
+                ROWS_VIEW,
+                kept_rows(select.checks, is_placed=False),
+            ),
         )
 
     def overwrite(self, columns: tuple[str, ...] | None) -> Write:
-        """The statement that exchanges all rows; None for `columns` where only Spark's analyzer knows them."""
+        """The statement that exchanges all rows; None for `columns` where only Spark's
+        analyzer knows them."""
         overwrite = _OVERWRITE.format(
-            table=table_name(self.select.model.table), columns=identifiers(columns) if columns else "*", rows=ROWS_VIEW
+            table=table_name(self.select.model.table),
+            columns=identifiers(columns) if columns else "*",
+            rows=ROWS_VIEW,
         )
         return Write("a refresh in full: the commit", Bounded((overwrite,), ()))
 
@@ -102,18 +118,28 @@ class RefreshedBatches(Batches):
 
     def untraceable(self) -> str:
         """No record is behind a row."""
-        return "It reads tables: there is no record behind a row that could be set aside."
+        return (
+            "It reads tables: there is no record behind a row that could be set aside."
+        )
 
     def stored_rows(self) -> StoredRows:
         """A changed SELECT makes all rows anew."""
-        return StoredRows("next-batch", "The next refresh makes all rows of the table anew.", "")
+        return StoredRows(
+            "next-batch", "The next refresh makes all rows of the table anew.", ""
+        )
 
 
 _KEY_PROBLEMS: Mapping[str, tuple[str, str]] = {
     "keys-needed": ("keys-needed", "Say which columns tell its rows apart: keys=[…]."),
     "not-an-output": ("key-not-selected", ""),
-    "key-twice": ("duplicate-key", "Name each key once, and give the columns of the SELECT names of their own."),
-    "not-the-group": ("keys-not-group", "Leave `keys` out: the columns of the GROUP BY tell the groups apart."),
+    "key-twice": (
+        "duplicate-key",
+        "Name each key once, and give the columns of the SELECT names of their own.",
+    ),
+    "not-the-group": (
+        "keys-not-group",
+        "Leave `keys` out: the columns of the GROUP BY tell the groups apart.",
+    ),
     "random-key": ("random-key", "Take a key that is the same each time."),
 }
 """The condition of each problem with the keys of rows, and what to do."""
@@ -122,14 +148,19 @@ _KEY_PROBLEMS: Mapping[str, tuple[str, str]] = {
 def find_key_problems(
     select: Select, plan: ViewPlan, kinds: Collection[str] = _KEY_PROBLEMS.keys()
 ) -> Iterator[Problem]:
-    """What is wrong with the keys by which rows of a SELECT are told apart, of these kinds."""
+    """What is wrong with the keys by which rows of a SELECT are told apart, of these
+    kinds."""
     for each in plan.problems:
         if each.kind not in kinds:
             continue
         condition, fix = _KEY_PROBLEMS[each.kind]
         what = f"Model '{select.model.name}' is a {_WHAT[select.model.config.is_exchanged]}, and {each.what}."
         at_option = select.writing.keys and each.kind != "random-key"
-        place = select.model.option_place("keys") if at_option else select.rendered.place(each.offset)
+        place = (
+            select.model.option_place("keys")
+            if at_option
+            else select.rendered.place(each.offset)
+        )
         yield Problem(condition, what, "", fix, place)
 
 
@@ -141,11 +172,17 @@ def inputs_of(select: Select) -> tuple[ViewInput, ...]:
     """The tables that the SELECT reads, each once, in the order of the text."""
     known = select.input_columns
     return tuple(
-        ViewInput(parts, *known.get(tuple(part.lower() for part in parts), (None, ()))) for parts in select.query.tables
+        ViewInput(parts, *known.get(tuple(part.lower() for part in parts), (None, ())))
+        for parts in select.query.tables
     )
 
 
 @cache
-def plan_of(text: str, inputs: tuple[ViewInput, ...], keys: tuple[str, ...], refresh: RefreshChoice) -> ViewPlan:
+def plan_of(
+    text: str,
+    inputs: tuple[ViewInput, ...],
+    keys: tuple[str, ...],
+    refresh: RefreshChoice,
+) -> ViewPlan:
     """`plan_view`, once for each SELECT."""
     return plan_view(text, inputs, keys, refresh)

@@ -1,4 +1,5 @@
-"""What several modes check of a SELECT whose rows they write: groups that share a key, rows that are withdrawn."""
+"""What several modes check of a SELECT whose rows they write: groups that share a key,
+rows that are withdrawn."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from lakesql.errors import Problem
 
 
 def check_updating(select: Select) -> Iterator[Problem]:
-    """A SELECT that would have to take back a row, which a mode that writes each change of a row cannot."""
+    """A SELECT that would have to take back a row, which a mode that writes each change
+    of a row cannot."""
     mode, noted = select.model.config.mode, select.query.noted
     if "filtered-groups" in noted:
         yield Problem(
@@ -38,7 +40,9 @@ def check_null_groups(select: Select) -> Iterator[Problem]:
     """Keys that are NULL in the rows that ROLLUP and its like add."""
     if "grouping-sets" not in select.query.noted:
         return
-    plain = {output.name.lower() for output in select.query.outputs or () if output.column}
+    plain = {
+        output.name.lower() for output in select.query.outputs or () if output.column
+    }
     for key in select.writing.keys:
         if key.lower() in plain:
             yield Problem(

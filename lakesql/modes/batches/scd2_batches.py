@@ -1,11 +1,21 @@
-"""Mode `scd2`: what is checked of a SELECT, the statements of a batch, and what is said of the table."""
+"""Mode `scd2`: what is checked of a SELECT, the statements of a batch, and what is said
+of the table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from lakesql.compile.batch import COMMIT, Bounded, KeepRows, MakeView, ReadBounds, Remember, Step, Write
+from lakesql.compile.batch import (
+    COMMIT,
+    Bounded,
+    KeepRows,
+    MakeView,
+    ReadBounds,
+    Remember,
+    Step,
+    Write,
+)
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableColumn
 from lakesql.errors import Problem, RunError
@@ -39,19 +49,23 @@ from lakesql.names import BATCH_VIEW, DELETE, HISTORY_VIEW, REMEMBERED, STORED
 
 @dataclass(frozen=True, slots=True)
 class Scd2Batches(Batches):
-    """Each change of a key is a version of it: of rows of the SELECT, or of what a change feed does to its rows."""
+    """Each change of a key is a version of it: of rows of the SELECT, or of what a
+    change feed does to its rows."""
 
     select: Select
     config: Scd2
 
     def check(self) -> Iterator[Problem]:
-        """A SELECT without state between batches; of a feed, whose key and sequence it keeps."""
+        """A SELECT without state between batches; of a feed, whose key and sequence it
+        keeps."""
         yield from check_updating(self.select)
         yield from check_null_groups(self.select)
         yield from check_state(self.select, "version of a row")
         if self._is_of_feed:
             yield from check_feed(self.select)
-        yield from contradictory(self.select, find_keys_in_sequence(self.select.writing))
+        yield from contradictory(
+            self.select, find_keys_in_sequence(self.select.writing)
+        )
 
     @property
     def feed_views(self) -> FeedViews | None:
@@ -66,7 +80,10 @@ class Scd2Batches(Batches):
     @property
     def unique_by(self) -> tuple[str, ...]:
         """The keys, and what orders the changes of a key."""
-        return (*self.config.keys, *(tuple(self.select.sequence) or self.config.sequence_by))
+        return (
+            *self.config.keys,
+            *(tuple(self.select.sequence) or self.config.sequence_by),
+        )
 
     def refuse_truncate(self) -> RunError | None:
         """A truncate is no change of any key."""
@@ -80,16 +97,26 @@ class Scd2Batches(Batches):
         )
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
-        """One MERGE of the versions that all changes of the batch's keys make. What makes none is remembered."""
+        """One MERGE of the versions that all changes of the batch's keys make. What
+        makes none is remembered."""
         select, config = self.select, self.config
         sequence = select.sequence or {name: name for name in config.sequence_by}
-        batch = newest_rows(Merge(select.model.table, (*config.keys, *sequence)), select.writing.is_positioned)
+        batch = newest_rows(
+            Merge(select.model.table, (*config.keys, *sequence)),
+            select.writing.is_positioned,
+        )
         if self._is_of_feed:
             batch = mirrored_rows({**select.feed_keys, **sequence}, {}, columns)
-        history = History(select.model.table, config, tuple(sequence), columns or (), select.is_placed)
+        history = History(
+            select.model.table, config, tuple(sequence), columns or (), select.is_placed
+        )
         return (
             *made_views(select),
-            MakeView("each batch: its changes, and what the SELECT makes of them", BATCH_VIEW, batch),
+            MakeView(
+                "each batch: its changes, and what the SELECT makes of them",
+                BATCH_VIEW,
+                batch,
+            ),
             ReadBounds(BATCH_VIEW, config.keys),
             *check_rows(select, DELETE),
             KeepRows(
@@ -107,9 +134,16 @@ class Scd2Batches(Batches):
             Write(COMMIT, Bounded(history.merge, ("target",))),
         )
 
-    def remembered(self, columns: Iterable[TableColumn]) -> tuple[str, tuple[TableColumn, ...]]:
-        """All columns of a change that makes no version, and whether it was a delete."""
-        is_delete = TableColumn(DELETE, "boolean", "Whether it was a delete; otherwise a change that made no version.")
+    def remembered(
+        self, columns: Iterable[TableColumn]
+    ) -> tuple[str, tuple[TableColumn, ...]]:
+        """All columns of a change that makes no version, and whether it was a
+        delete."""
+        is_delete = TableColumn(
+            DELETE,
+            "boolean",
+            "Whether it was a delete; otherwise a change that made no version.",
+        )
         kept = (replace(column, comment="") for column in columns)
         return "Changes that make no version in", (*kept, is_delete)
 
@@ -119,12 +153,17 @@ class Scd2Batches(Batches):
 
     def rows(self) -> str:
         """Which rows the table has."""
-        by = ", then ".join((*(self.select.sequence.values() or self.config.sequence_by), "arrival"))
+        by = ", then ".join(
+            (*(self.select.sequence.values() or self.config.sequence_by), "arrival")
+        )
         keys = listed(self.config.keys, "and")
-        return f"the history of each {keys}: a row for each version, in the order of {by}"
+        return (
+            f"the history of each {keys}: a row for each version, in the order of {by}"
+        )
 
     def filtered(self) -> str:
-        """A row of a feed that no longer passes has ended; a row of records tells nothing."""
+        """A row of a feed that no longer passes has ended; a row of records tells
+        nothing."""
         if not self.select.query.filters:
             return ""
         if self._is_of_feed:
@@ -140,7 +179,8 @@ class Scd2Batches(Batches):
         return say_incomplete(self.select)
 
     def unsent(self) -> str:
-        """What becomes of large values that an update leaves out because it has not changed them."""
+        """What becomes of large values that an update leaves out because it has not
+        changed them."""
         return say_unsent(self.select) if self._is_of_feed else ""
 
     def late(self) -> str:
@@ -156,7 +196,9 @@ class Scd2Batches(Batches):
 
     def joined_again(self) -> str:
         """With each change."""
-        when = "its source changes" if self._is_of_feed else "a record of its key arrives"
+        when = (
+            "its source changes" if self._is_of_feed else "a record of its key arrives"
+        )
         return f"a row is joined again when {when}"
 
     def untraceable(self) -> str:

@@ -1,5 +1,5 @@
-"""Mode `scd2` of a SELECT over tables: what is checked of it, the statements of a refresh, and what is said of the
-table."""
+"""Mode `scd2` of a SELECT over tables: what is checked of it, the statements of a
+refresh, and what is said of the table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from lakesql.compile.select import Select, output_columns
 from lakesql.compile.storable import find_misused
 from lakesql.errors import Problem
 from lakesql.modes.batches.batches import StoredRows, listed
-from lakesql.modes.batches.refreshed_batches import RefreshedBatches, find_key_problems, inputs_of, plan_of
+from lakesql.modes.batches.refreshed_batches import (
+    RefreshedBatches,
+    find_key_problems,
+    inputs_of,
+    plan_of,
+)
 from lakesql.modes.batches.table_versions import TableVersions
 from lakesql.modes.scd2_of_tables import Scd2OfTables
 from lakesql.names import DIFFERENCES_VIEW, HISTORY_VIEW
@@ -28,7 +33,9 @@ class Scd2Refreshes(RefreshedBatches):
     @property
     def plan(self) -> ViewPlan:
         """All rows are computed, and compared."""
-        return plan_of(self.select.query.sql, inputs_of(self.select), self.config.keys, "full")
+        return plan_of(
+            self.select.query.sql, inputs_of(self.select), self.config.keys, "full"
+        )
 
     def versions(self, columns: tuple[str, ...]) -> TableVersions:
         """The statements that make versions of the rows with these columns."""
@@ -37,33 +44,60 @@ class Scd2Refreshes(RefreshedBatches):
     def check(self) -> Iterator[Problem]:
         """Keys that are the same each time, and columns that can be compared."""
         yield from RefreshedBatches.check(self)
-        # The keys of a history are those of what it is of: there may be fewer of them than the GROUP BY has.
-        is_open = self.select.columns is None  # else the options that name columns are checked with those
-        kinds = ("random-key", "key-twice", "not-an-output") if is_open else ("random-key", "key-twice")
+        # The keys of a history are those of what it is of: there may be fewer of them
+        # than the GROUP BY has. else the options that name columns are checked with
+        # those
+        is_open = self.select.columns is None
+        kinds = (
+            ("random-key", "key-twice", "not-an-output")
+            if is_open
+            else ("random-key", "key-twice")
+        )
         yield from find_key_problems(self.select, self.plan, kinds)
         if is_open or self.config.track_columns:
             return
-        types = {column.name.lower(): column.type for column in output_columns(self.select)}
+        types = {
+            column.name.lower(): column.type for column in output_columns(self.select)
+        }
         tracked = {"track_columns": self.versions(tuple(types)).tracked}
-        yield from find_misused(self.select.model.name, types, (), tracked, self.select.model.option_place)
+        yield from find_misused(
+            self.select.model.name, types, (), tracked, self.select.model.option_place
+        )
 
     @property
     def _known(self) -> tuple[str, ...]:
-        """The columns of the SELECT, those among them for which a * stands; none where Spark alone knows them."""
+        """The columns of the SELECT, those among them for which a * stands; none where
+        Spark alone knows them."""
         offered = self.select.query.offered or ()
-        return self.select.columns or tuple(column.name for column in offered if column.name)
+        return self.select.columns or tuple(
+            column.name for column in offered if column.name
+        )
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
         """What a refresh does where there is a table; the first one makes it."""
-        versions = self.versions(columns or self._known or (*self.config.keys, *self.config.track_columns))
+        versions = self.versions(
+            columns or self._known or (*self.config.keys, *self.config.track_columns)
+        )
         when = "a refresh"
         return (
-            *self.row_views(f"{when}: the rows of the SELECT, over one snapshot of each table"),
-            MakeView("the first refresh: the rows that the table is made with", HISTORY_VIEW, versions.first),
-            MakeView(
-                f"{when}: the rows that differ from their current versions", DIFFERENCES_VIEW, versions.differences
+            *self.row_views(
+                f"{when}: the rows of the SELECT, over one snapshot of each table"
             ),
-            MakeView(f"{when}: the versions that begin, and those that end", HISTORY_VIEW, versions.changed),
+            MakeView(
+                "the first refresh: the rows that the table is made with",
+                HISTORY_VIEW,
+                versions.first,
+            ),
+            MakeView(
+                f"{when}: the rows that differ from their current versions",
+                DIFFERENCES_VIEW,
+                versions.differences,
+            ),
+            MakeView(
+                f"{when}: the versions that begin, and those that end",
+                HISTORY_VIEW,
+                versions.changed,
+            ),
             Write(f"{when}: the commit", Bounded((versions.merge,), ())),
         )
 
@@ -85,8 +119,16 @@ class Scd2Refreshes(RefreshedBatches):
             "each refresh compares the SELECT's rows with the current versions, by key: one that differs ends, and "
             "another one begins; one whose row has left ends"
         )
-        return said if self._known else f"{said}. The columns for which a * stands are not in the statements below"
+        return (
+            said
+            if self._known
+            else f"{said}. The columns for which a * stands are not in the statements below"
+        )
 
     def stored_rows(self) -> StoredRows:
         """A changed SELECT makes versions of the rows that differ by it."""
-        return StoredRows("next-batch", "The next refresh begins another version of each row that differs by it.", "")
+        return StoredRows(
+            "next-batch",
+            "The next refresh begins another version of each row that differs by it.",
+            "",
+        )

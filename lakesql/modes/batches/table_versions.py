@@ -1,5 +1,5 @@
-"""The statements of a refresh that keeps a history: which rows differ from their current versions, and what becomes of
-these."""
+"""The statements of a refresh that keeps a history: which rows differ from their
+current versions, and what becomes of these."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name
 from lakesql.model.table_name import TableName
 from lakesql.modes.scd2_of_tables import Scd2OfTables
-from lakesql.names import AT, DIFFERENCES_VIEW, ENDS, HISTORY_VIEW, NOW, ROWS_VIEW, STORED, TIME_VIEW, VERSION
+from lakesql.names import (
+    AT,
+    DIFFERENCES_VIEW,
+    ENDS,
+    HISTORY_VIEW,
+    NOW,
+    ROWS_VIEW,
+    STORED,
+    TIME_VIEW,
+    VERSION,
+)
 
 _FIRST = """\
 SELECT {columns}, {at} AS {valid_from}, CAST(NULL AS timestamp) AS {valid_to}, true AS {is_current}
@@ -70,11 +80,13 @@ WHEN NOT MATCHED AND NOT source.{ends} THEN
 
 @dataclass(frozen=True, slots=True)
 class TableVersions:
-    """The statements of one model. `columns` are those of its SELECT that the table has.
+    """The statements of one model. `columns` are those of its SELECT that the table
+    has.
 
-    A row is compared with the current version of its key. Where it differs in a tracked column, that version ends, and
-    another one begins; where there is no row any more, it ends; where there was no version, one begins. All of this is
-    at one time, which is the row of the view `_lakesql_time`. What has ended is not read.
+    A row is compared with the current version of its key. Where it differs in a tracked
+    column, that version ends, and another one begins; where there is no row any more,
+    it ends; where there was no version, one begins. All of this is at one time, which
+    is the row of the view `_lakesql_time`. What has ended is not read.
     """
 
     table: TableName
@@ -83,24 +95,28 @@ class TableVersions:
 
     @property
     def tracked(self) -> tuple[str, ...]:
-        """The columns of which a change makes a version: those of the configuration, or all but the keys."""
+        """The columns of which a change makes a version: those of the configuration, or
+        all but the keys."""
         keys = {name.lower() for name in self.config.keys}
         chosen = {name.lower() for name in self.config.track_columns or self.columns}
         return tuple(name for name in self.columns if name.lower() in chosen - keys)
 
     @property
     def first(self) -> str:
-        """The versions of a table that is not there yet: each row of the SELECT is one."""
+        """The versions of a table that is not there yet: each row of the SELECT is
+        one."""
         return _FIRST.format(**self._words)
 
     @property
     def newest(self) -> str:
-        """When the newest version that the table has began or ended: in milliseconds, rounded up; NULL of none."""
+        """When the newest version that the table has began or ended: in milliseconds,
+        rounded up; NULL of none."""
         return _NEWEST.format(**self._words)
 
     @property
     def differences(self) -> str:
-        """The keys whose row is another one than that of their current version, or is in one place alone."""
+        """The keys whose row is another one than that of their current version, or is
+        in one place alone."""
         keys = {name.lower() for name in self.config.keys}
         values = (
             f"coalesce({column_of(NOW, name)}, {column_of(STORED, name)}) AS {identifier(name)}"
@@ -112,15 +128,21 @@ class TableVersions:
         return _DIFFERENCES.format(
             **self._words,
             values=",\n  ".join(values),
-            same_key="\n  AND ".join(_same(NOW, STORED, name) for name in self.config.keys),
+            same_key="\n  AND ".join(
+                _same(NOW, STORED, name) for name in self.config.keys
+            ),
             differs=_DIFFERS.format(same=same) if same else "",
         )
 
     @property
     def changed(self) -> str:
-        """The versions that begin, each with its row, and those that end, each with its key and its begin."""
+        """The versions that begin, each with its row, and those that end, each with its
+        key and its begin."""
         keys = {name.lower() for name in self.config.keys}
-        alone = (identifier(name) if name.lower() in keys else "NULL" for name in self.columns)
+        alone = (
+            identifier(name) if name.lower() in keys else "NULL"
+            for name in self.columns
+        )
         return _CHANGED.format(**self._words, keys_alone=", ".join(alone))
 
     @property

@@ -1,4 +1,5 @@
-"""Mode `upsert`: what is checked of a SELECT, the statements of a batch, and what is said of the table."""
+"""Mode `upsert`: what is checked of a SELECT, the statements of a batch, and what is
+said of the table."""
 
 from __future__ import annotations
 
@@ -41,7 +42,11 @@ from lakesql.modes.batches.merge import (
     remember_statement,
     tombstoned_rows,
 )
-from lakesql.modes.batches.row_checks import check_groups, check_null_groups, check_updating
+from lakesql.modes.batches.row_checks import (
+    check_groups,
+    check_null_groups,
+    check_updating,
+)
 from lakesql.modes.upsert import Upsert
 from lakesql.names import BATCH_VIEW, DELETE, REMEMBERED, STORED, TOMBSTONED_VIEW
 from lakesql.select.query import read_expression
@@ -55,7 +60,8 @@ class UpsertBatches(Batches):
     config: Upsert
 
     def check(self) -> Iterator[Problem]:
-        """A SELECT that gives each change of a row, with a key that tells the rows apart, and conditions on them."""
+        """A SELECT that gives each change of a row, with a key that tells the rows
+        apart, and conditions on them."""
         select, model, query = self.select, self.select.model, self.select.query
         yield from check_updating(select)
         yield from check_null_groups(select)
@@ -78,13 +84,20 @@ class UpsertBatches(Batches):
                 model.option_place("mode"),
             )
         for option, condition in select.writing.conditions.items():
-            if isinstance(problem := read_expression(condition, select.columns, use="filter"), Problem):
+            if isinstance(
+                problem := read_expression(condition, select.columns, use="filter"),
+                Problem,
+            ):
                 yield problem.at(model.option_place(option))
         for option, condition in select.writing.match_conditions.items():
-            problem = read_expression(condition, select.columns, ("source", "target"), use="filter")
+            problem = read_expression(
+                condition, select.columns, ("source", "target"), use="filter"
+            )
             if isinstance(problem, Problem):
                 yield problem.at(model.option_place(option))
-        is_asked = "tombstone_retention" in model.options and model.said.get("tombstone_retention")
+        is_asked = "tombstone_retention" in model.options and model.said.get(
+            "tombstone_retention"
+        )
         if is_asked and not select.writing.memories:
             yield Problem(
                 "contradictory-options",
@@ -96,7 +109,8 @@ class UpsertBatches(Batches):
         yield from contradictory(select, self._find_contradictions())
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
-        """One MERGE of the newest row of each key. What is deleted is remembered before it."""
+        """One MERGE of the newest row of each key. What is deleted is remembered before
+        it."""
         select = self.select
         config, merge = self.config, self._merge
         newest = newest_rows(merge, select.writing.is_positioned, columns or ())
@@ -106,9 +120,17 @@ class UpsertBatches(Batches):
             *made_views(select),
             MakeView("each batch: the newest row of each key", BATCH_VIEW, newest),
             ReadBounds(BATCH_VIEW, config.keys),
-            *((self._take_tombstones(columns or ()),) if self._takes_tombstones else ()),
+            *(
+                (self._take_tombstones(columns or ()),)
+                if self._takes_tombstones
+                else ()
+            ),
             *((CheckDeletes(BATCH_VIEW, ratio),) if ratio < 1 else ()),
-            *((_remember(select, remember_statement(merge)),) if merge.remembers else ()),
+            *(
+                (_remember(select, remember_statement(merge)),)
+                if merge.remembers
+                else ()
+            ),
             Write(
                 COMMIT,
                 Bounded(merge_parts(merge, columns), aliases),
@@ -132,13 +154,24 @@ class UpsertBatches(Batches):
 
     @property
     def updated(self) -> dict[str, tuple[str, ...]]:
-        """The columns that an update of a row sets or leaves, by the option that names them."""
-        return {"update_columns": self.config.update_columns or (), "exclude_columns": self.config.exclude_columns}
+        """The columns that an update of a row sets or leaves, by the option that names
+        them."""
+        return {
+            "update_columns": self.config.update_columns or (),
+            "exclude_columns": self.config.exclude_columns,
+        }
 
     def rows(self) -> str:
         """Which rows the table has."""
-        newest = [*self.config.sequence_by, *(["arrival"] if self.select.writing.is_positioned else [])]
-        which = f"the newest by {', then '.join(newest)}" if newest else "replaced when it changes"
+        newest = [
+            *self.config.sequence_by,
+            *(["arrival"] if self.select.writing.is_positioned else []),
+        ]
+        which = (
+            f"the newest by {', then '.join(newest)}"
+            if newest
+            else "replaced when it changes"
+        )
         return f"one for each {listed(self.config.keys, 'and')}, {which}{say_untold(self.select)}"
 
     def updates(self) -> str:
@@ -152,7 +185,8 @@ class UpsertBatches(Batches):
         return "if the newest row of a key is filtered out, the table keeps the key's former row"
 
     def left_by_filter(self) -> str:
-        """The former row of a key stays; a SELECT that keeps state gives no records of keys."""
+        """The former row of a key stays; a SELECT that keeps state gives no records of
+        keys."""
         return "" if self.select.query.stateful else "its former row"
 
     def deletes(self) -> str:
@@ -175,13 +209,17 @@ class UpsertBatches(Batches):
     def _merge(self) -> Merge:
         """How the rows of a batch are written."""
         remembers = self.select.writing.retention is not None
-        return merge_of(self.select.model.table, self.config, self._takes_tombstones, remembers)
+        return merge_of(
+            self.select.model.table, self.config, self._takes_tombstones, remembers
+        )
 
     def _take_tombstones(self, columns: tuple[str, ...]) -> TakeTombstones:
         select, merge, when = self.select, self._merge, "each batch with tombstones"
         sequenced = bool(merge.sequence)
         rows = tombstoned_rows(merge, select.columns or ())
-        newest = newest_rows(merge, select.writing.is_positioned, columns, has_tombstones=True)
+        newest = newest_rows(
+            merge, select.writing.is_positioned, columns, has_tombstones=True
+        )
         return TakeTombstones(
             f"{when}: its rows and these{', in the sequence of what they delete' if sequenced else ''}",
             TOMBSTONED_VIEW,
@@ -191,14 +229,18 @@ class UpsertBatches(Batches):
         )
 
     def _feed_of_ignored_deletes(self) -> str:
-        """The change feed whose deletes would be taken for rows; '' where there is none, or the model looks at `op`.
+        """The change feed whose deletes would be taken for rows; '' where there is
+        none, or the model looks at `op`.
 
         A model that keeps state may count changes, deletes among them.
         """
         query = self.select.query
         if query.stateful or self.config.delete_when or "op" in query.change_fields:
             return ""
-        return next((name for name in query.streams_read if self.select.streams[name].is_feed), "")
+        return next(
+            (name for name in query.streams_read if self.select.streams[name].is_feed),
+            "",
+        )
 
     def _find_contradictions(self) -> Iterator[Contradiction]:
         config = self.config
@@ -207,13 +249,22 @@ class UpsertBatches(Batches):
             why = "There is no delete_when, and the keys are not the key of one topic, whose tombstones would delete."
             yield Contradiction("max_delete_ratio", what, why)
         if config.update_columns is not None and config.exclude_columns:
-            what, why = "update_columns and exclude_columns are both given.", "Each says which columns are updated, one"
+            what, why = (
+                "update_columns and exclude_columns are both given.",
+                "Each says which columns are updated, one",
+            )
             yield Contradiction("exclude_columns", what, f"{why} by naming the others.")
         for key in common(config.keys, config.update_columns or ()):
             what = f"'{key}' is in keys and in update_columns."
-            yield Contradiction("update_columns", what, "A row is found by its keys: they are equal already.")
+            yield Contradiction(
+                "update_columns",
+                what,
+                "A row is found by its keys: they are equal already.",
+            )
         yield from find_keys_in_sequence(self.select.writing)
-        option = "update_columns" if config.update_columns is not None else "exclude_columns"
+        option = (
+            "update_columns" if config.update_columns is not None else "exclude_columns"
+        )
         for column in config.sequence_by:
             if self._merge.updated(column) or common((column,), config.keys):
                 continue
@@ -227,7 +278,11 @@ class UpsertBatches(Batches):
         config = self.config
         if config.update_columns is not None:
             columns = ", ".join(config.update_columns)
-            yield f"a stored row gets {columns}" if columns else "none; a row whose key is in the table changes nothing"
+            yield (
+                f"a stored row gets {columns}"
+                if columns
+                else "none; a row whose key is in the table changes nothing"
+            )
         if config.exclude_columns:
             yield f"a stored row keeps {', '.join(config.exclude_columns)}"
         if config.ignore_null_updates:
@@ -244,13 +299,24 @@ def _remember(select: Select, statement: str) -> Remember:
     return Remember(when, BATCH_VIEW, DELETE, statement, forget(select, "tombstones"))
 
 
-def merge_of(table: TableName, config: Upsert, takes_tombstones: bool = False, remembers: bool = False) -> Merge:
-    """How rows are written into a table by these options; `takes_tombstones`: keys are deleted by no condition too."""
+def merge_of(
+    table: TableName,
+    config: Upsert,
+    takes_tombstones: bool = False,
+    remembers: bool = False,
+) -> Merge:
+    """How rows are written into a table by these options; `takes_tombstones`: keys are
+    deleted by no condition too."""
     return Merge(
         table,
         config.keys,
         config.sequence_by,
         delete_when=config.delete_when or (NEVER if takes_tombstones else ""),
-        updates=Updates(config.update_columns, config.exclude_columns, config.when_matched, config.ignore_null_updates),
+        updates=Updates(
+            config.update_columns,
+            config.exclude_columns,
+            config.when_matched,
+            config.ignore_null_updates,
+        ),
         remembers=remembers,
     )

@@ -1,4 +1,5 @@
-"""Mode `materialized_view`: how its SELECT is kept right, and the statements of a refresh by what has changed."""
+"""Mode `materialized_view`: how its SELECT is kept right, and the statements of a
+refresh by what has changed."""
 
 from __future__ import annotations
 
@@ -6,10 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakesql.compile.batch import Bounded, MakeView, Step, Write
-from lakesql.compile.quote import column_of, identifier, identifiers, table_name, whole_name
+from lakesql.compile.quote import (
+    column_of,
+    identifier,
+    identifiers,
+    table_name,
+    whole_name,
+)
 from lakesql.compile.select import Select
 from lakesql.errors import Problem, RunError
-from lakesql.modes.batches.refreshed_batches import RefreshedBatches, find_key_problems, inputs_of, plan_of
+from lakesql.modes.batches.refreshed_batches import (
+    RefreshedBatches,
+    find_key_problems,
+    inputs_of,
+    plan_of,
+)
 from lakesql.modes.materialized_view import MaterializedView
 from lakesql.names import ADJUSTED_VIEW, ANEW_ROWS_VIEW, ANEW_VIEW, LEAVES
 from lakesql.views.difference import DELTA, JOINED, ROWS
@@ -53,7 +65,8 @@ WHEN NOT MATCHED{there} THEN
 
 @dataclass(frozen=True, slots=True)
 class ViewRefreshes(RefreshedBatches):
-    """The rows of the SELECT, of which those are made anew that a change of its inputs can reach."""
+    """The rows of the SELECT, of which those are made anew that a change of its inputs
+    can reach."""
 
     select: Select
     config: MaterializedView
@@ -61,7 +74,12 @@ class ViewRefreshes(RefreshedBatches):
     @property
     def plan(self) -> ViewPlan:
         """How the view is kept."""
-        return plan_of(self.select.query.sql, inputs_of(self.select), self.config.keys, self.config.refresh)
+        return plan_of(
+            self.select.query.sql,
+            inputs_of(self.select),
+            self.config.keys,
+            self.config.refresh,
+        )
 
     def refuse_full(self, why: str) -> RunError | None:
         """Where the configuration says that it must be incremental."""
@@ -76,19 +94,31 @@ class ViewRefreshes(RefreshedBatches):
         )
 
     def check(self) -> Iterator[Problem]:
-        """Keys that tell the rows apart; and where it must be incremental, that it can be."""
+        """Keys that tell the rows apart; and where it must be incremental, that it can
+        be."""
         yield from RefreshedBatches.check(self)
         select, plan = self.select, self.plan
         yield from find_key_problems(select, plan)
         obstacle = plan.in_full[min(plan.in_full)] if plan.in_full else None
-        if self.config.refresh == "incremental" and (plan.way == "full" or obstacle) and not plan.problems:
+        if (
+            self.config.refresh == "incremental"
+            and (plan.way == "full" or obstacle)
+            and not plan.problems
+        ):
             what = f"Model '{select.model.name}' says refresh='incremental', and what a change reaches cannot be told."
             fix = "Leave `refresh` out: all rows are made anew where something has changed."
-            why, offset = (obstacle.reason, obstacle.offset) if obstacle else (plan.reason, plan.offset)
-            yield Problem("not-incremental", what, f"{why}.", fix, select.rendered.place(offset))
+            why, offset = (
+                (obstacle.reason, obstacle.offset)
+                if obstacle
+                else (plan.reason, plan.offset)
+            )
+            yield Problem(
+                "not-incremental", what, f"{why}.", fix, select.rendered.place(offset)
+            )
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
-        """What a refresh by difference does, one by key, and one that makes all rows anew."""
+        """What a refresh by difference does, one by key, and one that makes all rows
+        anew."""
         plan = self.plan
         if plan.problems or plan.way == "full":
             return RefreshedBatches.steps(self, columns)
@@ -99,23 +129,52 @@ class ViewRefreshes(RefreshedBatches):
         if plan.difference is not None:
             when = "a refresh by difference"
             steps = (
-                MakeView(f"{when}: what is added to each group, and taken from it", DELTA, plan.delta(inputs)),
-                MakeView(f"{when}: these groups, each with its row of the table", JOINED, plan.difference.joined),
-                MakeView(f"{when}: the groups that only their rows can say", TOUCHED, plan.difference.recompute),
-                MakeView(f"{when}: the other groups, as they are now", ADJUSTED_VIEW, plan.difference.adjusted),
-                MakeView(f"{when}: those groups, from their rows", ANEW_ROWS_VIEW, plan.touched_rows),
+                MakeView(
+                    f"{when}: what is added to each group, and taken from it",
+                    DELTA,
+                    plan.delta(inputs),
+                ),
+                MakeView(
+                    f"{when}: these groups, each with its row of the table",
+                    JOINED,
+                    plan.difference.joined,
+                ),
+                MakeView(
+                    f"{when}: the groups that only their rows can say",
+                    TOUCHED,
+                    plan.difference.recompute,
+                ),
+                MakeView(
+                    f"{when}: the other groups, as they are now",
+                    ADJUSTED_VIEW,
+                    plan.difference.adjusted,
+                ),
+                MakeView(
+                    f"{when}: those groups, from their rows",
+                    ANEW_ROWS_VIEW,
+                    plan.touched_rows,
+                ),
                 *self.adjust_steps(named),
             )
         if plan.way == "key" or plan.by_key:
             steps += (
-                MakeView("a refresh by key: the keys that a change can reach", TOUCHED, plan.touched(inputs)),
-                MakeView("a refresh by key: their rows, as they are now", ANEW_ROWS_VIEW, plan.touched_rows),
+                MakeView(
+                    "a refresh by key: the keys that a change can reach",
+                    TOUCHED,
+                    plan.touched(inputs),
+                ),
+                MakeView(
+                    "a refresh by key: their rows, as they are now",
+                    ANEW_ROWS_VIEW,
+                    plan.touched_rows,
+                ),
                 *self.merge_steps(named),
             )
         return *steps, *RefreshedBatches.steps(self, columns)
 
     def adjust_steps(self, columns: tuple[str, ...]) -> tuple[MakeView, Write]:
-        """The view of the groups that have changed, and the MERGE that puts them in the place of the former ones."""
+        """The view of the groups that have changed, and the MERGE that puts them in the
+        place of the former ones."""
         unit = self.plan.unit
         of_unit = {name.lower() for name in unit}
         merge = _ADJUST.format(
@@ -124,7 +183,9 @@ class ViewRefreshes(RefreshedBatches):
             same=_same(unit) or "true",
             leave=f"WHEN MATCHED AND source.{ROWS} = 0 THEN DELETE\n" if unit else "",
             sets=",\n  ".join(
-                f"{identifier(name)} = {column_of('source', name)}" for name in columns if name.lower() not in of_unit
+                f"{identifier(name)} = {column_of('source', name)}"
+                for name in columns
+                if name.lower() not in of_unit
             ),
             there=f" AND source.{ROWS} > 0" if unit else "",
             columns=identifiers(columns),
@@ -133,7 +194,11 @@ class ViewRefreshes(RefreshedBatches):
         )
         changed = _CHANGED.format(adjusted=ADJUSTED_VIEW, rows=ANEW_ROWS_VIEW)
         return (
-            MakeView("a refresh by difference: all groups that have changed", ANEW_VIEW, changed),
+            MakeView(
+                "a refresh by difference: all groups that have changed",
+                ANEW_VIEW,
+                changed,
+            ),
             Write("a refresh by difference: the commit", _bounded(merge)),
         )
 
@@ -142,7 +207,9 @@ class ViewRefreshes(RefreshedBatches):
         unit = {name.lower() for name in self.plan.unit}
         anew = _ANEW.format(
             columns=identifiers(columns),
-            touched=", ".join(identifier(name) if name.lower() in unit else "NULL" for name in columns),
+            touched=", ".join(
+                identifier(name) if name.lower() in unit else "NULL" for name in columns
+            ),
             leaves=LEAVES,
             rows=ANEW_ROWS_VIEW,
             units=TOUCHED,
@@ -157,7 +224,11 @@ class ViewRefreshes(RefreshedBatches):
             bounds=_CUT,
         )
         return (
-            MakeView("a refresh by key: these rows, and the keys whose former rows leave", ANEW_VIEW, anew),
+            MakeView(
+                "a refresh by key: these rows, and the keys whose former rows leave",
+                ANEW_VIEW,
+                anew,
+            ),
             Write("a refresh by key: the commit", _bounded(merge)),
         )
 
@@ -181,7 +252,10 @@ class ViewRefreshes(RefreshedBatches):
             said = f"by difference{of}: what has changed is added to its group, or taken from it"
             hidden = identifiers(column.name for column in plan.hidden)
             said += f"; the table has {hidden} for it, which no * of a model takes in"
-        for what, numbers in (("those are made anew by key", plan.by_key), ("all rows are made anew", plan.in_full)):
+        for what, numbers in (
+            ("those are made anew by key", plan.by_key),
+            ("all rows are made anew", plan.in_full),
+        ):
             if numbers:
                 some = " or ".join(names[number] for number in numbers)
                 said += f"; where {some} has changed, {what}, as {numbers[min(numbers)].reason}"
@@ -200,4 +274,6 @@ def _bounded(merge: str) -> Bounded:
 
 def _same(unit: tuple[str, ...]) -> str:
     """The condition that a row of the table belongs to the unit of a changed row."""
-    return " AND ".join(f"{column_of('target', it)} <=> {column_of('source', it)}" for it in unit)
+    return " AND ".join(
+        f"{column_of('target', it)} <=> {column_of('source', it)}" for it in unit
+    )

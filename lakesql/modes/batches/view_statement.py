@@ -22,7 +22,8 @@ class ViewStatement(RefreshedBatches):
     """A view of the catalog: whoever reads it runs the SELECT."""
 
     def check(self) -> Iterator[Problem]:
-        """A SELECT that reads a table, and of whose rows nothing is expected: no run sees them."""
+        """A SELECT that reads a table, and of whose rows nothing is expected: no run
+        sees them."""
         yield from RefreshedBatches.check(self)
         for check in self.select.checks:
             yield Problem(
@@ -45,7 +46,8 @@ class ViewStatement(RefreshedBatches):
 
     @property
     def sql(self) -> str:
-        """The SELECT as the view has it: Spark keeps it from its first word on, without the comments before."""
+        """The SELECT as the view has it: Spark keeps it from its first word on, without
+        the comments before."""
         return _COMMENTS.sub("", self.select.text, count=1).rstrip()
 
     def statement(self) -> str:
@@ -54,7 +56,10 @@ class ViewStatement(RefreshedBatches):
         lines = [f"CREATE OR REPLACE VIEW {table_name(model.table)}{self._columns()}"]
         if model.properties.description:
             lines.append(f"COMMENT {text(model.properties.description)}")
-        lines += [f"TBLPROPERTIES ({text(VIEW_MODEL)} = {text(model.name)})", f"AS\n{self.sql}"]
+        lines += [
+            f"TBLPROPERTIES ({text(VIEW_MODEL)} = {text(model.name)})",
+            f"AS\n{self.sql}",
+        ]
         return "\n".join(lines)
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
@@ -71,10 +76,15 @@ class ViewStatement(RefreshedBatches):
 
     def stored_rows(self) -> StoredRows:
         """A changed SELECT is another view."""
-        return StoredRows("next-batch", "The next run puts the view in the place of the former one.", "")
+        return StoredRows(
+            "next-batch",
+            "The next run puts the view in the place of the former one.",
+            "",
+        )
 
     def _columns(self) -> str:
-        """The list of the columns, each with what is said of it; '' where nothing is, or only Spark knows them."""
+        """The list of the columns, each with what is said of it; '' where nothing is,
+        or only Spark knows them."""
         said = self.select.model.properties.description_of
         columns = self.select.columns or ()
         if not any(map(said, columns)):

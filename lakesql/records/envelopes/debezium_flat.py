@@ -1,4 +1,5 @@
-"""Debezium's events as its ExtractNewRecordState leaves them: the row, and among its columns what is said of it."""
+"""Debezium's events as its ExtractNewRecordState leaves them: the row, and among its
+columns what is said of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The changes of another model's table, which lakesql finds by itself: no stream declares them."""
+"""The changes of another model's table, which lakesql finds by itself: no stream
+declares them."""
 
 from __future__ import annotations
 

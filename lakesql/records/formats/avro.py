@@ -1,4 +1,5 @@
-"""Avro: files of rows with their schema, and single records by a schema that the stream names."""
+"""Avro: files of rows with their schema, and single records by a schema that the stream
+names."""
 
 from __future__ import annotations
 

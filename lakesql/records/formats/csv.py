@@ -1,4 +1,5 @@
-"""CSV: the values of a record, between delimiters, in the order of the columns or of a header."""
+"""CSV: the values of a record, between delimiters, in the order of the columns or of a
+header."""
 
 from __future__ import annotations
 
@@ -10,14 +11,17 @@ from lakesql.errors import ProjectError
 from lakesql.records.format import RecordFormat
 
 THOUSANDS = (".", ",", "'", "\u2019", " ", "\u00a0", "\u202f")
-"""What may stand between thousands: blanks that no line breaks at, and the apostrophe of Swiss numbers, among them."""
+"""What may stand between thousands: blanks that no line breaks at, and the apostrophe
+of Swiss numbers, among them."""
 
 
 def _read_thousands(node: Node) -> str:
     if node.value in THOUSANDS:
         return str(node.value)
     what = f"{node.shown} is nothing that stands between thousands."
-    raise ProjectError.of("wrong-value", what, fix="Write '.', ',', \"'\" or ' '.", place=node.place)
+    raise ProjectError.of(
+        "wrong-value", what, fix="Write '.', ',', \"'\" or ' '.", place=node.place
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +34,26 @@ class Csv:
         default=False,
     )
     delimiter: str = option("The separator of two values.", default=",")
-    quote: str = option("The quote around a value that contains the delimiter.", default='"')
+    quote: str = option(
+        "The quote around a value that contains the delimiter.", default='"'
+    )
     escape: str = option(
         "What escapes a quote inside a quoted value: a second quote, whichever it is, or another character.",
         default='"',
     )
-    null_value: str = option("A text that means NULL; an empty value does too.", default="")
-    timestamp_format: str = option("Spark's pattern of timestamps; ISO 8601 if left out.", default="")
-    date_format: str = option("Spark's pattern of dates, such as `dd.MM.yyyy`; ISO 8601 if left out.", default="")
-    decimal: Literal[".", ","] = option("What stands before the fraction of a number.", default=".")
+    null_value: str = option(
+        "A text that means NULL; an empty value does too.", default=""
+    )
+    timestamp_format: str = option(
+        "Spark's pattern of timestamps; ISO 8601 if left out.", default=""
+    )
+    date_format: str = option(
+        "Spark's pattern of dates, such as `dd.MM.yyyy`; ISO 8601 if left out.",
+        default="",
+    )
+    decimal: Literal[".", ","] = option(
+        "What stands before the fraction of a number.", default="."
+    )
     thousands: str = option(
         "What may stand between each three digits of a number: a point, a comma, an apostrophe or a blank. Without it "
         "no number has such marks.",
@@ -52,7 +67,8 @@ class Csv:
         return self.decimal != "." or bool(self.thousands)
 
     def __post_init__(self) -> None:
-        """Left out, what escapes a quote is the quote itself: a double one escapes no other."""
+        """Left out, what escapes a quote is the quote itself: a double one escapes no
+        other."""
         if self.escape == '"':
             object.__setattr__(self, "escape", self.quote)
 

@@ -9,7 +9,8 @@ from lakesql.records.formats.csv import Csv
 
 
 class JsonSchemaFormat(RecordFormat):
-    """An object whose members are the columns. The id says nothing that the contract does not say."""
+    """An object whose members are the columns. The id says nothing that the contract
+    does not say."""
 
     name: ClassVar[str] = "json_schema"
     is_text: ClassVar[bool] = True

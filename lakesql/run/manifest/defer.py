@@ -1,4 +1,5 @@
-"""`--defer`: what models join that this target does not have is read from the tables of another one."""
+"""`--defer`: what models join that this target does not have is read from the tables of
+another one."""
 
 from __future__ import annotations
 
@@ -18,12 +19,15 @@ def defer_refs(
     state: Mapping[str, TableName],
     is_there: Callable[[TableName], bool] | None,
 ) -> Manifest:
-    """The manifest in which `ref` of a model that is not among `names`, and has no table, means that of `state`.
+    """The manifest in which `ref` of a model that is not among `names`, and has no
+    table, means that of `state`.
 
-    Without `is_there` the tables of `state` go first, whatever is there. A stream is never deferred: its position
-    belongs to one table, and the rows that follow in the model's own table would be others.
+    Without `is_there` the tables of `state` go first, whatever is there. A stream is
+    never deferred: its position belongs to one table, and the rows that follow in the
+    model's own table would be others.
 
-    Raises `UsageError` (`defer-stream`, `defer-catalog`, `defer-missing`), each at the place that reads the table.
+    Raises `UsageError` (`defer-stream`, `defer-catalog`, `defer-missing`), each at the
+    place that reads the table.
     """
     deferred: dict[str, TableName] = {}
     problems: list[Problem] = []
@@ -55,7 +59,9 @@ def defer_refs(
     return replace(manifest, deferred=deferred)
 
 
-def _is_wanted(name: str, own: TableName, names: Collection[str], state: Mapping[str, TableName]) -> bool:
+def _is_wanted(
+    name: str, own: TableName, names: Collection[str], state: Mapping[str, TableName]
+) -> bool:
     return name not in names and state.get(name, own) != own
 
 

@@ -1,4 +1,5 @@
-"""The files of a project as they were: in a commit of its git repository, or in the manifest of an earlier command."""
+"""The files of a project as they were: in a commit of its git repository, or in the
+manifest of an earlier command."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ _LINK, _FILES = "120000", ("100644", "100755")
 
 @dataclass(frozen=True, slots=True)
 class NamedTarget:
-    """The target that a manifest was written for. `connections` are the types of its connections, by their names."""
+    """The target that a manifest was written for. `connections` are the types of its
+    connections, by their names."""
 
     name: str
     catalog: str
@@ -42,10 +44,12 @@ class NamedTarget:
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """A project as it was: its files in a folder, and what to call it. `target` is that of a manifest.
+    """A project as it was: its files in a folder, and what to call it. `target` is that
+    of a manifest.
 
-    A folder without a project's settings is that of a commit in which there was no project. Where the files of seeds
-    have their headers alone, `seeds` says what tells their contents from others, by their paths.
+    A folder without a project's settings is that of a commit in which there was no
+    project. Where the files of seeds have their headers alone, `seeds` says what tells
+    their contents from others, by their paths.
     """
 
     folder: Path
@@ -61,18 +65,26 @@ class Former:
 
 @contextmanager
 def open_commit(directory: Path, ref: str | None) -> Iterator[Former]:
-    """The project of `directory` as it was in a commit: that of `ref`, or the merge base with the main branch.
+    """The project of `directory` as it was in a commit: that of `ref`, or the merge
+    base with the main branch.
 
-    Its files are in a temporary folder while this is open. A folder that has been renamed since is followed, as far as
-    git knows the rename. Raises `UsageError` (`git-missing`, `git-nested`, `git-ref`, `shallow-clone`).
+    Its files are in a temporary folder while this is open. A folder that has been
+    renamed since is followed, as far as git knows the rename. Raises `UsageError`
+    (`git-missing`, `git-nested`, `git-ref`, `shallow-clone`).
     """
     top = Path(_ask(directory, "rev-parse", "--show-toplevel").strip())
-    commit, called = _commit(directory, ref) if ref is not None else _merge_base(directory)
+    commit, called = (
+        _commit(directory, ref) if ref is not None else _merge_base(directory)
+    )
     prefix = PurePosixPath(_ask(directory, "rev-parse", "--show-prefix").strip() or ".")
     _refuse_nested(directory, top)
     if not _has_file(top, commit, prefix / SETTINGS_FILE):
         former = _renamed_from(top, commit, prefix)
-        said = f"where the project is in {former}/" if former else f"which has no project in {prefix}/"
+        said = (
+            f"where the project is in {former}/"
+            if former
+            else f"which has no project in {prefix}/"
+        )
         called, prefix = f"{called}, {said}", former or prefix
     with TemporaryDirectory(prefix="lakesql-plan-") as name:
         folder = Path(name)
@@ -84,23 +96,42 @@ def _has_file(top: Path, commit: str, path: PurePosixPath) -> bool:
     return _try(top, "ls-tree", "--full-tree", commit, "--", str(path)) is not None
 
 
-def _renamed_from(top: Path, commit: str, prefix: PurePosixPath) -> PurePosixPath | None:
-    """The folder that the project had in the commit, by the majority of the files that git takes for renamed; None
-    where the folder is new."""
-    arguments = ("diff", "--find-renames", "--diff-filter=R", "--name-status", "-z", commit)
+def _renamed_from(
+    top: Path, commit: str, prefix: PurePosixPath
+) -> PurePosixPath | None:
+    """The folder that the project had in the commit, by the majority of the files that
+    git takes for renamed; None where the folder is new."""
+    arguments = (
+        "diff",
+        "--find-renames",
+        "--diff-filter=R",
+        "--name-status",
+        "-z",
+        commit,
+    )
     said = _git(top, arguments).stdout.decode(errors="surrogateescape").split("\0")
     folders: Counter[PurePosixPath] = Counter()
-    for before, after in zip(map(PurePosixPath, said[1::3]), map(PurePosixPath, said[2::3]), strict=False):
+    for before, after in zip(
+        map(PurePosixPath, said[1::3]), map(PurePosixPath, said[2::3]), strict=False
+    ):
         if not after.is_relative_to(prefix):
             continue
         within = after.relative_to(prefix).parts
         if before.parts[-len(within) :] == within:
             folders[PurePosixPath(*before.parts[: -len(within)])] += 1
-    return next((folder for folder, _ in folders.most_common() if _has_file(top, commit, folder / SETTINGS_FILE)), None)
+    return next(
+        (
+            folder
+            for folder, _ in folders.most_common()
+            if _has_file(top, commit, folder / SETTINGS_FILE)
+        ),
+        None,
+    )
 
 
 def _refuse_nested(directory: Path, top: Path) -> None:
-    """Raise `UsageError` (`git-nested`) where a part of the project is a repository of its own."""
+    """Raise `UsageError` (`git-nested`) where a part of the project is a repository of
+    its own."""
     settings = directory / SETTINGS_FILE
     if not settings.is_file():
         return
@@ -114,34 +145,60 @@ def _refuse_nested(directory: Path, top: Path) -> None:
 
 
 def _commit(directory: Path, ref: str) -> tuple[str, str]:
-    commit = _try(directory, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    commit = _try(
+        directory,
+        "rev-parse",
+        "--verify",
+        "--quiet",
+        "--end-of-options",
+        f"{ref}^{{commit}}",
+    )
     if commit is None:
         fix = "Name a branch, a tag or a commit that `git rev-parse` knows; `git fetch` brings those of the remote."
         if _is_shallow(directory):
             raise _shallow(f"There is no commit '{ref}' in this clone.")
-        raise UsageError.of("git-ref", f"There is no commit '{ref}' in the repository of {directory}.", fix=fix)
+        raise UsageError.of(
+            "git-ref",
+            f"There is no commit '{ref}' in the repository of {directory}.",
+            fix=fix,
+        )
     return commit.strip(), f"{ref} ({commit.strip()[:7]})"
 
 
 def _merge_base(directory: Path) -> tuple[str, str]:
-    main = next((it for it in MAIN_BRANCHES if _try(directory, "rev-parse", "--verify", "--quiet", it)), None)
+    main = next(
+        (
+            it
+            for it in MAIN_BRANCHES
+            if _try(directory, "rev-parse", "--verify", "--quiet", it)
+        ),
+        None,
+    )
     if main is None:
         if _is_shallow(directory):
             raise _shallow("There is no main branch in this clone.")
         looked = ", ".join(MAIN_BRANCHES)
         fix = "Name what to compare with: --against REF, or --state with the folder of a manifest.json."
-        raise UsageError.of("git-ref", "There is no main branch.", why=f"Looked for: {looked}.", fix=fix)
+        raise UsageError.of(
+            "git-ref", "There is no main branch.", why=f"Looked for: {looked}.", fix=fix
+        )
     base = _try(directory, "merge-base", "HEAD", main)
     if base is None:
         if _is_shallow(directory):
-            raise _shallow(f"The commit at which this branch has left {main} is not in this clone.")
+            raise _shallow(
+                f"The commit at which this branch has left {main} is not in this clone."
+            )
         fix = f"Name the commit to compare with: --against {main}"
-        raise UsageError.of("git-ref", f"This branch and {main} have no commit in common.", fix=fix)
+        raise UsageError.of(
+            "git-ref", f"This branch and {main} have no commit in common.", fix=fix
+        )
     return base.strip(), f"{main} ({base.strip()[:7]}, where this branch has left it)"
 
 
 def _is_shallow(directory: Path) -> bool:
-    return (_try(directory, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
+    return (
+        _try(directory, "rev-parse", "--is-shallow-repository") or ""
+    ).strip() == "true"
 
 
 def _shallow(what: str) -> UsageError:
@@ -149,8 +206,8 @@ def _shallow(what: str) -> UsageError:
 
 
 def _ask(directory: Path, *arguments: str) -> str:
-    """The output of a git command in the project's repository. Raises `UsageError` (`git-missing`) where there is
-    none."""
+    """The output of a git command in the project's repository. Raises `UsageError`
+    (`git-missing`) where there is none."""
     done = _git(directory, arguments)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().partition("\n")[0]
@@ -161,45 +218,81 @@ def _ask(directory: Path, *arguments: str) -> str:
 
 def _try(directory: Path, *arguments: str) -> str | None:
     done = _git(directory, arguments)
-    return done.stdout.decode(errors="replace") if done.returncode == 0 and done.stdout else None
+    return (
+        done.stdout.decode(errors="replace")
+        if done.returncode == 0 and done.stdout
+        else None
+    )
 
 
-def _git(directory: Path, arguments: Sequence[str], given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def _git(
+    directory: Path, arguments: Sequence[str], given: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
     environ = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
         return subprocess.run(
-            ["git", "-C", str(directory), *arguments], input=given, env=environ, capture_output=True, check=False
+            ["git", "-C", str(directory), *arguments],
+            input=given,
+            env=environ,
+            capture_output=True,
+            check=False,
         )
     except OSError as error:
-        raise UsageError.of("git-missing", f"git cannot be started: {error.strerror}.") from None
+        raise UsageError.of(
+            "git-missing", f"git cannot be started: {error.strerror}."
+        ) from None
 
 
 def _write_files(top: Path, commit: str, prefix: PurePosixPath, folder: Path) -> None:
-    """Write the project's files below `prefix` of a commit into `folder`, as the repository has them.
+    """Write the project's files below `prefix` of a commit into `folder`, as the
+    repository has them.
 
-    They are read one by one and not by `git archive`, which leaves out and rewrites what .gitattributes says.
+    They are read one by one and not by `git archive`, which leaves out and rewrites
+    what .gitattributes says.
     """
-    listed = _git(top, ("ls-tree", "-r", "-z", "--full-tree", commit, "--", str(prefix))).stdout
-    entries = [_entry(line) for line in listed.decode(errors="surrogateescape").split("\0") if line]
+    listed = _git(
+        top, ("ls-tree", "-r", "-z", "--full-tree", commit, "--", str(prefix))
+    ).stdout
+    entries = [
+        _entry(line)
+        for line in listed.decode(errors="surrogateescape").split("\0")
+        if line
+    ]
     files = [it for it in entries if it.mode in _FILES]
     links = [it for it in entries if it.mode == _LINK]
-    _write_entries(top, [*links, *(it for it in files if it.path.suffix in _SUFFIXES)], prefix, folder)
+    _write_entries(
+        top,
+        [*links, *(it for it in files if it.path.suffix in _SUFFIXES)],
+        prefix,
+        folder,
+    )
     seeds = prefix / _seed_folder(folder)
-    is_seed = [it.path.suffix == SEED_SUFFIX and it.path.is_relative_to(seeds) for it in files]
+    is_seed = [
+        it.path.suffix == SEED_SUFFIX and it.path.is_relative_to(seeds) for it in files
+    ]
     _write_entries(top, [*compress(files, is_seed)], prefix, folder)
 
 
 def _seed_folder(folder: Path) -> str:
-    """Where the project in a folder has its seeds; whoever reads it says what is wrong with its settings."""
+    """Where the project in a folder has its seeds; whoever reads it says what is wrong
+    with its settings."""
     try:
-        return parse_settings(SETTINGS_FILE, read_text(folder / SETTINGS_FILE, SETTINGS_FILE)).paths.seeds
+        return parse_settings(
+            SETTINGS_FILE, read_text(folder / SETTINGS_FILE, SETTINGS_FILE)
+        ).paths.seeds
     except (ProjectError, OSError):
         return Paths().seeds
 
 
-def _write_entries(top: Path, wanted: Sequence[_TreeEntry], prefix: PurePosixPath, folder: Path) -> None:
+def _write_entries(
+    top: Path, wanted: Sequence[_TreeEntry], prefix: PurePosixPath, folder: Path
+) -> None:
     hashes = "".join(f"{it.hash}\n" for it in wanted).encode()
-    contents = _contents(_git(top, ("cat-file", "--batch"), hashes).stdout) if wanted else iter(())
+    contents = (
+        _contents(_git(top, ("cat-file", "--batch"), hashes).stdout)
+        if wanted
+        else iter(())
+    )
     for it, content in zip(wanted, contents, strict=True):
         path = folder / it.path.relative_to(prefix)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -223,7 +316,8 @@ def _entry(line: str) -> _TreeEntry:
 
 
 def _contents(answer: bytes) -> Iterator[bytes]:
-    """The contents in what `git cat-file --batch` says: a line that ends in the size, as many bytes, and a line end."""
+    """The contents in what `git cat-file --batch` says: a line that ends in the size,
+    as many bytes, and a line end."""
     at = 0
     while at < len(answer):
         end = answer.index(b"\n", at)
@@ -234,7 +328,8 @@ def _contents(answer: bytes) -> Iterator[bytes]:
 
 @contextmanager
 def open_state(folder: Path) -> Iterator[Former]:
-    """The project as the `manifest.json` in a folder has it, with what that says of its target.
+    """The project as the `manifest.json` in a folder has it, with what that says of its
+    target.
 
     Raises `UsageError` (`state-missing`, `state-outdated`).
     """
@@ -248,7 +343,11 @@ def open_state(folder: Path) -> Iterator[Former]:
         settings = texts[SETTINGS_FILE]
         unknown = set(target.connections.values()) - SOURCES.keys()
         nodes = manifest["nodes"].values()
-        seeds = {str(it["path"]): str(it["digest"]) for it in nodes if it["resource_type"] == "seed"}
+        seeds = {
+            str(it["path"]): str(it["digest"])
+            for it in nodes
+            if it["resource_type"] == "seed"
+        }
     except (ValueError, LookupError, TypeError, AttributeError):
         raise UsageError.of("state-outdated", _say_version(path)) from None
     if not settings or unknown:
@@ -258,14 +357,18 @@ def open_state(folder: Path) -> Iterator[Former]:
         for relative, text in texts.items():
             file = (root / relative).resolve()
             if not file.is_relative_to(root):
-                raise UsageError.of("state-outdated", f"{path} names a file outside of its project: {relative}.")
+                raise UsageError.of(
+                    "state-outdated",
+                    f"{path} names a file outside of its project: {relative}.",
+                )
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(text.encode())
         yield Former(root, f"{path}", target, seeds)
 
 
 def read_state_tables(folder: Path) -> Mapping[str, TableName]:
-    """The tables of the models that the `manifest.json` in a folder names, by the models' names.
+    """The tables of the models that the `manifest.json` in a folder names, by the
+    models' names.
 
     Raises `UsageError` (`state-missing`, `state-outdated`).
     """
@@ -274,7 +377,11 @@ def read_state_tables(folder: Path) -> Mapping[str, TableName]:
         raise UsageError.of("state-missing", f"There is no manifest.json in {folder}.")
     try:
         nodes = json.loads(path.read_bytes())["nodes"].values()
-        tables = {str(it["name"]): it["table"].split(".") for it in nodes if it["resource_type"] in ("model", "seed")}
+        tables = {
+            str(it["name"]): it["table"].split(".")
+            for it in nodes
+            if it["resource_type"] in ("model", "seed")
+        }
         return {name: TableName(*parts) for name, parts in tables.items()}
     except (ValueError, LookupError, TypeError, AttributeError):
         raise UsageError.of("state-outdated", _say_version(path)) from None
@@ -283,17 +390,26 @@ def read_state_tables(folder: Path) -> Mapping[str, TableName]:
 def holds_files(folder: Path, texts: Mapping[str, str]) -> bool:
     """Whether the `manifest.json` in a folder, if it is one, has just these files."""
     try:
-        return bool(json.loads((folder / "manifest.json").read_bytes())["files"] == texts)
+        return bool(
+            json.loads((folder / "manifest.json").read_bytes())["files"] == texts
+        )
     except (OSError, ValueError, LookupError, TypeError):
         return False
 
 
 def _say_version(path: Path) -> str:
-    """The version of lakesql that has written a manifest with which this one cannot compare."""
+    """The version of lakesql that has written a manifest with which this one cannot
+    compare."""
     try:
         metadata = json.loads(path.read_bytes())["metadata"]
         version, dbt = metadata.get("lakesql_version"), metadata.get("dbt_version")
     except (ValueError, LookupError, TypeError, AttributeError):
         return f"{path} is not what lakesql writes."
-    by = f"lakesql {version}" if version else f"dbt {dbt}" if dbt else "something else than lakesql"
+    by = (
+        f"lakesql {version}"
+        if version
+        else f"dbt {dbt}"
+        if dbt
+        else "something else than lakesql"
+    )
     return f"{path} was written by {by}, and does not hold the files of a project as this version reads them."

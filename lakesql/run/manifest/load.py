@@ -1,6 +1,8 @@
-"""Reads a project with what is known of its feeds beside what its files declare: tables of groups, columns of streams.
+"""Reads a project with what is known of its feeds beside what its files declare: tables
+of groups, columns of streams.
 
-Most projects declare all of it. So what looks into recordings, or asks brokers, is imported where something is open.
+Most projects declare all of it. So what looks into recordings, or asks brokers, is
+imported where something is open.
 """
 
 from __future__ import annotations
@@ -14,18 +16,19 @@ if TYPE_CHECKING:
     from lakesql.stream.source_table import SourceTable
 
 Load: TypeAlias = "Callable[[FindTables], Manifest]"
-"""Reads a project, whose groups have the tables that are found beside those that its files declare."""
+"""Reads a project, whose groups have the tables that are found beside those that its
+files declare."""
 
 
 def load_known(load: Load) -> Manifest:
-    """The project with all that is known of feeds without asking a broker: the tables of its groups, and the columns of
-    streams that declare none."""
+    """The project with all that is known of feeds without asking a broker: the tables
+    of its groups, and the columns of streams that declare none."""
     return _with_columns(load(_known_tables))
 
 
 def load_asked(load: Load) -> Manifest:
-    """The project with all that is known of feeds, once Kafka was asked which tables the feeds of groups have. The
-    answer is kept for other commands.
+    """The project with all that is known of feeds, once Kafka was asked which tables
+    the feeds of groups have. The answer is kept for other commands.
 
     Raises what asking a broker raises.
     """
@@ -41,7 +44,9 @@ def _known_tables(feeds: GroupFeeds) -> Sequence[SourceTable]:
 
 
 def _with_columns(manifest: Manifest) -> Manifest:
-    if manifest.version or not any(stream.is_open for stream in manifest.streams.values()):
+    if manifest.version or not any(
+        stream.is_open for stream in manifest.streams.values()
+    ):
         return manifest
     from lakesql.run.streams.found_columns import find_recorded
 

@@ -1,4 +1,5 @@
-"""What can be read of a project with errors: all but the files that have some, and what cannot be without these."""
+"""What can be read of a project with errors: all but the files that have some, and what
+cannot be without these."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class ProjectPart:
-    """A project, as far as it can be read. `problems` are those of all files, and `left_out` the files that were not
-    read. Nothing is read where no part can be."""
+    """A project, as far as it can be read. `problems` are those of all files, and
+    `left_out` the files that were not read. Nothing is read where no part can be."""
 
     manifest: Manifest | None
     problems: tuple[Problem, ...] = ()
@@ -25,13 +26,17 @@ class ProjectPart:
 
 
 def read_part(
-    files: ProjectFiles, load: Callable[[ProjectFiles], Manifest], former: Mapping[str, str] = NO_TEXTS
+    files: ProjectFiles,
+    load: Callable[[ProjectFiles], Manifest],
+    former: Mapping[str, str] = NO_TEXTS,
 ) -> ProjectPart:
-    """The project of these files, or the largest part of it that can be read file by file.
+    """The project of these files, or the largest part of it that can be read file by
+    file.
 
-    What a file that is left out has declared is missing in others: of these, too, nothing is read, but their problems
-    are not the project's. `former` are texts with which files could be read before: each is tried in the place of the
-    one that cannot be read, before that is left out.
+    What a file that is left out has declared is missing in others: of these, too,
+    nothing is read, but their problems are not the project's. `former` are texts with
+    which files could be read before: each is tried in the place of the one that cannot
+    be read, before that is left out.
     """
     first: tuple[Problem, ...] = ()
     left_out: list[str] = []
@@ -43,8 +48,16 @@ def read_part(
             first = first or error.problems
             selectors = (files.selectors,) if files.selectors is not None else ()
             texts = {**files.texts, **{file.path: file.text for file in selectors}}
-            wrong = {problem.place.path for problem in error.problems if problem.place is not None} & texts.keys()
-            again = {path: former[path] for path in wrong - tried if former.get(path, texts[path]) != texts[path]}
+            wrong = {
+                problem.place.path
+                for problem in error.problems
+                if problem.place is not None
+            } & texts.keys()
+            again = {
+                path: former[path]
+                for path in wrong - tried
+                if former.get(path, texts[path]) != texts[path]
+            }
             tried |= again.keys()
             rest = without_files(with_buffers(files, again), wrong - again.keys())
             if rest == files:

@@ -1,4 +1,5 @@
-"""Whether a rebuild may begin: its streams hold what it is to read, and its disk takes the table once more."""
+"""Whether a rebuild may begin: its streams hold what it is to read, and its disk takes
+the table once more."""
 
 from __future__ import annotations
 
@@ -20,11 +21,20 @@ from lakesql.run.streams.bind import BoundSelect
 
 
 def check_rebuild(
-    context: RunContext, live: BoundSelect, bound: BoundSelect, start_at: RebuildFrom, accept_data_loss: bool
+    context: RunContext,
+    live: BoundSelect,
+    bound: BoundSelect,
+    start_at: RebuildFrom,
+    accept_data_loss: bool,
 ) -> str:
-    """How much is to be read, in words. Raises `RunError`: `rebuild-impossible`, `data-lost`, `no-space`."""
+    """How much is to be read, in words. Raises `RunError`: `rebuild-impossible`,
+    `data-lost`, `no-space`."""
     name = live.select.model.name
-    latest = [b.stream for b in bound.bindings if b.source.looks_up_start and b.stream.start == "latest"]
+    latest = [
+        b.stream
+        for b in bound.bindings
+        if b.source.looks_up_start and b.stream.start == "latest"
+    ]
     if latest:
         raise RunError.of(
             "rebuild-impossible",
@@ -41,12 +51,16 @@ def check_rebuild(
     if not accept_data_loss:
         check_files(context, live)
     sources = read_sources(context.session, context.brokers, bound.bindings)
-    files = CheckpointFiles(context.session, checkpoint_of(context.manifest.target, name))
+    files = CheckpointFiles(
+        context.session, checkpoint_of(context.manifest.target, name)
+    )
     gone: list[str] = []
     said: list[str] = []
     for binding, source in zip(bound.bindings, sources, strict=True):
         seen = partial(files_read, files, binding.stream.name)
-        missing, there = spark_source(binding.source).holdings(context.session, binding, source, seen)
+        missing, there = spark_source(binding.source).holdings(
+            context.session, binding, source, seen
+        )
         said.append(f"{there} of stream '{source.name}'")
         if not isinstance(binding.stream.start, datetime):
             gone += missing
@@ -64,11 +78,16 @@ def check_rebuild(
 
 
 def check_files(context: RunContext, live: BoundSelect) -> None:
-    """Raise `RunError` (`files-taken`) where files of the live table were moved or deleted as its streams say."""
+    """Raise `RunError` (`files-taken`) where files of the live table were moved or
+    deleted as its streams say."""
     model = live.select.model
-    files = CheckpointFiles(context.session, checkpoint_of(context.manifest.target, model.name))
+    files = CheckpointFiles(
+        context.session, checkpoint_of(context.manifest.target, model.name)
+    )
     for binding in live.bindings:
-        check_taken(context.session, model.name, binding, files_read(files, binding.stream.name))
+        check_taken(
+            context.session, model.name, binding, files_read(files, binding.stream.name)
+        )
 
 
 SHOWN = 5
@@ -76,14 +95,17 @@ SHOWN = 5
 
 
 def _check_space(context: RunContext, live: BoundSelect) -> None:
-    """Raise `RunError` (`no-space`) where the disk does not hold the table a second time. Only local disks are looked
-    at."""
+    """Raise `RunError` (`no-space`) where the disk does not hold the table a second
+    time. Only local disks are looked at."""
     table = load_table(context.session, live.select.model.table)
     folder = local_folder(str(table.location()))
     head = next(read_history(table), None)
     if folder is None or head is None or not folder.exists():
         return
-    needed, free = int(head.summary.get("total-files-size", 0)), shutil.disk_usage(folder).free
+    needed, free = (
+        int(head.summary.get("total-files-size", 0)),
+        shutil.disk_usage(folder).free,
+    )
     if needed > free:
         raise RunError.of(
             "no-space",

@@ -1,6 +1,8 @@
-"""The rebuild of one model as a job: fill the table beside the live one, catch up, and swap the rows in.
+"""The rebuild of one model as a job: fill the table beside the live one, catch up, and
+swap the rows in.
 
-Its last pass is made under the model's own lease, so the table misses nothing that the live one has.
+Its last pass is made under the model's own lease, so the table misses nothing that the
+live one has.
 """
 
 from __future__ import annotations
@@ -12,7 +14,12 @@ from typing import Literal
 from lakesql.clock import now_ms
 from lakesql.engine.batch.streaming_query import Backlog, ModelQuery
 from lakesql.engine.ledger.commit import PUBLISH_TRIES, HeadMovedError, conflict
-from lakesql.engine.ledger.snapshots import head_of, load_table, read_entry, table_exists
+from lakesql.engine.ledger.snapshots import (
+    head_of,
+    load_table,
+    read_entry,
+    table_exists,
+)
 from lakesql.engine.ledger.swap import swap
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.lease import GIVES_WAY_S, Leases
@@ -28,7 +35,12 @@ from lakesql.names import LEDGER_REBUILD, LEDGER_REBUILD_VERSION
 from lakesql.progress.stored import read_checkpoint
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.replacement.check_rebuild import check_files, check_rebuild
-from lakesql.run.replacement.rebuilt import find_swapped, finish_rebuild, rebuild_folder, set_property
+from lakesql.run.replacement.rebuilt import (
+    find_swapped,
+    finish_rebuild,
+    rebuild_folder,
+    set_property,
+)
 from lakesql.run.replacement.replacement_table import RebuildFrom, ReplacementTable
 from lakesql.run.start.context import RunContext
 from lakesql.run.start.identities import hash_of
@@ -42,7 +54,8 @@ Stage = Literal["fill", "hand over", "catch up", "swapped"]
 
 
 class Rebuild:
-    """The rebuild of one model: a query that fills the table, one more that catches up, and the swap."""
+    """The rebuild of one model: a query that fills the table, one more that catches up,
+    and the swap."""
 
     def __init__(
         self,
@@ -59,7 +72,9 @@ class Rebuild:
         self._bound = bound
         self._leases = leases
         self._start_at = start_at
-        self._replacement = ReplacementTable(context, bound, live.select.model.table, start_at)
+        self._replacement = ReplacementTable(
+            context, bound, live.select.model.table, start_at
+        )
         self._accept_data_loss = accept_data_loss
         self._query: ModelQuery | None = None
         self._failure: Exception | None = None
@@ -75,7 +90,8 @@ class Rebuild:
         return self._live.select.model.name
 
     def begin(self) -> None:
-        """Check what can be known before anything is written, and start to fill the table."""
+        """Check what can be known before anything is written, and start to fill the
+        table."""
         if swapped := find_swapped(self.context, self._live.select):
             self._say("its last rebuild broke off after the swap: it is finished now")
             self._was_another = not self._replacement.is_version_of(swapped)
@@ -83,13 +99,22 @@ class Rebuild:
         if self._replacement.has_begun():
             self._say("its rebuild, which broke off, is continued")
         else:
-            found = check_rebuild(self.context, self._live, self._bound, self._start_at, self._accept_data_loss)
-            self._say(f"is rebuilt beside its table, which stays as it is until then: reads {found}")
+            found = check_rebuild(
+                self.context,
+                self._live,
+                self._bound,
+                self._start_at,
+                self._accept_data_loss,
+            )
+            self._say(
+                f"is rebuilt beside its table, which stays as it is until then: reads {found}"
+            )
         self._replacement.make()
         self._start()
 
     def step(self) -> None:
-        """Once the query has ended, take the steps up to the next one: ask for the lease, catch up, swap."""
+        """Once the query has ended, take the steps up to the next one: ask for the
+        lease, catch up, swap."""
         try:
             while self._failure is None and not self._is_filling():
                 if not self._advance():
@@ -103,7 +128,9 @@ class Rebuild:
 
     def error(self) -> Exception | None:
         """Why it has failed, in the words of the model that fills the table."""
-        raised = self._failure or (self._query.error() if self._query is not None else None)
+        raised = self._failure or (
+            self._query.error() if self._query is not None else None
+        )
         if raised is None or isinstance(raised, FilesSetAside):
             return raised
         return explain(raised, self._bound.select)
@@ -119,12 +146,17 @@ class Rebuild:
             self._query.request_stop()
 
     def was_stopped(self) -> bool:
-        """A rebuild that was stopped before its swap has failed (`rebuild-under-way`); one that is over is whole."""
+        """A rebuild that was stopped before its swap has failed (`rebuild-under-way`);
+        one that is over is whole."""
         return False
 
     def progress(self) -> tuple[float, Backlog]:
         """Records per second of the last batch, and the backlog."""
-        return self._query.progress() if self._query is not None else (0.0, Backlog(None, "records", is_busy=True))
+        return (
+            self._query.progress()
+            if self._query is not None
+            else (0.0, Backlog(None, "records", is_busy=True))
+        )
 
     def _advance(self) -> bool:
         """Take the next step; False where there is nothing to do at the moment."""
@@ -166,8 +198,8 @@ class Rebuild:
                 return True
 
     def _want(self, folder: str) -> None:
-        """Ask the runner that holds the model's lease to hand it over. A runner forgets a request after a while, so it
-        is repeated."""
+        """Ask the runner that holds the model's lease to hand it over. A runner forgets
+        a request after a while, so it is repeated."""
         self._wanted_at = time.monotonic()
         self._leases.want(folder)
 
@@ -176,29 +208,52 @@ class Rebuild:
         self._head = head_of(load_table(self.context.session, table))
         session = new_session(self.context.session)
         try:
-            sink = prepare_model(self.context, session, self._bound, rebuild_folder(self.context, self.name))
+            sink = prepare_model(
+                self.context,
+                session,
+                self._bound,
+                rebuild_folder(self.context, self.name),
+            )
         except TransientError:
             raise
         except RunError as error:
             raise _broken(self.name, error) from None
         if not self._accept_data_loss:
             check_files(self.context, self._live)  # again: from now on nobody moves any
-        self._query = ModelQuery(replace(sink, keeper=None))  # the files of a replacement become the table's
+        # the files of a replacement become the table's
+        self._query = ModelQuery(replace(sink, keeper=None))
         self._query.start(session, AvailableNow())
 
     def _swap(self) -> None:
-        session, model, bound = self.context.session, self._live.select.model, self._bound.select
+        session, model, bound = (
+            self.context.session,
+            self._live.select.model,
+            self._bound.select,
+        )
         self.context.reached(self.name, "swap")
         self._leases.check(self.name)
-        if not table_exists(session, bound.model.table.dead_letter):  # those that the live table has got since go too
+        # those that the live table has got since go too
+        if not table_exists(session, bound.model.table.dead_letter):
             self._replacement.make_dead_letters()
-        checkpoint = read_checkpoint(CheckpointFiles(session, rebuild_folder(self.context, self.name)))
+        checkpoint = read_checkpoint(
+            CheckpointFiles(session, rebuild_folder(self.context, self.name))
+        )
         assert checkpoint is not None
         set_property(session, bound.model.table, GC_ENABLED, "false")
-        live, replacement = load_table(session, model.table), load_table(session, bound.model.table)
+        live, replacement = (
+            load_table(session, model.table),
+            load_table(session, bound.model.table),
+        )
         mode, keys = bound.writing.mode, batches_of(bound).identity
         entry = read_entry(replacement, self.name) or Entry(
-            self.name, checkpoint.id, -1, "{}", hash_of(bound), bound.query.state, mode=mode, keys=keys
+            self.name,
+            checkpoint.id,
+            -1,
+            "{}",
+            hash_of(bound),
+            bound.query.state,
+            mode=mode,
+            keys=keys,
         )
         summary = {
             **summary_of(entry),
@@ -206,16 +261,27 @@ class Rebuild:
             LEDGER_REBUILD_VERSION: self._replacement.version(),
         }
         try:
-            swap(live, replacement, self._replacement.spec(), summary, self.name, self._head)
+            swap(
+                live,
+                replacement,
+                self._replacement.spec(),
+                summary,
+                self.name,
+                self._head,
+            )
         except HeadMovedError:
             self._tries += 1
             if self._tries >= PUBLISH_TRIES:
                 raise conflict(model.table) from None
             set_property(session, bound.model.table, GC_ENABLED, "true")
-            self._say("somebody has written to its table meanwhile: reads on before the swap")
+            self._say(
+                "somebody has written to its table meanwhile: reads on before the swap"
+            )
             self._start()
             return
-        self.context.emit(StepApplied(self.name, f"swap in the rows of {bound.model.table}", now_ms()))
+        self.context.emit(
+            StepApplied(self.name, f"swap in the rows of {bound.model.table}", now_ms())
+        )
         self.context.reached(self.name, "finish-rebuild")
         finish_rebuild(self.context, self._live.select)
         self.stage = "swapped"
@@ -225,7 +291,16 @@ class Rebuild:
 
 
 def _broken(model: str, error: RunError) -> RunError:
-    """The error of an unfinished rebuild, with its own remedy in the place of that for a live table."""
+    """The error of an unfinished rebuild, with its own remedy in the place of that for
+    a live table."""
     first = error.problems[0]
     begin = f"To begin again: lakesql rebuild {model} --abandon, then lakesql rebuild {model}"
-    return RunError([replace(first, what=f"In the rebuild of model '{model}': {first.what}", fix=begin)])
+    return RunError(
+        [
+            replace(
+                first,
+                what=f"In the rebuild of model '{model}': {first.what}",
+                fix=begin,
+            )
+        ]
+    )

@@ -1,6 +1,8 @@
-"""The end of a rebuild: what makes its table's contents, its checkpoint and its dead letters the model's.
+"""The end of a rebuild: what makes its table's contents, its checkpoint and its dead
+letters the model's.
 
-Each step may be done again, so that whoever finds one that broke off finishes it: the rebuild, or the next run.
+Each step may be done again, so that whoever finds one that broke off finishes it: the
+rebuild, or the next run.
 """
 
 from __future__ import annotations
@@ -12,16 +14,36 @@ from typing import TYPE_CHECKING
 from lakesql.clock import now_ms
 from lakesql.compile.quote import table_name
 from lakesql.compile.select import Select
-from lakesql.compile.table import DEFAULT_PROPERTIES, TableSpec, create_table, dead_letter_spec, properties_text
+from lakesql.compile.table import (
+    DEFAULT_PROPERTIES,
+    TableSpec,
+    create_table,
+    dead_letter_spec,
+    properties_text,
+)
 from lakesql.engine.ledger.commit import until_published
-from lakesql.engine.ledger.snapshots import head_of, load_table, read_entry, read_ledger, table_exists, table_id
+from lakesql.engine.ledger.snapshots import (
+    head_of,
+    load_table,
+    read_entry,
+    read_ledger,
+    table_exists,
+    table_id,
+)
 from lakesql.engine.ledger.swap import drop_table, swap
 from lakesql.engine.progress.checkpoint import CheckpointFiles, move_aside, save_origin
 from lakesql.events import Noted
 from lakesql.ledger.entry import Entry, summary_of
 from lakesql.model.retention import GC_ENABLED
 from lakesql.model.table_name import TableName
-from lakesql.names import DEAD_LETTER_SUFFIX, DELETED_AT, LEASE_SUFFIX, LEDGER_REBUILD, MEMORY_SUFFIXES, REBUILD_SUFFIX
+from lakesql.names import (
+    DEAD_LETTER_SUFFIX,
+    DELETED_AT,
+    LEASE_SUFFIX,
+    LEDGER_REBUILD,
+    MEMORY_SUFFIXES,
+    REBUILD_SUFFIX,
+)
 from lakesql.progress.state import newest_batch
 from lakesql.progress.stored import read_checkpoint
 from lakesql.project.profiles import checkpoint_of
@@ -37,34 +59,56 @@ def rebuild_folder(context: RunContext, model: str) -> str:
 
 
 def find_swapped(context: RunContext, select: Select) -> str:
-    """The checkpoint of a rebuild that has given the model's table its new rows, and is not finished; '' if none."""
-    checkpoint = read_checkpoint(CheckpointFiles(context.session, rebuild_folder(context, select.model.name)))
-    if checkpoint is None or not checkpoint.id or not table_exists(context.session, select.model.table):
+    """The checkpoint of a rebuild that has given the model's table its new rows, and is
+    not finished; '' if none."""
+    checkpoint = read_checkpoint(
+        CheckpointFiles(context.session, rebuild_folder(context, select.model.name))
+    )
+    if (
+        checkpoint is None
+        or not checkpoint.id
+        or not table_exists(context.session, select.model.table)
+    ):
         return ""
-    entry = read_entry(load_table(context.session, select.model.table), select.model.name)
-    return checkpoint.id if entry is not None and entry.checkpoint == checkpoint.id else ""
+    entry = read_entry(
+        load_table(context.session, select.model.table), select.model.name
+    )
+    return (
+        checkpoint.id if entry is not None and entry.checkpoint == checkpoint.id else ""
+    )
 
 
 def finish_rebuild(context: RunContext, select: Select) -> bool:
-    """Finish a rebuild that broke off behind its swap, if there is one; whether there was. Takes the model's lease.
+    """Finish a rebuild that broke off behind its swap, if there is one; whether there
+    was. Takes the model's lease.
 
-    Its dead letters and memories become the model's; then its checkpoint does, last of all, as it tells that there is
-    one.
+    Its dead letters and memories become the model's; then its checkpoint does, last of
+    all, as it tells that there is one.
     """
     swapped = find_swapped(context, select)
     if not swapped:
         return False
     session, model = context.session, select.model
-    folder, live_folder = rebuild_folder(context, model.name), checkpoint_of(context.manifest.target, model.name)
+    folder, live_folder = (
+        rebuild_folder(context, model.name),
+        checkpoint_of(context.manifest.target, model.name),
+    )
     entry = _swap_dead_letters(session, model.table, swapped, select)
     _swap_memories(session, model.table, swapped)
-    for suffix, table in ((DEAD_LETTER_SUFFIX, model.table.dead_letter), ("", model.table)):
+    for suffix, table in (
+        (DEAD_LETTER_SUFFIX, model.table.dead_letter),
+        ("", model.table),
+    ):
         moved = CheckpointFiles(session, folder + suffix)
         found = read_checkpoint(moved)
         if found is None:
             continue
         if found.origin is not None:
-            id_ = table_id(load_table(session, table)) if table_exists(session, table) else ""
+            id_ = (
+                table_id(load_table(session, table))
+                if table_exists(session, table)
+                else ""
+            )
             origin = replace(found.origin, table_id=id_)
             if suffix and (entry is None or entry.checkpoint != found.id):
                 origin = replace(origin, follows=newest_batch(entry))
@@ -77,7 +121,13 @@ def finish_rebuild(context: RunContext, select: Select) -> bool:
         move_aside(CheckpointFiles(session, live_folder + suffix))
         moved.move_to(live_folder + suffix)
     CheckpointFiles(session, folder + LEASE_SUFFIX).remove_all()
-    context.emit(Noted("its table has been rebuilt: it continues with the new one's checkpoint", now_ms(), model.name))
+    context.emit(
+        Noted(
+            "its table has been rebuilt: it continues with the new one's checkpoint",
+            now_ms(),
+            model.name,
+        )
+    )
     return True
 
 
@@ -96,13 +146,23 @@ def _swap_whatever_comes(
 ) -> None:
     def attempt() -> None:
         table = load_table(session, live)
-        swap(table, load_table(session, replacement), spec, summary, owner, head_of(table))
+        swap(
+            table,
+            load_table(session, replacement),
+            spec,
+            summary,
+            owner,
+            head_of(table),
+        )
 
     until_published(attempt, live)
 
 
-def _swap_dead_letters(session: SparkSession, live: TableName, checkpoint: str, select: Select) -> Entry | None:
-    """Give the model the dead letters of the rebuild; the newest entry of its query of dead letters then, if any."""
+def _swap_dead_letters(
+    session: SparkSession, live: TableName, checkpoint: str, select: Select
+) -> Entry | None:
+    """Give the model the dead letters of the rebuild; the newest entry of its query of
+    dead letters then, if any."""
     replacement, model = live.rebuild.dead_letter, select.model.name
     owner = model + DEAD_LETTER_SUFFIX if select.query.stateful else model
     letters = live.dead_letter
@@ -112,26 +172,42 @@ def _swap_dead_letters(session: SparkSession, live: TableName, checkpoint: str, 
             for statement in create_table(spec):
                 session.sql(statement)
         history = read_ledger(load_table(session, letters), ())
-        if all(snapshot.summary.get(LEDGER_REBUILD) != checkpoint for snapshot in history):
+        if all(
+            snapshot.summary.get(LEDGER_REBUILD) != checkpoint for snapshot in history
+        ):
             entry = read_entry(load_table(session, replacement), owner)
-            summary = {**(summary_of(entry) if entry else {}), LEDGER_REBUILD: checkpoint}
+            summary = {
+                **(summary_of(entry) if entry else {}),
+                LEDGER_REBUILD: checkpoint,
+            }
             set_property(session, replacement, GC_ENABLED, "false")
             _swap_whatever_comes(session, letters, replacement, spec, summary, owner)
-    return read_entry(load_table(session, letters), owner) if table_exists(session, letters) else None
+    return (
+        read_entry(load_table(session, letters), owner)
+        if table_exists(session, letters)
+        else None
+    )
 
 
 def _swap_memories(session: SparkSession, live: TableName, checkpoint: str) -> None:
-    """Give the model what the rebuild remembers, which has read all that its table has, and no more.
+    """Give the model what the rebuild remembers, which has read all that its table has,
+    and no more.
 
-    What it does not remember goes. A table that says that it has been swapped stays, as its replacement may be gone.
+    What it does not remember goes. A table that says that it has been swapped stays, as
+    its replacement may be gone.
     """
     for kind in MEMORY_SUFFIXES:
         name, replacement = live.memory(kind), live.rebuild.memory(kind)
         if table_exists(session, replacement):
-            properties = properties_text({**DEFAULT_PROPERTIES, LEDGER_REBUILD: checkpoint})
+            properties = properties_text(
+                {**DEFAULT_PROPERTIES, LEDGER_REBUILD: checkpoint}
+            )
             session.sql(
                 f"CREATE OR REPLACE TABLE {table_name(name)} USING iceberg PARTITIONED BY (days({DELETED_AT})) "
                 f"{properties} AS SELECT * FROM {table_name(replacement)}"
             )
-        elif table_exists(session, name) and load_table(session, name).properties().get(LEDGER_REBUILD) != checkpoint:
+        elif (
+            table_exists(session, name)
+            and load_table(session, name).properties().get(LEDGER_REBUILD) != checkpoint
+        ):
             drop_table(session, name)

@@ -1,4 +1,5 @@
-"""The table that a rebuild fills beside the live one: what the model wants of it, and that it is made once."""
+"""The table that a rebuild fills beside the live one: what the model wants of it, and
+that it is made once."""
 
 from __future__ import annotations
 
@@ -11,10 +12,21 @@ from lakesql.catalog.tables import load_table_state
 from lakesql.clock import now_ms
 from lakesql.compile.build_select import build_select
 from lakesql.compile.select import Select
-from lakesql.compile.table import TableSpec, build_table_spec, create_table, dead_letter_spec, format_version
+from lakesql.compile.table import (
+    TableSpec,
+    build_table_spec,
+    create_table,
+    dead_letter_spec,
+    format_version,
+)
 from lakesql.engine.batch.analyze import analyze_select, landing_columns
 from lakesql.engine.batch.sync_table import declared_columns
-from lakesql.engine.ledger.snapshots import head_of, load_table, read_ledger, table_exists
+from lakesql.engine.ledger.snapshots import (
+    head_of,
+    load_table,
+    read_ledger,
+    table_exists,
+)
 from lakesql.engine.ledger.swap import fit, lost_partitions
 from lakesql.engine.progress.checkpoint import CheckpointFiles, create_checkpoint
 from lakesql.engine.progress.inspect import read_sources, read_state
@@ -44,27 +56,35 @@ if TYPE_CHECKING:
 
 
 RebuildFrom = Literal["start", "earliest"] | int
-"""Where a rebuild reads its streams from: where they start, the first record that is there, or a time, in milliseconds
-since the epoch."""
+"""Where a rebuild reads its streams from: where they start, the first record that is
+there, or a time, in milliseconds since the epoch."""
 
 
 def bind_rebuild(manifest: Manifest, name: str, start: RebuildFrom) -> BoundSelect:
-    """The model bound to the table that its rebuild fills, with streams that begin at `start`. Raises what
-    `build_select` raises."""
+    """The model bound to the table that its rebuild fills, with streams that begin at
+    `start`. Raises what `build_select` raises."""
     model = manifest.models[name]
     models = {**manifest.models, name: replace(model, table=model.table.rebuild)}
-    bound = bind_select(manifest, build_select(replace(manifest, models=models), name, is_full_refresh=True))
+    bound = bind_select(
+        manifest,
+        build_select(replace(manifest, models=models), name, is_full_refresh=True),
+    )
     if start == "start":
         return bound
-    at: Any = start if start == "earliest" else datetime.fromtimestamp(start / 1000, UTC)
-    bindings = (replace(binding, stream=replace(binding.stream, start=at)) for binding in bound.bindings)
+    at: Any = (
+        start if start == "earliest" else datetime.fromtimestamp(start / 1000, UTC)
+    )
+    bindings = (
+        replace(binding, stream=replace(binding.stream, start=at))
+        for binding in bound.bindings
+    )
     return replace(bound, bindings=tuple(bindings))
 
 
 @dataclass(frozen=True, slots=True)
 class ReplacementTable:
-    """The table that a rebuild fills. `bound` is the model as it writes this table, `live` the table that gets its
-    rows, and `start_at` where its streams begin."""
+    """The table that a rebuild fills. `bound` is the model as it writes this table,
+    `live` the table that gets its rows, and `start_at` where its streams begin."""
 
     context: RunContext
     bound: BoundSelect
@@ -77,15 +97,20 @@ class ReplacementTable:
         return self.bound.select
 
     def has_begun(self) -> bool:
-        """Whether there is a batch in it: its streams have been read from their start then."""
+        """Whether there is a batch in it: its streams have been read from their start
+        then."""
         session, table = self.context.session, self.select.model.table
-        return table_exists(session, table) and head_of(load_table(session, table)) is not None
+        return (
+            table_exists(session, table)
+            and head_of(load_table(session, table)) is not None
+        )
 
     def make(self) -> None:
-        """Make the table that is filled, and the one of its dead letters, as the live ones will be; once.
+        """Make the table that is filled, and the one of its dead letters, as the live
+        ones will be; once.
 
-        Raises `RunError`: `rebuild-outdated` where what stands there is of another version, `rebuild-impossible` where
-        the live table cannot have such rows.
+        Raises `RunError`: `rebuild-outdated` where what stands there is of another
+        version, `rebuild-impossible` where the live table cannot have such rows.
         """
         session, model = self.context.session, self.select.model
         check_tables(self.context.manifest, self.context.catalog, self.select)
@@ -99,10 +124,19 @@ class ReplacementTable:
             self._check_partitions(spec)
         if state is None:
             more = {**self._placed(self.live), REBUILD_PROPERTY: version}
-            bare = replace(spec, partition_by=(), order_by=(), properties={**spec.properties, **more})
+            bare = replace(
+                spec,
+                partition_by=(),
+                order_by=(),
+                properties={**spec.properties, **more},
+            )
             for statement in create_table(bare):
                 session.sql(statement)
-            self.context.emit(StepApplied(model.name, f"create table {model.table}, to be filled", now_ms()))
+            self.context.emit(
+                StepApplied(
+                    model.name, f"create table {model.table}, to be filled", now_ms()
+                )
+            )
         replacement = load_table(session, model.table)
         if head_of(replacement) is None:
             fit(load_table(session, self.live), replacement, spec)
@@ -134,43 +168,66 @@ class ReplacementTable:
         spec = dead_letter_spec(self.live.rebuild)
         if not table_exists(session, spec.name):
             more = {**spec.properties, **self._placed(live)}
-            for statement in create_table(replace(spec, partition_by=(), properties=more)):
+            for statement in create_table(
+                replace(spec, partition_by=(), properties=more)
+            ):
                 session.sql(statement)
         fit(load_table(session, live), load_table(session, spec.name), spec)
 
     def _make_checkpoints(self) -> None:
-        """Create the checkpoints of a rebuild that begins at a time: they list the plain files that are older."""
+        """Create the checkpoints of a rebuild that begins at a time: they list the
+        plain files that are older."""
         if not isinstance(self.start_at, int):
             return
         session, bindings = self.context.session, self.bound.bindings
         sources = read_sources(session, self.context.brokers, bindings)
-        for identity in query_identities(self.select, rebuild_folder(self.context, self.select.model.name)):
+        for identity in query_identities(
+            self.select, rebuild_folder(self.context, self.select.model.name)
+        ):
             files = CheckpointFiles(session, identity.folder)
             state = read_state(session, identity, sources)
             if state.checkpoint is None:
                 start = StartFrom({}, None, "", self.start_at)
                 now = new_origin(state, id_of(session, identity.table))
-                create_checkpoint(files, *seed(session, start, now, bindings, files, None))
+                create_checkpoint(
+                    files, *seed(session, start, now, bindings, files, None)
+                )
 
     def _placed(self, live: TableName) -> dict[str, str]:
-        """The properties by which a table's data files lie where the live table's do."""
+        """The properties by which a table's data files lie where the live table's
+        do."""
         table = load_table(self.context.session, live)
         properties = table.properties()
-        data = properties.get("write.data.path") or f"{str(table.location()).rstrip('/')}/data"
+        data = (
+            properties.get("write.data.path")
+            or f"{str(table.location()).rstrip('/')}/data"
+        )
         return {"write.data.path": str(data)}
 
     def spec(self) -> TableSpec:
-        """What the model wants of its table, in no older format than the live one has."""
+        """What the model wants of its table, in no older format than the live one
+        has."""
         model = self.select.model
-        spec = build_table_spec(model.table, self._columns(), model.config, model.properties.description)
-        version = max(int(self._live_state().properties["format-version"]), format_version(spec.properties))
-        return replace(spec, properties={**spec.properties, "format-version": str(version)})
+        spec = build_table_spec(
+            model.table, self._columns(), model.config, model.properties.description
+        )
+        version = max(
+            int(self._live_state().properties["format-version"]),
+            format_version(spec.properties),
+        )
+        return replace(
+            spec, properties={**spec.properties, "format-version": str(version)}
+        )
 
     def _columns(self) -> Any:
         select = self.select
-        if "this" in select.model.facts.reads and not table_exists(self.context.session, select.model.table):
+        if "this" in select.model.facts.reads and not table_exists(
+            self.context.session, select.model.table
+        ):
             return declared_columns(select)
-        schema = analyze_select(new_session(self.context.session), select, self.bound.bindings)
+        schema = analyze_select(
+            new_session(self.context.session), select, self.bound.bindings
+        )
         return landing_columns(schema, select.model.properties)
 
     def _live_state(self) -> TableState:
@@ -179,17 +236,30 @@ class ReplacementTable:
         return live
 
     def version(self) -> str:
-        """The digest of everything that decides the rows: a rebuild that was begun with another one cannot be
-        continued."""
+        """The digest of everything that decides the rows: a rebuild that was begun with
+        another one cannot be continued."""
         select = self.select
         live = load_table(self.context.session, self.live)
-        checks = [(check.name, check.column, check.condition, check.on_fail) for check in select.checks]
+        checks = [
+            (check.name, check.column, check.condition, check.on_fail)
+            for check in select.checks
+        ]
         streams = [_contract(binding) for binding in self.bound.bindings]
-        made = repr((select.text, select.model.config, checks, streams, self.start_at, str(live.uuid())))
+        made = repr(
+            (
+                select.text,
+                select.model.config,
+                checks,
+                streams,
+                self.start_at,
+                str(live.uuid()),
+            )
+        )
         return hashlib.sha256(made.encode()).hexdigest()[:16]
 
     def is_version_of(self, checkpoint: str) -> bool:
-        """Whether the rebuild with this checkpoint, which has replaced the live table's rows, had the same version."""
+        """Whether the rebuild with this checkpoint, which has replaced the live table's
+        rows, had the same version."""
         live = load_table(self.context.session, self.live)
         for snapshot in read_ledger(live, (ledger_tag(self.select.model.name),)):
             if snapshot.summary.get(LEDGER_REBUILD) == checkpoint:
@@ -198,7 +268,8 @@ class ReplacementTable:
 
 
 def _check_version(model: Model, state: TableState, version: str) -> None:
-    """Raise where the table of the rebuild was made by something else, or by a rebuild of another version."""
+    """Raise where the table of the rebuild was made by something else, or by a rebuild
+    of another version."""
     found = state.properties.get(REBUILD_PROPERTY)
     if found is None:
         raise foreign_table(model.table)
@@ -211,7 +282,8 @@ def _check_version(model: Model, state: TableState, version: str) -> None:
 
 
 def foreign_table(table: TableName) -> RunError:
-    """The error where a table that no rebuild has made has the name of one that a rebuild makes."""
+    """The error where a table that no rebuild has made has the name of one that a
+    rebuild makes."""
     return RunError.of(
         "rebuild-outdated",
         f"There is a table {table}, which no rebuild has made.",
@@ -221,15 +293,19 @@ def foreign_table(table: TableName) -> RunError:
 
 
 def _contract(binding: StreamBinding) -> tuple[Stream, str]:
-    """The parts of a stream's declaration that decide its rows. Columns that are found and not declared are left
-    out."""
+    """The parts of a stream's declaration that decide its rows. Columns that are found
+    and not declared are left out."""
     stream = binding.stream
     is_declared = not stream.is_open and binding.table is None
     said = replace(
         stream,
         description="",
         key=stream.key if stream.names_key else (),
-        columns=tuple(replace(column, description="", sensitive=None) for column in stream.columns if is_declared),
+        columns=tuple(
+            replace(column, description="", sensitive=None)
+            for column in stream.columns
+            if is_declared
+        ),
         schema_fields=(),
         max_per_batch=None,
         after="leave",

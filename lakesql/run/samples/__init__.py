@@ -1,1 +1,2 @@
-"""Files of a project that are made of what its streams hold: contracts, recordings, schemas."""
+"""Files of a project that are made of what its streams hold: contracts, recordings,
+schemas."""

@@ -1,4 +1,5 @@
-"""`lakesql infer`: the contract of a stream from samples, as a file that somebody reviews. No run ever infers one."""
+"""`lakesql infer`: the contract of a stream from samples, as a file that somebody
+reviews. No run ever infers one."""
 
 from __future__ import annotations
 
@@ -38,8 +39,9 @@ from lakesql.stream.recording import RawRecord
 
 @dataclass(frozen=True, slots=True)
 class AskedContract:
-    """What is to be looked at: a path or a topic of a connection, '' for files of the project; and what is known of it
-    already. `maps` are the paths of objects whose fields are keys, with dots between their parts."""
+    """What is to be looked at: a path or a topic of a connection, '' for files of the
+    project; and what is known of it already. `maps` are the paths of objects whose
+    fields are keys, with dots between their parts."""
 
     place: str
     name: str = ""
@@ -52,7 +54,8 @@ class AskedContract:
 
 @dataclass(frozen=True, slots=True)
 class InferredContract:
-    """The text of the file, the name of its stream, and in words what it was found in."""
+    """The text of the file, the name of its stream, and in words what it was found
+    in."""
 
     text: str
     name: str
@@ -60,11 +63,15 @@ class InferredContract:
 
 
 def infer_contract(
-    files: ProjectFiles, target: Target, asked: AskedContract, say: Callable[[str], None] = lambda _: None
+    files: ProjectFiles,
+    target: Target,
+    asked: AskedContract,
+    say: Callable[[str], None] = lambda _: None,
 ) -> InferredContract:
     """Look at samples, and say what a stream's entry may be. Nothing is written.
 
-    Raises `UsageError` (`no-samples`, `unknown-connection`, `usage`), and what asking a broker or a registry raises.
+    Raises `UsageError` (`no-samples`, `unknown-connection`, `usage`), and what asking a
+    broker or a registry raises.
     """
     source = _find_source(files, target, asked)
     name = asked.name or name_of(asked.place)
@@ -76,10 +83,19 @@ def infer_contract(
     contract = _contract_of(samples, asked, name)
     looked_at = count(len(samples.rows) or samples.records, "sample")
     if not contract.columns:
-        raise UsageError.of("no-samples", f"Nothing can be said of '{asked.place}': {looked_at} have no field.")
-    settings: dict[str, Setting] = {"connection": asked.connection} if asked.connection else {}
+        raise UsageError.of(
+            "no-samples",
+            f"Nothing can be said of '{asked.place}': {looked_at} have no field.",
+        )
+    settings: dict[str, Setting] = (
+        {"connection": asked.connection} if asked.connection else {}
+    )
     settings |= {origin: asked.place, **samples.settings}
-    return InferredContract(render_entry(name, settings, contract, _head(asked, samples, looked_at)), name, looked_at)
+    return InferredContract(
+        render_entry(name, settings, contract, _head(asked, samples, looked_at)),
+        name,
+        looked_at,
+    )
 
 
 def _find_source(files: ProjectFiles, target: Target, asked: AskedContract) -> Source:
@@ -97,11 +113,20 @@ def _find_source(files: ProjectFiles, target: Target, asked: AskedContract) -> S
 
 
 def name_of(place: str) -> str:
-    """A name for a stream that is read from a path or a topic: the last part of it that is no pattern."""
-    folder = named_folder(place) if "/" in place or re.search(r"[*?\[{]", place) else place
+    """A name for a stream that is read from a path or a topic: the last part of it that
+    is no pattern."""
+    folder = (
+        named_folder(place) if "/" in place or re.search(r"[*?\[{]", place) else place
+    )
     last = folder.rpartition("/")[2]
-    last = re.sub(r"(?i)(\.(json|jsonl|ndjson|csv|tsv|tab|parquet|avro|gz|gzip|bz2))+$", "", last)
-    words = re.sub(r"[^A-Za-z0-9]+", "_", last.rpartition(".")[2] or last).strip("_").lower()
+    last = re.sub(
+        r"(?i)(\.(json|jsonl|ndjson|csv|tsv|tab|parquet|avro|gz|gzip|bz2))+$", "", last
+    )
+    words = (
+        re.sub(r"[^A-Za-z0-9]+", "_", last.rpartition(".")[2] or last)
+        .strip("_")
+        .lower()
+    )
     return words if words and not words[0].isdigit() else f"stream_{words}".rstrip("_")
 
 
@@ -111,7 +136,11 @@ def _look_at_files(source: Source, asked: AskedContract) -> Samples:
     glob, folder = source.files(origin), local_folder(base)
     if folder is None or glob is None:
         what = f"The files of '{asked.place}' are at {base}, and samples are taken of files on this machine."
-        raise UsageError.of("no-samples", what, fix="Copy some of them into the project, and name these.")
+        raise UsageError.of(
+            "no-samples",
+            what,
+            fix="Copy some of them into the project, and name these.",
+        )
     found = [*local_files(str(local_folder(glob)))]
     if not any(each.stat().st_size for each in found):
         what = f"No file that has anything in it is '{asked.place}' below {folder}."
@@ -120,15 +149,21 @@ def _look_at_files(source: Source, asked: AskedContract) -> Samples:
     return sample_files(found, folder, asked.format, asked.rows)
 
 
-def _look_at_topic(source: Source, target: Target, asked: AskedContract, say: Callable[[str], None]) -> Samples:
+def _look_at_topic(
+    source: Source, target: Target, asked: AskedContract, say: Callable[[str], None]
+) -> Samples:
     ORIGIN_OPTIONS["topic"](asked.place, Place("TOPIC"))
     records = _read_topic(source, asked, say)
     if not any(each.value for each in records):
-        raise UsageError.of("no-samples", f"Topic '{asked.place}' has no record with a value.")
+        raise UsageError.of(
+            "no-samples", f"Topic '{asked.place}' has no record with a value."
+        )
     return sample_records(records, asked.format, _find_registry(target, asked))
 
 
-def _read_topic(source: Source, asked: AskedContract, say: Callable[[str], None]) -> Sequence[RawRecord]:
+def _read_topic(
+    source: Source, asked: AskedContract, say: Callable[[str], None]
+) -> Sequence[RawRecord]:
     """The newest records of a topic, or of its recording, in the order of their age."""
     origin = ORIGIN_OPTIONS["topic"](asked.place, Place("TOPIC"))
     if source.recording is not None:
@@ -136,7 +171,9 @@ def _read_topic(source: Source, asked: AskedContract, say: Callable[[str], None]
     newest = read_newest(source, origin, asked.rows, say=say)
     if newest is None:
         what = f"Connection '{asked.connection}' makes its records up: there are none to look at."
-        raise UsageError.of("usage", what, fix="Name a connection that has files or topics.")
+        raise UsageError.of(
+            "usage", what, fix="Name a connection that has files or topics."
+        )
     return newest.records
 
 
@@ -145,8 +182,16 @@ def _find_registry(target: Target, asked: AskedContract) -> NamedRegistry | None
     names = [asked.registry] if asked.registry else [*target.registries]
     if asked.registry and asked.registry not in target.registries:
         what = f"Target '{target.name}' has no connection '{asked.registry}' of type `registry`."
-        raise UsageError.of("unknown-connection", what, fix=did_you_mean(asked.registry, target.registries))
-    return NamedRegistry(names[0], target.registries[names[0]]) if len(names) == 1 else None
+        raise UsageError.of(
+            "unknown-connection",
+            what,
+            fix=did_you_mean(asked.registry, target.registries),
+        )
+    return (
+        NamedRegistry(names[0], target.registries[names[0]])
+        if len(names) == 1
+        else None
+    )
 
 
 def _contract_of(samples: Samples, asked: AskedContract, name: str) -> FoundContract:
@@ -163,9 +208,17 @@ def _contract_of(samples: Samples, asked: AskedContract, name: str) -> FoundCont
 def _with_folders(found: FoundContract, folders: Sequence[TypedField]) -> FoundContract:
     """The contract with the columns that folders give, and files do not."""
     there = {column.field.lower() for column in found.columns}
-    added = contract_of_fields([each for each in folders if each.name.lower() not in there])
-    columns = tuple(replace(column, note="from the names of folders") for column in added.columns)
-    return replace(found, columns=(*found.columns, *columns), left_out=(*found.left_out, *added.left_out))
+    added = contract_of_fields(
+        [each for each in folders if each.name.lower() not in there]
+    )
+    columns = tuple(
+        replace(column, note="from the names of folders") for column in added.columns
+    )
+    return replace(
+        found,
+        columns=(*found.columns, *columns),
+        left_out=(*found.left_out, *added.left_out),
+    )
 
 
 def _head(asked: AskedContract, samples: Samples, looked_at: str) -> list[str]:
@@ -174,7 +227,9 @@ def _head(asked: AskedContract, samples: Samples, looked_at: str) -> list[str]:
         "what no sample shows, such as a value that is larger or missing, is not in it.",
     ]
     if samples.bad:
-        lines.append(f"{count(len(samples.bad), 'record')} could not be read: {'; '.join(samples.bad[:SHOWN])}.")
+        lines.append(
+            f"{count(len(samples.bad), 'record')} could not be read: {'; '.join(samples.bad[:SHOWN])}."
+        )
     return [*lines, *(f"{note[:1].upper()}{note[1:]}." for note in samples.notes)]
 
 
@@ -185,10 +240,14 @@ SHOWN = 3
 # --- writing
 
 
-def write_contract(files: ProjectFiles, found: InferredContract, output: Path | None, force: bool) -> Path:
-    """Write the file, and give its path. A file that is there, and an entry of the same stream, stay as they are.
+def write_contract(
+    files: ProjectFiles, found: InferredContract, output: Path | None, force: bool
+) -> Path:
+    """Write the file, and give its path. A file that is there, and an entry of the same
+    stream, stay as they are.
 
-    With `force` a file is replaced that has this stream and no other. Raises `UsageError` (`stream-exists`).
+    With `force` a file is replaced that has this stream and no other. Raises
+    `UsageError` (`stream-exists`).
     """
     folder = files.directory / files.settings.paths.streams
     path = output.absolute() if output is not None else folder / f"{found.name}.yml"
@@ -196,15 +255,24 @@ def write_contract(files: ProjectFiles, found: InferredContract, output: Path | 
         names = _stream_names(file)
         is_own = (files.directory / file.path).absolute() == path.absolute()
         if found.name in names and not is_own:
-            raise _exists(found.name, file, names[found.name], "Remove it there, or give this one another --name.")
+            raise _exists(
+                found.name,
+                file,
+                names[found.name],
+                "Remove it there, or give this one another --name.",
+            )
         if is_own and (not force or names.keys() != {found.name}):
             place = names.get(found.name, Place(file.path))
-            fix = "Compare it with `--output -`, which prints; --force replaces the file."
+            fix = (
+                "Compare it with `--output -`, which prints; --force replaces the file."
+            )
             if names.keys() != {found.name}:
                 fix = "It has other streams: print with `--output -`, and put the entry there yourself."
             raise _exists(found.name, file, place, fix)
     if path.exists() and not force:
-        raise UsageError.of("stream-exists", f"{path} is there already.", fix="--force replaces it.")
+        raise UsageError.of(
+            "stream-exists", f"{path} is there already.", fix="--force replaces it."
+        )
     write_atomically(path, found.text)
     return path
 

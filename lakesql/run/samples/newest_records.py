@@ -1,4 +1,5 @@
-"""The newest records of a topic, whatever is asked for them: a cluster of Kafka by Java, a log by its own client."""
+"""The newest records of a topic, whatever is asked for them: a cluster of Kafka by
+Java, a log by its own client."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from lakesql.stream.recording import RawRecord
 
 @dataclass(frozen=True, slots=True)
 class NewestRecords:
-    """The topics of an origin, and about the newest records of all of them in the order of their age."""
+    """The topics of an origin, and about the newest records of all of them in the order
+    of their age."""
 
     topics: Sequence[str]
     records: Sequence[RawRecord]
@@ -32,9 +34,11 @@ def read_newest(
     check: Callable[[Sequence[str]], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> NewestRecords | None:
-    """About the newest `rows` records of an origin; None where a source has no topics of which somebody could be asked.
+    """About the newest `rows` records of an origin; None where a source has no topics
+    of which somebody could be asked.
 
-    `check` sees the names of the topics before they are read. Raises what asking raises.
+    `check` sees the names of the topics before they are read. Raises what asking
+    raises.
     """
     if source.cluster is not None:
         return _newest_of_cluster(source.cluster, origin, rows, place, check, say)
@@ -56,7 +60,8 @@ def _newest_of_cluster(
     check: Callable[[Sequence[str]], None],
     say: Callable[[str], None],
 ) -> NewestRecords:
-    from lakesql.engine.sources.broker import open_broker  # only here: neither a log nor files need it
+    # only here: neither a log nor files need it
+    from lakesql.engine.sources.broker import open_broker
 
     with open_kafka(say) as jvm, open_broker(jvm, cluster) as broker:
         topics = broker.find_topics(origin, place)
@@ -65,7 +70,8 @@ def _newest_of_cluster(
 
 
 def _numbered(topic: str, records: Sequence[LogRecord]) -> list[RawRecord]:
-    """The records of a topic. Records without offsets are numbered from 0 in each partition."""
+    """The records of a topic. Records without offsets are numbered from 0 in each
+    partition."""
     counted = Counter[int]()
     found = []
     for record in records:

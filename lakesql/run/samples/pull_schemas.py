@@ -1,4 +1,5 @@
-"""`lakesql schema pull`: the newest schemas of subjects, and the tables of feeds, as files of the project."""
+"""`lakesql schema pull`: the newest schemas of subjects, and the tables of feeds, as
+files of the project."""
 
 from __future__ import annotations
 
@@ -28,14 +29,18 @@ class PulledSchema:
 
 
 def pull_schemas(manifest: Manifest, names: Sequence[str]) -> list[PulledSchema]:
-    """Write the newest schema of each stream's subject into the project, and the tables of each feed that a group
-    mirrors; of the streams that are named, or of all.
+    """Write the newest schema of each stream's subject into the project, and the tables
+    of each feed that a group mirrors; of the streams that are named, or of all.
 
-    Nothing is written unless all are there. Raises `UsageError` (`usage`), `ProfileError` (`unknown-subject`), and what
-    asking a registry or a broker raises.
+    Nothing is written unless all are there. Raises `UsageError` (`usage`),
+    `ProfileError` (`unknown-subject`), and what asking a registry or a broker raises.
     """
     feeds = dict.fromkeys(group.stream for group in manifest.groups.values())
-    known = {name: stream for name, stream in manifest.streams.items() if _has_values(stream) or name in feeds}
+    known = {
+        name: stream
+        for name, stream in manifest.streams.items()
+        if _has_values(stream) or name in feeds
+    }
     for name in names:
         if name not in known:
             what = f"There is no stream '{name}' with a registry, and none whose tables a group mirrors."
@@ -47,31 +52,39 @@ def pull_schemas(manifest: Manifest, names: Sequence[str]) -> list[PulledSchema]
         if each.name in feeds:
             texts |= pull_tables(manifest, each)
         else:
-            texts |= _files_of(_newest(find_registry(manifest.target, each), each), schema_path(each, folder))
+            texts |= _files_of(
+                _newest(find_registry(manifest.target, each), each),
+                schema_path(each, folder),
+            )
     return [_write(manifest.directory, path, text) for path, text in texts.items()]
 
 
 def _has_values(stream: Stream) -> bool:
-    """Whether the registry is asked for schemas of the stream's values, and not of its keys alone."""
+    """Whether the registry is asked for schemas of the stream's values, and not of its
+    keys alone."""
     return bool(stream.registry and stream.record_format.schema_kind)
 
 
 def _files_of(found: Registered, path: str) -> dict[str, str]:
-    """The files of a schema and of those that it imports: their texts, by their paths."""
+    """The files of a schema and of those that it imports: their texts, by their
+    paths."""
     kind = SCHEMA_KINDS[found.kind]
-    imported = {f"{path.removesuffix(kind.suffix)}/{name}": kind.tidy(text) for name, text in found.files}
+    imported = {
+        f"{path.removesuffix(kind.suffix)}/{name}": kind.tidy(text)
+        for name, text in found.files
+    }
     return {path: kind.tidy(found.text), **imported}
 
 
 def _newest(registry: Registry, stream: Stream) -> Registered:
     if not stream.value_subject:
         what = f"Stream '{stream.name}' reads several topics, and names no subject."
-        raise ProfileError.of("unknown-subject", what, fix="Give it a `subject`.", place=stream.place)
+        raise ProfileError.of(
+            "unknown-subject", what, fix="Give it a `subject`.", place=stream.place
+        )
     found = fetch_newest(registry, stream.value_subject)
     if found is None:
-        what = (
-            f"The registry {registry.name} has no subject '{stream.value_subject}', which stream '{stream.name}' has."
-        )
+        what = f"The registry {registry.name} has no subject '{stream.value_subject}', which stream '{stream.name}' has."
         raise ProfileError.of("unknown-subject", what, place=stream.place)
     kind = SCHEMA_KINDS[stream.record_format.schema_kind]
     if found.kind != kind.name:

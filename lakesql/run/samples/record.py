@@ -1,4 +1,5 @@
-"""`lakesql record`: a sample of a real topic, as a recorded folder that needs no broker."""
+"""`lakesql record`: a sample of a real topic, as a recorded folder that needs no
+broker."""
 
 from __future__ import annotations
 
@@ -20,7 +21,14 @@ from lakesql.run.samples.newest_records import read_newest
 from lakesql.run.samples.record_schemas import record_schemas
 from lakesql.source.origin import recorded_folder
 from lakesql.source.source import Source
-from lakesql.stream.recording import MASKABLE, Masking, find_masked, mask_records, render_record, unmasked_columns
+from lakesql.stream.recording import (
+    MASKABLE,
+    Masking,
+    find_masked,
+    mask_records,
+    render_record,
+    unmasked_columns,
+)
 from lakesql.stream.stream import Stream
 from lakesql.stream.types import SparkType
 
@@ -30,8 +38,8 @@ SECRET_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was recorded: how many records of each topic, in which files, and how many were left out as not maskable;
-    and the files of the schemas that they name."""
+    """What was recorded: how many records of each topic, in which files, and how many
+    were left out as not maskable; and the files of the schemas that they name."""
 
     records: dict[str, int]
     files: tuple[Path, ...]
@@ -49,21 +57,29 @@ def record_stream(
     say: Callable[[str], None] = lambda _: None,
     schemas: Path | None = None,
 ) -> Recording:
-    """Write the newest `rows` records of the stream's topics to `folder`, a folder a topic, in the order of time.
+    """Write the newest `rows` records of the stream's topics to `folder`, a folder a
+    topic, in the order of time.
 
-    Records that cannot be masked are left out. The schemas that they name go to the folder `schemas`, before them.
-    Raises `UsageError` where the stream has no topics that could be asked (`not-a-topic`), a mask is not a column
-    (`unknown-column`), or there is a recording already and it is not to be replaced (`recording-exists`); and what
-    asking the broker and the registry raises.
+    Records that cannot be masked are left out. The schemas that they name go to the
+    folder `schemas`, before them. Raises `UsageError` where the stream has no topics
+    that could be asked (`not-a-topic`), a mask is not a column (`unknown-column`), or
+    there is a recording already and it is not to be replaced (`recording-exists`); and
+    what asking the broker and the registry raises.
     """
     stream, connection = _find_stream(manifest, name)
     home = user_cache(os.environ)
-    masking = Masking(_masked_types(stream, masks), _read_secret(home), stream.is_feed) if masks else None
+    masking = (
+        Masking(_masked_types(stream, masks), _read_secret(home), stream.is_feed)
+        if masks
+        else None
+    )
 
     if names := unmasked_columns(stream, masks):
         options = " ".join(f"--mask {name}" for name in names)
         are = "are" if len(names) > 1 else "is"
-        say(f"{quoted(names)} of stream {name} {are} sensitive, and recorded as read: {options} masks that.")
+        say(
+            f"{quoted(names)} of stream {name} {are} sensitive, and recorded as read: {options} masks that."
+        )
 
     def check(topics: Sequence[str]) -> None:
         if not replace:
@@ -77,11 +93,19 @@ def record_stream(
     lines: dict[str, list[str]] = {topic: [] for topic in newest.topics}
     counts: Counter[str] = Counter()
     for record in mask_records(found, masking) if masking else found:
-        lines[record.topic].append(render_record(record, stream.record_format.is_document) + "\n")
+        lines[record.topic].append(
+            render_record(record, stream.record_format.is_document) + "\n"
+        )
         counts[record.topic] += 1
-    taken = tuple(record_schemas(manifest, stream, found, schemas)) if stream.registry and schemas else ()
+    taken = (
+        tuple(record_schemas(manifest, stream, found, schemas))
+        if stream.registry and schemas
+        else ()
+    )
     file = time.strftime("recorded-%Y%m%dT%H%M%SZ.jsonl", time.gmtime())
-    written = tuple(_write(folders[topic], file, each) for topic, each in lines.items() if each)
+    written = tuple(
+        _write(folders[topic], file, each) for topic, each in lines.items() if each
+    )
     if replace:
         for topic in (topic for topic, each in lines.items() if not each):
             _remove_but(folders[topic], None)
@@ -109,31 +133,49 @@ def _no_topic(manifest: Manifest, stream: Stream) -> LakesqlError:
     )
 
 
-def _masked_types(stream: Stream, masks: Sequence[str]) -> dict[tuple[str, ...], SparkType]:
+def _masked_types(
+    stream: Stream, masks: Sequence[str]
+) -> dict[tuple[str, ...], SparkType]:
     if not stream.record_format.is_document:
-        raise UsageError.of("usage", f"Only columns of JSON can be masked; '{stream.name}' has {stream.format}.")
+        raise UsageError.of(
+            "usage",
+            f"Only columns of JSON can be masked; '{stream.name}' has {stream.format}.",
+        )
     types = {}
     for mask in masks:
         found = find_masked(stream, mask)
         if found is None:
             fix = did_you_mean(mask, stream.column_names)
-            raise UsageError.of("unknown-column", f"'{mask}' is no column of stream '{stream.name}'.", fix=fix)
-        if any(column.is_in_key and column.name.lower() == mask.partition(".")[0].lower() for column in stream.columns):
+            raise UsageError.of(
+                "unknown-column",
+                f"'{mask}' is no column of stream '{stream.name}'.",
+                fix=fix,
+            )
+        if any(
+            column.is_in_key and column.name.lower() == mask.partition(".")[0].lower()
+            for column in stream.columns
+        ):
             what = f"'{mask}' stands in the keys of records, and columns of values are masked."
             fix = "A key is masked too where it holds the value of a masked column."
             raise UsageError.of("wrong-type", what, fix=fix)
         place, kind = found
         if kind.name not in MASKABLE:
             what = f"'{mask}' is {kind.text}, which cannot be masked."
-            raise UsageError.of("wrong-type", what, fix=f"Types that can: {', '.join(sorted(MASKABLE))}.")
+            raise UsageError.of(
+                "wrong-type",
+                what,
+                fix=f"Types that can: {', '.join(sorted(MASKABLE))}.",
+            )
         types[place] = kind
     return types
 
 
 def _read_secret(home: Path) -> bytes:
-    """What this user's masks are made with: kept, so that recordings of several days and streams go together.
+    """What this user's masks are made with: kept, so that recordings of several days
+    and streams go together.
 
-    Raises `ProfileError` (`not-accessible`) where the file does not hold it, as when it was cut off.
+    Raises `ProfileError` (`not-accessible`) where the file does not hold it, as when it
+    was cut off.
     """
     path = home / SECRET_FILE
     if not path.exists():
@@ -151,7 +193,8 @@ def _read_secret(home: Path) -> bytes:
 
 
 def _write_secret(path: Path) -> None:
-    """Make the key, readable by this user alone. It appears whole; of two that are made at once the first one stays."""
+    """Make the key, readable by this user alone. It appears whole; of two that are made
+    at once the first one stays."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-") as file:
         file.write(secret := secrets.token_bytes(SECRET_BYTES))
         file.flush()
@@ -163,7 +206,9 @@ def _write_secret(path: Path) -> None:
         except OSError:  # a file system without links
             with (
                 contextlib.suppress(FileExistsError),
-                os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy,
+                os.fdopen(
+                    os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+                ) as copy,
             ):
                 copy.write(secret)
 
@@ -171,12 +216,14 @@ def _write_secret(path: Path) -> None:
 def _check_empty(folders: Iterable[Path]) -> None:
     for folder in folders:
         if any(folder.glob("*.jsonl")):
-            raise UsageError.of("recording-exists", f"{folder} holds a recording already.")
+            raise UsageError.of(
+                "recording-exists", f"{folder} holds a recording already."
+            )
 
 
 def _write(folder: Path, name: str, lines: Sequence[str]) -> Path:
-    """Write the one file of the folder. Its name is new each time, so that a checkpoint which has read a former one
-    reads it too."""
+    """Write the one file of the folder. Its name is new each time, so that a checkpoint
+    which has read a former one reads it too."""
     write_atomically(folder / name, "".join(lines))
     _remove_but(folder, name)
     return folder / name

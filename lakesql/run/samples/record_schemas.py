@@ -1,4 +1,5 @@
-"""The schemas that recorded records name, as a folder that stands for their registry, and a contract that is pulled."""
+"""The schemas that recorded records name, as a folder that stands for their registry,
+and a contract that is pulled."""
 
 from __future__ import annotations
 
@@ -18,11 +19,15 @@ from lakesql.stream.registry_columns import schema_path, takes_pulled
 from lakesql.stream.stream import Stream
 
 
-def record_schemas(manifest: Manifest, stream: Stream, records: Iterable[RawRecord], folder: Path) -> list[Path]:
-    """Write the schema of each id that the records name, as far as the registry has it, and the newest one of a subject
-    that is the stream's contract, if the project has none yet.
+def record_schemas(
+    manifest: Manifest, stream: Stream, records: Iterable[RawRecord], folder: Path
+) -> list[Path]:
+    """Write the schema of each id that the records name, as far as the registry has it,
+    and the newest one of a subject that is the stream's contract, if the project has
+    none yet.
 
-    Which files were written. Raises what asking the registry raises; nothing of an id is written then.
+    Which files were written. Raises what asking the registry raises; nothing of an id
+    is written then.
     """
     registry = find_registry(manifest.target, stream)
     named = sorted({id_ for record in records for id_ in find_ids(stream, record)})
@@ -31,7 +36,11 @@ def record_schemas(manifest: Manifest, stream: Stream, records: Iterable[RawReco
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text)
-    pulled = schema_path(stream, manifest.settings.paths.streams) if takes_pulled(stream) or stream.pulled else ""
+    pulled = (
+        schema_path(stream, manifest.settings.paths.streams)
+        if takes_pulled(stream) or stream.pulled
+        else ""
+    )
     if pulled and not (manifest.directory / pulled).exists():
         pull_schemas(manifest, [stream.name])
         return [*files, manifest.directory / pulled]
@@ -39,8 +48,8 @@ def record_schemas(manifest: Manifest, stream: Stream, records: Iterable[RawReco
 
 
 def _files_of(each: Registered, folder: Path) -> Iterator[tuple[Path, str]]:
-    """The files of a schema in a folder that stands for a registry. What it imports has a folder of its own, as other
-    schemas may import other texts under these names."""
+    """The files of a schema in a folder that stands for a registry. What it imports has
+    a folder of its own, as other schemas may import other texts under these names."""
     kind = SCHEMA_KINDS.get(each.kind)
     if kind is None:
         return

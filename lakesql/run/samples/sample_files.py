@@ -1,4 +1,5 @@
-"""Samples of the files of this machine that a pattern means: their rows, or the fields that their schemas say."""
+"""Samples of the files of this machine that a pattern means: their rows, or the fields
+that their schemas say."""
 
 from __future__ import annotations
 
@@ -16,7 +17,12 @@ from urllib.parse import unquote
 
 from lakesql.errors import UsageError
 from lakesql.names import HIVE_NULL
-from lakesql.run.samples.sample_schemas import avro_file_fields, orc_file_fields, parquet_file_fields, parquet_rows
+from lakesql.run.samples.sample_schemas import (
+    avro_file_fields,
+    orc_file_fields,
+    parquet_file_fields,
+    parquet_rows,
+)
 from lakesql.stream.change_samples import DocumentRows, rows_of
 from lakesql.stream.contract_text import Setting
 from lakesql.stream.csv_dialect import CsvDialect, csv_value, find_dialect, read_rows
@@ -49,12 +55,13 @@ COMPRESSED = (".gz", ".gzip", ".bz2")
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What was found: rows as JSON has them, or fields of a schema with some rows; and what a stream's entry says of
-    them.
+    """What was found: rows as JSON has them, or fields of a schema with some rows; and
+    what a stream's entry says of them.
 
-    `keys` are the keys of a topic's records, parsed; `bad` are records that could not be read, each in words. `records`
-    are those that were looked at where there are no rows, as a schema says all. `folders` are the columns that the
-    names of folders give.
+    `keys` are the keys of a topic's records, parsed; `bad` are records that could not
+    be read, each in words. `records` are those that were looked at where there are no
+    rows, as a schema says all. `folders` are the columns that the names of folders
+    give.
     """
 
     settings: Mapping[str, Setting]
@@ -68,7 +75,8 @@ class Samples:
 
 
 def sample_files(files: Sequence[Path], base: Path, format_: str, rows: int) -> Samples:
-    """Samples of files below a folder, about `rows` rows of some files that are spread over all.
+    """Samples of files below a folder, about `rows` rows of some files that are spread
+    over all.
 
     Raises `UsageError` (`usage`, `no-samples`).
     """
@@ -86,12 +94,16 @@ def sample_files(files: Sequence[Path], base: Path, format_: str, rows: int) -> 
         case "avro":
             found = Samples({"format": "avro"}, (), avro_file_fields(chosen), records=1)
         case other:
-            raise UsageError.of("usage", f"Files of format '{other}' have one column, which nothing need be found of.")
+            raise UsageError.of(
+                "usage",
+                f"Files of format '{other}' have one column, which nothing need be found of.",
+            )
     return replace(found, folders=folder_fields(files, base))
 
 
 def folder_fields(files: Sequence[Path], base: Path) -> list[TypedField]:
-    """The columns that folders between `base` and the files give by their names, such as `day=2026-03-01`."""
+    """The columns that folders between `base` and the files give by their names, such
+    as `day=2026-03-01`."""
     seen: dict[str, SeenValues] = {}
     for path in files:
         for part in path.relative_to(base).parts[:-1]:
@@ -103,7 +115,8 @@ def folder_fields(files: Sequence[Path], base: Path) -> list[TypedField]:
 
 
 def _spread(files: Sequence[Path]) -> list[Path]:
-    """Some of the files that are not empty, evenly spread from the first to the last."""
+    """Some of the files that are not empty, evenly spread from the first to the
+    last."""
     filled = [each for each in files if each.stat().st_size]
     if len(filled) <= FILES:
         return filled
@@ -112,25 +125,42 @@ def _spread(files: Sequence[Path]) -> list[Path]:
 
 
 def find_format(files: Sequence[Path]) -> str:
-    """The format of the files, by their names or how they begin. Raises `UsageError` (`usage`)."""
+    """The format of the files, by their names or how they begin. Raises `UsageError`
+    (`usage`)."""
     found = Counter(map(_format_of, files))
     if len(found) == 1 and "" not in found:
         return next(iter(found))
     if len(found) > 1:
-        said = ", ".join(f"{times} {name or 'unknown'}" for name, times in found.most_common())
-        what, fix = f"These files are of several formats: {said}.", "Name those of one: `landing/*.csv`, or --format."
+        said = ", ".join(
+            f"{times} {name or 'unknown'}" for name, times in found.most_common()
+        )
+        what, fix = (
+            f"These files are of several formats: {said}.",
+            "Name those of one: `landing/*.csv`, or --format.",
+        )
     else:
-        what, fix = f"Nobody can tell what format {files[0].name} has.", "Say it: --format csv."
+        what, fix = (
+            f"Nobody can tell what format {files[0].name} has.",
+            "Say it: --format csv.",
+        )
     raise UsageError.of("usage", what, fix=fix)
 
 
 def _format_of(path: Path) -> str:
-    suffixes = [each.lower() for each in path.suffixes if each.lower() not in COMPRESSED]
+    suffixes = [
+        each.lower() for each in path.suffixes if each.lower() not in COMPRESSED
+    ]
     if suffixes and suffixes[-1] in SUFFIXES:
         return SUFFIXES[suffixes[-1]]
     with open_file(path) as file:
         start = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-    for magic, name in ((b"PAR1", "parquet"), (b"ORC", "orc"), (b"Obj\x01", "avro"), (b"{", "json"), (b"[", "json")):
+    for magic, name in (
+        (b"PAR1", "parquet"),
+        (b"ORC", "orc"),
+        (b"Obj\x01", "avro"),
+        (b"{", "json"),
+        (b"[", "json"),
+    ):
         if start.startswith(magic):
             return name
     return ""
@@ -151,7 +181,8 @@ def open_file(path: Path) -> BufferedIOBase:
 
 
 def _sample_json(files: Sequence[Path], rows: int) -> Samples:
-    """JSON in lines; or documents of several lines, and arrays, where a file is none of lines."""
+    """JSON in lines; or documents of several lines, and arrays, where a file is none of
+    lines."""
     found, bad = _read_lines(files, rows)
     settings: dict[str, Setting] = {}
     if not found or len(bad) > len(found):
@@ -161,7 +192,9 @@ def _sample_json(files: Sequence[Path], rows: int) -> Samples:
     return samples_of(rows_of([(None, row) for row in found]), settings, bad)
 
 
-def samples_of(found: DocumentRows, settings: Mapping[str, Setting], bad: Sequence[str]) -> Samples:
+def samples_of(
+    found: DocumentRows, settings: Mapping[str, Setting], bad: Sequence[str]
+) -> Samples:
     """The samples of documents of JSON."""
     said = {**settings, "envelope": "debezium"} if found.are_changes else settings
     return Samples(said, found.rows, found.fields, found.keys, bad)
@@ -176,7 +209,11 @@ def _read_lines(files: Sequence[Path], rows: int) -> tuple[list[JsonObject], lis
             for at, line in enumerate(islice(lines, share), 1):
                 records = parse_record(line)
                 found += records or ()
-                bad += [] if records is not None else [f"record {at} of {path.name} is no JSON object"]
+                bad += (
+                    []
+                    if records is not None
+                    else [f"record {at} of {path.name} is no JSON object"]
+                )
     return found, bad
 
 
@@ -202,7 +239,8 @@ def _shares(files: Sequence[Path], rows: int) -> Iterator[tuple[Path, int]]:
 
 
 def _sample_csv(files: Sequence[Path], rows: int) -> Samples:
-    """CSV, with the delimiter, the header, the encoding and the word for NULL that go best with it."""
+    """CSV, with the delimiter, the header, the encoding and the word for NULL that go
+    best with it."""
     texts, encoding = _decode_all(files)
     dialect = find_dialect(texts)
     found: list[JsonObject] = []
@@ -210,7 +248,9 @@ def _sample_csv(files: Sequence[Path], rows: int) -> Samples:
     for (path, share), text in zip(_shares(files, rows), texts, strict=True):
         records, wrong = read_rows(text, dialect, share)
         found += records
-        bad += [f"record {at} of {path.name} has {values} values" for at, values in wrong]
+        bad += [
+            f"record {at} of {path.name} has {values} values" for at, values in wrong
+        ]
     settings: dict[str, Setting] = {"format": "csv", **csv_settings(dialect)}
     if encoding != "utf-8":
         settings["encoding"] = encoding
@@ -241,12 +281,15 @@ ENCODINGS = ("utf-8", "windows-1252", "latin-1")
 
 
 def _decode_all(files: Sequence[Path]) -> tuple[list[str], str]:
-    """The texts of the files, without byte order marks, and the encoding in which all of them can be read."""
+    """The texts of the files, without byte order marks, and the encoding in which all
+    of them can be read."""
     contents = []
     for path in files:
         with open_file(path) as file:
             contents.append(file.read(CSV_BYTES))
-    if any(each.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) for each in contents):
+    if any(
+        each.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) for each in contents
+    ):
         return [_decode(each, "utf-16") for each in contents], "utf-16"
     for encoding in ENCODINGS:
         try:
@@ -259,5 +302,9 @@ def _decode_all(files: Sequence[Path]) -> tuple[list[str], str]:
 def _decode(content: bytes, encoding: str) -> str:
     """The text, without the last record if the end of the sample has cut it."""
     is_cut = len(content) == CSV_BYTES
-    text = codecs.getincrementaldecoder(encoding)().decode(content, final=not is_cut).removeprefix("\ufeff")
+    text = (
+        codecs.getincrementaldecoder(encoding)()
+        .decode(content, final=not is_cut)
+        .removeprefix("\ufeff")
+    )
     return text[: text.rfind("\n") + 1] if is_cut else text

@@ -1,4 +1,5 @@
-"""What the schemas of files say of their fields: the footers of Parquet and ORC files, the heads of those of Avro."""
+"""What the schemas of files say of their fields: the footers of Parquet and ORC files,
+the heads of those of Avro."""
 
 from __future__ import annotations
 
@@ -24,8 +25,11 @@ class UnreadTypeError(ValueError):
     """Why values of a field are read by no type, behind its name."""
 
 
-def merge_fields_of(files: Iterable[tuple[str, Sequence[TypedField]]]) -> list[TypedField]:
-    """The fields of all files, each with the type that reads it in all of them; '' where none does."""
+def merge_fields_of(
+    files: Iterable[tuple[str, Sequence[TypedField]]],
+) -> list[TypedField]:
+    """The fields of all files, each with the type that reads it in all of them; ''
+    where none does."""
     found: dict[str, TypedField] = {}
     places: dict[str, str] = {}
     total = 0
@@ -35,10 +39,14 @@ def merge_fields_of(files: Iterable[tuple[str, Sequence[TypedField]]]) -> list[T
         for each in fields:
             known = found.get(each.name)
             times[each.name] = times.get(each.name, 0) + 1
-            found[each.name] = each if known is None else _merge(known, each, places[each.name], path)
+            found[each.name] = (
+                each if known is None else _merge(known, each, places[each.name], path)
+            )
             places.setdefault(each.name, path)
     return [
-        TypedField(each.name, each.type, each.why, each.required and times[each.name] == total)
+        TypedField(
+            each.name, each.type, each.why, each.required and times[each.name] == total
+        )
         for each in found.values()
     ]
 
@@ -49,7 +57,9 @@ def _merge(known: TypedField, other: TypedField, place: str, path: str) -> Typed
     old, new = parse_type(known.type), parse_type(other.type)
     merged = common_type(old, new) if old is not None and new is not None else None
     if merged is None:
-        return TypedField(known.name, "", f"it is {known.type} in {place} and {other.type} in {path}")
+        return TypedField(
+            known.name, "", f"it is {known.type} in {place} and {other.type} in {path}"
+        )
     return TypedField(known.name, merged.text, "", known.required and other.required)
 
 
@@ -57,12 +67,14 @@ def _merge(known: TypedField, other: TypedField, place: str, path: str) -> Typed
 
 
 def parquet_file_fields(files: Sequence[Path]) -> list[TypedField]:
-    """The fields of Parquet files. Raises `UsageError` (`no-samples`) for one that is none."""
+    """The fields of Parquet files. Raises `UsageError` (`no-samples`) for one that is
+    none."""
     return merge_fields_of((path.name, _parquet_fields(path)) for path in files)
 
 
 def parquet_rows(files: Sequence[Path], rows: int) -> list[Mapping[str, Any]]:
-    """The first rows of Parquet files, about `rows` in all, as far as they can be shown in Python."""
+    """The first rows of Parquet files, about `rows` in all, as far as they can be shown
+    in Python."""
     parquet = _parquet()
     share = max(1, rows // max(1, len(files)))
     found: list[Mapping[str, Any]] = []
@@ -74,13 +86,15 @@ def parquet_rows(files: Sequence[Path], rows: int) -> list[Mapping[str, Any]]:
 
 
 def _plain_columns(file: Any) -> list[str]:
-    """The columns that a key or a sequence may be: Python has no times of a nanosecond."""
+    """The columns that a key or a sequence may be: Python has no times of a
+    nanosecond."""
     import pyarrow.types as kinds
 
     return [
         each.name
         for each in file.schema_arrow
-        if not kinds.is_nested(each.type) and not (kinds.is_timestamp(each.type) and each.type.unit == "ns")
+        if not kinds.is_nested(each.type)
+        and not (kinds.is_timestamp(each.type) and each.type.unit == "ns")
     ]
 
 
@@ -99,9 +113,13 @@ def _parquet_fields(path: Path) -> list[TypedField]:
     try:
         file = parquet.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        raise UsageError.of("no-samples", f"{path} is no Parquet file: {error}.") from None
+        raise UsageError.of(
+            "no-samples", f"{path} is no Parquet file: {error}."
+        ) from None
     columns = [file.schema.column(number) for number in range(len(file.schema))]
-    ancient = frozenset(column.path for column in columns if column.physical_type == "INT96")
+    ancient = frozenset(
+        column.path for column in columns if column.physical_type == "INT96"
+    )
     return [_parquet_field(each, ancient) for each in file.schema_arrow]
 
 
@@ -114,12 +132,17 @@ def _parquet_field(each: pa.Field, ancient: frozenset[str]) -> TypedField:
 
 
 def _arrow_type(kind: pa.DataType, path: str, ancient: frozenset[str]) -> str:
-    """Spark's text of the type by which it reads a field of Parquet; `ancient` are the paths of times of 96 bits."""
+    """Spark's text of the type by which it reads a field of Parquet; `ancient` are the
+    paths of times of 96 bits."""
     import pyarrow.types as kinds
 
     if kinds.is_dictionary(kind):
         return _arrow_type(kind.value_type, path, ancient)
-    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
+    if (
+        kinds.is_list(kind)
+        or kinds.is_large_list(kind)
+        or kinds.is_fixed_size_list(kind)
+    ):
         return f"array<{_arrow_type(kind.value_type, f'{path}.list.element', ancient)}>"
     if kinds.is_map(kind):
         key = _arrow_type(kind.key_type, f"{path}.key_value.key", ancient)
@@ -127,7 +150,9 @@ def _arrow_type(kind: pa.DataType, path: str, ancient: frozenset[str]) -> str:
     if kinds.is_struct(kind):
         return _arrow_struct(kind, path, ancient)
     if kinds.is_timestamp(kind):
-        return "timestamp" if kind.tz is not None or path in ancient else "timestamp_ntz"
+        return (
+            "timestamp" if kind.tz is not None or path in ancient else "timestamp_ntz"
+        )
     if kinds.is_decimal(kind) and kind.precision <= 38:
         return f"decimal({kind.precision},{kind.scale})"
     name = str(kind)
@@ -173,7 +198,8 @@ def _arrow_struct(kind: pa.DataType, path: str, ancient: frozenset[str]) -> str:
 
 
 def orc_file_fields(files: Sequence[Path]) -> list[TypedField]:
-    """The fields of ORC files. Raises `UsageError` (`no-samples`) for one that is none."""
+    """The fields of ORC files. Raises `UsageError` (`no-samples`) for one that is
+    none."""
     return merge_fields_of((path.name, _orc_fields(path)) for path in files)
 
 
@@ -194,7 +220,11 @@ def _orc_field(each: pa.Field) -> TypedField:
     import pyarrow.types as kinds
 
     if kinds.is_timestamp(each.type):
-        why = "" if each.type.tz is None else "it has times of a local zone, which Spark does not read"
+        why = (
+            ""
+            if each.type.tz is None
+            else "it has times of a local zone, which Spark does not read"
+        )
         return TypedField(each.name, "" if why else "timestamp", why)
     return _parquet_field(each, frozenset())
 
@@ -208,7 +238,8 @@ HEAD_BYTES = 4_000_000
 
 
 def avro_file_fields(files: Sequence[Path]) -> list[TypedField]:
-    """The fields of Avro files. Raises `UsageError` (`no-samples`) for one that is none."""
+    """The fields of Avro files. Raises `UsageError` (`no-samples`) for one that is
+    none."""
     return merge_fields_of((path.name, _avro_fields(path)) for path in files)
 
 
@@ -218,21 +249,27 @@ def _avro_fields(path: Path) -> list[TypedField]:
     try:
         schema = parse_avro(_read_head(head)["avro.schema"].decode())
     except (SchemaError, RecursionError, ValueError, KeyError, IndexError):
-        raise UsageError.of("no-samples", f"{path} is no Avro file whose schema can be read.") from None
+        raise UsageError.of(
+            "no-samples", f"{path} is no Avro file whose schema can be read."
+        ) from None
     if schema.record is None:
-        raise UsageError.of("no-samples", f"{path} has values of type {schema.kind}, and no records.")
+        raise UsageError.of(
+            "no-samples", f"{path} has values of type {schema.kind}, and no records."
+        )
     return avro_fields(schema)
 
 
 def _read_head(head: bytes) -> dict[str, bytes]:
-    """The metadata at the start of a file: a map in Avro's own form (Avro's specification, object container files)."""
+    """The metadata at the start of a file: a map in Avro's own form (Avro's
+    specification, object container files)."""
     if not head.startswith(MAGIC):
         raise ValueError("no Avro file")
     found: dict[str, bytes] = {}
     at = len(MAGIC)
     blocks, at = _read_long(head, at)
     while blocks:
-        if blocks < 0:  # the size of the block in bytes stands behind the number of its entries
+        # the size of the block in bytes stands behind the number of its entries
+        if blocks < 0:
             _, at = _read_long(head, at)
         for _ in range(abs(blocks)):
             key, at = _read_bytes(head, at)

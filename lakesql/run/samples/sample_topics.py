@@ -1,4 +1,5 @@
-"""Samples of a topic's records: their rows, or the rows of the changes that they are, and how values are written."""
+"""Samples of a topic's records: their rows, or the rows of the changes that they are,
+and how values are written."""
 
 from __future__ import annotations
 
@@ -35,9 +36,12 @@ class NamedRegistry:
     registry: Registry
 
 
-def sample_records(records: Sequence[RawRecord], format_: str, registry: NamedRegistry | None) -> Samples:
-    """What the records of a topic say, in the order of their age. Raises `UsageError` (`no-samples`) where values are
-    of a form that no sample is taken of, and what asking a registry raises."""
+def sample_records(
+    records: Sequence[RawRecord], format_: str, registry: NamedRegistry | None
+) -> Samples:
+    """What the records of a topic say, in the order of their age. Raises `UsageError`
+    (`no-samples`) where values are of a form that no sample is taken of, and what
+    asking a registry raises."""
     valued = [each for each in records if each.value]
     notes = []
     if len(valued) < len(records):
@@ -52,13 +56,21 @@ def sample_records(records: Sequence[RawRecord], format_: str, registry: NamedRe
 
 
 def _is_framed(record: RawRecord) -> bool:
-    return written_id(WIRE, "value", record) is not None and bool(body_of(WIRE, "value", record))
+    return written_id(WIRE, "value", record) is not None and bool(
+        body_of(WIRE, "value", record)
+    )
 
 
-def _sample_documents(records: Sequence[RawRecord], settings: Mapping[str, Setting]) -> Samples:
+def _sample_documents(
+    records: Sequence[RawRecord], settings: Mapping[str, Setting]
+) -> Samples:
     """Values of JSON: documents, or changes of Debezium's where most of them are."""
     parsed = [(record, parse_value(record.value)) for record in records]
-    documents = [(parse_value(record.key), value) for record, value in parsed if isinstance(value, dict)]
+    documents = [
+        (parse_value(record.key), value)
+        for record, value in parsed
+        if isinstance(value, dict)
+    ]
     bad = [
         f"offset {record.offset} of partition {record.partition} is no JSON object"
         for record, value in parsed
@@ -74,7 +86,9 @@ def _sample_documents(records: Sequence[RawRecord], settings: Mapping[str, Setti
 # --- values behind the id of a schema
 
 
-def _sample_framed(records: Sequence[RawRecord], registry: NamedRegistry | None) -> Samples:
+def _sample_framed(
+    records: Sequence[RawRecord], registry: NamedRegistry | None
+) -> Samples:
     bodies = [replace(each, value=body_of(WIRE, "value", each)) for each in records]
     if all((each.value or b"").lstrip()[:1] == b"{" for each in bodies):
         return _sample_documents(bodies, {"format": "json_schema"})
@@ -88,7 +102,14 @@ def _sample_framed(records: Sequence[RawRecord], registry: NamedRegistry | None)
     notes = (f"the columns are those of the schema {newest} of the registry",)
     if fields := schema_fields({"schema": json.loads(connect_schema(schema))}):
         settings["envelope"] = "debezium"
-        return Samples(settings, (), fields_of_feed(fields), keys=[], notes=notes, records=len(records))
+        return Samples(
+            settings,
+            (),
+            fields_of_feed(fields),
+            keys=[],
+            notes=notes,
+            records=len(records),
+        )
     return Samples(settings, (), avro_fields(schema), notes=notes, records=len(records))
 
 
@@ -96,13 +117,22 @@ def _fetch(registry: NamedRegistry, id_: int) -> Avro:
     found = fetch_schema(registry.registry, id_)
     if found is None:
         what = f"The registry {registry.registry.name} has no schema {id_}, which the newest values name."
-        raise UsageError.of("no-samples", what, fix="Name the registry that the producer writes to: --registry.")
+        raise UsageError.of(
+            "no-samples",
+            what,
+            fix="Name the registry that the producer writes to: --registry.",
+        )
     try:
         schema = parse_avro(found.text)
     except (SchemaError, RecursionError) as error:
-        raise UsageError.of("no-samples", f"Schema {id_} of the registry is none of Avro: {error}.") from None
+        raise UsageError.of(
+            "no-samples", f"Schema {id_} of the registry is none of Avro: {error}."
+        ) from None
     if schema.record is None:
-        raise UsageError.of("no-samples", f"Schema {id_} of the registry is that of a {schema.kind}, not of a record.")
+        raise UsageError.of(
+            "no-samples",
+            f"Schema {id_} of the registry is that of a {schema.kind}, not of a record.",
+        )
     return schema
 
 
@@ -114,4 +144,6 @@ def _sample_lines(records: Sequence[RawRecord]) -> Samples:
     dialect = replace(find_dialect(["\n".join(texts)]), has_header=False, names={})
     rows, wrong = read_rows("\n".join(texts), dialect, len(texts))
     bad = [f"record {at} has {values} values" for at, values in wrong]
-    return Samples({"format": "csv", **csv_settings(dialect)}, rows, bad=bad, notes=dialect.notes)
+    return Samples(
+        {"format": "csv", **csv_settings(dialect)}, rows, bad=bad, notes=dialect.notes
+    )

@@ -1,1 +1,2 @@
-"""The tables of seeds: their files checked, their rows written, and how they are. No JVM."""
+"""The tables of seeds: their files checked, their rows written, and how they are. No
+JVM."""

@@ -1,4 +1,5 @@
-"""Whether the values in the files of seeds are those of their types, and in which time zone they are read. No JVM."""
+"""Whether the values in the files of seeds are those of their types, and in which time
+zone they are read. No JVM."""
 
 from __future__ import annotations
 
@@ -15,20 +16,26 @@ from lakesql.seed.seed_rows import read_rows
 from lakesql.seed.seed_values import UTC_ZONE, find_zone
 
 TIME_ZONE = "spark.sql.session.timeZone"
-"""The setting by which Spark reads times without a zone: those of seeds are read by it too."""
+"""The setting by which Spark reads times without a zone: those of seeds are read by it
+too."""
 
 
-def check_seeds(manifest: Manifest, names: Iterable[str], *, saves: bool = True) -> None:
-    """Raise `ProjectError` with the values and records of the seeds' files that are wrong.
+def check_seeds(
+    manifest: Manifest, names: Iterable[str], *, saves: bool = True
+) -> None:
+    """Raise `ProjectError` with the values and records of the seeds' files that are
+    wrong.
 
-    A file that was right is not read again while neither it nor its contract changes: with `saves` the next command
-    knows of it too.
+    A file that was right is not read again while neither it nor its contract changes:
+    with `saves` the next command knows of it too.
     """
     cache = CacheFile(manifest.outputs.cache / "seeds.json")
     zone, problems = zone_name(manifest), list[Problem]()
     for seed in map(manifest.seeds.__getitem__, names):
         version = seed.version(zone)
-        if cache.get(seed.name, version) is None and not _check(manifest, seed, find_zone(zone), problems):
+        if cache.get(seed.name, version) is None and not _check(
+            manifest, seed, find_zone(zone), problems
+        ):
             cache.put(seed.name, version, True)
     if saves:
         cache.save(manifest.seeds)
@@ -36,10 +43,15 @@ def check_seeds(manifest: Manifest, names: Iterable[str], *, saves: bool = True)
         raise ProjectError(problems)
 
 
-def _check(manifest: Manifest, seed: Seed, zone: tzinfo, problems: list[Problem]) -> bool:
-    """Read all rows of a seed; whether something is wrong with them, of which `problems` hears."""
+def _check(
+    manifest: Manifest, seed: Seed, zone: tzinfo, problems: list[Problem]
+) -> bool:
+    """Read all rows of a seed; whether something is wrong with them, of which
+    `problems` hears."""
     count = len(problems)
-    content = read_seed_content(manifest.directory / seed.path, seed.path, manifest.settings.seeds.max_size)
+    content = read_seed_content(
+        manifest.directory / seed.path, seed.path, manifest.settings.seeds.max_size
+    )
     text = decode_seed(content, seed.path)
 
     def read() -> None:

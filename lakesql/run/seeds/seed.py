@@ -1,4 +1,5 @@
-"""`lakesql seed`: the tables of seeds are given the rows of their files, where these have changed. No JVM."""
+"""`lakesql seed`: the tables of seeds are given the rows of their files, where these
+have changed. No JVM."""
 
 from __future__ import annotations
 
@@ -7,7 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakesql.catalog.connect import OpenCatalog, open_catalog
-from lakesql.catalog.seed_table import SeedTable, check_owner, fill_seed_table, read_seed_table
+from lakesql.catalog.seed_table import (
+    SeedTable,
+    check_owner,
+    fill_seed_table,
+    read_seed_table,
+)
 from lakesql.catalog.tables import list_tables
 from lakesql.clock import now_ms
 from lakesql.errors import LakesqlError, ProjectError
@@ -22,8 +28,11 @@ from lakesql.seed.seed_rows import read_rows
 from lakesql.seed.seed_values import find_zone
 
 
-def run_seeds(manifest: Manifest, names: Sequence[str], emit: Emit, *, is_forced: bool) -> bool:
-    """Fill those of the seeds whose file or contract has changed since, with `is_forced` all; whether none failed."""
+def run_seeds(
+    manifest: Manifest, names: Sequence[str], emit: Emit, *, is_forced: bool
+) -> bool:
+    """Fill those of the seeds whose file or contract has changed since, with
+    `is_forced` all; whether none failed."""
     started = time.monotonic()
     emit(RunStarted(manifest.target.name, (), False, now_ms(), seeds=tuple(names)))
     failed = fill_seeds(manifest, names, emit, is_forced=is_forced)
@@ -31,8 +40,11 @@ def run_seeds(manifest: Manifest, names: Sequence[str], emit: Emit, *, is_forced
     return not failed
 
 
-def fill_seeds(manifest: Manifest, names: Sequence[str], emit: Emit, *, is_forced: bool) -> frozenset[str]:
-    """Fill the seeds as `run_seeds` does; the names of those that failed. One that fails ends no other.
+def fill_seeds(
+    manifest: Manifest, names: Sequence[str], emit: Emit, *, is_forced: bool
+) -> frozenset[str]:
+    """Fill the seeds as `run_seeds` does; the names of those that failed. One that
+    fails ends no other.
 
     Raises `ProfileError` where the catalog is not to be had.
     """
@@ -62,15 +74,34 @@ class _Filler:
             found = read_seed_table(self.opened, seed.table)
             if found is not None:
                 check_owner(seed.table, found, owner_of(self.manifest, seed), seed.name)
-            if found is not None and found.version == seed.version(self.zone) and not self.is_forced:
+            if (
+                found is not None
+                and found.version == seed.version(self.zone)
+                and not self.is_forced
+            ):
                 because = f"since {_at(found)}"
                 return SeedFinished(
-                    seed.name, "success", "unchanged", str(seed.table), found.rows, because, _since(started), now_ms()
+                    seed.name,
+                    "success",
+                    "unchanged",
+                    str(seed.table),
+                    found.rows,
+                    because,
+                    _since(started),
+                    now_ms(),
                 )
             filled = self.exchange(seed)
         except LakesqlError as error:
             return SeedFinished(
-                seed.name, "error", None, str(seed.table), None, "", _since(started), now_ms(), error.problems
+                seed.name,
+                "error",
+                None,
+                str(seed.table),
+                None,
+                "",
+                _since(started),
+                now_ms(),
+                error.problems,
             )
         because = _why(found, is_forced=self.is_forced)
         return SeedFinished(
@@ -88,14 +119,23 @@ class _Filler:
     def exchange(self, seed: Seed) -> SeedTable:
         """Give the table the rows that the file has now."""
         content = read_seed_content(
-            self.manifest.directory / seed.path, seed.path, self.manifest.settings.seeds.max_size
+            self.manifest.directory / seed.path,
+            seed.path,
+            self.manifest.settings.seeds.max_size,
         )
         if digest_of(content) != seed.digest:
             what = f"The file of seed '{seed.name}' was written while it was read."
-            raise ProjectError.of("seed-not-filled", what, fix="Fill it again: lakesql seed", place=seed.place)
+            raise ProjectError.of(
+                "seed-not-filled",
+                what,
+                fix="Fill it again: lakesql seed",
+                place=seed.place,
+            )
         rows = read_rows(seed, decode_seed(content, seed.path), find_zone(self.zone))
         owner, version = owner_of(self.manifest, seed), seed.version(self.zone)
-        return fill_seed_table(self.opened, seed, owner, version, rows, is_forced=self.is_forced)
+        return fill_seed_table(
+            self.opened, seed, owner, version, rows, is_forced=self.is_forced
+        )
 
 
 def owner_of(manifest: Manifest, seed: Seed) -> str:
@@ -104,8 +144,8 @@ def owner_of(manifest: Manifest, seed: Seed) -> str:
 
 
 def find_seed_tables(manifest: Manifest, opened: OpenCatalog) -> dict[str, TableName]:
-    """The tables in the target's namespace that seeds of this project have made, by the names of the seeds, of those
-    too whose files are gone."""
+    """The tables in the target's namespace that seeds of this project have made, by the
+    names of the seeds, of those too whose files are gone."""
     found: dict[str, TableName] = {}
     for name in list_tables(opened, manifest.target.namespace):
         state = read_seed_table(opened, name)
@@ -115,7 +155,9 @@ def find_seed_tables(manifest: Manifest, opened: OpenCatalog) -> dict[str, Table
     return found
 
 
-def find_dropped(manifest: Manifest, opened: OpenCatalog, name: str) -> TableName | None:
+def find_dropped(
+    manifest: Manifest, opened: OpenCatalog, name: str
+) -> TableName | None:
     """The table that a seed of this name has made, None if there is none.
 
     Raises `RunError` (`table-not-of-seed`) where that of a seed is another's.
@@ -131,9 +173,12 @@ def find_dropped(manifest: Manifest, opened: OpenCatalog, name: str) -> TableNam
 
 
 def open_if_there(manifest: Manifest) -> OpenCatalog | None:
-    """The target's catalog; None where it is a file that is not there yet, which opening would make."""
+    """The target's catalog; None where it is a file that is not there yet, which
+    opening would make."""
     file = sqlite_file(manifest.target.catalog)
-    return open_catalog(manifest.target.catalog) if file is None or file.exists() else None
+    return (
+        open_catalog(manifest.target.catalog) if file is None or file.exists() else None
+    )
 
 
 def _why(found: SeedTable | None, *, is_forced: bool) -> str:
@@ -148,7 +193,9 @@ def _why(found: SeedTable | None, *, is_forced: bool) -> str:
 
 
 def _at(found: SeedTable) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime((found.filled_at_ms or 0) / 1000))
+    return time.strftime(
+        "%Y-%m-%d %H:%M:%S", time.localtime((found.filled_at_ms or 0) / 1000)
+    )
 
 
 def _since(started: float) -> int:

@@ -14,27 +14,44 @@ from lakesql.seed.seed import Seed
 from lakesql.seed.seed_state import SeedStatus
 
 
-def read_seed_statuses(manifest: Manifest, names: Iterable[str]) -> tuple[SeedStatus, ...]:
-    """How the tables of the seeds are. Raises nothing that one of them could have alone."""
+def read_seed_statuses(
+    manifest: Manifest, names: Iterable[str]
+) -> tuple[SeedStatus, ...]:
+    """How the tables of the seeds are. Raises nothing that one of them could have
+    alone."""
     seeds = [manifest.seeds[name] for name in names]
     if not seeds:
         return ()
     try:
         opened = open_if_there(manifest)
     except LakesqlError as error:
-        return tuple(SeedStatus(seed, "unreadable", problems=error.problems) for seed in seeds)
+        return tuple(
+            SeedStatus(seed, "unreadable", problems=error.problems) for seed in seeds
+        )
     if opened is None:
         return tuple(SeedStatus(seed, "missing") for seed in seeds)
     return tuple(_read_status(manifest, opened, seed) for seed in seeds)
 
 
-def outdated_seeds(manifest: Manifest, opened: OpenCatalog, names: Iterable[str]) -> tuple[str, ...]:
-    """Notes on the seeds among these names whose tables do not have the rows of their files."""
-    seeds = [manifest.seeds[name] for name in names if name in manifest.seeds and name not in manifest.deferred]
+def outdated_seeds(
+    manifest: Manifest, opened: OpenCatalog, names: Iterable[str]
+) -> tuple[str, ...]:
+    """Notes on the seeds among these names whose tables do not have the rows of their
+    files."""
+    seeds = [
+        manifest.seeds[name]
+        for name in names
+        if name in manifest.seeds and name not in manifest.deferred
+    ]
     statuses = [_read_status(manifest, opened, seed) for seed in seeds]
     outdated = [status.seed.name for status in statuses if status.state == "outdated"]
-    changed = "as it was filled: its file or contract has changed since. To fill it again"
-    return tuple(f"joins seed {name} {changed}: lakesql seed --select {name}" for name in outdated)
+    changed = (
+        "as it was filled: its file or contract has changed since. To fill it again"
+    )
+    return tuple(
+        f"joins seed {name} {changed}: lakesql seed --select {name}"
+        for name in outdated
+    )
 
 
 def _read_status(manifest: Manifest, opened: OpenCatalog, seed: Seed) -> SeedStatus:
@@ -49,4 +66,6 @@ def _read_status(manifest: Manifest, opened: OpenCatalog, seed: Seed) -> SeedSta
     except LakesqlError as error:
         return SeedStatus(seed, "foreign", problems=error.problems)
     is_fresh = found.version == seed.version(zone_name(manifest))
-    return SeedStatus(seed, "filled" if is_fresh else "outdated", found.rows, found.filled_at_ms)
+    return SeedStatus(
+        seed, "filled" if is_fresh else "outdated", found.rows, found.filled_at_ms
+    )

@@ -1,4 +1,5 @@
-"""Whether what Spark has found by analysing a SELECT still holds: it is kept beside the checkpoint of its model."""
+"""Whether what Spark has found by analysing a SELECT still holds: it is kept beside the
+checkpoint of its model."""
 
 from __future__ import annotations
 
@@ -24,27 +25,39 @@ from lakesql.secrets import find_secrets
 _log = logging.getLogger(__name__)
 
 
-def keep_analysis(manifest: Manifest, catalog: OpenCatalog, bound: BoundSelect, files: WritableFiles) -> None:
-    """Store beside the checkpoint a digest of the SELECT, and of the tables, that Spark has analysed it with: a later
-    run with the same need not ask Spark."""
+def keep_analysis(
+    manifest: Manifest, catalog: OpenCatalog, bound: BoundSelect, files: WritableFiles
+) -> None:
+    """Store beside the checkpoint a digest of the SELECT, and of the tables, that Spark
+    has analysed it with: a later run with the same need not ask Spark."""
     if not is_comparable(bound):
         return
     try:
-        found = find_analysis(manifest, bound, open_finder(partial(read_opened, catalog)))
+        found = find_analysis(
+            manifest, bound, open_finder(partial(read_opened, catalog))
+        )
     except UNREADABLE as error:
-        _log.warning("The next run of %s asks Spark whatever is new: %s", bound.select.model.name, first_line(error))
+        _log.warning(
+            "The next run of %s asks Spark whatever is new: %s",
+            bound.select.model.name,
+            first_line(error),
+        )
         return
     if found is not None:
         keep_analyzed(files, found)
 
 
 def is_comparable(bound: BoundSelect) -> bool:
-    """Whether lakesql can see without Spark what is new in each of the model's streams."""
+    """Whether lakesql can see without Spark what is new in each of the model's
+    streams."""
     return all(binding.source.can_be_seen() for binding in bound.bindings)
 
 
-def find_analysis(manifest: Manifest, bound: BoundSelect, find: FindTable) -> Analyzed | None:
-    """The digest of everything that decides Spark's analysis of the SELECT; None while one of the tables is missing."""
+def find_analysis(
+    manifest: Manifest, bound: BoundSelect, find: FindTable
+) -> Analyzed | None:
+    """The digest of everything that decides Spark's analysis of the SELECT; None while
+    one of the tables is missing."""
     select = bound.select
     model, facts = select.model, select.model.facts
     streams = (reads_model(manifest, found.name) for found in facts.streams)
@@ -52,7 +65,11 @@ def find_analysis(manifest: Manifest, bound: BoundSelect, find: FindTable) -> An
     names |= {model.table} if model.config.is_stored else set()
     names |= {read.table for read in streams if read is not None}
     names |= {model.table.tombstones} if select.writing.retention is not None else set()
-    shapes = {str(name): found.shape for name in sorted(names, key=str) if (found := find(name)) is not None}
+    shapes = {
+        str(name): found.shape
+        for name in sorted(names, key=str)
+        if (found := find(name)) is not None
+    }
     target = manifest.target
     decides = (
         select.text,
@@ -61,8 +78,16 @@ def find_analysis(manifest: Manifest, bound: BoundSelect, find: FindTable) -> An
         model.properties,
         select.writing,
         select.checks,
-        tuple(replace(each, stream=replace(each.stream, place=Place(""))) for each in bound.bindings),
-        (target.name, target.catalog.type, target.catalog.uri, target.catalog.warehouse),
+        tuple(
+            replace(each, stream=replace(each.stream, place=Place("")))
+            for each in bound.bindings
+        ),
+        (
+            target.name,
+            target.catalog.type,
+            target.catalog.uri,
+            target.catalog.warehouse,
+        ),
         (target.spark.master, target.spark.conf),
     )
     text = find_secrets(os.environ).redact(json.dumps(encode(decides)))

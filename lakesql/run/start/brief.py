@@ -1,4 +1,5 @@
-"""Whether a run is over before code that is compiled well would pay: few records, and no tables but new ones."""
+"""Whether a run is over before code that is compiled well would pay: few records, and
+no tables but new ones."""
 
 from __future__ import annotations
 
@@ -17,22 +18,25 @@ from lakesql.source.stream_state import SourceState
 from lakesql.stream.stream import Stream
 
 FEW_RECORDS = 300_000
-"""How many records of topics a brief run may have to read. At some 700,000 Java's better compiler has paid."""
+"""How many records of topics a brief run may have to read. At some 700,000 Java's
+better compiler has paid."""
 
 FEW_BYTES = 100_000_000
 """How large the files may be that it reads, as text."""
 
 TEXT_OF_PACKED = 10
-"""How many bytes of text a byte of a file may stand for that is no text, or compressed."""
+"""How many bytes of text a byte of a file may stand for that is no text, or
+compressed."""
 
 
 def is_brief(manifest: Manifest, models: Collection[str]) -> bool:
-    """Whether a run of these models, which takes what is there, fills new tables from so few records that Java's better
-    compiler would not pay.
+    """Whether a run of these models, which takes what is there, fills new tables from
+    so few records that Java's better compiler would not pay.
 
-    False where that is not known, as brokers are asked only by a client that needs no Java. A model without a
-    checkpoint has a new table. A model that joins a table is not brief, as that may be large; a table that is streamed
-    must be that of a model which runs too.
+    False where that is not known, as brokers are asked only by a client that needs no
+    Java. A model without a checkpoint has a new table. A model that joins a table is
+    not brief, as that may be large; a table that is streamed must be that of a model
+    which runs too.
     """
     facts = [manifest.models[name].facts for name in models]
     read = {found.name for each in facts for found in each.streams}
@@ -71,13 +75,20 @@ def _source_of(manifest: Manifest, stream: Stream) -> Source | None:
 
 
 def _text_bytes(file: Path) -> int:
-    return file.stat().st_size * (1 if file.suffix in (".jsonl", ".json", ".csv", ".txt") else TEXT_OF_PACKED)
+    return file.stat().st_size * (
+        1 if file.suffix in (".jsonl", ".json", ".csv", ".txt") else TEXT_OF_PACKED
+    )
 
 
 def _are_few_records(manifest: Manifest, streams: Sequence[Stream]) -> bool:
-    """Whether the streams that are read from topics have few records. Unknown numbers may be large: False."""
+    """Whether the streams that are read from topics have few records. Unknown numbers
+    may be large: False."""
     sources = ((stream, _source_of(manifest, stream)) for stream in streams)
-    others = [stream for stream, source in sources if source is None or source.files(stream.origin) is None]
+    others = [
+        stream
+        for stream, source in sources
+        if source is None or source.files(stream.origin) is None
+    ]
     found, _ = read_topics(manifest.target.connections, others)
     states = [found[stream.name].source for stream in others if stream.name in found]
     return len(states) == len(others) and sum(map(_count_held, states)) <= FEW_RECORDS
@@ -85,5 +96,7 @@ def _are_few_records(manifest: Manifest, streams: Sequence[Stream]) -> bool:
 
 def _count_held(source: SourceState) -> int:
     return sum(
-        end - source.beginnings[topic][number] for topic, ends in source.ends.items() for number, end in ends.items()
+        end - source.beginnings[topic][number]
+        for topic, ends in source.ends.items()
+        for number, end in ends.items()
     )

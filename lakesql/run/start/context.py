@@ -25,18 +25,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-RebuildStep = Literal["hand-over", "swap", "finish-rebuild", "drop-replacement", "move-checkpoint"]
+RebuildStep = Literal[
+    "hand-over", "swap", "finish-rebuild", "drop-replacement", "move-checkpoint"
+]
 """The steps of a rebuild that come after its batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What all models of a run share: the project, Spark, the catalog, where events go, and the brokers they read.
+    """What all models of a run share: the project, Spark, the catalog, where events go,
+    and the brokers they read.
 
-    `accept_data_loss`: records that are gone from their topic are passed over. `check_lease` raises where this runner
-    may not write the model of this name any more. `reached` is told of each step that is taken then: a place to stand
-    for tests. `schema_fields` are those of the open streams that have changed during the run, by their names. `found`
-    knows which routes have brought values that no table stands for.
+    `accept_data_loss`: records that are gone from their topic are passed over.
+    `check_lease` raises where this runner may not write the model of this name any
+    more. `reached` is told of each step that is taken then: a place to stand for tests.
+    `schema_fields` are those of the open streams that have changed during the run, by
+    their names. `found` knows which routes have brought values that no table stands
+    for.
     """
 
     manifest: Manifest
@@ -46,7 +51,9 @@ class RunContext:
     accept_data_loss: bool = False
     brokers: Brokers = field(default_factory=Brokers)
     check_lease: Callable[[str], None] = lambda model: None
-    reached: Callable[[str, Step | RebuildStep | MaintenanceStep | RefreshStep], None] = lambda model, step: None
+    reached: Callable[
+        [str, Step | RebuildStep | MaintenanceStep | RefreshStep], None
+    ] = lambda model, step: None
     schema_fields: dict[str, tuple[str, ...]] = field(default_factory=dict)
     found: FoundValues = field(default_factory=FoundValues)
 
@@ -56,24 +63,38 @@ class RunContext:
         self.schema_fields[stream] = tuple(dict.fromkeys([*known, *schema_fields]))
 
     def current(
-        self, bound: BoundSelect, build: Callable[[Manifest], BoundSelect], *, asks: bool = False
+        self,
+        bound: BoundSelect,
+        build: Callable[[Manifest], BoundSelect],
+        *,
+        asks: bool = False,
     ) -> BoundSelect:
-        """The SELECT over the columns that its streams have now: as it is, or built again from the project where they
-        have changed.
+        """The SELECT over the columns that its streams have now: as it is, or built
+        again from the project where they have changed.
 
-        With `asks` registries are asked for new schemas. Raises what `follow_kept` raises.
+        With `asks` registries are asked for new schemas. Raises what `follow_kept`
+        raises.
         """
         streams = bound.select.streams
-        found = {name: each for name, each in self.schema_fields.items() if name in streams}
+        found = {
+            name: each for name, each in self.schema_fields.items() if name in streams
+        }
         followed = self._follow_registries(bound, asks)
-        is_same = all(streams[name].schema_fields == each for name, each in found.items())
-        if is_same and all(streams[name].columns == columns for name, columns in followed.items()):
+        is_same = all(
+            streams[name].schema_fields == each for name, each in found.items()
+        )
+        if is_same and all(
+            streams[name].columns == columns for name, columns in followed.items()
+        ):
             return bound
         return build(with_followed(with_fields(self.manifest, found), followed))
 
-    def _follow_registries(self, bound: BoundSelect, asks: bool) -> dict[str, tuple[Column, ...]]:
-        """The columns of the streams that follow a registry's schemas, by the streams' names. Emits a note where the
-        file in the project is older than the schema in use."""
+    def _follow_registries(
+        self, bound: BoundSelect, asks: bool
+    ) -> dict[str, tuple[Column, ...]]:
+        """The columns of the streams that follow a registry's schemas, by the streams'
+        names. Emits a note where the file in the project is older than the schema in
+        use."""
         model, found = bound.select.model, {}
         if model.config.on_schema_change == "ignore":
             return {}
@@ -81,7 +102,9 @@ class RunContext:
             if binding.stream.pulled is None:
                 continue
             stream = self.manifest.streams[binding.stream.name]
-            followed = follow_kept(self.session, replace(binding, stream=stream), asks=asks)
+            followed = follow_kept(
+                self.session, replace(binding, stream=stream), asks=asks
+            )
             found[stream.name] = followed.columns
             if followed.differences:
                 path = schema_path(stream, self.manifest.settings.paths.streams)

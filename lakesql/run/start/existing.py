@@ -1,4 +1,5 @@
-"""What is there, as the catalog, the files and the brokers have it without Java: each is read once."""
+"""What is there, as the catalog, the files and the brokers have it without Java: each
+is read once."""
 
 from __future__ import annotations
 
@@ -18,13 +19,22 @@ from lakesql.source.stream_state import SourceState
 from lakesql.stream.stream import Stream
 from lakesql.table.metadata import TableMetadata, read_metadata
 
-UNREADABLE = (LakesqlError, ImportError, OSError, ValueError, LookupError, sqlite3.Error)
-"""What reading raises where something is not there, or is not as lakesql, Spark or Iceberg have written it."""
+UNREADABLE = (
+    LakesqlError,
+    ImportError,
+    OSError,
+    ValueError,
+    LookupError,
+    sqlite3.Error,
+)
+"""What reading raises where something is not there, or is not as lakesql, Spark or
+Iceberg have written it."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataTable:
-    """A table's metadata, and the digest of those parts by which Spark analyses what reads and writes it."""
+    """A table's metadata, and the digest of those parts by which Spark analyses what
+    reads and writes it."""
 
     metadata: TableMetadata
     shape: str
@@ -34,14 +44,19 @@ FindTable = Callable[[TableName], MetadataTable | None]
 
 
 class Existing:
-    """Tables and streams as they are now. Each table is read once; each connection is asked once, for all of its
-    streams."""
+    """Tables and streams as they are now. Each table is read once; each connection is
+    asked once, for all of its streams."""
 
     def __init__(
-        self, read: ReadMetadata, read_view: ReadMetadata, connections: Mapping[str, Source], streams: Sequence[Stream]
+        self,
+        read: ReadMetadata,
+        read_view: ReadMetadata,
+        connections: Mapping[str, Source],
+        streams: Sequence[Stream],
     ) -> None:
         self.find = open_finder(read)
-        """What finds a table of this name, with the digest of what decides which rows it takes."""
+        """What finds a table of this name, with the digest of what decides which rows
+        it takes."""
         self.read_view = read_view
         """What reads the metadata of a view of this name."""
         self._connections = connections
@@ -54,15 +69,19 @@ class Existing:
         return found.metadata if found is not None else None
 
     def found(self, stream: str) -> SourceState | None:
-        """The state of a stream, as its connection answers; None where one of its topics is not available."""
+        """The state of a stream, as its connection answers; None where one of its
+        topics is not available."""
         if self._states is None:
             read, _ = read_topics(self._connections, self._streams)
-            self._states = {name: each.source for name, each in read.items() if not each.problems}
+            self._states = {
+                name: each.source for name, each in read.items() if not each.problems
+            }
         return self._states.get(stream)
 
 
 def open_finder(read: ReadMetadata) -> FindTable:
-    """A function that finds a table by its name, and reads the metadata of each once."""
+    """A function that finds a table by its name, and reads the metadata of each
+    once."""
 
     @cache
     def find(name: TableName) -> MetadataTable | None:
@@ -72,7 +91,10 @@ def open_finder(read: ReadMetadata) -> FindTable:
         try:
             metadata = json.loads(text)
             return MetadataTable(read_metadata(metadata), shape_of(metadata))
-        except (TypeError, AttributeError) as error:  # a value is of another kind than Iceberg writes
-            raise ValueError(f"the metadata of {name} is none of Iceberg's: {error}") from error
+        # a value is of another kind than Iceberg writes
+        except (TypeError, AttributeError) as error:
+            raise ValueError(
+                f"the metadata of {name} is none of Iceberg's: {error}"
+            ) from error
 
     return find

@@ -1,4 +1,5 @@
-"""Where the queries of a model keep their progress, and what tells one SELECT from another there."""
+"""Where the queries of a model keep their progress, and what tells one SELECT from
+another there."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from lakesql.progress.state import QueryIdentity
 
 
 def query_identities(select: Select, folder: str) -> tuple[QueryIdentity, ...]:
-    """The folder and the table of a model's query, by which its progress is found; and those of the companion query,
-    where the model is stateful."""
+    """The folder and the table of a model's query, by which its progress is found; and
+    those of the companion query, where the model is stateful."""
     model = select.model
     identity = QueryIdentity(
         model.name,
@@ -28,7 +29,9 @@ def query_identities(select: Select, folder: str) -> tuple[QueryIdentity, ...]:
     if not select.query.stateful:
         return (identity,)
     owner, beside = model.name + DEAD_LETTER_SUFFIX, folder + DEAD_LETTER_SUFFIX
-    return identity, QueryIdentity(model.name, owner, model.table.dead_letter, beside, is_companion=True)
+    return identity, QueryIdentity(
+        model.name, owner, model.table.dead_letter, beside, is_companion=True
+    )
 
 
 def hash_of(select: Select) -> str:

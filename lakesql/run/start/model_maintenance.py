@@ -26,7 +26,8 @@ from lakesql.run.start.context import RunContext
 
 
 def open_keeper(context: RunContext, select: Select) -> Keeper | None:
-    """The keeper that maintains the tables of a model; None where lakesql does not maintain them."""
+    """The keeper that maintains the tables of a model; None where lakesql does not
+    maintain them."""
     maintenance, name = find_maintenance(context.manifest, select), select.model.name
 
     def reach(step: MaintenanceStep) -> None:
@@ -37,20 +38,28 @@ def open_keeper(context: RunContext, select: Select) -> Keeper | None:
 
 
 def find_maintenance(manifest: Manifest, select: Select) -> ModelMaintenance:
-    """The maintenance of a model's tables: tasks, order, time limits, and the models that read them as streams or
-    views."""
+    """The maintenance of a model's tables: tasks, order, time limits, and the models
+    that read them as streams or views."""
     model = select.model
     readers = [
         TableReader(other.name, other.table)
         for other in manifest.models.values()
-        if model.name in other.config.compared_inputs(found.name for found in stored_refs(manifest, other))
+        if model.name
+        in other.config.compared_inputs(
+            found.name for found in stored_refs(manifest, other)
+        )
     ]
     readers += [
         TableReader(other.name, other.table, checkpoint_of(manifest.target, other.name))
         for other in manifest.models.values()
-        if any(found.name == model.name and reads_model(manifest, found.name) for found in other.facts.streams)
+        if any(
+            found.name == model.name and reads_model(manifest, found.name)
+            for found in other.facts.streams
+        )
     ]
-    order = build_table_spec(model.table, compiled_columns(select), model.config, "").order_by
+    order = build_table_spec(
+        model.table, compiled_columns(select), model.config, ""
+    ).order_by
     said = model.config.maintenance
     left = f"{model.table} is left alone: by the model's properties somebody else maintains it"
     if not said.procedures:
@@ -71,11 +80,17 @@ def find_maintenance(manifest: Manifest, select: Select) -> ModelMaintenance:
 
 
 def check_specs(session: SparkSession, model: Model) -> None:
-    """Raise `RunError` (`unknown-partition-spec`) for tasks that name a partition spec which the table does not have.
+    """Raise `RunError` (`unknown-partition-spec`) for tasks that name a partition spec
+    which the table does not have.
 
-    The ids of the specs stand in the table's metadata alone, where no compiler sees them.
+    The ids of the specs stand in the table's metadata alone, where no compiler sees
+    them.
     """
-    asked = [(task, spec) for task in maintenance_tasks(model) if (spec := spec_of(task.options)) is not None]
+    asked = [
+        (task, spec)
+        for task in maintenance_tasks(model)
+        if (spec := spec_of(task.options)) is not None
+    ]
     if not asked:
         return
     known = sorted(map(int, load_table(session, model.table).specs().keySet()))

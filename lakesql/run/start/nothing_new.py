@@ -1,7 +1,8 @@
-"""A run that finds nothing new, without Java: ledger, checkpoint and sources as the files and the catalog have them.
+"""A run that finds nothing new, without Java: ledger, checkpoint and sources as the
+files and the catalog have them.
 
-That nothing is new is said only where a run would do nothing at all: read, alter, maintain, take over or refuse.
-Whatever cannot be known here is left to Spark.
+That nothing is new is said only where a run would do nothing at all: read, alter,
+maintain, take over or refuse. Whatever cannot be known here is left to Spark.
 """
 
 from __future__ import annotations
@@ -49,17 +50,20 @@ def report_nothing_new(
     open_events: Callable[[], AbstractContextManager[Emit]],
     fail_if_empty: bool = False,
 ) -> bool:
-    """Say that a run that takes what is there finds nothing new for any of the models, if it surely does; whether so.
+    """Say that a run that takes what is there finds nothing new for any of the models,
+    if it surely does; whether so.
 
-    Otherwise nothing is said, and with `fail_if_empty` neither where the streams of a model have nothing at all. Tables
-    and checkpoints stay as they are either way.
+    Otherwise nothing is said, and with `fail_if_empty` neither where the streams of a
+    model have nothing at all. Tables and checkpoints stay as they are either way.
     """
     started, started_ms = time.monotonic(), now_ms()
     try:
         looked = _look_at_all(manifest, selects)
     except UNREADABLE:
         return False  # what is wrong is said by the run itself
-    if looked is None or (fail_if_empty and any(each.tally.has_nothing for each in looked)):
+    if looked is None or (
+        fail_if_empty and any(each.tally.has_nothing for each in looked)
+    ):
         return False
     with open_events() as emit:
         emit(RunStarted(manifest.target.name, tuple(selects), False, started_ms))
@@ -71,8 +75,8 @@ def report_nothing_new(
 
 @dataclass(frozen=True, slots=True)
 class UpToDate:
-    """A model that has nothing new to read: the events about its streams, how long looking took, and the end offset of
-    each partition of its topics."""
+    """A model that has nothing new to read: the events about its streams, how long
+    looking took, and the end offset of each partition of its topics."""
 
     model: str
     said: tuple[StreamEmpty | FilesLeftOut, ...]
@@ -91,16 +95,22 @@ class UpToDate:
         emit(self.tally.finish("success", self.took_ms, now_ms()))
 
 
-def find_up_to_date(manifest: Manifest, selects: Mapping[str, Select]) -> dict[str, UpToDate]:
-    """The models that surely have nothing new to read, by their names. Errors are left to the run, which reports
-    them."""
+def find_up_to_date(
+    manifest: Manifest, selects: Mapping[str, Select]
+) -> dict[str, UpToDate]:
+    """The models that surely have nothing new to read, by their names. Errors are left
+    to the run, which reports them."""
     try:
-        return {each.model: each for each in _look(manifest, selects) if each is not None}
+        return {
+            each.model: each for each in _look(manifest, selects) if each is not None
+        }
     except UNREADABLE:
         return {}
 
 
-def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Sequence[UpToDate] | None:
+def _look_at_all(
+    manifest: Manifest, selects: Mapping[str, Select]
+) -> Sequence[UpToDate] | None:
     """The models, if none has anything new; None where one may have."""
     looked: list[UpToDate] = []
     for each in _look(manifest, selects):
@@ -110,13 +120,24 @@ def _look_at_all(manifest: Manifest, selects: Mapping[str, Select]) -> Sequence[
     return looked
 
 
-def _look(manifest: Manifest, selects: Mapping[str, Select]) -> Iterator[UpToDate | None]:
+def _look(
+    manifest: Manifest, selects: Mapping[str, Select]
+) -> Iterator[UpToDate | None]:
     """Each model, with None in the place of one that may have something new."""
     bound = bind_selects(manifest, selects)
     check_warehouse(manifest.target.catalog)
-    streams = {each.stream.name: each.stream for model in bound.values() for each in model.bindings}
+    streams = {
+        each.stream.name: each.stream
+        for model in bound.values()
+        for each in model.bindings
+    }
     catalog = manifest.target.catalog
-    found = Existing(open_metadata(catalog), open_views(catalog), manifest.target.connections, list(streams.values()))
+    found = Existing(
+        open_metadata(catalog),
+        open_views(catalog),
+        manifest.target.connections,
+        list(streams.values()),
+    )
     for name, each in bound.items():
         started = time.monotonic()
         if not is_comparable(each) or not _has_nothing_to_do(manifest, each, found):
@@ -125,7 +146,11 @@ def _look(manifest: Manifest, selects: Mapping[str, Select]) -> Iterator[UpToDat
         sources = sources_now(each, found)
         said: tuple[StreamEmpty | FilesLeftOut, ...] = empty_streams(name, sources)
         said += left_out_files(name, sources)
-        ends = {topic: offsets for source in sources for topic, offsets in source.ends.items()}
+        ends = {
+            topic: offsets
+            for source in sources
+            for topic, offsets in source.ends.items()
+        }
         yield UpToDate(name, said, _since(started), ends)
 
 
@@ -133,7 +158,9 @@ def _has_nothing_to_do(manifest: Manifest, bound: BoundSelect, found: Existing) 
     target, model = manifest.target, bound.select.model
     folder = checkpoint_of(target, model.name)
     suffixes = ("", LEASE_SUFFIX, REBUILD_SUFFIX)
-    files, lease, rebuild = (open_stored(target.catalog, folder + suffix) for suffix in suffixes)
+    files, lease, rebuild = (
+        open_stored(target.catalog, folder + suffix) for suffix in suffixes
+    )
     if files is None or lease is None or rebuild is None:
         return False
     known = find_analysis(manifest, bound, found.find)
@@ -147,8 +174,11 @@ def _has_nothing_to_do(manifest: Manifest, bound: BoundSelect, found: Existing) 
     )
 
 
-def _is_right(bound: BoundSelect, folder: str, catalog: Catalog, found: Existing) -> bool:
-    """Whether the table, or the view, is what the SELECT makes of all that the model reads now."""
+def _is_right(
+    bound: BoundSelect, folder: str, catalog: Catalog, found: Existing
+) -> bool:
+    """Whether the table, or the view, is what the SELECT makes of all that the model
+    reads now."""
     if bound.select.model.config.reads == "streams":
         return has_read_all(bound, folder, catalog, found)
     if not bound.select.model.config.is_stored:
@@ -162,16 +192,33 @@ def _is_view_of(select: Select, read: ReadMetadata) -> bool:
     if text is None:
         return False
     view = json.loads(text)
-    current = [each for each in view["versions"] if each["version-id"] == view["current-version-id"]]
-    said = [each["sql"] for version in current for each in version["representations"] if each["dialect"] == "spark"]
-    return view["properties"].get(VIEW_MODEL) == select.model.name and said == [view_of(select).sql]
+    current = [
+        each
+        for each in view["versions"]
+        if each["version-id"] == view["current-version-id"]
+    ]
+    said = [
+        each["sql"]
+        for version in current
+        for each in version["representations"]
+        if each["dialect"] == "spark"
+    ]
+    return view["properties"].get(VIEW_MODEL) == select.model.name and said == [
+        view_of(select).sql
+    ]
 
 
 def _is_made_of_newest(select: Select, find: FindTable) -> bool:
-    """Whether a model over tables was refreshed by this SELECT from the newest snapshots and schemas of its inputs."""
+    """Whether a model over tables was refreshed by this SELECT from the newest
+    snapshots and schemas of its inputs."""
     own = find(select.model.table)
     entry = own.metadata.newest_entry(select.model.name) if own is not None else None
-    if own is None or entry is None or entry.query != hash_of(select) or refreshes_of(select).plan.is_timed:
+    if (
+        own is None
+        or entry is None
+        or entry.query != hash_of(select)
+        or refreshes_of(select).plan.is_timed
+    ):
         return False
     model = select.model.name
     if not is_untouched(own.metadata.ledger(ledger_tag(model)), model):
@@ -189,7 +236,8 @@ def _is_made_of_newest(select: Select, find: FindTable) -> bool:
 
 
 def _is_due(model: Model, find: FindTable) -> bool:
-    """Whether maintenance is due at the end of a run, or a run would emit that it is left out."""
+    """Whether maintenance is due at the end of a run, or a run would emit that it is
+    left out."""
     tasks = maintenance_tasks(model)
     if tasks and not own_tasks(model):
         return True
@@ -202,13 +250,29 @@ def _is_due(model: Model, find: FindTable) -> bool:
         metadata = table.metadata
         if metadata.is_left:
             return True
-        if time_left_ms(shared.spent, model.config.maintenance.max_time_ratio, metadata.start_ms, at_ms) <= 0:
+        if (
+            time_left_ms(
+                shared.spent,
+                model.config.maintenance.max_time_ratio,
+                metadata.start_ms,
+                at_ms,
+            )
+            <= 0
+        ):
             continue
-        may = [task for task in tasks if task.table == name and shared.may(task.name, at_ms)]
+        may = [
+            task
+            for task in tasks
+            if task.table == name and shared.may(task.name, at_ms)
+        ]
         is_counted = metadata.manifests is not None
-        if not is_counted and any(isinstance(task.options, RewriteManifests) for task in may):
+        if not is_counted and any(
+            isinstance(task.options, RewriteManifests) for task in may
+        ):
             return True
-        amounts = KnownAmounts(metadata, measure_uncompacted(metadata), metadata.manifests or 0)
+        amounts = KnownAmounts(
+            metadata, measure_uncompacted(metadata), metadata.manifests or 0
+        )
         if find_due(may, amounts, at_ms, AT_END):
             return True
     return False

@@ -1,4 +1,5 @@
-"""A session that is begun with before it is needed: Java starts while the project is compiled."""
+"""A session that is begun with before it is needed: Java starts while the project is
+compiled."""
 
 from __future__ import annotations
 
@@ -19,21 +20,32 @@ from lakesql.run.start.spark import find_needs, find_settings
 
 @contextmanager
 def open_ahead(
-    manifest: Manifest, models: Collection[str], is_brief: bool, *, is_shared: bool = False
+    manifest: Manifest,
+    models: Collection[str],
+    is_brief: bool,
+    *,
+    is_shared: bool = False,
 ) -> Iterator[Opening | None]:
-    """Begin with the session that a run of these models opens. If nobody has taken it, it ends with the block.
+    """Begin with the session that a run of these models opens. If nobody has taken it,
+    it ends with the block.
 
     `is_shared` is that of `session_settings`.
 
-    None where there is one already, where jars are to be fetched first, and where something is wrong, which the run
-    says when it comes to it.
+    None where there is one already, where jars are to be fetched first, and where
+    something is wrong, which the run says when it comes to it.
     """
-    found = {found.name for name in models for found in manifest.models[name].facts.streams}
+    found = {
+        found.name for name in models for found in manifest.models[name].facts.streams
+    }
     streams = [stream for name, stream in manifest.streams.items() if name in found]
     opening = None
     with suppress(LakesqlError):
-        if not is_java_up() and not missing_jars(find_needs(manifest.target, streams), user_cache(os.environ)):
-            settings = find_settings(manifest, streams, lambda text: None, is_brief, is_shared=is_shared)
+        if not is_java_up() and not missing_jars(
+            find_needs(manifest.target, streams), user_cache(os.environ)
+        ):
+            settings = find_settings(
+                manifest, streams, lambda text: None, is_brief, is_shared=is_shared
+            )
             opening = Opening(settings)
     try:
         yield opening
@@ -43,6 +55,7 @@ def open_ahead(
 
 
 def may_have_nothing_new(manifest: Manifest, models: Collection[str]) -> bool:
-    """Whether a run that takes what is there may end without Java: each model has run before, as far as can be seen."""
+    """Whether a run that takes what is there may end without Java: each model has run
+    before, as far as can be seen."""
     folders = [local_folder(checkpoint_of(manifest.target, name)) for name in models]
     return all(folder is None or is_analyzed(LocalFiles(folder)) for folder in folders)

@@ -1,4 +1,5 @@
-"""From a checked model to a query that can start: where it continues, and a table that can take its rows."""
+"""From a checked model to a query that can start: where it continues, and a table that
+can take its rows."""
 
 from __future__ import annotations
 
@@ -34,12 +35,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect, folder: str, known: str = "") -> Sink:
-    """Find where the model's query continues, create or alter its table, and say where its batches go.
+def prepare_model(
+    context: RunContext,
+    session: SparkSession,
+    bound: BoundSelect,
+    folder: str,
+    known: str = "",
+) -> Sink:
+    """Find where the model's query continues, create or alter its table, and say where
+    its batches go.
 
-    `session` is the model's own, `folder` that of its checkpoint. `known` is the checkpoint from which this process has
-    run the model before, if it has. Raises what `decide`, `check_starts`, planning and analysis raise; a step that was
-    applied stays applied.
+    `session` is the model's own, `folder` that of its checkpoint. `known` is the
+    checkpoint from which this process has run the model before, if it has. Raises what
+    `decide`, `check_starts`, planning and analysis raise; a step that was applied stays
+    applied.
     """
     select, bindings = bound.select, bound.bindings
 
@@ -48,7 +57,9 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
 
     check_tables(context.manifest, context.catalog, select)
     for text in outdated_seeds(
-        context.manifest, context.catalog, (found.name for found in stored_refs(context.manifest, select.model))
+        context.manifest,
+        context.catalog,
+        (found.name for found in stored_refs(context.manifest, select.model)),
     ):
         context.emit(Noted(text, now_ms(), select.model.name))
     sources = read_sources(session, context.brokers, bindings)
@@ -60,7 +71,9 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
         for text in chain.from_iterable(map(remark_on, sources)):
             say(text)
     identities = query_identities(select, folder)
-    moved = [follow_files(session, identity.folder, bindings, say) for identity in identities]
+    moved = [
+        follow_files(session, identity.folder, bindings, say) for identity in identities
+    ]
     for identity in identities:
         forget_unmeant(session, identity.folder, bindings)
     for stream, why in explain_changes(session, identities[0].folder, bindings):
@@ -83,12 +96,16 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
         if isinstance(decision, StartFrom):
             say(decision.because)
     progress, *companion = [
-        open_progress(session, context.brokers, identity, found, decision, bindings, query_hash)
+        open_progress(
+            session, context.brokers, identity, found, decision, bindings, query_hash
+        )
         for identity, found, decision in zip(identities, states, decisions, strict=True)
     ]
     for identity in identities:
         keep_paths(session, identity.folder, bindings)
-    keep_analysis(context.manifest, context.catalog, bound, CheckpointFiles(session, folder))
+    keep_analysis(
+        context.manifest, context.catalog, bound, CheckpointFiles(session, folder)
+    )
     name = select.model.name
 
     def reach(step: Step) -> None:
@@ -110,6 +127,12 @@ def prepare_model(context: RunContext, session: SparkSession, bound: BoundSelect
 
 
 def check_progress(context: RunContext, bound: BoundSelect, folder: str) -> None:
-    """Raise what `decide` raises for the checkpoint and the ledger of the model as they are now."""
+    """Raise what `decide` raises for the checkpoint and the ledger of the model as they
+    are now."""
     sources = read_sources(context.session, context.brokers, bound.bindings)
-    decide_all([read_state(context.session, each, sources) for each in query_identities(bound.select, folder)])
+    decide_all(
+        [
+            read_state(context.session, each, sources)
+            for each in query_identities(bound.select, folder)
+        ]
+    )

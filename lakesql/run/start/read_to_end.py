@@ -1,4 +1,5 @@
-"""Whether the queries of a model have read all that its streams have, as their checkpoints and ledgers say."""
+"""Whether the queries of a model have read all that its streams have, as their
+checkpoints and ledgers say."""
 
 from __future__ import annotations
 
@@ -10,7 +11,14 @@ from lakesql.catalog.checkpoint_files import open_stored
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.ledger.entry import ledger_tag, newest_entry
 from lakesql.progress.decide import decide_all
-from lakesql.progress.state import Checkpoint, Origin, ProgressState, QueryIdentity, Resume, state_of
+from lakesql.progress.state import (
+    Checkpoint,
+    Origin,
+    ProgressState,
+    QueryIdentity,
+    Resume,
+    state_of,
+)
 from lakesql.progress.stored import is_watermark_behind, read_checkpoint
 from lakesql.project.profiles import Catalog
 from lakesql.run.start.existing import Existing
@@ -20,12 +28,18 @@ from lakesql.source.seen_files import StoredFiles
 from lakesql.source.stream_state import Position, SourceState
 
 
-def has_read_all(bound: BoundSelect, folder: str, catalog: Catalog, found: Existing) -> bool:
-    """Whether each query of a model would resume from its checkpoint, and its streams have nothing behind it."""
+def has_read_all(
+    bound: BoundSelect, folder: str, catalog: Catalog, found: Existing
+) -> bool:
+    """Whether each query of a model would resume from its checkpoint, and its streams
+    have nothing behind it."""
     sources = sources_now(bound, found)
     if len(sources) < len(bound.bindings):
         return False
-    queries = [_read_query(identity, catalog, found, sources) for identity in query_identities(bound.select, folder)]
+    queries = [
+        _read_query(identity, catalog, found, sources)
+        for identity in query_identities(bound.select, folder)
+    ]
     there = [query for query in queries if query is not None]
     if len(there) < len(queries):
         return False
@@ -38,7 +52,8 @@ def has_read_all(bound: BoundSelect, folder: str, catalog: Catalog, found: Exist
 
 @dataclass(frozen=True, slots=True)
 class _FormerQuery:
-    """A query that has run before: its identity, the files of its checkpoint, and the state that `decide` compares."""
+    """A query that has run before: its identity, the files of its checkpoint, and the
+    state that `decide` compares."""
 
     identity: QueryIdentity
     files: StoredFiles
@@ -48,10 +63,13 @@ class _FormerQuery:
 
 
 def _read_query(
-    identity: QueryIdentity, catalog: Catalog, found: Existing, sources: Sequence[SourceState]
+    identity: QueryIdentity,
+    catalog: Catalog,
+    found: Existing,
+    sources: Sequence[SourceState],
 ) -> _FormerQuery | None:
-    """A query's state from its checkpoint and its table; None where one is missing. A companion query may have no table
-    of dead letters yet."""
+    """A query's state from its checkpoint and its table; None where one is missing. A
+    companion query may have no table of dead letters yet."""
     files, table = open_stored(catalog, identity.folder), found.find(identity.table)
     checkpoint = read_checkpoint(files) if files is not None else None
     if files is None or checkpoint is None or checkpoint.origin is None:
@@ -61,7 +79,9 @@ def _read_query(
     metadata = table.metadata if table is not None else None
     entry = written = None
     if metadata is not None:
-        entry = newest_entry(metadata.ledger(ledger_tag(identity.owner)), identity.owner, metadata.find)
+        entry = newest_entry(
+            metadata.ledger(ledger_tag(identity.owner)), identity.owner, metadata.find
+        )
         written = newest_entry(metadata.ledger(), None, metadata.find)
     state = state_of(
         identity,
@@ -76,12 +96,15 @@ def _read_query(
 
 
 def _is_behind_all(query: _FormerQuery, bound: BoundSelect, found: Existing) -> bool:
-    """Whether a query that resumes has no batch to make: none is planned, and its streams have nothing behind it."""
+    """Whether a query that resumes has no batch to make: none is planned, and its
+    streams have nothing behind it."""
     checkpoint, origin = query.checkpoint, query.origin
     batch = checkpoint.newest_committed
     if checkpoint.newest_planned != batch:
         return False
-    is_of_this_table = query.identity.is_companion or origin.table_id == query.state.table_id
+    is_of_this_table = (
+        query.identity.is_companion or origin.table_id == query.state.table_id
+    )
     if not is_of_this_table:
         return False
     if origin.streams != tuple(source.name for source in query.state.sources):
@@ -90,30 +113,42 @@ def _is_behind_all(query: _FormerQuery, bound: BoundSelect, found: Existing) -> 
     if len(positions) != len(bound.bindings):
         return False
     if query.identity.shape and is_watermark_behind(query.files, batch):
-        return False  # the batch that moves it on is to be made, though it reads nothing
+        # the batch that moves it on is to be made, though it reads nothing
+        return False
     return _are_read(query, positions, bound.bindings, found)
 
 
 def _are_read(
-    query: _FormerQuery, positions: Sequence[Position], bindings: Sequence[StreamBinding], found: Existing
+    query: _FormerQuery,
+    positions: Sequence[Position],
+    bindings: Sequence[StreamBinding],
+    found: Existing,
 ) -> bool:
     """Whether no stream has anything behind its position.
 
-    Spark may order the streams of a stateful query otherwise than its FROM does: it is enough that none has in one
-    order.
+    Spark may order the streams of a stateful query otherwise than its FROM does: it is
+    enough that none has in one order.
     """
 
     def is_read(binding: StreamBinding, number: int) -> bool:
-        return binding.source.is_read(binding.stream, number, positions[number], query.files, found)
+        return binding.source.is_read(
+            binding.stream, number, positions[number], query.files, found
+        )
 
     numbers = range(len(bindings))
     if not query.identity.shape:
         return all(is_read(bindings[number], number) for number in numbers)
     read = [[is_read(binding, number) for binding in bindings] for number in numbers]
-    return any(all(read[number][place] for number, place in enumerate(order)) for order in permutations(numbers))
+    return any(
+        all(read[number][place] for number, place in enumerate(order))
+        for order in permutations(numbers)
+    )
 
 
 def sources_now(bound: BoundSelect, found: Existing) -> Sequence[SourceState]:
-    """The state of each stream as it is now, without streams whose topics are not available."""
-    states = (binding.source.state_now(binding.stream, found) for binding in bound.bindings)
+    """The state of each stream as it is now, without streams whose topics are not
+    available."""
+    states = (
+        binding.source.state_now(binding.stream, found) for binding in bound.bindings
+    )
     return [state for state in states if state is not None]

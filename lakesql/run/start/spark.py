@@ -39,13 +39,20 @@ def session_settings(
     *,
     is_shared: bool = False,
 ) -> SessionSettings:
-    """Find Java and the jars to read `bindings` and to write; `say` hears of jars that are fetched. `is_brief`: the
-    session lasts for some ten seconds. `is_shared`: where the target says `warm`, Java is taken from the command
-    before, and left to the next one; it has the jars for all streams then, and compiles well.
+    """Find Java and the jars to read `bindings` and to write; `say` hears of jars that
+    are fetched. `is_brief`: the session lasts for some ten seconds. `is_shared`: where
+    the target says `warm`, Java is taken from the command before, and left to the next
+    one; it has the jars for all streams then, and compiles well.
 
     Raises `ProfileError`.
     """
-    return find_settings(manifest, [binding.stream for binding in bindings], say, is_brief, is_shared=is_shared)
+    return find_settings(
+        manifest,
+        [binding.stream for binding in bindings],
+        say,
+        is_brief,
+        is_shared=is_shared,
+    )
 
 
 def find_settings(
@@ -56,7 +63,8 @@ def find_settings(
     *,
     is_shared: bool = False,
 ) -> SessionSettings:
-    """The settings of `session_settings`, for streams that are not bound to connections yet."""
+    """The settings of `session_settings`, for streams that are not bound to connections
+    yet."""
     target = manifest.target
     warm = warm_place(manifest) if is_shared else None
     if warm is not None:
@@ -82,20 +90,29 @@ def find_settings(
 
 
 def warm_place(manifest: Manifest) -> WarmPlace | None:
-    """The place where one command leaves Java running for the next; None where the target does not say so."""
+    """The place where one command leaves Java running for the next; None where the
+    target does not say so."""
     idle = manifest.target.spark.warm
     if idle is None:
         return None
-    return WarmPlace(manifest.outputs.warm, (quote(manifest.target.name, safe=""),), idle.length_ms / 1000)
+    return WarmPlace(
+        manifest.outputs.warm,
+        (quote(manifest.target.name, safe=""),),
+        idle.length_ms / 1000,
+    )
 
 
 @contextmanager
 def open_spark(
-    settings: SessionSettings, say: Callable[[str], None] = lambda text: None, ahead: Opening | None = None
+    settings: SessionSettings,
+    say: Callable[[str], None] = lambda text: None,
+    ahead: Opening | None = None,
 ) -> Iterator[tuple[SparkSession, OpenCatalog]]:
-    """A session, which ends with the block, and the catalog without Spark. `say` and `ahead` are `open_session`'s.
+    """A session, which ends with the block, and the catalog without Spark. `say` and
+    `ahead` are `open_session`'s.
 
-    Raises `ProfileError`; and `RunError` (`java-ended`) for whatever the block raises where Java has ended under it.
+    Raises `ProfileError`; and `RunError` (`java-ended`) for whatever the block raises
+    where Java has ended under it.
     """
     opened: list[OpenCatalog] = []
 
@@ -111,15 +128,19 @@ def open_spark(
 def open_spark_alone(
     settings: SessionSettings, say: Callable[[str], None] = lambda text: None
 ) -> Iterator[SparkSession]:
-    """A session for what reads no table, which ends with the block: nobody waits for the catalog, nor for what it takes
-    to import its client. Raises what `open_spark` raises."""
+    """A session for what reads no table, which ends with the block: nobody waits for
+    the catalog, nor for what it takes to import its client. Raises what `open_spark`
+    raises."""
     with _open(settings, lambda: None, say, None) as session:
         yield session
 
 
 @contextmanager
 def _open(
-    settings: SessionSettings, meanwhile: Callable[[], None], say: Callable[[str], None], ahead: Opening | None
+    settings: SessionSettings,
+    meanwhile: Callable[[], None],
+    say: Callable[[str], None],
+    ahead: Opening | None,
 ) -> Iterator[SparkSession]:
     session = open_session(settings, meanwhile, say, ahead)
     is_broken_off = True
@@ -136,10 +157,15 @@ def _open(
 
 
 def find_needs(target: Target, streams: Iterable[Stream]) -> frozenset[str]:
-    """The groups of jars that reading the streams on the target, and writing there, needs."""
+    """The groups of jars that reading the streams on the target, and writing there,
+    needs."""
     needs = set(jar_needs(target))
     for stream in streams:
-        events = target.connections.get(stream.notifications.connection) if stream.notifications else None
+        events = (
+            target.connections.get(stream.notifications.connection)
+            if stream.notifications
+            else None
+        )
         if (connection := target.connections.get(stream.connection)) is not None:
             needs |= connection.as_asked(stream, events).jars
         needs |= stream.record_format.jars | stream.key_record_format.jars

@@ -1,4 +1,5 @@
-"""The tables of other models and of seeds that a model reads: which they are, and that they are there."""
+"""The tables of other models and of seeds that a model reads: which they are, and that
+they are there."""
 
 from __future__ import annotations
 
@@ -16,12 +17,16 @@ if TYPE_CHECKING:
 
 
 def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> None:
-    """Raise `RunError` (`table-missing`) for models that this one reads and that have never run, and for seeds."""
+    """Raise `RunError` (`table-missing`) for models that this one reads and that have
+    never run, and for seeds."""
     missing = []
     for reference, table in tables_read(manifest, select):
         if load_table_state(catalog, table) is not None:
             continue
-        kind, fix = "Model", f"Run it first, or with this model: lakesql run --select +{select.model.name}"
+        kind, fix = (
+            "Model",
+            f"Run it first, or with this model: lakesql run --select +{select.model.name}",
+        )
         if reference.name in manifest.seeds:
             kind, fix = "Seed", f"Fill it: lakesql seed --select {reference.name}"
         what = f"{kind} '{reference.name}' has no table yet."
@@ -30,9 +35,20 @@ def check_tables(manifest: Manifest, catalog: OpenCatalog, select: Select) -> No
         raise RunError(missing)
 
 
-def tables_read(manifest: Manifest, select: Select) -> list[tuple[Reference, TableName]]:
-    """The tables of other models, and of seeds, that a model reads, each with the reference to it in the model's
-    file."""
-    read = [(found, read_table(manifest, found.name)) for found in stored_refs(manifest, select.model)]
-    models = [(found, reads_model(manifest, found.name)) for found in select.model.facts.streams]
-    return [*read, *((found, model.table) for found, model in models if model is not None)]
+def tables_read(
+    manifest: Manifest, select: Select
+) -> list[tuple[Reference, TableName]]:
+    """The tables of other models, and of seeds, that a model reads, each with the
+    reference to it in the model's file."""
+    read = [
+        (found, read_table(manifest, found.name))
+        for found in stored_refs(manifest, select.model)
+    ]
+    models = [
+        (found, reads_model(manifest, found.name))
+        for found in select.model.facts.streams
+    ]
+    return [
+        *read,
+        *((found, model.table) for found, model in models if model is not None),
+    ]

@@ -1,4 +1,5 @@
-"""`lakesql drop` and `lakesql ls --orphans`: what there is of a model beside its file, and its removal."""
+"""`lakesql drop` and `lakesql ls --orphans`: what there is of a model beside its file,
+and its removal."""
 
 from __future__ import annotations
 
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
 _FOLDER = re.compile(
     rf"(?P<model>[A-Za-z_][A-Za-z0-9_]*?(?:\.[A-Za-z_][A-Za-z0-9_]*?)??)(?:{REBUILD_SUFFIX})?(?:{DEAD_LETTER_SUFFIX})?(?:\.\d{{8}}T\d{{6}}\.\d{{6}}Z|{re.escape(LEASE_SUFFIX)})?"
 )
-"""A checkpoint, one that a rewind has kept, or a lease: of a model, of its query of dead letters, or of a group."""
+"""A checkpoint, one that a rewind has kept, or a lease: of a model, of its query of
+dead letters, or of a group."""
 
 
 def model_of(folder: str) -> str | None:
-    """The model that has the folder of this name among the target's checkpoints; None where no model has."""
+    """The model that has the folder of this name among the target's checkpoints; None
+    where no model has."""
     match = _FOLDER.fullmatch(folder)
     return match["model"] if match else None
 
@@ -43,7 +46,8 @@ def model_of(folder: str) -> str | None:
 class Remains:
     """What there is of a model: tables, a view, and folders of checkpoints and leases.
 
-    `foreign` are tables with batches of a model of this name from other checkpoints: of another project, or target.
+    `foreign` are tables with batches of a model of this name from other checkpoints: of
+    another project, or target.
     """
 
     tables: tuple[TableName, ...] = ()
@@ -66,7 +70,8 @@ class Remains:
 
 @dataclass(frozen=True, slots=True)
 class Dropper:
-    """Finds and removes what there is of models, of those too whose files are gone from the project."""
+    """Finds and removes what there is of models, of those too whose files are gone from
+    the project."""
 
     manifest: Manifest
     session: SparkSession
@@ -75,25 +80,46 @@ class Dropper:
     def find(self) -> Mapping[str, Remains]:
         """What there is of each model that has anything, by its name.
 
-        Looks in the namespaces of the target and of its models, and in the target's checkpoints. A table that no model
-        of the project has is of the model whose batches are in its history, if one of that model's checkpoints here has
-        written them; where there is none, of a model that the project does not have. What stands beside such a table
-        goes with it.
+        Looks in the namespaces of the target and of its models, and in the target's
+        checkpoints. A table that no model of the project has is of the model whose
+        batches are in its history, if one of that model's checkpoints here has written
+        them; where there is none, of a model that the project does not have. What
+        stands beside such a table goes with it.
         """
-        owners = {table: name for name, model in self.manifest.models.items() for table in model.table.family}
-        namespaces = {self.manifest.target.namespace, *(table.namespace for table in owners)}
-        there = [table for namespace in sorted(namespaces) for table in list_tables(self.catalog, namespace)]
+        owners = {
+            table: name
+            for name, model in self.manifest.models.items()
+            for table in model.table.family
+        }
+        namespaces = {
+            self.manifest.target.namespace,
+            *(table.namespace for table in owners),
+        }
+        there = [
+            table
+            for namespace in sorted(namespaces)
+            for table in list_tables(self.catalog, namespace)
+        ]
         folders: dict[str, list[str]] = {}
-        for name in sorted(CheckpointFiles(self.session, self.manifest.target.checkpoints).names()):
+        for name in sorted(
+            CheckpointFiles(self.session, self.manifest.target.checkpoints).names()
+        ):
             if model := model_of(name):
-                folders.setdefault(model, []).append(checkpoint_of(self.manifest.target, name))
+                folders.setdefault(model, []).append(
+                    checkpoint_of(self.manifest.target, name)
+                )
         views = self._views(namespaces, folders)
         foreign: dict[TableName, str] = {}
         writers = self._writers(set(there) - owners.keys())
-        checkpoints = {model: self._checkpoints(folders.get(model, ())) for model in {it[0] for it in writers.values()}}
+        checkpoints = {
+            model: self._checkpoints(folders.get(model, ()))
+            for model in {it[0] for it in writers.values()}
+        }
         for table, (model, checkpoint) in writers.items():
             ids = checkpoints[model]
-            is_ours = checkpoint in ids or (not ids and model not in self.manifest.models)
+            is_ours = checkpoint in ids or (
+                not ids and model not in self.manifest.models
+            )
             (owners if is_ours else foreign)[table] = model
         return {
             model: Remains(
@@ -116,17 +142,23 @@ class Dropper:
         """What there is of models that the project does not have."""
         found = self.find().items()
         known = self.manifest.models.keys() | self.manifest.groups.keys()
-        return {model: remains for model, remains in found if remains and model not in known}
+        return {
+            model: remains for model, remains in found if remains and model not in known
+        }
 
     def drop(self, model: str, remains: Remains, say: Callable[[str], None]) -> None:
-        """Remove it under the model's lease; done again, it removes what an attempt that broke off has left.
+        """Remove it under the model's lease; done again, it removes what an attempt
+        that broke off has left.
 
         Raises `RunError` (`lease-held`) where the model is being run.
         """
         with closing(Leases(self.session)) as leases:
-            while not leases.claim(model, checkpoint_of(self.manifest.target, model), say):
+            while not leases.claim(
+                model, checkpoint_of(self.manifest.target, model), say
+            ):
                 time.sleep(LOOK_EVERY_S)
-            for table in reversed(remains.tables):  # what stands beside a table may be known by that alone
+            # what stands beside a table may be known by that alone
+            for table in reversed(remains.tables):
                 drop_table(self.session, table)
             for view in remains.views:
                 self.session.sql(f"DROP VIEW IF EXISTS {table_name(view)}")
@@ -136,21 +168,34 @@ class Dropper:
                     CheckpointFiles(self.session, folder).remove_all()
         CheckpointFiles(self.session, own).remove_all()
 
-    def _views(self, namespaces: Iterable[str], folders: Collection[str]) -> Mapping[TableName, str]:
-        """The models whose views the catalog has: models of the project, and others that have had a lease among its
-        checkpoints."""
+    def _views(
+        self, namespaces: Iterable[str], folders: Collection[str]
+    ) -> Mapping[TableName, str]:
+        """The models whose views the catalog has: models of the project, and others
+        that have had a lease among its checkpoints."""
         catalog = self.manifest.target.catalog.name
-        found = chain.from_iterable(list_views(self.session, catalog, each) for each in sorted(namespaces))
-        return {view: model for view, model in found if model in self.manifest.models or model in folders}
+        found = chain.from_iterable(
+            list_views(self.session, catalog, each) for each in sorted(namespaces)
+        )
+        return {
+            view: model
+            for view, model in found
+            if model in self.manifest.models or model in folders
+        }
 
     def _writers(self, tables: set[TableName]) -> Mapping[TableName, tuple[str, str]]:
-        """The model and the checkpoint that have written each of the tables, where the history tells.
+        """The model and the checkpoint that have written each of the tables, where the
+        history tells.
 
-        A table beside another one (dead letters, tombstones) counts as written by the writer of that, unless another
-        model has written it.
+        A table beside another one (dead letters, tombstones) counts as written by the
+        writer of that, unless another model has written it.
         """
         said = {table: newest_writer(self.catalog, table) for table in sorted(tables)}
-        own = {table: (it[0].removesuffix(DEAD_LETTER_SUFFIX), it[1]) for table, it in said.items() if it is not None}
+        own = {
+            table: (it[0].removesuffix(DEAD_LETTER_SUFFIX), it[1])
+            for table, it in said.items()
+            if it is not None
+        }
         found: dict[TableName, tuple[str, str]] = {}
         for table, writer in own.items():
             for each in table.family if table not in found else ():
@@ -159,15 +204,21 @@ class Dropper:
         return found
 
     def _checkpoints(self, folders: Sequence[str]) -> set[str]:
-        """The ids of the checkpoints in these folders, and of the former ones that they continue."""
-        read = [read_checkpoint(CheckpointFiles(self.session, folder)) for folder in folders]
-        origins = [checkpoint.origin for checkpoint in read if checkpoint and checkpoint.origin]
+        """The ids of the checkpoints in these folders, and of the former ones that they
+        continue."""
+        read = [
+            read_checkpoint(CheckpointFiles(self.session, folder)) for folder in folders
+        ]
+        origins = [
+            checkpoint.origin for checkpoint in read if checkpoint and checkpoint.origin
+        ]
         followed = {origin.follows.checkpoint for origin in origins if origin.follows}
         return ({checkpoint.id for checkpoint in read if checkpoint} | followed) - {""}
 
 
 @contextmanager
 def open_dropper(manifest: Manifest, say: Callable[[str], None]) -> Iterator[Dropper]:
-    """A `Dropper` on the project's target; Spark ends with the block. Raises what opening Spark raises."""
+    """A `Dropper` on the project's target; Spark ends with the block. Raises what
+    opening Spark raises."""
     with open_spark(session_settings(manifest, (), say), say) as (session, catalog):
         yield Dropper(manifest, session, catalog)

@@ -1,15 +1,21 @@
-"""`lakesql rename`: what there is of a model becomes that of another name: its table, its ledger and its checkpoint.
+"""`lakesql rename`: what there is of a model becomes that of another name: its table,
+its ledger and its checkpoint.
 
-Each step may be done again, so the same command continues what broke off. Until it is done a file in the folders of
-both leases says so, and whoever claims one of them is refused with that command (`Leases.claim`).
+Each step may be done again, so the same command continues what broke off. Until it is
+done a file in the folders of both leases says so, and whoever claims one of them is
+refused with that command (`Leases.claim`).
 
 | Step | What a crash after it leaves |
 | --- | --- |
 | The file is written, in both folders. | Nothing but that. |
-| The table and those beside it get their new names in the catalog, unless `table` keeps them. | Tables of both names. |
-| Ledgers: the newest entries stand under the new name. | A ledger that the checkpoint does not know. |
-| Checkpoints are said to be the new model's, and moved. | A checkpoint of the old name that says the new one. |
-| Where data tests have passed is kept under the new name. | Nothing, as it is read from the old one again. |
+| The table and those beside it get their new names in the catalog, unless `table` keeps
+them. | Tables of both names. |
+| Ledgers: the newest entries stand under the new name. | A ledger that the checkpoint
+does not know. |
+| Checkpoints are said to be the new model's, and moved. | A checkpoint of the old name
+that says the new one. |
+| Where data tests have passed is kept under the new name. | Nothing, as it is read from
+the old one again. |
 | The lease of the old name goes, then the file. | A model under its new name. |
 """
 
@@ -27,14 +33,25 @@ from lakesql.compile.build_select import build_select
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.engine.ledger.rename import rename_entries, rename_table
-from lakesql.engine.ledger.snapshots import JavaTable, load_table, read_newest_entry, table_exists, table_id
+from lakesql.engine.ledger.snapshots import (
+    JavaTable,
+    load_table,
+    read_newest_entry,
+    table_exists,
+    table_id,
+)
 from lakesql.engine.progress.checkpoint import CheckpointFiles, save_origin
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases, rename_under_way
 from lakesql.engine.spark.failure import explained
 from lakesql.errors import RunError, UsageError, did_you_mean
 from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
-from lakesql.names import DEAD_LETTER_SUFFIX, LEASE_SUFFIX, REBUILD_SUFFIX, REPLAY_SUFFIX
+from lakesql.names import (
+    DEAD_LETTER_SUFFIX,
+    LEASE_SUFFIX,
+    REBUILD_SUFFIX,
+    REPLAY_SUFFIX,
+)
 from lakesql.progress.holder import RENAMING, Renaming, read_renaming
 from lakesql.progress.state import Checkpoint
 from lakesql.progress.stored import read_checkpoint
@@ -47,12 +64,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RenameStep = Literal["mark", "tables", "ledgers", "checkpoints", "positions", "leases"]
-"""The steps of a rename: each is reached before it is taken, and once more for each file and table of it."""
+"""The steps of a rename: each is reached before it is taken, and once more for each
+file and table of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renamer:
-    """Renames models of a project on its target. `reached` is told of each step: a place to stand for tests."""
+    """Renames models of a project on its target. `reached` is told of each step: a
+    place to stand for tests."""
 
     manifest: Manifest
     session: SparkSession
@@ -63,7 +82,8 @@ class Renamer:
     def find(self, old: str, new: str) -> Renaming:
         """The rename that broke off, or the one that is to be begun.
 
-        Raises `RunError`: `rename-under-way` where another one of either model is not done, and `rename-impossible`.
+        Raises `RunError`: `rename-under-way` where another one of either model is not
+        done, and `rename-impossible`.
         """
         for name in (old, new):
             found = read_renaming(self._lease(name))
@@ -81,7 +101,11 @@ class Renamer:
         table = self._find_table(old, new, checkpoint)
         if table is None:
             gone = f"its checkpoint is there, at {checkpoint_of(self.manifest.target, old)}, and its table is not"
-            what = f"There is nothing of a model '{old}'" if checkpoint is None else f"Of model '{old}' {gone}"
+            what = (
+                f"There is nothing of a model '{old}'"
+                if checkpoint is None
+                else f"Of model '{old}' {gone}"
+            )
             raise _impossible(
                 f"{what}, on target '{self.manifest.target.name}'.",
                 f"Look at what is there: lakesql ls --orphans. To begin anew: lakesql run --select {new}",
@@ -94,14 +118,20 @@ class Renamer:
         for before, after in self._tables(renaming):
             for name in (before, after) if before != after else (before,):
                 if table_exists(self.session, name):
-                    yield f"table {before}" + (f" becomes {after}" if before != after else " stays, with its ledger")
+                    yield f"table {before}" + (
+                        f" becomes {after}"
+                        if before != after
+                        else " stays, with its ledger"
+                    )
         for folder in self._folders(renaming.old):
             yield f"{folder} becomes {self._moved(renaming, folder)}"
 
     def rename(self, old: str, new: str) -> Renaming:
-        """Take all of it along, or what an earlier attempt has left, under the leases of both names.
+        """Take all of it along, or what an earlier attempt has left, under the leases
+        of both names.
 
-        Raises what `find` raises, and `RunError` (`lease-held`) where one of the models is being run.
+        Raises what `find` raises, and `RunError` (`lease-held`) where one of the models
+        is being run.
         """
         self.find(old, new)  # before a lease is taken, whose folder would stay
         with closing(Leases(self.session)) as leases:
@@ -125,7 +155,9 @@ class Renamer:
     # What is there
 
     def _lease(self, model: str) -> CheckpointFiles:
-        return CheckpointFiles(self.session, checkpoint_of(self.manifest.target, model) + LEASE_SUFFIX)
+        return CheckpointFiles(
+            self.session, checkpoint_of(self.manifest.target, model) + LEASE_SUFFIX
+        )
 
     def _checkpoint(self, name: str) -> CheckpointFiles:
         return CheckpointFiles(self.session, checkpoint_of(self.manifest.target, name))
@@ -138,16 +170,25 @@ class Renamer:
                 f"lakesql rebuild {old} --abandon",
             )
 
-    def _find_table(self, old: str, new: str, checkpoint: Checkpoint | None) -> TableName | None:
-        """The table of the model under its old name: the one that its checkpoint names, or that has its batches."""
+    def _find_table(
+        self, old: str, new: str, checkpoint: Checkpoint | None
+    ) -> TableName | None:
+        """The table of the model under its old name: the one that its checkpoint names,
+        or that has its batches."""
         target, wanted = self.manifest.target, self.manifest.models[new].table
-        likely = (wanted, replace(wanted, name=old), TableName(wanted.catalog, target.namespace, old))
+        likely = (
+            wanted,
+            replace(wanted, name=old),
+            TableName(wanted.catalog, target.namespace, old),
+        )
         for name in dict.fromkeys(likely):
             if self._is_of(name, old, checkpoint):
                 return name
         remains = Dropper(self.manifest, self.session, self.catalog).find().get(old)
         tables = remains.tables if remains is not None else ()
-        return next((name for name in tables if self._is_of(name, old, checkpoint)), None)
+        return next(
+            (name for name in tables if self._is_of(name, old, checkpoint)), None
+        )
 
     def _is_of(self, name: TableName, old: str, checkpoint: Checkpoint | None) -> bool:
         if not table_exists(self.session, name):
@@ -159,10 +200,18 @@ class Renamer:
         return _writer(table) == old
 
     def _check_new(self, new: str, table: TableName) -> None:
-        """Raise where a table or a checkpoint of the new name exists, which the rename would mix with the old one's."""
+        """Raise where a table or a checkpoint of the new name exists, which the rename
+        would mix with the old one's."""
         target, wanted = self.manifest.target, self.manifest.models[new].table
-        folders = (checkpoint_of(target, new + suffix) for suffix in ("", DEAD_LETTER_SUFFIX, REBUILD_SUFFIX))
-        there = [folder for folder in folders if CheckpointFiles(self.session, folder).names()]
+        folders = (
+            checkpoint_of(target, new + suffix)
+            for suffix in ("", DEAD_LETTER_SUFFIX, REBUILD_SUFFIX)
+        )
+        there = [
+            folder
+            for folder in folders
+            if CheckpointFiles(self.session, folder).names()
+        ]
         if there and table == wanted:
             raise _impossible(
                 f"Model '{new}' has a checkpoint of its own, {there[0]}, and table {wanted} is the former model's.",
@@ -179,24 +228,35 @@ class Renamer:
 
     def _tables(self, renaming: Renaming) -> Iterator[tuple[TableName, TableName]]:
         """The table and those beside it, each with its name before and after."""
-        before, after = TableName(*renaming.table.split(".")), self.manifest.models[renaming.new].table
+        before, after = (
+            TableName(*renaming.table.split(".")),
+            self.manifest.models[renaming.new].table,
+        )
         return zip((before, *before.beside), (after, *after.beside), strict=True)
 
     def _folders(self, old: str) -> Iterator[str]:
-        """The checkpoint folders of the old name, with those that rewinds have kept; the model's own comes last."""
+        """The checkpoint folders of the old name, with those that rewinds have kept;
+        the model's own comes last."""
         names = CheckpointFiles(self.session, self.manifest.target.checkpoints).names()
-        own = [name for name in names if model_of(name) == old and not name.endswith(LEASE_SUFFIX)]
+        own = [
+            name
+            for name in names
+            if model_of(name) == old and not name.endswith(LEASE_SUFFIX)
+        ]
         for name in sorted(own, key=lambda name: (name == old, name)):
             yield checkpoint_of(self.manifest.target, name)
 
     def _moved(self, renaming: Renaming, folder: str) -> str:
         before = checkpoint_of(self.manifest.target, renaming.old)
-        return checkpoint_of(self.manifest.target, renaming.new) + folder.removeprefix(before)
+        return checkpoint_of(self.manifest.target, renaming.new) + folder.removeprefix(
+            before
+        )
 
     # The steps
 
     def _mark(self, renaming: Renaming) -> None:
-        """Write a mark of the rename into both lease folders; that of the new name is removed last."""
+        """Write a mark of the rename into both lease folders; that of the new name is
+        removed last."""
         for name in (renaming.new, renaming.old):
             self.reached("mark")
             self._lease(name).write(RENAMING, json.dumps(asdict(renaming)))
@@ -223,7 +283,10 @@ class Renamer:
     def _rename_ledgers(self, renaming: Renaming) -> None:
         old, new = renaming.old, renaming.new
         # The newest of all is to be the model's own, as it was.
-        owners = {old + suffix: new + suffix for suffix in (REPLAY_SUFFIX, DEAD_LETTER_SUFFIX, "")}
+        owners = {
+            old + suffix: new + suffix
+            for suffix in (REPLAY_SUFFIX, DEAD_LETTER_SUFFIX, "")
+        }
         _, table = next(self._tables(renaming))
         for name in (table, table.dead_letter):
             self.reached("ledgers")
@@ -234,23 +297,31 @@ class Renamer:
             self.reached("checkpoints")
             files = CheckpointFiles(self.session, folder)
             found = read_checkpoint(files)
-            if found is None or not found.id:  # an object store has copied it, and not removed it
+            # an object store has copied it, and not removed it
+            if found is None or not found.id:
                 moved = CheckpointFiles(self.session, self._moved(renaming, folder))
                 if "metadata" in moved.names():
                     files.remove_all()
                     continue
             if found is not None and found.origin is not None:
                 owner = renaming.new + found.origin.model.removeprefix(renaming.old)
-                if found.origin.model in (renaming.old, renaming.old + DEAD_LETTER_SUFFIX):
+                if found.origin.model in (
+                    renaming.old,
+                    renaming.old + DEAD_LETTER_SUFFIX,
+                ):
                     save_origin(files, replace(found.origin, model=owner))
                     self.reached("checkpoints")
             files.move_to(self._moved(renaming, folder))
 
 
-def rename(manifest: Manifest, old: str, new: str, *, dry_run: bool, say: Callable[[str], None]) -> tuple[str, ...]:
-    """Open Spark, and rename what there is of model `old` to `new`; what was taken along, or would be, a line each.
+def rename(
+    manifest: Manifest, old: str, new: str, *, dry_run: bool, say: Callable[[str], None]
+) -> tuple[str, ...]:
+    """Open Spark, and rename what there is of model `old` to `new`; what was taken
+    along, or would be, a line each.
 
-    Raises what opening Spark and `Renamer` raise, and `UsageError` (`unknown-model`) where no model has the new name.
+    Raises what opening Spark and `Renamer` raise, and `UsageError` (`unknown-model`)
+    where no model has the new name.
     """
     if new not in manifest.models:
         raise UsageError.of(
@@ -261,9 +332,15 @@ def rename(manifest: Manifest, old: str, new: str, *, dry_run: bool, say: Callab
         )
     select = build_select(manifest, new)
     if not isinstance(select, Select):
-        raise UsageError.of("usage", f"Model '{new}' has no table to take along: it is in mode 'maintenance'.")
+        raise UsageError.of(
+            "usage",
+            f"Model '{new}' has no table to take along: it is in mode 'maintenance'.",
+        )
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
-    with open_spark(session_settings(manifest, (), say), say) as (session, catalog), explained(select):
+    with (
+        open_spark(session_settings(manifest, (), say), say) as (session, catalog),
+        explained(select),
+    ):
         renamer = Renamer(manifest, session, catalog, say)
         lines = tuple(renamer.shown(renamer.find(old, new)))
         if not dry_run:
@@ -274,7 +351,11 @@ def rename(manifest: Manifest, old: str, new: str, *, dry_run: bool, say: Callab
 def _writer(table: JavaTable) -> str:
     """The model that has written the newest batch of a table; '' where it has none."""
     entry = read_newest_entry(table)
-    return entry.model.removesuffix(REPLAY_SUFFIX).removesuffix(DEAD_LETTER_SUFFIX) if entry is not None else ""
+    return (
+        entry.model.removesuffix(REPLAY_SUFFIX).removesuffix(DEAD_LETTER_SUFFIX)
+        if entry is not None
+        else ""
+    )
 
 
 def _impossible(what: str, fix: str) -> RunError:

@@ -1,4 +1,5 @@
-"""`lakesql replay`: read a model's dead letters through the model as it is now, exactly once."""
+"""`lakesql replay`: read a model's dead letters through the model as it is now, exactly
+once."""
 
 from __future__ import annotations
 
@@ -15,7 +16,13 @@ from lakesql.compile.build_select import build_select
 from lakesql.compile.select import Select
 from lakesql.engine.batch.analyze import analyze_select
 from lakesql.engine.batch.dead_letter import make_letter_table
-from lakesql.engine.batch.letters import count_taken, find_unfinished, finish_letters, raw_letters, read_letters
+from lakesql.engine.batch.letters import (
+    count_taken,
+    find_unfinished,
+    finish_letters,
+    raw_letters,
+    read_letters,
+)
 from lakesql.engine.batch.preview import preview_batch
 from lakesql.engine.batch.sink import Sink, Step
 from lakesql.engine.batch.sync_table import TableSync
@@ -49,9 +56,11 @@ if TYPE_CHECKING:
 class Replayed:
     """What has become of a model's dead letters, or would.
 
-    `reasons` is how many there were for each reason, `done` how many of them are not to be read again, `rows` how many
-    rows they have brought. `failing` is how many stay, for each reason: in a dry run why they fail now, else why they
-    were rejected. `finished` are those of an earlier replay that broke off after it had written their rows.
+    `reasons` is how many there were for each reason, `done` how many of them are not to
+    be read again, `rows` how many rows they have brought. `failing` is how many stay,
+    for each reason: in a dry run why they fail now, else why they were rejected.
+    `finished` are those of an earlier replay that broke off after it had written their
+    rows.
     """
 
     reasons: Mapping[str, int]
@@ -61,10 +70,14 @@ class Replayed:
     finished: int = 0
 
 
-def replay(manifest: Manifest, name: str, *, dry_run: bool, say: Callable[[str], None]) -> Replayed:
-    """Open Spark and do `replay_letters` under the model's lease; `say` hears of what takes long.
+def replay(
+    manifest: Manifest, name: str, *, dry_run: bool, say: Callable[[str], None]
+) -> Replayed:
+    """Open Spark and do `replay_letters` under the model's lease; `say` hears of what
+    takes long.
 
-    Raises what that, compiling and opening Spark raise, and `RunError` (`lease-held`) where the model is being run.
+    Raises what that, compiling and opening Spark raise, and `RunError` (`lease-held`)
+    where the model is being run.
     """
     bound = bind_letters(bind_select(manifest, build_select(manifest, name)))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
@@ -80,15 +93,20 @@ def replay(manifest: Manifest, name: str, *, dry_run: bool, say: Callable[[str],
         explained(bound.select),
     ):
         name_files(session, manifest.target.checkpoints)
-        while not dry_run and not leases.claim(name, checkpoint_of(manifest.target, name), say):
+        while not dry_run and not leases.claim(
+            name, checkpoint_of(manifest.target, name), say
+        ):
             time.sleep(LOOK_EVERY_S)
         context = RunContext(manifest, session, catalog, hear, check_lease=leases.check)
         with closing(context.brokers):
             return replay_followed(context, session, bound, dry_run=dry_run)
 
 
-def replay_followed(context: RunContext, session: SparkSession, bound: BoundSelect, *, dry_run: bool) -> Replayed:
-    """The replay over the columns that pulled contracts have by now, and once more where the letters bring others."""
+def replay_followed(
+    context: RunContext, session: SparkSession, bound: BoundSelect, *, dry_run: bool
+) -> Replayed:
+    """The replay over the columns that pulled contracts have by now, and once more
+    where the letters bring others."""
     name = bound.select.model.name
 
     def build(manifest: Manifest) -> BoundSelect:
@@ -106,9 +124,13 @@ def replay_followed(context: RunContext, session: SparkSession, bound: BoundSele
 
 
 def bind_letters(bound: BoundSelect) -> BoundSelect:
-    """The model as it reads its dead letters. Raises `RunError` (`replay-impossible`) where it cannot be right."""
+    """The model as it reads its dead letters. Raises `RunError` (`replay-impossible`)
+    where it cannot be right."""
     bindings = tuple(replace(binding, is_replayed=True) for binding in bound.bindings)
-    select, rows = bound.select, [binding.stream.name for binding in bindings if binding.has_rows]
+    select, rows = (
+        bound.select,
+        [binding.stream.name for binding in bindings if binding.has_rows],
+    )
     again = f"lakesql rebuild {select.model.name}"
     if select.query.stateful:
         raise _impossible(
@@ -125,7 +147,9 @@ def bind_letters(bound: BoundSelect) -> BoundSelect:
         )
     if "headers" in select.query.record_fields:
         raise _impossible(
-            select, "it reads _record.headers, which dead letters do not have", f"Fill the table again: {again}"
+            select,
+            "it reads _record.headers, which dead letters do not have",
+            f"Fill the table again: {again}",
         )
     if rows:
         raise _impossible(
@@ -136,14 +160,17 @@ def bind_letters(bound: BoundSelect) -> BoundSelect:
     return replace(bound, bindings=bindings)
 
 
-def replay_letters(context: RunContext, session: SparkSession, bound: BoundSelect, *, dry_run: bool) -> Replayed:
+def replay_letters(
+    context: RunContext, session: SparkSession, bound: BoundSelect, *, dry_run: bool
+) -> Replayed:
     """Read the model's dead letters again, as one batch. `session` is the model's own.
 
     The steps, and what a crash after each leaves:
 
     1. Finish a replay that has written its rows.  Letters that are done.
-    2. Stage the rows, take the letters that do not fail any more, publish the rows (`write_batch`).  Letters that are
-       taken, with rows or without them: the ledger says which, and the next replay continues at 1 or 2.
+    2. Stage the rows, take the letters that do not fail any more, publish the rows
+       (`write_batch`).  Letters that are taken, with rows or without them: the ledger
+       says which, and the next replay continues at 1 or 2.
     3. Say that they are done.  Everything.
 
     With `dry_run` only what would be done is worked out.
@@ -153,7 +180,9 @@ def replay_letters(context: RunContext, session: SparkSession, bound: BoundSelec
     check_tables(context.manifest, context.catalog, select)
     if not dry_run:
         finish_rebuild(context, select)
-    identity, *_ = query_identities(select, checkpoint_of(context.manifest.target, model.name))
+    identity, *_ = query_identities(
+        select, checkpoint_of(context.manifest.target, model.name)
+    )
     check_identity(read_state(session, identity, ()))
     if not table_exists(session, letters_table):
         return Replayed({}, 0, 0, {})
@@ -161,7 +190,9 @@ def replay_letters(context: RunContext, session: SparkSession, bound: BoundSelec
         make_letter_table(session, model)
     finished, written, unfinished = 0, None, find_unfinished(session, letters_table)
     if unfinished is not None and _is_written(session, identity, unfinished):
-        finished = (count_taken if dry_run else finish_letters)(session, letters_table, unfinished)
+        finished = (count_taken if dry_run else finish_letters)(
+            session, letters_table, unfinished
+        )
         written, unfinished = unfinished, None
     letters = read_letters(session, letters_table, bound.bindings, written)
     reasons = _by_reason(letters)
@@ -174,11 +205,19 @@ def replay_letters(context: RunContext, session: SparkSession, bound: BoundSelec
             rows.append(event.rows)
         context.emit(event)
 
-    sink = _open_sink(context, session, bound, identity, letters, unfinished, hear, dry_run)
+    sink = _open_sink(
+        context, session, bound, identity, letters, unfinished, hear, dry_run
+    )
     arrived = pack([raw_letters(letters, binding) for binding in bound.bindings])
     if dry_run:
         would_be, failing = preview_batch(sink, arrived)
-        return Replayed(reasons, sum(reasons.values()) - sum(failing.values()), would_be, failing, finished)
+        return Replayed(
+            reasons,
+            sum(reasons.values()) - sum(failing.values()),
+            would_be,
+            failing,
+            finished,
+        )
     write_batch(sink, arrived, 0)
     done = finish_letters(session, letters_table, sink.progress.checkpoint)
     left = _by_reason(read_letters(session, letters_table, bound.bindings))
@@ -219,15 +258,29 @@ def _open_sink(
     )
 
 
-def _is_written(session: SparkSession, identity: QueryIdentity, unfinished: str) -> bool:
+def _is_written(
+    session: SparkSession, identity: QueryIdentity, unfinished: str
+) -> bool:
     """Whether the table has the rows of a replay."""
     if not table_exists(session, identity.table):
         return False
-    return read_entry(load_table(session, identity.table), replay_owner(identity.model), unfinished) is not None
+    return (
+        read_entry(
+            load_table(session, identity.table),
+            replay_owner(identity.model),
+            unfinished,
+        )
+        is not None
+    )
 
 
 def _by_reason(letters: DataFrame) -> dict[str, int]:
-    counts = Counter({row["reason"]: row["count"] for row in letters.groupBy("reason").count().collect()})
+    counts = Counter(
+        {
+            row["reason"]: row["count"]
+            for row in letters.groupBy("reason").count().collect()
+        }
+    )
     return dict(sorted(counts.items()))
 
 

@@ -1,4 +1,5 @@
-"""`lakesql rewind`: a new checkpoint for a model, that continues elsewhere. No row of a table is written or removed."""
+"""`lakesql rewind`: a new checkpoint for a model, that continues elsewhere. No row of a
+table is written or removed."""
 
 from __future__ import annotations
 
@@ -10,7 +11,11 @@ from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import check_checkpoints
 from lakesql.compile.build_select import build_select
-from lakesql.engine.progress.checkpoint import CheckpointFiles, create_checkpoint, move_aside
+from lakesql.engine.progress.checkpoint import (
+    CheckpointFiles,
+    create_checkpoint,
+    move_aside,
+)
 from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
 from lakesql.engine.progress.moved import settle_files
@@ -41,23 +46,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """A new checkpoint: where its model continues, by stream, and where the old one is now, if there was one."""
+    """A new checkpoint: where its model continues, by stream, and where the old one is
+    now, if there was one."""
 
     because: str
     positions: tuple[tuple[str, str], ...]
     aside: str | None
 
 
-def settle(manifest: Manifest, name: str, are_same: bool, say: Callable[[str], None]) -> bool:
-    """Open Spark, and say for the model whether files that have moved are the same; whether some have."""
+def settle(
+    manifest: Manifest, name: str, are_same: bool, say: Callable[[str], None]
+) -> bool:
+    """Open Spark, and say for the model whether files that have moved are the same;
+    whether some have."""
     bound = bind_select(manifest, build_select(manifest, name))
     with _opened(manifest, bound, False, say) as session:
-        identities = query_identities(bound.select, checkpoint_of(manifest.target, name))
-        return sum(settle_files(session, each.folder, bound.bindings, are_same) for each in identities) > 0
+        identities = query_identities(
+            bound.select, checkpoint_of(manifest.target, name)
+        )
+        return (
+            sum(
+                settle_files(session, each.folder, bound.bindings, are_same)
+                for each in identities
+            )
+            > 0
+        )
 
 
 def check_reads_streams(manifest: Manifest, name: str) -> None:
-    """Raise `RunError` (`rewind-impossible`) of a model whose table is made of others: it stands in no stream."""
+    """Raise `RunError` (`rewind-impossible`) of a model whose table is made of others:
+    it stands in no stream."""
     model = manifest.models[name]
     if model.config.reads == "tables":
         raise RunError.of(
@@ -75,30 +93,47 @@ def _say_instead(model: Model) -> str:
         return "A view has no rows of its own: rewind, or rebuild, the models that it reads."
     if model.config.is_exchanged:
         return f"To make all of its rows anew: lakesql rebuild {model.name}"
-    return f"A run compares all rows with its versions: lakesql run --select {model.name}"
+    return (
+        f"A run compares all rows with its versions: lakesql run --select {model.name}"
+    )
 
 
 def rewind(
-    manifest: Manifest, name: str, to: RewindTo, *, allow_duplicates: bool, dry_run: bool, say: Callable[[str], None]
+    manifest: Manifest,
+    name: str,
+    to: RewindTo,
+    *,
+    allow_duplicates: bool,
+    dry_run: bool,
+    say: Callable[[str], None],
 ) -> Rewound:
-    """Open Spark and do `rewind_model` under the model's lease; `say` hears of what takes long.
+    """Open Spark and do `rewind_model` under the model's lease; `say` hears of what
+    takes long.
 
-    A rebuild that broke off behind its swap is finished before. Raises what that, compiling and opening Spark raise,
-    and `RunError`: `lease-held` where the model is being run, and with `dry_run` `rewind-impossible` where there is
-    such a rebuild.
+    A rebuild that broke off behind its swap is finished before. Raises what that,
+    compiling and opening Spark raise, and `RunError`: `lease-held` where the model is
+    being run, and with `dry_run` `rewind-impossible` where there is such a rebuild.
     """
     check_reads_streams(manifest, name)
     bound = bind_select(manifest, build_select(manifest, name))
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
     with _opened(manifest, bound, dry_run, say) as session, explained(bound.select):
-        return rewind_model(manifest, session, bound, to, allow_duplicates=allow_duplicates, dry_run=dry_run)
+        return rewind_model(
+            manifest,
+            session,
+            bound,
+            to,
+            allow_duplicates=allow_duplicates,
+            dry_run=dry_run,
+        )
 
 
 @contextmanager
 def _opened(
     manifest: Manifest, bound: BoundSelect, dry_run: bool, say: Callable[[str], None]
 ) -> Iterator[SparkSession]:
-    """Spark, with the model's lease, and with no rebuild of the model left to be finished."""
+    """Spark, with the model's lease, and with no rebuild of the model left to be
+    finished."""
 
     def hear(event: Event) -> None:
         if isinstance(event, Noted):
@@ -106,7 +141,10 @@ def _opened(
 
     name = bound.select.model.name
     settings = session_settings(manifest, bound.bindings, say)
-    with open_spark(settings, say) as (session, catalog), closing(Leases(session)) as leases:
+    with (
+        open_spark(settings, say) as (session, catalog),
+        closing(Leases(session)) as leases,
+    ):
         context = RunContext(manifest, session, catalog, hear)
         if not dry_run:
             while not leases.claim(name, checkpoint_of(manifest.target, name), say):
@@ -131,30 +169,41 @@ def rewind_model(
     allow_duplicates: bool = False,
     dry_run: bool = False,
 ) -> Rewound:
-    """Make a checkpoint that continues at `to`; the old one is renamed. With `dry_run` only say what would be done.
+    """Make a checkpoint that continues at `to`; the old one is renamed. With `dry_run`
+    only say what would be done.
 
-    A stateful model's companion query, which writes its dead letters, keeps its checkpoint if that is sound. If it is
-    not, and the model's own is, to continue where the table stands means the companion alone: state is in no ledger.
-    Raises `RunError`: `rewind-impossible`, `rewind-duplicates`.
+    A stateful model's companion query, which writes its dead letters, keeps its
+    checkpoint if that is sound. If it is not, and the model's own is, to continue where
+    the table stands means the companion alone: state is in no ledger. Raises
+    `RunError`: `rewind-impossible`, `rewind-duplicates`.
     """
     bindings = bound.bindings
     with closing(Brokers()) as brokers:
         sources = read_sources(session, brokers, bindings)
     (identity, state), *companions = [
         (identity, read_state(session, identity, sources))
-        for identity in query_identities(bound.select, checkpoint_of(manifest.target, bound.select.model.name))
+        for identity in query_identities(
+            bound.select, checkpoint_of(manifest.target, bound.select.model.name)
+        )
     ]
-    moves = [(identity, found, _companion_start(found)) for identity, found in companions if not _is_sound(found)]
+    moves = [
+        (identity, found, _companion_start(found))
+        for identity, found in companions
+        if not _is_sound(found)
+    ]
     because = "keeps its state; the query of its dead letters "
     if not moves or to != "ledger" or not _is_sound(state):
         moves.insert(0, (identity, state, choose_start(state, to, allow_duplicates)))
         because = ""
-    seeded = [_seed(session, *move, bindings) for move in moves]  # all of them, before the first is replaced
+    # all of them, before the first is replaced
+    seeded = [_seed(session, *move, bindings) for move in moves]
     if to not in ("ledger", "checkpoint"):
         _check_files(session, bound, moves[0], seeded[0])
     asides = [None if dry_run else _replace(*made) for made in seeded]
     start = moves[0][2]
-    positions = tuple((binding.stream.name, _shown(start, binding)) for binding in bindings)
+    positions = tuple(
+        (binding.stream.name, _shown(start, binding)) for binding in bindings
+    )
     return Rewound(f"{because}{start.because}", positions, asides[0])
 
 
@@ -164,17 +213,28 @@ def _check_files(
     move: tuple[QueryIdentity, ProgressState, StartFrom],
     made: tuple[CheckpointFiles, Origin, Sequence[SeededSource]],
 ) -> None:
-    """Raise `RunError` (`files-taken`) where files that would be read again were moved or deleted."""
+    """Raise `RunError` (`files-taken`) where files that would be read again were moved
+    or deleted."""
     (_, _, start), (files, _, seeded) = move, made
     for binding, source in zip(bound.bindings, seeded, strict=True):
         passed = {file.path for file in source.seen}
-        again = [file for file in files_read(files, binding.stream.name) if file.path not in passed]
-        since_ms = start.start_ms if start.positions.get(binding.stream.name) is None else None
+        again = [
+            file
+            for file in files_read(files, binding.stream.name)
+            if file.path not in passed
+        ]
+        since_ms = (
+            start.start_ms if start.positions.get(binding.stream.name) is None else None
+        )
         check_taken(
             session,
             bound.select.model.name,
             binding,
-            [file for file in again if since_ms is None or file.modified_ms >= since_ms],
+            [
+                file
+                for file in again
+                if since_ms is None or file.modified_ms >= since_ms
+            ],
         )
 
 
@@ -187,10 +247,14 @@ def _seed(
 ) -> tuple[CheckpointFiles, Origin, Sequence[SeededSource]]:
     files = CheckpointFiles(session, identity.folder)
     old = state.checkpoint.origin if state.checkpoint else None
-    return files, *seed(session, start, new_origin(state, state.table_id), bindings, files, old)
+    return files, *seed(
+        session, start, new_origin(state, state.table_id), bindings, files, old
+    )
 
 
-def _replace(files: CheckpointFiles, origin: Origin, seeded: Sequence[SeededSource]) -> str | None:
+def _replace(
+    files: CheckpointFiles, origin: Origin, seeded: Sequence[SeededSource]
+) -> str | None:
     aside = move_aside(files)
     create_checkpoint(files, origin, seeded)
     return aside
@@ -205,8 +269,8 @@ def _is_sound(state: ProgressState) -> bool:
 
 
 def _companion_start(state: ProgressState) -> StartFrom:
-    """The start of the companion query: where its dead-letter table stands, without records that are gone from their
-    topics; else the streams' start."""
+    """The start of the companion query: where its dead-letter table stands, without
+    records that are gone from their topics; else the streams' start."""
     try:
         start = choose_start(state, "ledger", allow_duplicates=True)
         try:
@@ -223,4 +287,8 @@ def _shown(start: StartFrom, binding: StreamBinding) -> str:
     position = start.positions.get(binding.stream.name)
     if position is not None:
         return str(position)
-    return "at the time given" if start.start_ms is not None else f"at its start ({binding.stream.start})"
+    return (
+        "at the time given"
+        if start.start_ms is not None
+        else f"at its start ({binding.stream.start})"
+    )

@@ -1,1 +1,2 @@
-"""What the streams of a project are on its target: topics, files, columns, tables, values; asked without Spark."""
+"""What the streams of a project are on its target: topics, files, columns, tables,
+values; asked without Spark."""

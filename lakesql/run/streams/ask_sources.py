@@ -12,10 +12,11 @@ from lakesql.stream.stream import Stream
 def read_topics(
     connections: Mapping[str, Source], streams: Sequence[Stream]
 ) -> tuple[Mapping[str, FoundTopics], tuple[str, ...]]:
-    """What there is of those streams whose source is asked over a network, by the streams' names; and sentences that
-    say of which nothing is known, and why.
+    """What there is of those streams whose source is asked over a network, by the
+    streams' names; and sentences that say of which nothing is known, and why.
 
-    Raises what asking raises of something that is not there, or that takes neither login nor certificate.
+    Raises what asking raises of something that is not there, or that takes neither
+    login nor certificate.
     """
     found: dict[str, FoundTopics] = {}
     unread: dict[str, None] = {}

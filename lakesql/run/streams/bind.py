@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BoundSelect:
-    """A model's SELECT, with the bindings of its streams to the target's connections."""
+    """A model's SELECT, with the bindings of its streams to the target's
+    connections."""
 
     select: Select
     bindings: tuple[StreamBinding, ...]
@@ -32,17 +33,25 @@ class BoundSelect:
 
 def bind_select(manifest: Manifest, select: Select) -> BoundSelect:
     """Find the connections of the model's streams. Raises `ProjectError`."""
-    bindings = tuple(_bind_stream(manifest, select, name) for name in select.query.streams_read)
+    bindings = tuple(
+        _bind_stream(manifest, select, name) for name in select.query.streams_read
+    )
     _check_offsets(select, bindings)
     return BoundSelect(select, bindings)
 
 
 def _check_offsets(select: Select, bindings: Sequence[StreamBinding]) -> None:
-    """Raise `ProjectError` (`no-offset`) where rows depend on offsets that the records of a stream have not."""
-    without = {each.stream.name: each.source for each in bindings if not each.source.has_offsets}
+    """Raise `ProjectError` (`no-offset`) where rows depend on offsets that the records
+    of a stream have not."""
+    without = {
+        each.stream.name: each.source
+        for each in bindings
+        if not each.source.has_offsets
+    }
     if not without:
         return
-    from lakesql.select.offsets_used import find_offset_use  # only here: it needs the parser of SQL
+    # only here: it needs the parser of SQL
+    from lakesql.select.offsets_used import find_offset_use
 
     compared = [name for names in select.compared.values() for name in names]
     at = find_offset_use(select.query, without, compared)
@@ -52,12 +61,16 @@ def _check_offsets(select: Select, bindings: Sequence[StreamBinding]) -> None:
     raise ProjectError.of(
         "no-offset",
         f"Rows of model '{select.model.name}' depend on `_record.offset`, which is NULL in {named}.",
-        why=next(filter(None, (source.place_instead for source in without.values())), ""),
+        why=next(
+            filter(None, (source.place_instead for source in without.values())), ""
+        ),
         place=select.rendered.place(at),
     )
 
 
-def bind_selects(manifest: Manifest, selects: Mapping[str, Select]) -> dict[str, BoundSelect]:
+def bind_selects(
+    manifest: Manifest, selects: Mapping[str, Select]
+) -> dict[str, BoundSelect]:
     """`bind_select` of several models, by their names."""
     return {name: bind_select(manifest, select) for name, select in selects.items()}
 
@@ -91,7 +104,9 @@ def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
     """Find the connection of a declared stream. Raises `ProjectError`."""
     name = stream.name
     if not stream.connection:
-        return StreamBinding(stream, project_files(str(manifest.directory)).as_asked(stream))
+        return StreamBinding(
+            stream, project_files(str(manifest.directory)).as_asked(stream)
+        )
     connections = manifest.target.connections
     if stream.connection not in connections:
         raise ProjectError.of(
@@ -101,23 +116,40 @@ def bind_stream(manifest: Manifest, stream: Stream) -> StreamBinding:
             place=stream.place,
         )
     events = _find_events(manifest, stream)
-    folder = events_folder(manifest.target.checkpoints, events, stream) if events is not None else ""
-    binding = StreamBinding(stream, connections[stream.connection].as_asked(stream, events), events_folder=folder)
+    folder = (
+        events_folder(manifest.target.checkpoints, events, stream)
+        if events is not None
+        else ""
+    )
+    binding = StreamBinding(
+        stream,
+        connections[stream.connection].as_asked(stream, events),
+        events_folder=folder,
+    )
     if problems := list(binding.source.problems(stream.origin, stream.place)):
         raise ProjectError(problems)
     if stream.registry:
         return _with_registry(manifest, binding)
-    if stream.record_format.has_typed_rows and not stream.schema and binding.source.brings != "files":
+    if (
+        stream.record_format.has_typed_rows
+        and not stream.schema
+        and binding.source.brings != "files"
+    ):
         raise ProjectError.of(
             "format-needs-files",
             f"Stream '{name}' has format '{stream.format}', and connection '{stream.connection}' brings no files.",
             place=stream.place,
         )
-    return replace(binding, schema=read_avro_schema(manifest.directory, stream)) if stream.schema else binding
+    return (
+        replace(binding, schema=read_avro_schema(manifest.directory, stream))
+        if stream.schema
+        else binding
+    )
 
 
 def _find_events(manifest: Manifest, stream: Stream) -> Source | None:
-    """The connection whose topic or queue tells of a stream's files, if one does. Raises `ProjectError`."""
+    """The connection whose topic or queue tells of a stream's files, if one does.
+    Raises `ProjectError`."""
     if stream.notifications is None:
         return None
     name, connections = stream.notifications.connection, manifest.target.connections
@@ -144,7 +176,8 @@ def _find_events(manifest: Manifest, stream: Stream) -> Source | None:
 
 
 def events_folder(checkpoints: str, events: Source, stream: Stream) -> str:
-    """The folder of the events that a queue has told of a stream's files: one for all streams that name this queue."""
+    """The folder of the events that a queue has told of a stream's files: one for all
+    streams that name this queue."""
     assert stream.notifications is not None
     queue = digest(events.check(), stream.notifications.name)
     return f"{checkpoints.rstrip('/')}/{EVENTS_FOLDER}/{queue}"
@@ -168,7 +201,8 @@ def _with_registry(manifest: Manifest, binding: StreamBinding) -> StreamBinding:
 
 
 def find_registry(target: Target, stream: Stream) -> Registry:
-    """The connection of a stream's registry. Raises `ProjectError` (`unknown-connection`)."""
+    """The connection of a stream's registry. Raises `ProjectError`
+    (`unknown-connection`)."""
     registries = target.registries
     if stream.registry in registries:
         return registries[stream.registry]

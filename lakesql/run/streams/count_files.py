@@ -1,4 +1,5 @@
-"""How many files the paths of streams mean now, as `compile` and `debug` say it. No Java."""
+"""How many files the paths of streams mean now, as `compile` and `debug` say it. No
+Java."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from lakesql.source.local_files import local_files
 
 
 def count_files(manifest: Manifest, streams: Collection[str]) -> list[str]:
-    """How many files of this machine there are now of each stream that is read from any."""
+    """How many files of this machine there are now of each stream that is read from
+    any."""
     said = []
     for name in sorted(manifest.streams.keys() & streams):
         try:
@@ -26,5 +28,7 @@ def count_files(manifest: Manifest, streams: Collection[str]) -> list[str]:
         local = local_folder(glob)
         if local is not None:
             found = sum(1 for _ in local_files(str(local)))
-            said.append(f"stream {name}: {count(found, 'file')} of {', '.join(origin.given)}")
+            said.append(
+                f"stream {name}: {count(found, 'file')} of {', '.join(origin.given)}"
+            )
     return said

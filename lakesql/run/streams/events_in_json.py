@@ -1,4 +1,5 @@
-"""Change events in Avro as JSON, with the schemas beside them: as Connect's JsonConverter would have written them."""
+"""Change events in Avro as JSON, with the schemas beside them: as Connect's
+JsonConverter would have written them."""
 
 from __future__ import annotations
 
@@ -27,13 +28,19 @@ Read = Callable[[bytes], bytes]
 
 
 def in_json(
-    records: Iterable[RawRecord], stream: Stream, target: Target, *, is_recorded: bool = False
+    records: Iterable[RawRecord],
+    stream: Stream,
+    target: Target,
+    *,
+    is_recorded: bool = False,
 ) -> list[RawRecord]:
-    """The records, whose keys and values are JSON. What names no schema that can be read is left out of them.
+    """The records, whose keys and values are JSON. What names no schema that can be
+    read is left out of them.
 
-    Raises `ProjectError` where the target has no such registry (`unknown-connection`), or one that a command would have
-    to ask for a recording (`registry-options`); `ProfileError` (`extra-missing`) where fastavro is not installed; and
-    what `fetch_schema` raises.
+    Raises `ProjectError` where the target has no such registry (`unknown-connection`),
+    or one that a command would have to ask for a recording (`registry-options`);
+    `ProfileError` (`extra-missing`) where fastavro is not installed; and what
+    `fetch_schema` raises.
     """
     if not stream.registry:
         return [*records]
@@ -50,18 +57,25 @@ def in_json(
         )
     reader = cache(partial(_reader, registry))
     return [
-        replace(record, key=_json("key", record, stream, reader), value=_json("value", record, stream, reader))
+        replace(
+            record,
+            key=_json("key", record, stream, reader),
+            value=_json("value", record, stream, reader),
+        )
         for record in records
     ]
 
 
-def _json(side: Side, record: RawRecord, stream: Stream, reader: Callable[[int], Read]) -> bytes | None:
+def _json(
+    side: Side, record: RawRecord, stream: Stream, reader: Callable[[int], Read]
+) -> bytes | None:
     id_ = written_id(stream.wire, side, record)
     return None if id_ is None else reader(id_)(body_of(stream.wire, side, record))
 
 
 def _reader(registry: Registry, id_: int) -> Read:
-    """What reads the values of a schema; of one that is not there, or no Avro, all are left out."""
+    """What reads the values of a schema; of one that is not there, or no Avro, all are
+    left out."""
     try:
         import fastavro
     except ModuleNotFoundError as error:
@@ -88,4 +102,8 @@ def _reader(registry: Registry, id_: int) -> Read:
 
 def _in_base64(value: Any) -> str:
     """Bytes, as JsonConverter writes them."""
-    return base64.b64encode(value).decode() if isinstance(value, bytes | bytearray) else str(value)
+    return (
+        base64.b64encode(value).decode()
+        if isinstance(value, bytes | bytearray)
+        else str(value)
+    )

@@ -1,4 +1,5 @@
-"""The columns of streams that declare none: what the records of their topics say, on one target."""
+"""The columns of streams that declare none: what the records of their topics say, on
+one target."""
 
 from __future__ import annotations
 
@@ -19,7 +20,12 @@ from lakesql.run.streams.kafka_java import open_kafka
 from lakesql.run.streams.kept_streams import KeptStreams
 from lakesql.source.kafka import Kafka
 from lakesql.source.origin import StreamOrigin
-from lakesql.stream.feed_schema import infer_columns, merge_fields, parse_field, schema_fields
+from lakesql.stream.feed_schema import (
+    infer_columns,
+    merge_fields,
+    parse_field,
+    schema_fields,
+)
 from lakesql.stream.found_tables import key_names
 from lakesql.stream.recording import RawRecord, parse_json, parse_line, payload_of
 from lakesql.stream.stream import Column, Stream, with_columns
@@ -30,8 +36,8 @@ SAMPLE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class FoundColumns:
-    """The columns that the records of a stream declare. Without `schema_fields` they are a guess from the rows'
-    values."""
+    """The columns that the records of a stream declare. Without `schema_fields` they
+    are a guess from the rows' values."""
 
     columns: tuple[Column, ...]
     schema_fields: tuple[str, ...]
@@ -39,9 +45,11 @@ class FoundColumns:
 
 
 def find_recorded(manifest: Manifest) -> Manifest:
-    """The project with the columns of its open streams: from recordings, or as they were found in topics last.
+    """The project with the columns of its open streams: from recordings, or as they
+    were found in topics last.
 
-    A stream of which nothing is known stays without columns. Raises `ProjectError` where what was found is no contract.
+    A stream of which nothing is known stays without columns. Raises `ProjectError`
+    where what was found is no contract.
     """
     streams, warnings = dict(manifest.streams), list(manifest.warnings)
     kept = _KeptColumns(manifest)
@@ -51,42 +59,59 @@ def find_recorded(manifest: Manifest) -> Manifest:
         if folder is None:
             found = kept.get(stream)
         else:
-            found = find_columns(recorded_events(manifest.target, stream, folder), stream)
+            found = find_columns(
+                recorded_events(manifest.target, stream, folder), stream
+            )
             if found and not found.schema_fields:
                 what = f"Stream '{stream.name}' declares no columns; these are guessed from its recording: "
                 fix = f"Declare them: {_as_yaml(found.columns)}"
                 text = what + ", ".join(column.name for column in found.columns) + "."
-                warnings.append(Problem("columns-guessed", text, fix=fix, place=stream.place))
+                warnings.append(
+                    Problem("columns-guessed", text, fix=fix, place=stream.place)
+                )
         if found and stream.schema_fields:
             found = _with_declared(found, stream)
         if found:
-            streams[stream.name] = with_columns(stream, found.columns, found.schema_fields, found.key)
+            streams[stream.name] = with_columns(
+                stream, found.columns, found.schema_fields, found.key
+            )
     return replace(manifest, streams=streams, warnings=tuple(warnings))
 
 
 def _with_declared(found: FoundColumns, stream: Stream) -> FoundColumns | None:
-    """The columns that were found in a topic, with those that the project declares for the schema's table; None where
-    the two contradict each other."""
+    """The columns that were found in a topic, with those that the project declares for
+    the schema's table; None where the two contradict each other."""
     kept = [parse_field(text) for text in found.schema_fields]
     merged = merge_fields(kept, map(parse_field, stream.schema_fields))
     if merged.clashing:
         return None
-    return FoundColumns(merged.columns, tuple(field.text for field in merged.fields), found.key)
+    return FoundColumns(
+        merged.columns, tuple(field.text for field in merged.fields), found.key
+    )
 
 
 def ask_topics(manifest: Manifest, models: Iterable[str]) -> Manifest:
-    """The project with the columns of the open streams that the models read, as the newest records in Kafka have them.
+    """The project with the columns of the open streams that the models read, as the
+    newest records in Kafka have them.
 
-    What is found is kept for commands that ask no broker. Raises what asking a broker raises, and `ProjectError` where
-    records carry no schema (`no-columns`).
+    What is found is kept for commands that ask no broker. Raises what asking a broker
+    raises, and `ProjectError` where records carry no schema (`no-columns`).
     """
-    read = {reference.name for name in models for reference in manifest.models[name].facts.streams}
+    read = {
+        reference.name
+        for name in models
+        for reference in manifest.models[name].facts.streams
+    }
     read -= _follow_themselves(manifest)
-    clusters = ((stream, cluster_of(manifest.target, stream)) for stream in _open_streams(manifest, read))
+    clusters = (
+        (stream, cluster_of(manifest.target, stream))
+        for stream in _open_streams(manifest, read)
+    )
     wanted = [(stream, cluster) for stream, cluster in clusters if cluster is not None]
     if not wanted:
         return manifest
-    from lakesql.engine.sources.broker import open_broker  # only here: most projects declare their columns
+    # only here: most projects declare their columns
+    from lakesql.engine.sources.broker import open_broker
 
     streams, kept = dict(manifest.streams), _KeptColumns(manifest)
     with open_kafka() as jvm:
@@ -100,14 +125,17 @@ def ask_topics(manifest: Manifest, models: Iterable[str]) -> Manifest:
                 fix = f"Declare them, once you have checked this guess: {_as_yaml(found.columns)}"
                 raise ProjectError.of("no-columns", what, fix=fix, place=stream.place)
             if found is not None:
-                streams[stream.name] = with_columns(stream, found.columns, found.schema_fields, found.key)
+                streams[stream.name] = with_columns(
+                    stream, found.columns, found.schema_fields, found.key
+                )
                 kept.put(stream, found)
     kept.save()
     return replace(manifest, streams=streams)
 
 
 def with_fields(manifest: Manifest, found: Mapping[str, Sequence[str]]) -> Manifest:
-    """The project whose open streams have these schema fields, by the streams' names. They are kept."""
+    """The project whose open streams have these schema fields, by the streams' names.
+    They are kept."""
     streams, kept = dict(manifest.streams), _KeptColumns(manifest)
     for name, texts in found.items():
         stream = streams[name]
@@ -119,8 +147,11 @@ def with_fields(manifest: Manifest, found: Mapping[str, Sequence[str]]) -> Manif
     return replace(manifest, streams=streams)
 
 
-def with_followed(manifest: Manifest, found: Mapping[str, tuple[Column, ...]]) -> Manifest:
-    """The project whose streams with pulled contracts have these columns, by the streams' names.
+def with_followed(
+    manifest: Manifest, found: Mapping[str, tuple[Column, ...]]
+) -> Manifest:
+    """The project whose streams with pulled contracts have these columns, by the
+    streams' names.
 
     Raises `ProjectError` where one has a name that no column can have.
     """
@@ -131,26 +162,41 @@ def with_followed(manifest: Manifest, found: Mapping[str, tuple[Column, ...]]) -
 
 
 def cluster_of(target: Target, stream: Stream) -> Kafka | None:
-    """The Kafka cluster that a stream is read from; None where it is read from something else."""
+    """The Kafka cluster that a stream is read from; None where it is read from
+    something else."""
     source = target.connections.get(stream.connection)
     return source.cluster if source is not None else None
 
 
 def find_columns(records: Sequence[RawRecord], stream: Stream) -> FoundColumns | None:
-    """What records say, in the order of their age; None where none of them says anything.
+    """What records say, in the order of their age; None where none of them says
+    anything.
 
-    The newest schema of each topic counts: what it has no longer, the source's table has no longer. Raises
-    `ProjectError` (`no-columns`) where the schemas of two topics do not go together.
+    The newest schema of each topic counts: what it has no longer, the source's table
+    has no longer. Raises `ProjectError` (`no-columns`) where the schemas of two topics
+    do not go together.
     """
     events = [(record, parse_json(record.value)) for record in records]
-    newest = {record.topic: fields for record, event in events if (fields := schema_fields(event))}
-    key = next((names for record, _ in reversed(events) if (names := key_names(record))), ())
+    newest = {
+        record.topic: fields
+        for record, event in events
+        if (fields := schema_fields(event))
+    }
+    key = next(
+        (names for record, _ in reversed(events) if (names := key_names(record))), ()
+    )
     if newest:
-        merged = merge_fields((), (field for fields in newest.values() for field in fields))
+        merged = merge_fields(
+            (), (field for fields in newest.values() for field in fields)
+        )
         if merged.clashing:
             what = f"The topics of stream '{stream.name}' do not go together: {'; '.join(merged.differences)}."
-            raise ProjectError.of("no-columns", what, fix="Declare its `columns`.", place=stream.place)
-        return FoundColumns(merged.columns, tuple(field.text for field in merged.fields), key)
+            raise ProjectError.of(
+                "no-columns", what, fix="Declare its `columns`.", place=stream.place
+            )
+        return FoundColumns(
+            merged.columns, tuple(field.text for field in merged.fields), key
+        )
     columns = infer_columns(_rows(event for _, event in events))
     return FoundColumns(columns, (), key) if columns else None
 
@@ -163,17 +209,35 @@ def _rows(events: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _open_streams(manifest: Manifest, names: Collection[str]) -> list[Stream]:
-    """Those of the streams that declare no columns, but for the feeds of groups which no model reads as they are."""
-    read = {found.name for model in manifest.models.values() for found in model.facts.streams}
+    """Those of the streams that declare no columns, but for the feeds of groups which
+    no model reads as they are."""
+    read = {
+        found.name
+        for model in manifest.models.values()
+        for found in model.facts.streams
+    }
     feeds = {group.stream for group in manifest.groups.values()} - read
     wanted = set(names) - feeds
-    return [stream for name, stream in manifest.streams.items() if stream.is_open and name in wanted]
+    return [
+        stream
+        for name, stream in manifest.streams.items()
+        if stream.is_open and name in wanted
+    ]
 
 
 def _follow_themselves(manifest: Manifest) -> frozenset[str]:
-    """The streams of group tables with known columns: their batches adapt to new columns by themselves."""
-    of_groups = {model.member.stream for model in manifest.models.values() if model.member is not None}
-    return frozenset(name for name in of_groups if name in manifest.streams and manifest.streams[name].columns)
+    """The streams of group tables with known columns: their batches adapt to new
+    columns by themselves."""
+    of_groups = {
+        model.member.stream
+        for model in manifest.models.values()
+        if model.member is not None
+    }
+    return frozenset(
+        name
+        for name in of_groups
+        if name in manifest.streams and manifest.streams[name].columns
+    )
 
 
 def first_recorded(stream: Stream, folder: Path, number: int) -> list[RawRecord]:
@@ -182,8 +246,11 @@ def first_recorded(stream: Stream, folder: Path, number: int) -> list[RawRecord]
 
 
 def recorded_events(target: Target, stream: Stream, folder: Path) -> list[RawRecord]:
-    """The newest records of a feed's recording, in JSON. Raises what `in_json` raises."""
-    return in_json(newest_recorded(stream.origin, folder), stream, target, is_recorded=True)
+    """The newest records of a feed's recording, in JSON. Raises what `in_json`
+    raises."""
+    return in_json(
+        newest_recorded(stream.origin, folder), stream, target, is_recorded=True
+    )
 
 
 def newest_recorded(origin: StreamOrigin, folder: Path) -> list[RawRecord]:
@@ -192,17 +259,25 @@ def newest_recorded(origin: StreamOrigin, folder: Path) -> list[RawRecord]:
 
 
 def _recorded(origin: StreamOrigin, folder: Path, *, newest: bool) -> list[RawRecord]:
-    """The newest records of a recording, or the oldest ones, in the order of their age."""
-    there = {unquote(each.name): each for each in folder.iterdir()} if folder.is_dir() else {}
+    """The newest records of a recording, or the oldest ones, in the order of their
+    age."""
+    there = (
+        {unquote(each.name): each for each in folder.iterdir()}
+        if folder.is_dir()
+        else {}
+    )
     topics = origin.find_topics(lambda: there.keys())
     folders = [there.get(topic, folder / quote(topic, safe="")) for topic in topics]
     records: list[RawRecord] = []
     for each in folders:
         found: list[RawRecord] = []
         for file in sorted(each.glob("*.jsonl"), reverse=newest):
-            with file.open(encoding="utf-8", errors="replace") as lines:  # of any size: kept are a few of its lines
+            # of any size: kept are a few of its lines
+            with file.open(encoding="utf-8", errors="replace") as lines:
                 some = deque(lines, maxlen=SAMPLE) if newest else islice(lines, SAMPLE)
-                parsed = [parse_line(line.rstrip("\r\n"), unquote(each.name)) for line in some]
+                parsed = [
+                    parse_line(line.rstrip("\r\n"), unquote(each.name)) for line in some
+                ]
             found += [record for record in parsed if record]
             if len(found) >= SAMPLE:
                 break
@@ -222,7 +297,9 @@ class _KeptColumns:
     """The cache of columns that were found in the topics of a target's open streams."""
 
     def __init__(self, manifest: Manifest) -> None:
-        self._kept = KeptStreams(manifest.outputs, "columns.json", manifest.target.name, manifest.streams)
+        self._kept = KeptStreams(
+            manifest.outputs, "columns.json", manifest.target.name, manifest.streams
+        )
 
     def get(self, stream: Stream) -> FoundColumns | None:
         kept = self._kept.get(stream)

@@ -1,4 +1,5 @@
-"""The values of routes that the batches of a run have brought, and of which nobody knew a table when it began."""
+"""The values of routes that the batches of a run have brought, and of which nobody knew
+a table when it began."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from lakesql.stream.route_values import MOST_VALUES
 
 
 class FoundValues:
-    """What a run has found, by the names of the streams. It is kept where each command finds it, too."""
+    """What a run has found, by the names of the streams. It is kept where each command
+    finds it, too."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -22,7 +24,8 @@ class FoundValues:
         self._untold: set[str] = set()
 
     def note(self, manifest: Manifest, stream: str, values: Sequence[str]) -> None:
-        """Keep values of a stream's route, before the batch that has brought them is published."""
+        """Keep values of a stream's route, before the batch that has brought them is
+        published."""
         with self._lock:
             known = self._values.setdefault(stream, {})
             self._untold |= {stream} if {*values} - known.keys() else set()
@@ -30,7 +33,8 @@ class FoundValues:
             self._keep(manifest, stream)
 
     def keep(self, manifest: Manifest) -> None:
-        """Keep all of them again: another run of this machine may have kept its own meanwhile."""
+        """Keep all of them again: another run of this machine may have kept its own
+        meanwhile."""
         with self._lock:
             for stream in self._values:
                 self._keep(manifest, stream)
@@ -50,13 +54,20 @@ class FoundValues:
 
     def _keep(self, manifest: Manifest, stream: str) -> None:
         groups = manifest.groups.values()
-        feeds = feeds_of(manifest.target, manifest.outputs, groups, manifest.streams, manifest.source_tables)
+        feeds = feeds_of(
+            manifest.target,
+            manifest.outputs,
+            groups,
+            manifest.streams,
+            manifest.source_tables,
+        )
         KeptValues(feeds).add(manifest.streams[stream], self._values[stream])
 
 
 def new_members(before: Manifest, now: Manifest, names: Set[str]) -> list[str]:
-    """The models that a project has `now` and had not `before`, of the groups whose models of then are all in
-    `names`: a run of these has the group whole, and so those that have come into its feed too."""
+    """The models that a project has `now` and had not `before`, of the groups whose
+    models of then are all in `names`: a run of these has the group whole, and so those
+    that have come into its feed too."""
     found: list[str] = []
     for group in before.groups.values():
         if group.name in now.groups and group.members and names >= {*group.members}:
@@ -65,28 +76,38 @@ def new_members(before: Manifest, now: Manifest, names: Set[str]) -> list[str]:
 
 
 def tell_found(
-    found: FoundValues, emit: Emit, known: Manifest, manifest: Manifest, names: Set[str], new: Collection[str]
+    found: FoundValues,
+    emit: Emit,
+    known: Manifest,
+    manifest: Manifest,
+    names: Set[str],
+    new: Collection[str],
 ) -> bool:
-    """Emit what is to be said of the values that the batches of a run have brought; whether all have tables, or are to
-    have none.
+    """Emit what is to be said of the values that the batches of a run have brought;
+    whether all have tables, or are to have none.
 
-    `known` is the project as it was read last, `manifest` as it was read after the run, `names` are the models of the
-    run, and `new` those that it is still to run.
+    `known` is the project as it was read last, `manifest` as it was read after the run,
+    `names` are the models of the run, and `new` those that it is still to run.
     """
     lost = find_lost(found, manifest)
     before = {(warning.condition, warning.what) for warning in known.warnings}
-    warnings = [each for each in manifest.warnings if (each.condition, each.what) not in before]
+    warnings = [
+        each for each in manifest.warnings if (each.condition, each.what) not in before
+    ]
     texts = [*lost, *(f"{warning.what} {warning.fix}".strip() for warning in warnings)]
     for group in manifest.groups.values():
         for name in sorted({*group.members} - known.models.keys() - {*new}):
-            texts.append(f"'{name}' is not in this run: its table is made by the next one that has it")
+            texts.append(
+                f"'{name}' is not in this run: its table is made by the next one that has it"
+            )
     for text in texts:
         emit(Noted(text, now_ms()))
     return not lost and not manifest.lacks_tables(names)
 
 
 def find_lost(found: FoundValues, manifest: Manifest) -> list[str]:
-    """What is to be said of values that the project, which was read again, does not know: they could not be kept."""
+    """What is to be said of values that the project, which was read again, does not
+    know: they could not be kept."""
     known: dict[str, set[str]] = {}
     for table in manifest.source_tables:
         known.setdefault(table.stream, set()).add(table.name)

@@ -1,6 +1,8 @@
-"""The tables of feeds that groups mirror: those of recordings, found by a former run, or as the broker has them now.
+"""The tables of feeds that groups mirror: those of recordings, found by a former run,
+or as the broker has them now.
 
-Those of a route are the values of its column: the newest records have some, and the batches of a run find the others.
+Those of a route are the values of its column: the newest records have some, and the
+batches of a run find the others.
 """
 
 from __future__ import annotations
@@ -16,7 +18,12 @@ from lakesql.project.codec import decoder, encode
 from lakesql.project.profiles import Target
 from lakesql.run.streams.bind import find_registry
 from lakesql.run.streams.events_in_json import in_json
-from lakesql.run.streams.found_columns import SAMPLE, cluster_of, newest_recorded, recorded_events
+from lakesql.run.streams.found_columns import (
+    SAMPLE,
+    cluster_of,
+    newest_recorded,
+    recorded_events,
+)
 from lakesql.run.streams.kafka_java import open_kafka
 from lakesql.run.streams.kept_streams import KeptStreams
 from lakesql.stream.found_tables import tables_in
@@ -33,7 +40,9 @@ def known_tables(feeds: GroupFeeds) -> list[SourceTable]:
     found: list[SourceTable] = []
     for stream in feeds.streams:
         if stream.name in feeds.routes:
-            found += _tables_of_values(stream, [*values.get(stream), *_recorded_values(feeds, stream)])
+            found += _tables_of_values(
+                stream, [*values.get(stream), *_recorded_values(feeds, stream)]
+            )
             continue
         source = feeds.target.connections.get(stream.connection)
         folder = source.recording if source is not None else None
@@ -45,25 +54,37 @@ def known_tables(feeds: GroupFeeds) -> list[SourceTable]:
 
 
 def ask_tables(feeds: GroupFeeds) -> list[SourceTable]:
-    """The tables of feeds as the brokers have them now. For a feed of several topics the newest records of new topics
-    are read; for one with a single topic its newest records.
+    """The tables of feeds as the brokers have them now. For a feed of several topics
+    the newest records of new topics are read; for one with a single topic its newest
+    records.
 
-    A table that had no key is looked at again: it may have got one, and its first records may have been without.
+    A table that had no key is looked at again: it may have got one, and its first
+    records may have been without.
     """
-    asked = [(stream, cluster) for stream in feeds.streams if (cluster := cluster_of(feeds.target, stream)) is not None]
+    asked = [
+        (stream, cluster)
+        for stream in feeds.streams
+        if (cluster := cluster_of(feeds.target, stream)) is not None
+    ]
     if not asked:
         return known_tables(feeds)
-    from lakesql.engine.sources.broker import open_broker  # only here: few projects have a group
+    # only here: few projects have a group
+    from lakesql.engine.sources.broker import open_broker
 
     kept, values = _KeptTables(feeds), KeptValues(feeds)
     with open_kafka() as jvm:
         for stream, cluster in asked:
             if (route := feeds.routes.get(stream.name)) is not None:
                 with open_broker(jvm, cluster) as broker:
-                    newest = broker.read_newest(broker.find_topics(stream.origin, stream.place).values(), SAMPLE)
+                    newest = broker.read_newest(
+                        broker.find_topics(stream.origin, stream.place).values(), SAMPLE
+                    )
                 values.add(stream, _values_of(newest, stream, route, feeds.target))
                 continue
-            whole = (*(table for table in kept.get(stream) if table.key), *feeds.declared)
+            whole = (
+                *(table for table in kept.get(stream) if table.key),
+                *feeds.declared,
+            )
             known = {table.topic for table in whole if table.stream == stream.name}
             with open_broker(jvm, cluster) as broker:
                 topics = broker.find_topics(stream.origin, stream.place)
@@ -76,15 +97,20 @@ def ask_tables(feeds: GroupFeeds) -> list[SourceTable]:
 
 
 def pull_tables(manifest: Manifest, stream: Stream) -> dict[str, str]:
-    """The file that declares the tables of a feed which groups mirror, each as its newest records have it: its text, by
-    its path.
+    """The file that declares the tables of a feed which groups mirror, each as its
+    newest records have it: its text, by its path.
 
-    Tables that another file of the project declares are not in it. The values of a route that are in the file stay
-    there: newest records say which values there are, and not which are gone. Raises what asking a broker raises.
+    Tables that another file of the project declares are not in it. The values of a
+    route that are in the file stay there: newest records say which values there are,
+    and not which are gone. Raises what asking a broker raises.
     """
     path = tables_path(manifest, stream)
-    elsewhere = [table for table in manifest.source_tables if _is_elsewhere(table, stream, path)]
-    groups = [group for group in manifest.groups.values() if group.stream == stream.name]
+    elsewhere = [
+        table for table in manifest.source_tables if _is_elsewhere(table, stream, path)
+    ]
+    groups = [
+        group for group in manifest.groups.values() if group.stream == stream.name
+    ]
     route = next((group.tables.route for group in groups), "")
     known = manifest.source_tables if route else ()
     now: dict[str, SourceTable] = {}
@@ -106,7 +132,9 @@ def tables_path(manifest: Manifest, stream: Stream) -> str:
 
 
 def _is_elsewhere(table: SourceTable, stream: Stream, path: str) -> bool:
-    return table.stream == stream.name and table.is_declared and table.place.path != path
+    return (
+        table.stream == stream.name and table.is_declared and table.place.path != path
+    )
 
 
 def _tables_now(manifest: Manifest, stream: Stream, route: str) -> list[SourceTable]:
@@ -115,19 +143,27 @@ def _tables_now(manifest: Manifest, stream: Stream, route: str) -> list[SourceTa
     if source is not None and source.recording is not None:
         if route:
             newest = newest_recorded(stream.origin, source.recording)
-            return _tables_of_values(stream, _values_of(newest, stream, route, manifest.target, is_recorded=True))
-        return tables_in(recorded_events(manifest.target, stream, source.recording), stream)
+            return _tables_of_values(
+                stream,
+                _values_of(newest, stream, route, manifest.target, is_recorded=True),
+            )
+        return tables_in(
+            recorded_events(manifest.target, stream, source.recording), stream
+        )
     cluster = cluster_of(manifest.target, stream)
     if cluster is None:
         return []
-    from lakesql.engine.sources.broker import open_broker  # only here: few projects have a group
+    # only here: few projects have a group
+    from lakesql.engine.sources.broker import open_broker
 
     with open_kafka() as jvm, open_broker(jvm, cluster) as broker:
         topics = broker.find_topics(stream.origin, stream.place)
         count = SAMPLE if route else PULLED * max(1, len(topics))
         newest = broker.read_newest(topics.values(), count)
         if route:
-            return _tables_of_values(stream, _values_of(newest, stream, route, manifest.target))
+            return _tables_of_values(
+                stream, _values_of(newest, stream, route, manifest.target)
+            )
         return tables_in(in_json(newest, stream, manifest.target), stream)
 
 
@@ -136,28 +172,42 @@ def _recorded_values(feeds: GroupFeeds, stream: Stream) -> list[str]:
     source = feeds.target.connections.get(stream.connection)
     folder = source.recording if source is not None else None
     records = newest_recorded(stream.origin, folder) if folder is not None else []
-    return _values_of(records, stream, feeds.routes[stream.name], feeds.target, is_recorded=True)
+    return _values_of(
+        records, stream, feeds.routes[stream.name], feeds.target, is_recorded=True
+    )
 
 
 def _values_of(
-    records: Sequence[RawRecord], stream: Stream, route: str, target: Target, *, is_recorded: bool = False
+    records: Sequence[RawRecord],
+    stream: Stream,
+    route: str,
+    target: Target,
+    *,
+    is_recorded: bool = False,
 ) -> list[str]:
-    """The values of a route that records have, where these say them without Spark, and without asking the registry of a
-    recording: none elsewhere."""
+    """The values of a route that records have, where these say them without Spark, and
+    without asking the registry of a recording: none elsewhere."""
     if not may_look_for_values(stream):
         return []
     if stream.record_format.is_framed:
         wire = stream.wire
-        records = [replace(record, value=body_of(wire, "value", record)) for record in records]
+        records = [
+            replace(record, value=body_of(wire, "value", record)) for record in records
+        ]
     elif stream.registry and is_recorded and not find_registry(target, stream).path:
         return []
-    return values_in(in_json(records, stream, target, is_recorded=is_recorded), stream, route)
+    return values_in(
+        in_json(records, stream, target, is_recorded=is_recorded), stream, route
+    )
 
 
 def _tables_of_values(stream: Stream, values: Iterable[str]) -> list[SourceTable]:
     """What stands for a table of each value."""
     each = dict.fromkeys(values)
-    return [SourceTable(stream.name, value, "", (), (), (), stream.place, is_declared=False) for value in each]
+    return [
+        SourceTable(stream.name, value, "", (), (), (), stream.place, is_declared=False)
+        for value in each
+    ]
 
 
 PULLED = 100
@@ -177,7 +227,9 @@ class _KeptTables:
         return [] if found is None else self._decode(found)
 
     def add(self, stream: Stream, tables: Sequence[SourceTable]) -> None:
-        merged = {(table.name, table.topic): table for table in (*self.get(stream), *tables)}
+        merged = {
+            (table.name, table.topic): table for table in (*self.get(stream), *tables)
+        }
         self._kept.put(stream, encode([*merged.values()]))
 
     def save(self) -> None:
@@ -188,9 +240,11 @@ _LOCK = threading.Lock()
 
 
 class KeptValues:
-    """The values that were found of the routes of a target's streams, as long as these read the same topics.
+    """The values that were found of the routes of a target's streams, as long as these
+    read the same topics.
 
-    Each is in the file once `add` returns. `add` is for several threads: it looks at what others have kept meanwhile.
+    Each is in the file once `add` returns. `add` is for several threads: it looks at
+    what others have kept meanwhile.
     """
 
     def __init__(self, feeds: GroupFeeds) -> None:
@@ -207,13 +261,22 @@ class KeptValues:
             before = self._read(kept, stream)
             merged = [*dict.fromkeys([*before, *values])][: MOST_VALUES + 1]
             if merged != before:
-                kept.put(stream, {"column": self._feeds.routes[stream.name], "values": merged})
+                kept.put(
+                    stream,
+                    {"column": self._feeds.routes[stream.name], "values": merged},
+                )
                 kept.save()
 
     def _open(self) -> KeptStreams:
         target = self._feeds.target.name
-        return KeptStreams(self._feeds.outputs, f"routes_{target}.json", target, self._feeds.routes)
+        return KeptStreams(
+            self._feeds.outputs, f"routes_{target}.json", target, self._feeds.routes
+        )
 
     def _read(self, kept: KeptStreams, stream: Stream) -> list[str]:
         found = kept.get(stream)
-        return [*found["values"]] if found is not None and found["column"] == self._feeds.routes[stream.name] else []
+        return (
+            [*found["values"]]
+            if found is not None and found["column"] == self._feeds.routes[stream.name]
+            else []
+        )

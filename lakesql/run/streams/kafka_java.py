@@ -1,4 +1,5 @@
-"""A Java with Kafka's clients alone, by which a cluster is asked where no Spark runs."""
+"""A Java with Kafka's clients alone, by which a cluster is asked where no Spark
+runs."""
 
 from __future__ import annotations
 
@@ -10,9 +11,10 @@ from typing import Any
 
 @contextmanager
 def open_kafka(say: Callable[[str], None] = lambda _: None) -> Iterator[Any]:
-    """A JVM with Kafka's clients alone, which starts in half a second. `say` hears of jars that are fetched first, as
-    they show in the terminal."""
-    # Only here: what asks a cluster is not loaded for a project that declares all of its streams.
+    """A JVM with Kafka's clients alone, which starts in half a second. `say` hears of
+    jars that are fetched first, as they show in the terminal."""
+    # Only here: what asks a cluster is not loaded for a project that declares all of
+    # its streams.
     from lakesql.engine.sources.broker import open_java
     from lakesql.engine.spark.jars import ensure_jars, user_cache
     from lakesql.engine.spark.java import find_java

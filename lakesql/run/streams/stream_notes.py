@@ -1,4 +1,5 @@
-"""What a run says of streams before it reads them: that there is nothing in one, or that files of it are left out."""
+"""What a run says of streams before it reads them: that there is nothing in one, or
+that files of it are left out."""
 
 from __future__ import annotations
 
@@ -9,13 +10,24 @@ from lakesql.events import FilesLeftOut, StreamEmpty
 from lakesql.source.stream_state import SourceState
 
 
-def empty_streams(model: str, sources: Sequence[SourceState]) -> tuple[StreamEmpty, ...]:
+def empty_streams(
+    model: str, sources: Sequence[SourceState]
+) -> tuple[StreamEmpty, ...]:
     """Events for those streams of a model that have nothing to read."""
     others_have = any(not source.nothing for source in sources)
     empty = [source for source in sources if source.nothing]
-    return tuple(StreamEmpty(model, source.name, source.nothing, others_have, now_ms()) for source in empty)
+    return tuple(
+        StreamEmpty(model, source.name, source.nothing, others_have, now_ms())
+        for source in empty
+    )
 
 
-def left_out_files(model: str, sources: Sequence[SourceState]) -> tuple[FilesLeftOut, ...]:
+def left_out_files(
+    model: str, sources: Sequence[SourceState]
+) -> tuple[FilesLeftOut, ...]:
     """Events for those streams of a model of which some files are not read."""
-    return tuple(FilesLeftOut(model, source.name, source.left_out, now_ms()) for source in sources if source.left_out)
+    return tuple(
+        FilesLeftOut(model, source.name, source.left_out, now_ms())
+        for source in sources
+        if source.left_out
+    )

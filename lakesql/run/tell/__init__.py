@@ -1,1 +1,2 @@
-"""What is told of a project and its runs, to people and programs: status, forecasts, pages, metrics, lineage."""
+"""What is told of a project and its runs, to people and programs: status, forecasts,
+pages, metrics, lineage."""

@@ -1,4 +1,5 @@
-"""What models will make of their tables, each from how its table is now, as far as it can be read."""
+"""What models will make of their tables, each from how its table is now, as far as it
+can be read."""
 
 from __future__ import annotations
 
@@ -11,16 +12,25 @@ from lakesql.run.tell.status import read_statuses
 
 
 def read_forecasts(
-    manifest: Manifest, names: Sequence[str], given: ForecastInput, span_ms: int, now_ms: int, *, offline: bool
+    manifest: Manifest,
+    names: Sequence[str],
+    given: ForecastInput,
+    span_ms: int,
+    now_ms: int,
+    *,
+    offline: bool,
 ) -> tuple[tuple[Forecast, ...], tuple[TableStatus, ...]]:
     """The forecasts of the models, in their order, and the tables that cannot be read.
 
-    With `offline` no table is looked at. One that cannot be read has a forecast only where everything is given that it
-    would say of the rows.
+    With `offline` no table is looked at. One that cannot be read has a forecast only
+    where everything is given that it would say of the rows.
     """
     most = {name: most_records(manifest, name) for name in names}
     if offline:
-        return tuple(forecast(manifest.models[name], None, given, span_ms, now_ms, most[name]) for name in names), ()
+        return tuple(
+            forecast(manifest.models[name], None, given, span_ms, now_ms, most[name])
+            for name in names
+        ), ()
     statuses = read_statuses(manifest, names, now_ms)
     unknown = tuple(status for status in statuses if isinstance(status.state, Unknown))
     is_enough = given.rows_per_second is not None and given.row_bytes is not None
@@ -28,5 +38,9 @@ def read_forecasts(
     for status in statuses:
         facts = status.state.facts if isinstance(status.state, Known) else None
         if is_enough or not isinstance(status.state, Unknown):
-            found.append(forecast(status.model, facts, given, span_ms, now_ms, most[status.model.name]))
+            found.append(
+                forecast(
+                    status.model, facts, given, span_ms, now_ms, most[status.model.name]
+                )
+            )
     return tuple(found), unknown

@@ -1,4 +1,5 @@
-"""`target/plan.json`: what `lakesql plan` has said last, of which files, and whether it still holds of these."""
+"""`target/plan.json`: what `lakesql plan` has said last, of which files, and whether it
+still holds of these."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ TONES: Mapping[Verdict, Tone] = {
 
 @dataclass(frozen=True, slots=True)
 class PlanAsked:
-    """What a plan was asked for: the words of its selection, and whether tables were looked at too."""
+    """What a plan was asked for: the words of its selection, and whether tables were
+    looked at too."""
 
     select: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -45,8 +47,13 @@ class PlanAsked:
 
     @property
     def options(self) -> str:
-        """The options of the command line that ask for it; '' where all models were asked for."""
-        said = (("--select", self.select), ("--exclude", self.exclude), ("--selector", self.selectors))
+        """The options of the command line that ask for it; '' where all models were
+        asked for."""
+        said = (
+            ("--select", self.select),
+            ("--exclude", self.exclude),
+            ("--selector", self.selectors),
+        )
         words = [" ".join((option, *given)) for option, given in said if given]
         return " ".join((*words, *(["--live"] if self.is_live else [])))
 
@@ -59,10 +66,17 @@ class LastPlan:
     models: Mapping[str, ModelPlan]
 
 
-def write_last_plan(review: Review, files: ProjectFiles, target: Target | None, asked: PlanAsked, at_ms: int) -> None:
+def write_last_plan(
+    review: Review,
+    files: ProjectFiles,
+    target: Target | None,
+    asked: PlanAsked,
+    at_ms: int,
+) -> None:
     """Write the file, whole or not at all. Raises `OSError` where it cannot be written.
 
-    It names each file of the project by what tells its text from others: by these a reader sees what has changed since.
+    It names each file of the project by what tells its text from others: by these a
+    reader sees what has changed since.
     """
     metadata = {
         "lakesql_version": __version__,
@@ -72,21 +86,31 @@ def write_last_plan(review: Review, files: ProjectFiles, target: Target | None, 
         "options": asked.options,
     }
     seen = {**_digests(files.texts), **{seed.path: seed.digest for seed in files.seeds}}
-    text = json.dumps({"metadata": metadata, "files": seen, "plan": describe_review(review)}, ensure_ascii=False)
-    write_atomically(files.outputs.target / PLAN_FILE, find_secrets(os.environ).redact(text) + "\n")
+    text = json.dumps(
+        {"metadata": metadata, "files": seen, "plan": describe_review(review)},
+        ensure_ascii=False,
+    )
+    write_atomically(
+        files.outputs.target / PLAN_FILE, find_secrets(os.environ).redact(text) + "\n"
+    )
 
 
-def read_last_plan(manifest: Manifest, left_out: Iterable[str], at_ms: int) -> LastPlan | None:
-    """What the last plan has said of the project's models, and what of it may hold no longer; None where there is none.
+def read_last_plan(
+    manifest: Manifest, left_out: Iterable[str], at_ms: int
+) -> LastPlan | None:
+    """What the last plan has said of the project's models, and what of it may hold no
+    longer; None where there is none.
 
-    `left_out` are the files that the manifest was read without. A file that is not of this version's making is doubted
-    as a whole.
+    `left_out` are the files that the manifest was read without. A file that is not of
+    this version's making is doubted as a whole.
     """
     path = manifest.outputs.target / PLAN_FILE
     try:
         read = json.loads(path.read_bytes())
         metadata, plan = dict(read["metadata"]), read["plan"]
-        made_ms = int(datetime.fromisoformat(metadata["generated_at"]).timestamp() * 1000)
+        made_ms = int(
+            datetime.fromisoformat(metadata["generated_at"]).timestamp() * 1000
+        )
         shown = ShownPlan(
             at=str(metadata["generated_at"]),
             age=age(max(0, at_ms - made_ms)),
@@ -94,7 +118,9 @@ def read_last_plan(manifest: Manifest, left_out: Iterable[str], at_ms: int) -> L
             options=str(metadata["options"]),
             doubts=tuple(_doubts(manifest, left_out, metadata, dict(read["files"]))),
         )
-        return LastPlan(shown, {str(each["name"]): _model_plan(each) for each in plan["models"]})
+        return LastPlan(
+            shown, {str(each["name"]): _model_plan(each) for each in plan["models"]}
+        )
     except OSError:
         return None
     except (ValueError, LookupError, TypeError, AttributeError):
@@ -103,22 +129,39 @@ def read_last_plan(manifest: Manifest, left_out: Iterable[str], at_ms: int) -> L
 
 
 def _doubts(
-    manifest: Manifest, left_out: Iterable[str], metadata: Mapping[str, Any], former: Mapping[str, str]
+    manifest: Manifest,
+    left_out: Iterable[str],
+    metadata: Mapping[str, Any],
+    former: Mapping[str, str],
 ) -> Iterator[str]:
     """The reasons, as sentences, why the plan may not hold any more."""
     if metadata["lakesql_version"] != __version__:
         yield f"lakesql {metadata['lakesql_version']} has made it, and this is {__version__}."
     of_target = metadata["target"]
-    if of_target is not None and of_target != json.loads(json.dumps(manifest.target.facts)):
+    if of_target is not None and of_target != json.loads(
+        json.dumps(manifest.target.facts)
+    ):
         other = f"It was made for target {of_target['name']}, and this is {manifest.target.name}."
         is_same = of_target["name"] == manifest.target.name
         yield f"Target {manifest.target.name} has changed since." if is_same else other
-    now = _digests(manifest.texts) | {seed.path: seed.digest for seed in manifest.seeds.values()}
-    now |= _digests({path: text for path in left_out if (text := _text_of(manifest.directory / path)) is not None})
-    changed = sorted(path for path in {*former, *now} if former.get(path) != now.get(path))
+    now = _digests(manifest.texts) | {
+        seed.path: seed.digest for seed in manifest.seeds.values()
+    }
+    now |= _digests(
+        {
+            path: text
+            for path in left_out
+            if (text := _text_of(manifest.directory / path)) is not None
+        }
+    )
+    changed = sorted(
+        path for path in {*former, *now} if former.get(path) != now.get(path)
+    )
     if changed:
         more = len(changed) - MOST_NAMED
-        named = ", ".join(changed[:MOST_NAMED]) + (f" and {count(more, 'more file')}" if more > 0 else "")
+        named = ", ".join(changed[:MOST_NAMED]) + (
+            f" and {count(more, 'more file')}" if more > 0 else ""
+        )
         yield f"Changed since: {named}."
 
 
@@ -137,18 +180,35 @@ def _model_plan(said: Mapping[str, Any]) -> ModelPlan:
     verdict: Verdict = said["verdict"]
     columns = said["columns"]
     changes = [
-        *(f"+ {each['name']} {each['type'] or ''}".rstrip() for each in columns["added"]),
-        *(f"- {each['name']} {each['type'] or ''}".rstrip() for each in columns["dropped"]),
-        *(f"~ {each['name']} {each['before'] or '?'} -> {each['after'] or '?'}" for each in columns["retyped"]),
+        *(
+            f"+ {each['name']} {each['type'] or ''}".rstrip()
+            for each in columns["added"]
+        ),
+        *(
+            f"- {each['name']} {each['type'] or ''}".rstrip()
+            for each in columns["dropped"]
+        ),
+        *(
+            f"~ {each['name']} {each['before'] or '?'} -> {each['after'] or '?'}"
+            for each in columns["retyped"]
+        ),
     ]
     return ModelPlan(
         verdict=verdict,
         tone=TONES[verdict],
         meaning=MEANINGS[verdict],
         reasons=tuple(
-            PlanReason(each["verdict"], each["condition"], each["what"], each["place"] or "", each["do"])
+            PlanReason(
+                each["verdict"],
+                each["condition"],
+                each["what"],
+                each["place"] or "",
+                each["do"],
+            )
             for each in said["reasons"]
         ),
         columns=tuple(changes),
-        steps=tuple(PlanStep(each["text"], tuple(each["statements"])) for each in said["steps"]),
+        steps=tuple(
+            PlanStep(each["text"], tuple(each["statements"])) for each in said["steps"]
+        ),
     )

@@ -1,4 +1,5 @@
-"""Reads the tables of models as their catalog has them, and their checkpoints, several at a time."""
+"""Reads the tables of models as their catalog has them, and their checkpoints, several
+at a time."""
 
 from __future__ import annotations
 
@@ -22,19 +23,24 @@ LOOKS = 3
 """So often a table and its checkpoint are read that a run is writing."""
 
 
-def read_live(target: Target, tables: Mapping[str, TableName]) -> Mapping[str, LiveModel]:
-    """What is there of each model, by its table's name. Raises what opening the catalog raises; a table that cannot be
-    read, or a checkpoint, is found as that."""
+def read_live(
+    target: Target, tables: Mapping[str, TableName]
+) -> Mapping[str, LiveModel]:
+    """What is there of each model, by its table's name. Raises what opening the catalog
+    raises; a table that cannot be read, or a checkpoint, is found as that."""
     file = sqlite_file(target.catalog)
-    opened = open_catalog(target.catalog) if file is None or file.exists() else None  # opening it would make it
+    # opening it would make it
+    opened = open_catalog(target.catalog) if file is None or file.exists() else None
     with ThreadPoolExecutor(READERS, thread_name_prefix="lakesql-plan") as pool:
         found = pool.map(lambda name: _find(target, opened, tables[name], name), tables)
         return dict(zip(tables, found, strict=True))
 
 
-def _find(target: Target, opened: OpenCatalog | None, name: TableName, model: str) -> LiveModel:
-    """The table and its checkpoint, read again until the checkpoint is the same before and after: nobody has written in
-    between."""
+def _find(
+    target: Target, opened: OpenCatalog | None, name: TableName, model: str
+) -> LiveModel:
+    """The table and its checkpoint, read again until the checkpoint is the same before
+    and after: nobody has written in between."""
     folder = checkpoint_of(target, model)
     before = _read_checkpoint(target, folder)
     table: TableMetadata | Unknown | None = None
@@ -47,7 +53,9 @@ def _find(target: Target, opened: OpenCatalog | None, name: TableName, model: st
     return LiveModel(table, Unread(""), folder)
 
 
-def _read_table(opened: OpenCatalog | None, name: TableName) -> TableMetadata | Unknown | None:
+def _read_table(
+    opened: OpenCatalog | None, name: TableName
+) -> TableMetadata | Unknown | None:
     try:
         return load_metadata(opened, name) if opened is not None else None
     except LakesqlError as error:
@@ -57,6 +65,10 @@ def _read_table(opened: OpenCatalog | None, name: TableName) -> TableMetadata | 
 def _read_checkpoint(target: Target, folder: str) -> Checkpoint | Unread | None:
     try:
         files = open_stored(target.catalog, folder)
-        return read_checkpoint(files) if files is not None else Unread("Spark alone reaches this file system")
+        return (
+            read_checkpoint(files)
+            if files is not None
+            else Unread("Spark alone reaches this file system")
+        )
     except (OSError, ValueError) as error:  # such are pyarrow's own, too
         return Unread(first_line(error))

@@ -1,4 +1,5 @@
-"""Makes the site of a project: asks what is known of it beside its files, and writes the pages."""
+"""Makes the site of a project: asks what is known of it beside its files, and writes
+the pages."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ WORTH_TWO = 300
 """To write the pages of so many nodes takes longer than to copy the process."""
 
 MARK = ".lakesql-site"
-"""The file by which a folder is known as one that holds a site: nothing else is overwritten."""
+"""The file by which a folder is known as one that holds a site: nothing else is
+overwritten."""
 
 
 def read_content(
@@ -51,19 +53,25 @@ def read_content(
     live: Sequence[TableStatus] | None = None,
     project: str = "",
 ) -> SiteContent:
-    """What the site of a project shows. `problems` are those for which files are `left_out`; of models whose SELECTs
-    are wrong the pages say so. `live` are the statuses of tables as they are at `at_ms`."""
+    """What the site of a project shows. `problems` are those for which files are
+    `left_out`; of models whose SELECTs are wrong the pages say so. `live` are the
+    statuses of tables as they are at `at_ms`."""
     made_at = iso_time(at_ms)
     if manifest is None:
         data = graph_data(None, None, ())
-        return SiteContent(project, "", made_at, (), tuple(problems), tuple(left_out), data=data)
+        return SiteContent(
+            project, "", made_at, (), tuple(problems), tuple(left_out), data=data
+        )
     compiled = compiled_files(manifest)
     texts, wrong = _compile(manifest, compiled)
     every = (*problems, *wrong)
     by_path: dict[str, tuple[Problem, ...]] = {}
     for problem in every:
         if problem.place is not None:
-            by_path[problem.place.path] = (*by_path.get(problem.place.path, ()), problem)
+            by_path[problem.place.path] = (
+                *by_path.get(problem.place.path, ()),
+                problem,
+            )
     graph = build_column_graph(manifest, compiled)
     plan = read_last_plan(manifest, left_out, at_ms)
     seen = KnownBeside(
@@ -71,7 +79,10 @@ def read_content(
         last_runs=dict(_last_runs(manifest.outputs.target / "run_results.json")),
         plans=plan.models if plan is not None else {},
         outcomes=dict(_outcomes(manifest.outputs.target)),
-        samples={name: tuple(_sample(manifest, stream)) for name, stream in manifest.streams.items()},
+        samples={
+            name: tuple(_sample(manifest, stream))
+            for name, stream in manifest.streams.items()
+        },
         problems=by_path,
     )
     pages = build_pages(manifest, compiled, texts, graph, seen)
@@ -89,13 +100,18 @@ def read_content(
 
 
 def write_site(content: SiteContent, folder: Path) -> int:
-    """Write the pages into a folder, and remove those of a former site that are no more; how many pages there are.
+    """Write the pages into a folder, and remove those of a former site that are no
+    more; how many pages there are.
 
     Raises `UsageError` (`bad-output-dir`) for a folder that holds anything else.
     """
     former = _former_files(folder)
-    _write(folder / MARK, "".join(f"{path}\n" for path in sorted(former)).encode())  # if it breaks off, it is one still
-    written = [*_write_pages(folder, render_site(content)), *_write_nodes(folder, content)]
+    # if it breaks off, it is one still
+    _write(folder / MARK, "".join(f"{path}\n" for path in sorted(former)).encode())
+    written = [
+        *_write_pages(folder, render_site(content)),
+        *_write_nodes(folder, content),
+    ]
     pages = sum(path.endswith(".html") for path in written)
     for path, asset in site_assets():
         _write(folder / path, asset)
@@ -109,7 +125,11 @@ def write_site(content: SiteContent, folder: Path) -> int:
 
 def _write_nodes(folder: Path, content: SiteContent) -> list[str]:
     """Write the pages of nodes: of many, a copy of the process writes half."""
-    written = in_two(content.pages, WORTH_TWO, lambda pages: _write_pages(folder, render_nodes(content, pages)))
+    written = in_two(
+        content.pages,
+        WORTH_TWO,
+        lambda pages: _write_pages(folder, render_nodes(content, pages)),
+    )
     return [path for paths in written for path in paths]
 
 
@@ -130,9 +150,15 @@ def _former_files(folder: Path) -> set[str]:
     except OSError:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             what = f"{folder} is there, and is no site that lakesql has made."
-            raise UsageError.of("bad-output-dir", what, fix="Name another folder, or an empty one.") from None
+            raise UsageError.of(
+                "bad-output-dir", what, fix="Name another folder, or an empty one."
+            ) from None
         return set()
-    return {path for path in listed if not Path(path).is_absolute() and ".." not in Path(path).parts}
+    return {
+        path
+        for path in listed
+        if not Path(path).is_absolute() and ".." not in Path(path).parts
+    }
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -144,8 +170,11 @@ def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def _compile(manifest: Manifest, compiled: CompiledFiles) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
-    """The compiled texts of the models that have no errors, and the errors of the others."""
+def _compile(
+    manifest: Manifest, compiled: CompiledFiles
+) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
+    """The compiled texts of the models that have no errors, and the errors of the
+    others."""
     try:
         return compiled.compile_in_two(manifest.models), ()
     except ProjectError as error:
@@ -156,18 +185,26 @@ def _compile(manifest: Manifest, compiled: CompiledFiles) -> tuple[Mapping[str, 
 def _live(status: TableStatus, at_ms: int) -> Live:
     state = status.state
     figures = status.figures
-    fresh = "" if figures is None or figures.freshness_ms is None else age(figures.freshness_ms)
+    fresh = (
+        ""
+        if figures is None or figures.freshness_ms is None
+        else age(figures.freshness_ms)
+    )
     said = (*remarks(status), *(problem.what for problem in status.problems))
     if not isinstance(state, Known):
         return Live(mark(status), TONES[status.health], fresh, said)
     day = tuple(
-        DayLine(label, tuple(values), text) for label, values, text in day_figures(state.facts, at_ms, DAY_PARTS)
+        DayLine(label, tuple(values), text)
+        for label, values, text in day_figures(state.facts, at_ms, DAY_PARTS)
     )
-    return Live(mark(status), TONES[status.health], fresh, said, tuple(figure_pairs(state)), day)
+    return Live(
+        mark(status), TONES[status.health], fresh, said, tuple(figure_pairs(state)), day
+    )
 
 
 def _results(path: Path) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]:
-    """The metadata and the results of a file that a command has written; nothing of one that is none."""
+    """The metadata and the results of a file that a command has written; nothing of one
+    that is none."""
     try:
         read = json.loads(path.read_bytes())
         return dict(read["metadata"]), [dict(each) for each in read["results"]]
@@ -183,39 +220,55 @@ def _last_runs(path: Path) -> Iterator[tuple[str, LastRun]]:
 
 
 def _outcomes(folder: Path) -> Iterator[tuple[str, tuple[str, str]]]:
-    """How data tests ended, by their ids, and expectations, by the model's name and theirs; `model.*` is what holds of
-    those of a model that no row has failed."""
+    """How data tests ended, by their ids, and expectations, by the model's name and
+    theirs; `model.*` is what holds of those of a model that no row has failed."""
     _, results = _results(folder / "test_results.json")
     for each in results:
-        yield str(each.get("unique_id")), (str(each.get("status", "")), str(each.get("message") or ""))
+        yield (
+            str(each.get("unique_id")),
+            (str(each.get("status", "")), str(each.get("message") or "")),
+        )
     _, results = _results(folder / "run_results.json")
     for each in results:
         if each.get("status") == "success" and each.get("batches"):
             yield f"{each.get('name')}.*", ("pass", "")
         violations = each.get("violations")
         for name, rows in violations.items() if isinstance(violations, dict) else ():
-            yield f"{each.get('name')}.{name}", ("warn", f"{count(rows, 'row')} failed it in the last run")
+            yield (
+                f"{each.get('name')}.{name}",
+                ("warn", f"{count(rows, 'row')} failed it in the last run"),
+            )
 
 
 def _sample(manifest: Manifest, stream: Stream) -> Iterator[str]:
-    """The first lines of a stream's recording, as others may see them, if it has one on this machine."""
+    """The first lines of a stream's recording, as others may see them, if it has one on
+    this machine."""
     connection = manifest.target.connections.get(stream.connection)
     folder = connection.recording if connection is not None else None
     if folder is None:
         return
     with contextlib.suppress(OSError, UnicodeDecodeError, LakesqlError):
-        topics = stream.origin.find_topics(lambda: {unquote(each.name) for each in folder.iterdir()})
+        topics = stream.origin.find_topics(
+            lambda: {unquote(each.name) for each in folder.iterdir()}
+        )
         folders = (folder / recorded_folder(topic) for topic in topics)
         files = (file for each in folders for file in sorted(each.glob("*.jsonl")))
         for file in islice(files, 1):
             with file.open(encoding="utf-8") as lines:
-                shown = show_lines(islice(lines, SAMPLE_LINES), stream, _ruled_columns(manifest, stream))
+                shown = show_lines(
+                    islice(lines, SAMPLE_LINES),
+                    stream,
+                    _ruled_columns(manifest, stream),
+                )
                 yield from (line[:LONGEST_LINE] for line in shown)
 
 
 def _ruled_columns(manifest: Manifest, stream: Stream) -> frozenset[str]:
-    """The columns of the stream, in small letters, that a rule of its group masks or leaves out."""
-    members = [model.member for model in manifest.models.values() if model.member is not None]
+    """The columns of the stream, in small letters, that a rule of its group masks or
+    leaves out."""
+    members = [
+        model.member for model in manifest.models.values() if model.member is not None
+    ]
     rules = {
         column.name.lower(): rule
         for member in members

@@ -1,4 +1,5 @@
-"""Takes a run's lineage to where it is to go, in a thread of its own: whatever becomes of it there, the run goes on."""
+"""Takes a run's lineage to where it is to go, in a thread of its own: whatever becomes
+of it there, the run goes on."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lakesql.errors import ProfileError, first_line, not_installed
-from lakesql.project.lineage_target import LineageFile, LineageHttp, LineageKafka, LineageTarget
+from lakesql.project.lineage_target import (
+    LineageFile,
+    LineageHttp,
+    LineageKafka,
+    LineageTarget,
+)
 from lakesql.secrets import Secrets
 from lakesql.source.librdkafka_options import librdkafka_options
 
@@ -29,16 +35,19 @@ MOST_WAITING = 1_000
 """So many events wait at most; what comes then is lost."""
 
 DRAIN_S = 5.0
-"""So long does a run wait at its end for the answer to an event, if they are taken at all."""
+"""So long does a run wait at its end for the answer to an event, if they are taken at
+all."""
 
 MOST_DRAIN_S = 15.0
-"""So long at most for all of them, and for the client to be loaded, which takes a while where all else is busy."""
+"""So long at most for all of them, and for the client to be loaded, which takes a while
+where all else is busy."""
 
 ANSWER_S = 5.0
 """So long may the other side take to answer."""
 
 LONGEST_PAUSE_S = 60.0
-"""Between two tries at the same event. The first pause is a second, and each further one twice as long."""
+"""Between two tries at the same event. The first pause is a second, and each further
+one twice as long."""
 
 
 class Transport(Protocol):
@@ -49,14 +58,16 @@ class Transport(Protocol):
 
 
 class RefusedError(Exception):
-    """Raised where the other side has answered that it does not take an event, and never will."""
+    """Raised where the other side has answered that it does not take an event, and
+    never will."""
 
 
 @dataclass(slots=True)
 class LineageSender:
     """Delivers events in their order, from a queue of `most` of them.
 
-    Where one is not taken it is tried again, until the queue is full or the run is over. One that is refused is lost.
+    Where one is not taken it is tried again, until the queue is full or the run is
+    over. One that is refused is lost.
     """
 
     shown: str
@@ -81,18 +92,22 @@ class LineageSender:
                 return
             self._waiting.append(told)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._deliver, name="lineage", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._deliver, name="lineage", daemon=True
+                )
                 self._thread.start()
             self._changed.notify_all()
 
     def take_lost(self) -> tuple[int, str]:
-        """How many events were lost since this was asked last, and why the last of them was."""
+        """How many events were lost since this was asked last, and why the last of them
+        was."""
         with self._changed:
             lost, self._lost = self._lost, 0
             return lost, self._why
 
     def drain(self) -> None:
-        """Wait until all are delivered, and not where the other side does not answer, or not within `drain_s`."""
+        """Wait until all are delivered, and not where the other side does not answer,
+        or not within `drain_s`."""
         begun = time.monotonic()
         with self._changed:
             self._is_ending = True
@@ -136,7 +151,8 @@ class LineageSender:
                     if isinstance(error, RefusedError):
                         self._drop()
                         continue
-                    if self._is_ending:  # it was tried once more, and there is no time for the others
+                    # it was tried once more, and there is no time for the others
+                    if self._is_ending:
                         self._is_over = True
                         self._changed.notify_all()
                         return
@@ -157,7 +173,8 @@ class LineageSender:
             raise RefusedError(f"it could not be written: {error!r}") from error
 
     def _next(self) -> LineageRun | None:
-        """The event that is to be delivered next, once there is one; None where the run is over."""
+        """The event that is to be delivered next, once there is one; None where the run
+        is over."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._is_over)
             return None if self._is_over else self._waiting[0]
@@ -171,9 +188,13 @@ class LineageSender:
 
 @contextmanager
 def open_sender(
-    target: LineageTarget, find_facts: Callable[[], LineageFacts], connections: Mapping[str, Source], secrets: Secrets
+    target: LineageTarget,
+    find_facts: Callable[[], LineageFacts],
+    connections: Mapping[str, Source],
+    secrets: Secrets,
 ) -> Iterator[LineageSender]:
-    """What delivers the lineage of a run, of which `find_facts` is asked once there is something to tell.
+    """What delivers the lineage of a run, of which `find_facts` is asked once there is
+    something to tell.
 
     Raises `ProfileError` (`extra-missing`, `kafka-option`) where it cannot.
     """
@@ -193,8 +214,11 @@ def open_sender(
     yield LineageSender(secrets.redact(target.shown), opening, to_event)
 
 
-def _opening(target: LineageTarget, connections: Mapping[str, Source]) -> Callable[[], Transport]:
-    """What opens the client's transport. It is done by the thread that uses it: to load the client takes a while."""
+def _opening(
+    target: LineageTarget, connections: Mapping[str, Source]
+) -> Callable[[], Transport]:
+    """What opens the client's transport. It is done by the thread that uses it: to load
+    the client takes a while."""
     match target:
         case LineageFile():
             return lambda: _open_file(target)
@@ -236,12 +260,14 @@ def _open_http(target: LineageHttp) -> Transport:
 
 @dataclass(frozen=True, slots=True)
 class _HttpTransport:
-    """The client's, whose failures say whether the other side may take the event later."""
+    """The client's, whose failures say whether the other side may take the event
+    later."""
 
     transport: Any
 
     def emit(self, event: Any) -> None:
-        """Delivers it. Raises `RefusedError` where the server has answered that the event is wrong."""
+        """Delivers it. Raises `RefusedError` where the server has answered that the
+        event is wrong."""
         from requests import HTTPError
 
         try:
@@ -249,39 +275,58 @@ class _HttpTransport:
         except HTTPError as error:
             response: Any = error.response
             said = f"it answers {response.status_code} {response.reason}"
-            if 400 <= response.status_code < 500 and response.status_code not in _MAY_CHANGE:
+            if (
+                400 <= response.status_code < 500
+                and response.status_code not in _MAY_CHANGE
+            ):
                 raise RefusedError(said) from None
             raise ConnectionError(said) from None
         except OSError as error:  # those of requests are of this class
-            raise ConnectionError(f"it does not answer ({type(error).__name__})") from None
+            raise ConnectionError(
+                f"it does not answer ({type(error).__name__})"
+            ) from None
 
 
 _MAY_CHANGE = frozenset({401, 403, 404, 408, 429})
 """Answers that are about the login, the server or the time, and not about the event."""
 
 
-def _kafka_settings(target: LineageKafka, connections: Mapping[str, Source]) -> dict[str, Any]:
-    """What librdkafka is given. Raises `ProfileError` (`kafka-option`) of an option that it does not know."""
+def _kafka_settings(
+    target: LineageKafka, connections: Mapping[str, Source]
+) -> dict[str, Any]:
+    """What librdkafka is given. Raises `ProfileError` (`kafka-option`) of an option
+    that it does not know."""
     cluster = connections[target.connection].cluster
     assert cluster is not None, "a profile is refused for another connection"
     found = librdkafka_options(cluster)
     if found.unknown:
         name, instead = next(iter(found.unknown.items()))
         what = f"Lineage is sent by connection '{target.connection}', whose option '{name}' librdkafka does not have."
-        fix = f"Write it as {instead}." if instead else "Give lineage a connection of its own, without it."
+        fix = (
+            f"Write it as {instead}."
+            if instead
+            else "Give lineage a connection of its own, without it."
+        )
         raise ProfileError.of("kafka-option", what, fix=fix)
-    return {**found.settings, "message.timeout.ms": round(ANSWER_S * 1000), "log_level": 0}
+    return {
+        **found.settings,
+        "message.timeout.ms": round(ANSWER_S * 1000),
+        "log_level": 0,
+    }
 
 
 def _open_kafka(target: LineageKafka, settings: dict[str, Any]) -> Transport:
     from openlineage.client.transport.kafka import KafkaConfig, KafkaTransport
 
-    return _KafkaTransport(KafkaTransport(KafkaConfig(config=settings, topic=target.topic, flush=False)))
+    return _KafkaTransport(
+        KafkaTransport(KafkaConfig(config=settings, topic=target.topic, flush=False))
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _KafkaTransport:
-    """The client's, which waits for a delivery, and does not say whether there was one."""
+    """The client's, which waits for a delivery, and does not say whether there was
+    one."""
 
     transport: Any
 
@@ -292,7 +337,12 @@ class _KafkaTransport:
         errors: list[Any] = []
         producer, key = self.transport.producer, self.transport._get_message_key(event)
         value = Serde.to_json(event).encode()
-        producer.produce(self.transport.topic, value, key, on_delivery=lambda error, _: errors.append(error))
+        producer.produce(
+            self.transport.topic,
+            value,
+            key,
+            on_delivery=lambda error, _: errors.append(error),
+        )
         if producer.flush(ANSWER_S + 1) or not errors:
             raise ConnectionError("it does not answer")
         if errors[0] is not None:

@@ -14,11 +14,15 @@ from lakesql.observe.metrics import CONTENT_TYPE, RunMetrics
 
 
 @contextmanager
-def serve_metrics(metrics: RunMetrics, address: str, port: int, patience_ms: int) -> Iterator[int]:
-    """While this is open, `/metrics` and `/healthz` are answered at `address`; gives the port, chosen where it is 0.
+def serve_metrics(
+    metrics: RunMetrics, address: str, port: int, patience_ms: int
+) -> Iterator[int]:
+    """While this is open, `/metrics` and `/healthz` are answered at `address`; gives
+    the port, chosen where it is 0.
 
-    `/healthz` is 200 while the run is well, and else 503 with a line for each reason (`RunMetrics.faults`). Raises
-    `ProfileError` (`metrics-port`) where the port cannot be listened on.
+    `/healthz` is 200 while the run is well, and else 503 with a line for each reason
+    (`RunMetrics.faults`). Raises `ProfileError` (`metrics-port`) where the port cannot
+    be listened on.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -29,10 +33,16 @@ def serve_metrics(metrics: RunMetrics, address: str, port: int, patience_ms: int
                 case "/healthz":
                     faults = metrics.faults(now_ms(), patience_ms)
                     self._answer(
-                        503 if faults else 200, "text/plain; charset=utf-8", "\n".join(faults or ("ok",)) + "\n"
+                        503 if faults else 200,
+                        "text/plain; charset=utf-8",
+                        "\n".join(faults or ("ok",)) + "\n",
                     )
                 case _:
-                    self._answer(404, "text/plain; charset=utf-8", "There are /metrics and /healthz.\n")
+                    self._answer(
+                        404,
+                        "text/plain; charset=utf-8",
+                        "There are /metrics and /healthz.\n",
+                    )
 
         def _answer(self, code: int, kind: str, text: str) -> None:
             body = text.encode()
@@ -49,10 +59,18 @@ def serve_metrics(metrics: RunMetrics, address: str, port: int, patience_ms: int
         server = ThreadingHTTPServer((address, port), Handler)
     except (OSError, OverflowError) as error:
         taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-        why = "Another program listens there." if taken else f"{getattr(error, 'strerror', None) or error}."
-        raise ProfileError.of("metrics-port", f"No metrics can be served at {address}:{port}.", why=why) from error
+        why = (
+            "Another program listens there."
+            if taken
+            else f"{getattr(error, 'strerror', None) or error}."
+        )
+        raise ProfileError.of(
+            "metrics-port", f"No metrics can be served at {address}:{port}.", why=why
+        ) from error
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, name="lakesql-metrics", daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, name="lakesql-metrics", daemon=True
+    )
     thread.start()
     try:
         yield server.server_address[1]

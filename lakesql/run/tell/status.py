@@ -1,4 +1,5 @@
-"""Reads how the tables of models are, several at a time, so that one that cannot be read hides no other."""
+"""Reads how the tables of models are, several at a time, so that one that cannot be
+read hides no other."""
 
 from __future__ import annotations
 
@@ -16,7 +17,13 @@ from lakesql.model.config import AvailableNow
 from lakesql.model.maintenance_tasks import own_tasks, rewrite_of
 from lakesql.model.model import Model
 from lakesql.plan.health import TableFacts, is_rewrite_overdue, judge, measure
-from lakesql.plan.table_status import InputLag, Known, MissingTable, TableStatus, Unknown
+from lakesql.plan.table_status import (
+    InputLag,
+    Known,
+    MissingTable,
+    TableStatus,
+    Unknown,
+)
 from lakesql.project.procedures import AT_END
 from lakesql.project.profiles import sqlite_file
 from lakesql.table.due import KnownAmounts
@@ -28,8 +35,11 @@ READERS = 8
 """Tables that are read at the same time."""
 
 
-def read_statuses(manifest: Manifest, names: Sequence[str], now_ms: int) -> tuple[TableStatus, ...]:
-    """The status of the models' tables, in their order. Raises nothing that one of them could have alone."""
+def read_statuses(
+    manifest: Manifest, names: Sequence[str], now_ms: int
+) -> tuple[TableStatus, ...]:
+    """The status of the models' tables, in their order. Raises nothing that one of them
+    could have alone."""
     models = [manifest.models[name] for name in names]
     profile = manifest.target.catalog
     file = sqlite_file(profile)
@@ -41,10 +51,15 @@ def read_statuses(manifest: Manifest, names: Sequence[str], now_ms: int) -> tupl
         return tuple(TableStatus(model, Unknown(error.problems)) for model in models)
     with ThreadPoolExecutor(READERS, thread_name_prefix="lakesql-status") as pool:
         states = pool.map(lambda model: _read_state(opened, model, now_ms), models)
-        return tuple(TableStatus(model, state) for model, state in zip(models, states, strict=True))
+        return tuple(
+            TableStatus(model, state)
+            for model, state in zip(models, states, strict=True)
+        )
 
 
-def _read_state(opened: OpenCatalog, model: Model, now_ms: int) -> Known | MissingTable | Unknown:
+def _read_state(
+    opened: OpenCatalog, model: Model, now_ms: int
+) -> Known | MissingTable | Unknown:
     try:
         facts = read_facts(opened, model.table)
     except LakesqlError as error:
@@ -53,15 +68,27 @@ def _read_state(opened: OpenCatalog, model: Model, now_ms: int) -> Known | Missi
         return MissingTable()
     figures = measure(facts, now_ms)
     uncompacted = measure_uncompacted(facts.metadata)
-    is_overdue = is_rewrite_overdue(rewrite_of(model), uncompacted, facts.metadata.version)
+    is_overdue = is_rewrite_overdue(
+        rewrite_of(model), uncompacted, facts.metadata.version
+    )
     findings = judge(figures, model.properties.freshness, is_overdue)
     waits = _find_waits(model, facts, uncompacted, now_ms)
-    return Known(facts, figures, findings, waits, tuple(_find_lags(opened, model, facts.metadata, now_ms)))
+    return Known(
+        facts,
+        figures,
+        findings,
+        waits,
+        tuple(_find_lags(opened, model, facts.metadata, now_ms)),
+    )
 
 
-def _find_lags(opened: OpenCatalog, model: Model, metadata: TableMetadata, now_ms: int) -> Iterator[InputLag]:
+def _find_lags(
+    opened: OpenCatalog, model: Model, metadata: TableMetadata, now_ms: int
+) -> Iterator[InputLag]:
     """How far a table is behind the tables that it is made of."""
-    entry = metadata.newest_entry(model.name) if model.config.reads == "tables" else None
+    entry = (
+        metadata.newest_entry(model.name) if model.config.reads == "tables" else None
+    )
     for name, read in read_inputs(entry.inputs).items() if entry is not None else ():
         found = _find_input(opened, name)
         if found is None or found.id != read.table_id:
@@ -75,8 +102,8 @@ def _find_lags(opened: OpenCatalog, model: Model, metadata: TableMetadata, now_m
 
 
 def _commits_since(table: TableMetadata, read: InputSnapshot) -> list[Snapshot] | None:
-    """The snapshots of a table after the one that was read, the newest first; None where that one is not in its
-    history."""
+    """The snapshots of a table after the one that was read, the newest first; None
+    where that one is not in its history."""
     since: list[Snapshot] = []
     for snapshot in table.history:
         if snapshot.id == read.snapshot:
@@ -86,7 +113,8 @@ def _commits_since(table: TableMetadata, read: InputSnapshot) -> list[Snapshot] 
 
 
 def _find_input(opened: OpenCatalog, name: str) -> TableMetadata | None:
-    """A table by its whole name in SQL; None where it is not there, or is another catalog's."""
+    """A table by its whole name in SQL; None where it is not there, or is another
+    catalog's."""
     table = table_of(name)
     if table.catalog.lower() != opened.profile.name.lower():
         return None
@@ -96,8 +124,11 @@ def _find_input(opened: OpenCatalog, name: str) -> TableMetadata | None:
         return None
 
 
-def _find_waits(model: Model, facts: TableFacts, uncompacted: Uncompacted, now_ms: int) -> tuple[Wait, ...]:
-    """The tasks of the model's own table that are due, and that would not be called now."""
+def _find_waits(
+    model: Model, facts: TableFacts, uncompacted: Uncompacted, now_ms: int
+) -> tuple[Wait, ...]:
+    """The tasks of the model's own table that are due, and that would not be called
+    now."""
     if facts.metadata.is_left:
         return ()  # which is said anyway
     amounts = KnownAmounts(facts.metadata, uncompacted, len(facts.sizes.manifests))

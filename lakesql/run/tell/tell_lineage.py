@@ -1,4 +1,5 @@
-"""The lineage of a run: what is known of its jobs, the renderer that tells their runs, and what delivers these."""
+"""The lineage of a run: what is known of its jobs, the renderer that tells their runs,
+and what delivers these."""
 
 from __future__ import annotations
 
@@ -19,32 +20,45 @@ from lakesql.run.tell.send_lineage import open_sender
 from lakesql.secrets import find_secrets
 
 FAST_MS = 60_000
-"""Batches that follow each other faster than this are told together, unless the target says otherwise."""
+"""Batches that follow each other faster than this are told together, unless the target
+says otherwise."""
 
 TOGETHER_MS = 3_600_000
 """For so long."""
 
 
 @contextmanager
-def tell_lineage(manifest: Manifest, selects: Mapping[str, Select], *, continuous: bool) -> Iterator[LineageRuns]:
-    """The renderer, for as long as it is open. The target says where lineage goes. Raises what `open_sender` raises."""
+def tell_lineage(
+    manifest: Manifest, selects: Mapping[str, Select], *, continuous: bool
+) -> Iterator[LineageRuns]:
+    """The renderer, for as long as it is open. The target says where lineage goes.
+    Raises what `open_sender` raises."""
     target = manifest.target.lineage
     assert target is not None, "whoever asks knows that there is one"
-    triggers = {name: select.model.trigger if continuous else None for name, select in selects.items()}
+    triggers = {
+        name: select.model.trigger if continuous else None
+        for name, select in selects.items()
+    }
     period_ms = {name: period_of(target, trigger) for name, trigger in triggers.items()}
     facts = partial(_find_facts, manifest, selects, target)
-    with open_sender(target, facts, manifest.target.connections, find_secrets(os.environ)) as sender:
+    with open_sender(
+        target, facts, manifest.target.connections, find_secrets(os.environ)
+    ) as sender:
         yield LineageRuns(sender, period_ms, lambda: str(uuid4()))
 
 
-def _find_facts(manifest: Manifest, selects: Mapping[str, Select], target: LineageTarget) -> LineageFacts:
+def _find_facts(
+    manifest: Manifest, selects: Mapping[str, Select], target: LineageTarget
+) -> LineageFacts:
     return lineage_facts(manifest, compiled_files(manifest), selects, target.namespace)
 
 
 def period_of(target: LineageTarget, trigger: Trigger | None) -> int:
-    """How long the batches of a model are told together, in milliseconds; 0 where each is a run of its own.
+    """How long the batches of a model are told together, in milliseconds; 0 where each
+    is a run of its own.
 
-    `trigger` is None where the run takes what is there: its batches follow each other without a pause.
+    `trigger` is None where the run takes what is there: its batches follow each other
+    without a pause.
     """
     if target.every is not None:
         return target.every.length_ms

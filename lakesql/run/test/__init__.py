@@ -1,1 +1,2 @@
-"""What models make of given or stored rows, without writing to their tables: data tests, unit tests, previews."""
+"""What models make of given or stored rows, without writing to their tables: data
+tests, unit tests, previews."""

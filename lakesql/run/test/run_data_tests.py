@@ -1,4 +1,5 @@
-"""Data tests of a project: on DuckDB over the tables as pyiceberg reads them, on Spark where they must be."""
+"""Data tests of a project: on DuckDB over the tables as pyiceberg reads them, on Spark
+where they must be."""
 
 from __future__ import annotations
 
@@ -31,7 +32,12 @@ from lakesql.plan.data_test_results import Answer, ReadOf, TestResult, judge_fai
 from lakesql.project.cache import digest
 from lakesql.project.files import shorten, write_atomically
 from lakesql.unit.answer import Loaded, answer, drop, load, open_duck, translate_test
-from lakesql.unit.data_test_query import TestQuery, build_test_query, header, readable_columns
+from lakesql.unit.data_test_query import (
+    TestQuery,
+    build_test_query,
+    header,
+    readable_columns,
+)
 from lakesql.unit.duck_types import NeedsSparkError
 from lakesql.unit.run import refuse_settings
 
@@ -48,7 +54,8 @@ OpenSession: TypeAlias = "Callable[[], SparkSession]"
 
 @dataclass(frozen=True, slots=True)
 class TestRun:
-    """What a run of tests needs. `open_session` is called once, and only if a test needs Spark.
+    """What a run of tests needs. `open_session` is called once, and only if a test
+    needs Spark.
 
     With `full` no test reads only what is new.
     """
@@ -64,13 +71,17 @@ class TestRun:
 
 
 def run_data_tests(
-    run: TestRun, tests: Iterable[DataTest], done: Callable[[TestResult], None] = lambda _: None
+    run: TestRun,
+    tests: Iterable[DataTest],
+    done: Callable[[TestResult], None] = lambda _: None,
 ) -> list[TestResult]:
-    """The results of the tests in their order; `done` hears of each as soon as it is there.
+    """The results of the tests in their order; `done` hears of each as soon as it is
+    there.
 
-    The SELECT of each is written to its compiled file first. A test of rows, each by itself, reads only what was
-    appended since it has passed, where nothing else has happened to the table. Raises `ProfileError` where the catalog
-    is not to be had; what is wrong with one table, or one test, is that test's result.
+    The SELECT of each is written to its compiled file first. A test of rows, each by
+    itself, reads only what was appended since it has passed, where nothing else has
+    happened to the table. Raises `ProfileError` where the catalog is not to be had;
+    what is wrong with one table, or one test, is that test's result.
     """
     tests = list(tests)
     tables = _find_tables(run, tests)
@@ -88,14 +99,20 @@ def run_data_tests(
             end(found)
         else:
             prepared[test.name] = found
-    for_spark = {name: f"view {each.views[0]}" for name, each in prepared.items() if each.views}
+    for_spark = {
+        name: f"view {each.views[0]}" for name, each in prepared.items() if each.views
+    }
     if run.engine == "spark":
         for_spark = dict.fromkeys(prepared, "--engine spark")
-    if on_duck := {name: each for name, each in prepared.items() if name not in for_spark}:
+    if on_duck := {
+        name: each for name, each in prepared.items() if name not in for_spark
+    }:
         with open_duck(run.manifest.outputs.cache) as connection:
             _DuckRun(run, connection, on_duck, positions, end, for_spark).run()
     if for_spark:
-        _run_on_spark(run, {name: (prepared[name], why) for name, why in for_spark.items()}, end)
+        _run_on_spark(
+            run, {name: (prepared[name], why) for name, why in for_spark.items()}, end
+        )
     for name, each in prepared.items():
         _keep_position(positions, each, results[name])
     positions.write()
@@ -104,7 +121,8 @@ def run_data_tests(
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A test that can be run: its SELECT, and the tables that it reads, by model. `compiled` is its file."""
+    """A test that can be run: its SELECT, and the tables that it reads, by model.
+    `compiled` is its file."""
 
     test: DataTest
     query: TestQuery
@@ -118,27 +136,43 @@ class _Prepared:
 
     @property
     def digest(self) -> str:
-        """What the test is, wherever it stands, and which columns of its table it reads."""
-        return digest(self.query.text, *self.tables[self.test.model].identify(self.query.reads[self.test.model]))
+        """What the test is, wherever it stands, and which columns of its table it
+        reads."""
+        return digest(
+            self.query.text,
+            *self.tables[self.test.model].identify(self.query.reads[self.test.model]),
+        )
 
 
-def _find_tables(run: TestRun, tests: Iterable[DataTest]) -> dict[str, TestedTable | RunError]:
+def _find_tables(
+    run: TestRun, tests: Iterable[DataTest]
+) -> dict[str, TestedTable | RunError]:
     found: dict[str, TestedTable | RunError] = {}
     for name in dict.fromkeys(model for test in tests for model in test.depends_on):
         table = own_table(run.manifest, name)
         if not is_stored(run.manifest, name):
             columns = output_columns(build_select(run.manifest, name))
-            found[name] = view_to_test(table, {column.name: column.type for column in columns})
+            found[name] = view_to_test(
+                table, {column.name: column.type for column in columns}
+            )
             continue
-        fix = f"Fill it: lakesql seed --select {name}" if name in run.manifest.seeds else ""
+        fix = (
+            f"Fill it: lakesql seed --select {name}"
+            if name in run.manifest.seeds
+            else ""
+        )
         try:
-            found[name] = find_table(run.catalog, table) or missing_table(run.catalog, table, fix)
+            found[name] = find_table(run.catalog, table) or missing_table(
+                run.catalog, table, fix
+            )
         except RunError as error:
             found[name] = error
     return found
 
 
-def _prepare(run: TestRun, test: DataTest, tables: Mapping[str, TestedTable | RunError]) -> _Prepared | TestResult:
+def _prepare(
+    run: TestRun, test: DataTest, tables: Mapping[str, TestedTable | RunError]
+) -> _Prepared | TestResult:
     there: dict[str, TestedTable] = {}
     for model in test.depends_on:
         match tables[model]:
@@ -147,7 +181,11 @@ def _prepare(run: TestRun, test: DataTest, tables: Mapping[str, TestedTable | Ru
             case table:
                 there[model] = table
     try:
-        query = build_test_query(run.manifest, test, {model: table.columns or None for model, table in there.items()})
+        query = build_test_query(
+            run.manifest,
+            test,
+            {model: table.columns or None for model, table in there.items()},
+        )
     except LakesqlError as error:
         return _ended_by(test, error)
     path = run.manifest.outputs.compiled / test.compiled_path
@@ -157,7 +195,13 @@ def _prepare(run: TestRun, test: DataTest, tables: Mapping[str, TestedTable | Ru
 
 def _ended_by(test: DataTest, error: LakesqlError, compiled: str = "") -> TestResult:
     message = " ".join(problem.what for problem in error.problems)
-    return TestResult(test, "error", problems=tuple(error.problems), message=message, compiled=compiled)
+    return TestResult(
+        test,
+        "error",
+        problems=tuple(error.problems),
+        message=message,
+        compiled=compiled,
+    )
 
 
 LoadKey: TypeAlias = "tuple[str, int | None]"
@@ -166,7 +210,8 @@ LoadKey: TypeAlias = "tuple[str, int | None]"
 
 @dataclass(slots=True)
 class _DuckRun:
-    """The tests on DuckDB. A table is read once for all tests, by the columns that they need between them.
+    """The tests on DuckDB. A table is read once for all tests, by the columns that they
+    need between them.
 
     `for_spark` gets those that need Spark, with the reason.
     """
@@ -206,14 +251,17 @@ class _DuckRun:
                     drop(self.connection, self.loaded.pop(key).name)
 
     def plan(self, each: _Prepared) -> dict[str, tuple[LoadKey, int | None]]:
-        """What the test reads of each model's table: since which snapshot, and how many have appended rows since."""
+        """What the test reads of each model's table: since which snapshot, and how many
+        have appended rows since."""
         columns_of: dict[str, list[str]] = {}
         for model, table in each.tables.items():
             readable = readable_columns(table.columns)
             chosen = each.query.reads[model]
             wanted = [*table.columns] if chosen is None else [*chosen]
             if others := [name for name in wanted if name not in readable]:
-                raise NeedsSparkError(f"column {others[0]} of type {table.columns[others[0]]}")
+                raise NeedsSparkError(
+                    f"column {others[0]} of type {table.columns[others[0]]}"
+                )
             columns_of[model] = wanted
             if not wanted:
                 raise NeedsSparkError("a table without a column that can be read")
@@ -221,7 +269,8 @@ class _DuckRun:
             table.name: Loaded(f"{model}_columns", readable_columns(table.columns), 0)
             for model, table in each.tables.items()
         }
-        translate_test(each.query, empty, self.names(each), self.run_.clock())  # only to know that it can be
+        # only to know that it can be
+        translate_test(each.query, empty, self.names(each), self.run_.clock())
         since, appends = self.since(each, empty)
         loads = {}
         for model, columns in columns_of.items():
@@ -230,8 +279,11 @@ class _DuckRun:
             loads[model] = (key, appends)
         return loads
 
-    def since(self, each: _Prepared, empty: Mapping[TableName, Loaded]) -> tuple[int | None, int | None]:
-        """The snapshot at which the test has passed, if only rows that came after it have to be looked at."""
+    def since(
+        self, each: _Prepared, empty: Mapping[TableName, Loaded]
+    ) -> tuple[int | None, int | None]:
+        """The snapshot at which the test has passed, if only rows that came after it
+        have to be looked at."""
         if self.run_.full or not each.query.is_by_row:
             return None, None
         table = each.tables[each.test.model]
@@ -248,24 +300,49 @@ class _DuckRun:
     def names(self, each: _Prepared) -> dict[str, TableName]:
         return {model: table.name for model, table in each.tables.items()}
 
-    def answer(self, each: _Prepared, loads: Mapping[str, tuple[LoadKey, int | None]], started: float) -> TestResult:
-        tables = {each.tables[model].name: self.load(each.tables[model], key) for model, (key, _) in loads.items()}
-        statement = translate_test(each.query, tables, self.names(each), self.run_.clock())
-        found = answer(self.connection, statement, SHOWN, each.test.options.store_failures)
+    def answer(
+        self,
+        each: _Prepared,
+        loads: Mapping[str, tuple[LoadKey, int | None]],
+        started: float,
+    ) -> TestResult:
+        tables = {
+            each.tables[model].name: self.load(each.tables[model], key)
+            for model, (key, _) in loads.items()
+        }
+        statement = translate_test(
+            each.query, tables, self.names(each), self.run_.clock()
+        )
+        found = answer(
+            self.connection, statement, SHOWN, each.test.options.store_failures
+        )
         reads = tuple(
-            ReadOf(model, tables[each.tables[model].name].rows, appends) for model, (_, appends) in loads.items()
+            ReadOf(model, tables[each.tables[model].name].rows, appends)
+            for model, (_, appends) in loads.items()
         )
         try:
-            result = _result(self.run_, each, found, started, self.looked_at(each, tables, reads))
+            result = _result(
+                self.run_, each, found, started, self.looked_at(each, tables, reads)
+            )
         except RunError as error:
             result = _ended_by(each.test, error, each.compiled)
         return replace(result, engine="duckdb", reads=reads)
 
-    def looked_at(self, each: _Prepared, tables: Mapping[TableName, Loaded], reads: tuple[ReadOf, ...]) -> int | None:
-        """How many rows the test's `where` has let through; None where it has none, or new rows alone were read."""
-        if each.query.looked_at is None or any(read.snapshots is not None for read in reads):
+    def looked_at(
+        self,
+        each: _Prepared,
+        tables: Mapping[TableName, Loaded],
+        reads: tuple[ReadOf, ...],
+    ) -> int | None:
+        """How many rows the test's `where` has let through; None where it has none, or
+        new rows alone were read."""
+        if each.query.looked_at is None or any(
+            read.snapshots is not None for read in reads
+        ):
             return None
-        statement = translate_test(each.query.looked_at, tables, self.names(each), self.run_.clock())
+        statement = translate_test(
+            each.query.looked_at, tables, self.names(each), self.run_.clock()
+        )
         return int(answer(self.connection, statement, 1, keeps_all=False).rows[0][0])
 
     def load(self, table: TestedTable, key: LoadKey) -> Loaded:
@@ -280,12 +357,18 @@ class _DuckRun:
                 batches = read_columns_of(table, [*columns], since)
                 self.loaded[key] = load(self.connection, name, columns, batches)
             except RunError as error:
-                self.unreadable[key] = " ".join(f"{it.what} {it.why}".strip() for it in error.problems)
+                self.unreadable[key] = " ".join(
+                    f"{it.what} {it.why}".strip() for it in error.problems
+                )
                 raise NeedsSparkError(self.unreadable[key]) from error
         return self.loaded[key]
 
 
-def _run_on_spark(run: TestRun, tests: Mapping[str, tuple[_Prepared, str]], end: Callable[[TestResult], None]) -> None:
+def _run_on_spark(
+    run: TestRun,
+    tests: Mapping[str, tuple[_Prepared, str]],
+    end: Callable[[TestResult], None],
+) -> None:
     try:
         session = run.open_session()
     except (LakesqlError, ModuleNotFoundError) as error:
@@ -302,14 +385,24 @@ def _run_on_spark(run: TestRun, tests: Mapping[str, tuple[_Prepared, str]], end:
         try:
             found = ask_spark(session, each.test, each.query.text, SHOWN)
             counted = each.query.looked_at
-            looked_at = ask_spark(session, each.test, counted.text, 1).rows[0][0] if counted is not None else None
+            looked_at = (
+                ask_spark(session, each.test, counted.text, 1).rows[0][0]
+                if counted is not None
+                else None
+            )
             result = _result(run, each, found, started, looked_at)
         except RunError as error:
             result = _ended_by(each.test, error, each.compiled)
         end(replace(result, engine="spark", why_spark=why, duration_ms=_since(started)))
 
 
-def _result(run: TestRun, each: _Prepared, found: Answer, started: float, looked_at: int | None = None) -> TestResult:
+def _result(
+    run: TestRun,
+    each: _Prepared,
+    found: Answer,
+    started: float,
+    looked_at: int | None = None,
+) -> TestResult:
     """The result, with its failing rows stored where the test says so."""
     stored = ""
     if found.all_rows is not None:
@@ -335,7 +428,8 @@ def _since(started: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Positions:
-    """At which snapshot each test has passed, of each target: `target/test_positions.json`."""
+    """At which snapshot each test has passed, of each target:
+    `target/test_positions.json`."""
 
     manifest: Manifest
     known: dict[str, dict[str, list[str | int]]]
@@ -344,23 +438,32 @@ class _Positions:
     def read(cls, manifest: Manifest) -> _Positions:
         """What the file says: nothing where it is not there, or is not lakesql's."""
         try:
-            found = json.loads((manifest.outputs.target / "test_positions.json").read_text("utf-8"))
+            found = json.loads(
+                (manifest.outputs.target / "test_positions.json").read_text("utf-8")
+            )
             known = {
-                str(target): {str(name): [*entry] for name, entry in tests.items()} for target, tests in found.items()
+                str(target): {str(name): [*entry] for name, entry in tests.items()}
+                for target, tests in found.items()
             }
         except (OSError, ValueError, AttributeError, TypeError):
             known = {}
         return cls(manifest, known)
 
     def of(self, test: str, digest: str, table: str) -> int | None:
-        """The snapshot of this table at which this version of the test has passed over these columns."""
+        """The snapshot of this table at which this version of the test has passed over
+        these columns."""
         entry = self.known.get(self.manifest.target.name, {}).get(test)
-        if entry is None or entry[:2] != [digest, table] or not isinstance(entry[-1], int):
+        if (
+            entry is None
+            or entry[:2] != [digest, table]
+            or not isinstance(entry[-1], int)
+        ):
             return None
         return entry[2] if isinstance(entry[2], int) else None
 
     def keep(self, test: str, entry: list[str | int] | None) -> None:
-        """The test has passed there; None: it has not, and is to look at everything the next time."""
+        """The test has passed there; None: it has not, and is to look at everything the
+        next time."""
         tests = self.known.setdefault(self.manifest.target.name, {})
         if entry is None:
             tests.pop(test, None)
@@ -374,27 +477,35 @@ class _Positions:
 
 
 def rename_positions(manifest: Manifest, old: str, new: str) -> None:
-    """Keep where the tests of a model have passed under the names that they have by the model's new one.
+    """Keep where the tests of a model have passed under the names that they have by the
+    model's new one.
 
-    A test whose table has another name now is another one, and looks at all of it once. Done again, it changes nothing.
+    A test whose table has another name now is another one, and looks at all of it once.
+    Done again, it changes nothing.
     """
     positions = _Positions.read(manifest)
     tests = positions.known.get(manifest.target.name, {})
     now = {test.name for test in manifest.data_tests if test.model == new}
     renamed = {name: _new_name(name, old, new, now) for name in tests}
     if any(name != other for name, other in renamed.items()):
-        positions.known[manifest.target.name] = {renamed[name]: entry for name, entry in tests.items()}
+        positions.known[manifest.target.name] = {
+            renamed[name]: entry for name, entry in tests.items()
+        }
         positions.write()
 
 
 def _new_name(test: str, old: str, new: str, now: Collection[str]) -> str:
-    """The name that a test has by its model's new one; its own where there is no test of that name."""
-    found = re.sub(rf"(?<![A-Za-z0-9]){re.escape(old)}(?![A-Za-z0-9])", new, test, count=1)
+    """The name that a test has by its model's new one; its own where there is no test
+    of that name."""
+    found = re.sub(
+        rf"(?<![A-Za-z0-9]){re.escape(old)}(?![A-Za-z0-9])", new, test, count=1
+    )
     return found if found in now else test
 
 
 def _keep_position(positions: _Positions, each: _Prepared, result: TestResult) -> None:
-    """A test that has failed looks at the same rows again, so its position stays where it was."""
+    """A test that has failed looks at the same rows again, so its position stays where
+    it was."""
     if not each.query.is_by_row or result.failures or result.status != "pass":
         return
     table = each.tables[each.test.model]

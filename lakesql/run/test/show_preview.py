@@ -1,4 +1,5 @@
-"""`lakesql show --preview`: what a model would make of the first records of its streams. Nothing is written."""
+"""`lakesql show --preview`: what a model would make of the first records of its
+streams. Nothing is written."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Rows of a SELECT with the names of their columns, how many records they were made of, and how many of those were
-    bad."""
+    """Rows of a SELECT with the names of their columns, how many records they were made
+    of, and how many of those were bad."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -34,11 +35,17 @@ class Preview:
     rejected: tuple[tuple[str, int], ...]
 
 
-def preview_model(manifest: Manifest, name: str, limit: int, say: Callable[[str], None] = lambda _: None) -> Preview:
-    """At most `limit` rows that the model's SELECT makes of the first records that its streams hold now.
+def preview_model(
+    manifest: Manifest,
+    name: str,
+    limit: int,
+    say: Callable[[str], None] = lambda _: None,
+) -> Preview:
+    """At most `limit` rows that the model's SELECT makes of the first records that its
+    streams hold now.
 
-    Raises what compiling raises, `ProfileError` where Spark or the catalog is not to be had, `RunError` where the
-    SELECT fails.
+    Raises what compiling raises, `ProfileError` where Spark or the catalog is not to be
+    had, `RunError` where the SELECT fails.
     """
     bound = bind_select(manifest, build_select(manifest, name))
     select, bindings = bound.select, bound.bindings
@@ -52,6 +59,9 @@ def preview_model(manifest: Manifest, name: str, limit: int, say: Callable[[str]
 
 
 def _preview(session: SparkSession, bound: BoundSelect, limit: int) -> Preview:
-    with closing(Brokers()) as brokers:  # Spark would say after minutes that a broker or a topic is not there
+    # Spark would say after minutes that a broker or a topic is not there
+    with closing(Brokers()) as brokers:
         read_sources(session, brokers, bound.bindings)
-        return Preview(*preview_rows(session, bound.select, bound.bindings, limit, brokers))
+        return Preview(
+            *preview_rows(session, bound.select, bound.bindings, limit, brokers)
+        )

@@ -1,4 +1,5 @@
-"""One unit test on Spark: its tables are made, its batches written by the code of a run, and the rows compared."""
+"""One unit test on Spark: its tables are made, its batches written by the code of a
+run, and the rows compared."""
 
 from __future__ import annotations
 
@@ -52,7 +53,13 @@ from lakesql.run.start.prepare_model import prepare_model
 from lakesql.run.streams.bind import BoundSelect, bind_select
 from lakesql.run.test.unit_target import record_topic, topic_of
 from lakesql.seed.seed import Seed
-from lakesql.unit.arrivals_given import EPOCH, Arrival, read_arrivals, read_table_changes, utc_ms
+from lakesql.unit.arrivals_given import (
+    EPOCH,
+    Arrival,
+    read_arrivals,
+    read_table_changes,
+    utc_ms,
+)
 from lakesql.unit.expected import compare, compare_after
 from lakesql.unit.fixture_values import Value, exact, json_text
 from lakesql.unit.fixtures import Row, read_rows
@@ -70,8 +77,8 @@ ONE_TASK = {"spark.sql.leafNodeDefaultParallelism": "1"}
 
 @dataclass(slots=True)
 class SparkTest:
-    """One test as it runs, in a session of its own. `made` are the tables that it has made, `arrived` how many records
-    of each stream have arrived."""
+    """One test as it runs, in a session of its own. `made` are the tables that it has
+    made, `arrived` how many records of each stream have arrived."""
 
     context: RunContext
     bound: BoundSelect
@@ -115,17 +122,35 @@ class SparkTest:
         for number, batch in enumerate(batches):
             self.change_tables(states, number)
             write(number, batch)
-            earlier.append(compare_after(number, self.test, folder, self.table, self.read_other))
+            earlier.append(
+                compare_after(number, self.test, folder, self.table, self.read_other)
+            )
         letters = [
-            {name: row[name] for name in ("reason", "stream")} for row in self.rows(self.select.model.table.dead_letter)
+            {name: row[name] for name in ("reason", "stream")}
+            for row in self.rows(self.select.model.table.dead_letter)
         ]
-        return compare(self.test, folder, self.table, letters, self.tombstones, self.read_other, earlier)
+        return compare(
+            self.test,
+            folder,
+            self.table,
+            letters,
+            self.tombstones,
+            self.read_other,
+            earlier,
+        )
 
-    def writer(self, sync: TableSync) -> Callable[[int, Mapping[str, Sequence[Arrival]]], None]:
-        """What writes the batch of a number, from 0, or refreshes the table after it."""
+    def writer(
+        self, sync: TableSync
+    ) -> Callable[[int, Mapping[str, Sequence[Arrival]]], None]:
+        """What writes the batch of a number, from 0, or refreshes the table after
+        it."""
         if self.select.model.config.reads == "tables":
             return lambda number, batch: self.refresh(number + 1)
-        return self.write_streamed if self.select.query.stateful else self.batch_writer(sync)
+        return (
+            self.write_streamed
+            if self.select.query.stateful
+            else self.batch_writer(sync)
+        )
 
     @property
     def select(self) -> Select:
@@ -135,24 +160,35 @@ class SparkTest:
     # --- what is there before
 
     def make_tables(self) -> TableSync:
-        """Make the tables that the model reads, and its own, with the rows that the test gives of it."""
+        """Make the tables that the model reads, and its own, with the rows that the
+        test gives of it."""
         select = self.select
         for name in self.models_read(select):
             self.make_table(name)
         sync = self.sync(select, self.session, self.bound.bindings)
         for given in self.test.given:
             if isinstance(given, GivenTable):
-                self.fill(select.model.table, given.rows, f"the table of model '{self.test.model}'")
+                self.fill(
+                    select.model.table,
+                    given.rows,
+                    f"the table of model '{self.test.model}'",
+                )
         return sync
 
     def states(self) -> Mapping[TableName, list[list[Row]]]:
-        """The rows of each table that is given by `ref`, before the batches and after each, as JSON has them."""
+        """The rows of each table that is given by `ref`, before the batches and after
+        each, as JSON has them."""
         manifest, made = self.context.manifest, {}
         for given in self.test.given:
             if isinstance(given, GivenRef):
                 table = own_table(manifest, given.ref)
-                types, keys = stored_types(self.session, table), keys_of(manifest, given.ref, self.built)
-                made[table] = read_states(given, types, keys, manifest.directory, self.read_plain)
+                types, keys = (
+                    stored_types(self.session, table),
+                    keys_of(manifest, given.ref, self.built),
+                )
+                made[table] = read_states(
+                    given, types, keys, manifest.directory, self.read_plain
+                )
         return made
 
     def fill_tables(self, states: Mapping[TableName, list[list[Row]]]) -> None:
@@ -160,18 +196,26 @@ class SparkTest:
         for table, (before, *_) in states.items():
             insert_rows(self.session, table, [*map(json_text, before)])
 
-    def change_tables(self, states: Mapping[TableName, list[list[Row]]], number: int) -> None:
-        """Commit the changes of tables in the batch of a number, from 0, to each that has some."""
+    def change_tables(
+        self, states: Mapping[TableName, list[list[Row]]], number: int
+    ) -> None:
+        """Commit the changes of tables in the batch of a number, from 0, to each that
+        has some."""
         for table, (_, *after) in states.items():
             if number < len(after):
                 exchange_rows(self.session, table, [*map(json_text, after[number])])
 
     def models_read(self, select: Select) -> tuple[str, ...]:
         """The models whose tables a SELECT reads, by `ref` or as streams."""
-        return tuple(dict.fromkeys([*(it.name for it in select.model.facts.refs), *select.read_tables]))
+        return tuple(
+            dict.fromkeys(
+                [*(it.name for it in select.model.facts.refs), *select.read_tables]
+            )
+        )
 
     def make_table(self, name: str) -> None:
-        """Make the table of a model that is read, and first those that its SELECT reads."""
+        """Make the table of a model that is read, and first those that its SELECT
+        reads."""
         table = own_table(self.context.manifest, name)
         if table in self.made:
             return
@@ -181,21 +225,34 @@ class SparkTest:
         select = build_select(self.context.manifest, name, self.built)
         for read in self.models_read(select):
             self.make_table(read)
-        self.sync(select, new_session(self.context.session), bind_select(self.context.manifest, select).bindings)
+        self.sync(
+            select,
+            new_session(self.context.session),
+            bind_select(self.context.manifest, select).bindings,
+        )
 
     def make_seed(self, seed: Seed) -> None:
-        """Make the table of a seed, without the rows of its file: a test gives its own."""
+        """Make the table of a seed, without the rows of its file: a test gives its
+        own."""
         self.made[seed.table] = None
-        columns = tuple(TableColumn(column.name, column.type) for column in seed.columns)
+        columns = tuple(
+            TableColumn(column.name, column.type) for column in seed.columns
+        )
         spec = TableSpec(seed.table, columns)
-        for step in plan_table(seed.name, spec, "fail", None, list_namespaces(self.context.catalog), {}):
+        for step in plan_table(
+            seed.name, spec, "fail", None, list_namespaces(self.context.catalog), {}
+        ):
             for statement in step.statements:
                 self.session.sql(statement)
 
-    def sync(self, select: Select, session: SparkSession, bindings: tuple[StreamBinding, ...]) -> TableSync:
+    def sync(
+        self, select: Select, session: SparkSession, bindings: tuple[StreamBinding, ...]
+    ) -> TableSync:
         """Make the table of a model, as a run does."""
         self.made[select.model.table] = None
-        sync = TableSync(self.context.session, self.context.catalog, select, self.context.emit)
+        sync = TableSync(
+            self.context.session, self.context.catalog, select, self.context.emit
+        )
         sync.make()
         sync.columns(analyze_select(session, select, bindings))
         return sync
@@ -203,14 +260,21 @@ class SparkTest:
     def fill(self, table: TableName, rows: Node, what: str) -> None:
         """Write rows that a test gives."""
         types = stored_types(self.session, table)
-        found = read_rows(rows, types, what, self.context.manifest.directory, self.read_plain)
+        found = read_rows(
+            rows, types, what, self.context.manifest.directory, self.read_plain
+        )
         insert_rows(self.session, table, [json_text(row.values) for row in found])
 
     # --- the batches
 
     def batches(self) -> Iterator[Mapping[str, Sequence[Arrival]]]:
-        """The records of each batch, by stream. All of them are read before any is written."""
-        given = {it.stream: it.batches for it in self.test.given if isinstance(it, GivenStream)}
+        """The records of each batch, by stream. All of them are read before any is
+        written."""
+        given = {
+            it.stream: it.batches
+            for it in self.test.given
+            if isinstance(it, GivenStream)
+        }
         for number in range(self.test.batch_count):
             batch: dict[str, Sequence[Arrival]] = {}
             for binding in self.bound.bindings:
@@ -222,63 +286,109 @@ class SparkTest:
                 self.arrived[name] = first + len(batch[name])
             yield batch
 
-    def given(self, binding: StreamBinding, node: Node, number: int, first: int) -> Sequence[Arrival]:
-        """The records of one stream in the batch of a number, after `first` others of it. Of the changes of a table
-        each batch is a commit, a second after the one before."""
-        stream, folder, now = binding.stream, self.context.manifest.directory, self.test.overrides.now or EPOCH
+    def given(
+        self, binding: StreamBinding, node: Node, number: int, first: int
+    ) -> Sequence[Arrival]:
+        """The records of one stream in the batch of a number, after `first` others of
+        it. Of the changes of a table each batch is a commit, a second after the one
+        before."""
+        stream, folder, now = (
+            binding.stream,
+            self.context.manifest.directory,
+            self.test.overrides.now or EPOCH,
+        )
         if binding.table is None:
             return read_arrivals(node, stream, folder, now, first, self.read_plain)
         types = stored_types(self.session, binding.table)
         if stream.has_table_changes:
             at = now + timedelta(seconds=number)
             return read_table_changes(node, stream, types, folder, at, self.read_plain)
-        rows = read_rows(node, types, f"stream '{stream.name}'", folder, self.read_plain)
+        rows = read_rows(
+            node, types, f"stream '{stream.name}'", folder, self.read_plain
+        )
         return [Arrival(None, json_text(it.values), 0, 0, (), node) for it in rows]
 
-    def batch_writer(self, sync: TableSync) -> Callable[[int, Mapping[str, Sequence[Arrival]]], None]:
+    def batch_writer(
+        self, sync: TableSync
+    ) -> Callable[[int, Mapping[str, Sequence[Arrival]]], None]:
         """What writes a batch of a SELECT that keeps no state."""
         select, session = self.select, self.session
         identity, *_ = query_identities(select, str(self.folder / "checkpoint"))
 
         def progress_of(table: TableName) -> ReplayProgress:
-            return open_replay(load_table(session, table), identity, None, hash_of(select))
+            return open_replay(
+                load_table(session, table), identity, None, hash_of(select)
+            )
 
-        sink = Sink(select, self.bound.bindings, progress_of(select.model.table), sync, self.context.emit)
+        sink = Sink(
+            select,
+            self.bound.bindings,
+            progress_of(select.model.table),
+            sync,
+            self.context.emit,
+        )
 
         def write(number: int, batch: Mapping[str, Sequence[Arrival]]) -> None:
             if not any(batch.values()):
                 return  # a run begins no batch without a record
-            raws = [self.raw(binding, batch.get(binding.stream.name, ())) for binding in self.bound.bindings]
+            raws = [
+                self.raw(binding, batch.get(binding.stream.name, ()))
+                for binding in self.bound.bindings
+            ]
             arrived = pack(raws)
-            progress = replace(progress_of(select.model.table), planned=sum(map(len, batch.values())))
+            progress = replace(
+                progress_of(select.model.table), planned=sum(map(len, batch.values()))
+            )
             write_batch(sink.at(progress), arrived, number)
 
         return write
 
     def refresh(self, number: int) -> None:
-        """Make the table of the tables that the test gives, as a run does: of large ones, by what has changed."""
+        """Make the table of the tables that the test gives, as a run does: of large
+        ones, by what has changed."""
         at_ms = utc_ms(time_of_refresh(self.test.overrides.now, number))
         select, context = self.select, self.context
-        refresh = Refresh(select, hash_of(select), context.catalog, context.emit, at_ms=at_ms, is_of_few_anew=False)
+        refresh = Refresh(
+            select,
+            hash_of(select),
+            context.catalog,
+            context.emit,
+            at_ms=at_ms,
+            is_of_few_anew=False,
+        )
         refresh_table(refresh, self.session)
 
     def raw(self, binding: StreamBinding, arrivals: Sequence[Arrival]) -> DataFrame:
         """The records of one stream, as a run reads them."""
         if (table := binding.table) is not None:
             if binding.stream.has_table_changes:
-                return given_changes(self.session, table, [it.value or "{}" for it in arrivals])
-            return given_rows(self.session, table, [it.value or "{}" for it in arrivals])
-        records = [(it.key, it.value, it.offset, it.timestamp_ms, dict(it.headers)) for it in arrivals]
+                return given_changes(
+                    self.session, table, [it.value or "{}" for it in arrivals]
+                )
+            return given_rows(
+                self.session, table, [it.value or "{}" for it in arrivals]
+            )
+        records = [
+            (it.key, it.value, it.offset, it.timestamp_ms, dict(it.headers))
+            for it in arrivals
+        ]
         return given_records(self.session, topic_of(binding), records)
 
-    def write_streamed(self, number: int, batch: Mapping[str, Sequence[Arrival]]) -> None:
-        """Write a batch of a SELECT that keeps state: it is Spark's streaming query over what has arrived by then."""
+    def write_streamed(
+        self, number: int, batch: Mapping[str, Sequence[Arrival]]
+    ) -> None:
+        """Write a batch of a SELECT that keeps state: it is Spark's streaming query
+        over what has arrived by then."""
         for binding in self.bound.bindings:
             arrivals = batch.get(binding.stream.name, ())
             if (table := binding.table) is not None:
                 insert_rows(self.session, table, [it.value or "{}" for it in arrivals])
             elif arrivals:
-                record_topic(self.folder / "recorded" / binding.stream.name / topic_of(binding), number, arrivals)
+                record_topic(
+                    self.folder / "recorded" / binding.stream.name / topic_of(binding),
+                    number,
+                    arrivals,
+                )
         folder = str(self.folder / "checkpoints" / self.test.model)
         sink = prepare_model(self.context, self.session, self.bound, folder)
         query = ModelQuery(replace(sink, keeper=None))
@@ -299,13 +409,20 @@ class SparkTest:
 
     def rows(self, table: TableName) -> list[Row]:
         """The rows of a table; none where it is not there."""
-        return stored_rows(self.session, table) if table_exists(self.session, table) else []
+        return (
+            stored_rows(self.session, table)
+            if table_exists(self.session, table)
+            else []
+        )
 
     def tombstones(self) -> tuple[Mapping[str, str], list[Row]]:
-        """What is remembered of deleted keys: the columns of the model alone, and each key once."""
+        """What is remembered of deleted keys: the columns of the model alone, and each
+        key once."""
         table = self.select.model.table.tombstones
         types = {
-            name: kind for name, kind in stored_types(self.session, table).items() if name not in (DELETE, DELETED_AT)
+            name: kind
+            for name, kind in stored_types(self.session, table).items()
+            if name not in (DELETE, DELETED_AT)
         }
         rows = [{name: row[name] for name in types} for row in self.rows(table)]
         return types, [row for at, row in enumerate(rows) if row not in rows[:at]]

@@ -1,4 +1,5 @@
-"""Unit tests of models on Spark: each batch through the code of a run, into tables of the tests' own."""
+"""Unit tests of models on Spark: each batch through the code of a run, into tables of
+the tests' own."""
 
 from __future__ import annotations
 
@@ -36,13 +37,15 @@ def run_tests_on_spark(
     say: Callable[[str], None],
     reads_later: Iterable[StreamBinding] | None = None,
 ) -> list[Result]:
-    """The results of the tests, in their order: all of them in one session, on a catalog of their own.
+    """The results of the tests, in their order: all of them in one session, on a
+    catalog of their own.
 
-    The catalog is a temporary one, of the name that the target's has: nothing of the target is reached. `reads_later`
-    are the streams of a session of the target that this process opens afterwards, if it does: Java has its jars then,
-    as it cannot be given more. Raises
-    `ProjectError` with all that is wrong with SELECTs, before Java is started, and with fixtures; and what opening
-    Spark raises.
+    The catalog is a temporary one, of the name that the target's has: nothing of the
+    target is reached. `reads_later` are the streams of a session of the target that
+    this process opens afterwards, if it does: Java has its jars then, as it cannot be
+    given more. Raises
+    `ProjectError` with all that is wrong with SELECTs, before Java is started, and with
+    fixtures; and what opening Spark raises.
     """
     with TemporaryDirectory(prefix="lakesql-unit-") as folder:
         own = with_stored_rows(embedded(manifest, Path(folder)))
@@ -53,29 +56,35 @@ def run_tests_on_spark(
             settings = replace(settings, warm=beside(settings.warm))
         if reads_later is not None:
             others = session_settings(manifest, reads_later, say, is_shared=True)
-            settings = replace(settings, jars=tuple(dict.fromkeys([*settings.jars, *others.jars])))
+            settings = replace(
+                settings, jars=tuple(dict.fromkeys([*settings.jars, *others.jars]))
+            )
         with open_spark(settings, say) as (session, catalog):
             return run_in_session(own, session, catalog, tests)
 
 
 def beside(place: WarmPlace) -> WarmPlace:
-    """The place of a warm Spark for unit tests: the target's, if the tests would start it alike, or one of their
-    own."""
+    """The place of a warm Spark for unit tests: the target's, if the tests would start
+    it alike, or one of their own."""
     return replace(place, names=(*place.names, f"{place.names[-1]}-unit"))
 
 
 def build_all(manifest: Manifest, tests: Iterable[UnitTest]) -> None:
-    """Build the SELECTs of the tests' models. Raises `ProjectError` with all problems of them, and of tests that stop a
-    clock which cannot be stopped."""
+    """Build the SELECTs of the tests' models. Raises `ProjectError` with all problems
+    of them, and of tests that stop a clock which cannot be stopped."""
     with _all_problems() as attempt:
         for test in tests:
             attempt(partial(_build, manifest, test))
 
 
 def run_in_session(
-    manifest: Manifest, session: SparkSession, catalog: OpenCatalog, tests: Iterable[UnitTest]
+    manifest: Manifest,
+    session: SparkSession,
+    catalog: OpenCatalog,
+    tests: Iterable[UnitTest],
 ) -> list[Result]:
-    """The results of the tests, whose tables are dropped again. The manifest's target is that of `embedded`.
+    """The results of the tests, whose tables are dropped again. The manifest's target
+    is that of `embedded`.
 
     Raises `ProjectError` with all that is wrong with SELECTs and fixtures.
     """
@@ -90,12 +99,21 @@ def run_in_session(
     return results
 
 
-def _run(manifest: Manifest, session: SparkSession, catalog: OpenCatalog, test: UnitTest, number: int) -> Result:
+def _run(
+    manifest: Manifest,
+    session: SparkSession,
+    catalog: OpenCatalog,
+    test: UnitTest,
+    number: int,
+) -> Result:
     folder = Path(manifest.target.checkpoints).parent / f"test-{number}"
     own, select, built = _build(on_recordings(manifest, folder), test)
     context = RunContext(own, session, catalog, lambda event: None)
     with closing(context.brokers):
-        return Result(test, SparkTest(context, bind_select(own, select), test, built, folder).outcome())
+        return Result(
+            test,
+            SparkTest(context, bind_select(own, select), test, built, folder).outcome(),
+        )
 
 
 @contextmanager
@@ -114,8 +132,11 @@ def _all_problems() -> Iterator[Callable[[Callable[[], object]], None]]:
         raise ProjectError(problems)
 
 
-def _build(manifest: Manifest, test: UnitTest) -> tuple[Manifest, Select, dict[str, Select]]:
-    """The project with the test's variables, the model in it, and all SELECTs that were built for that."""
+def _build(
+    manifest: Manifest, test: UnitTest
+) -> tuple[Manifest, Select, dict[str, Select]]:
+    """The project with the test's variables, the model in it, and all SELECTs that were
+    built for that."""
     built: dict[str, Select] = {}
     overrides = test.overrides.vars.plain() if test.overrides.vars else {}
     own = replace(manifest, vars={**manifest.vars, **overrides})
@@ -132,5 +153,12 @@ def _build(manifest: Manifest, test: UnitTest) -> tuple[Manifest, Select, dict[s
 
 def _texts(select: Select) -> list[str]:
     """All SQL of the author's that a batch runs."""
-    conditions = (*select.writing.conditions.values(), *select.writing.match_conditions.values())
-    return [select.query.sql, *conditions, *(check.condition for check in select.checks)]
+    conditions = (
+        *select.writing.conditions.values(),
+        *select.writing.match_conditions.values(),
+    )
+    return [
+        select.query.sql,
+        *conditions,
+        *(check.condition for check in select.checks),
+    ]
