@@ -10,6 +10,14 @@ from typing import Literal
 
 from sqlglot import exp
 
+from lakesql.select.assumed_values import (
+    COMPARISONS,
+    Assumed,
+    Assumptions,
+    Order,
+    assumptions,
+)
+
 Use = Literal["test", "filter", "value"]
 """What an expression is for. A `test` fails where it is false, and passes where it is
 true or NULL. A `filter`, such as `where` or `delete_when`, chooses the rows for which
@@ -50,12 +58,30 @@ def possible_truths(
 ) -> frozenset[Truth]:
     """What an expression may be for some row: never less than it can, and possibly
     more. `free` is a part of it that is taken as if it could be anything."""
+    found: frozenset[Truth] = frozenset()
+    for assumed in assumptions(expression):
+        found |= _possible(expression, free, assumed)
+        if found == _ANY:
+            break
+    return found
+
+
+def _possible(
+    expression: exp.Expr, free: exp.Expr | None, assumed: Assumptions
+) -> frozenset[Truth]:
+    """What it may be where its operands have the values that are assumed."""
 
     def of(part: exp.Expr) -> frozenset[Truth]:
-        return possible_truths(part, free)
+        return _possible(part, free, assumed)
+
+    def compare(left: exp.Expr, right: exp.Expr, sign: type[exp.Expr]) -> _Truths:
+        return _of_comparison(left.unnest(), right.unnest(), sign, of, assumed)
 
     if expression is free:
         return _ANY
+    value = assumed.value(expression)
+    if value is not None:
+        return _of_value(value)
     match expression:
         case exp.Null():
             return _NULL
@@ -78,16 +104,23 @@ def possible_truths(
         case exp.Is():
             return _of_is(of(expression.this), expression.expression)
         case exp.NullSafeEQ() | exp.EqualNull():
-            return _combined(_same, of(expression.this), of(expression.expression))
+            return _of_null_safe(expression, of, assumed)
         case exp.NullSafeNEQ():
-            same = _combined(_same, of(expression.this), of(expression.expression))
+            same = _of_null_safe(expression, of, assumed)
             return frozenset(_negated(it) for it in same)
+        case exp.In() if not expression.expressions:
+            return _strict(of(expression.this))
         case exp.In():
-            return _of_in(
-                of(expression.this), [of(item) for item in expression.expressions]
-            )
+            found = _FALSE
+            for item in expression.expressions:
+                found = _combined(_or, found, compare(expression.this, item, exp.EQ))
+            return found
         case exp.Between():
-            return _of_between(expression, of)
+            low = compare(expression.this, expression.args["low"], exp.GTE)
+            high = compare(expression.this, expression.args["high"], exp.LTE)
+            if expression.args.get("symmetric"):
+                return _NULL if low == high == _NULL else _ANY
+            return _combined(_and, low, high)
         case exp.Escape():
             return of(expression.this)
         case exp.Like() | exp.ILike() if _is_quantified(expression):
@@ -95,9 +128,9 @@ def possible_truths(
         case exp.Coalesce():
             return _first_value([expression.this, *expression.expressions], of)
         case exp.Case() | exp.If():
-            return _of_case(expression, of)
-        case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
-            return _of_comparison(expression, of)
+            return _of_case(expression, of, compare)
+        case _ if isinstance(expression, COMPARISONS):
+            return compare(expression.this, expression.expression, type(expression))
         case _ if isinstance(expression, _STRICT):
             return _strict(*(of(part) for part in _operands(expression)))
         case _:
@@ -116,6 +149,8 @@ _STRICT = (
     *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.Cast),
 )
 """What is NULL where one of its operands is."""
+
+_Truths = frozenset[Truth]
 
 _COMPARED: dict[type[exp.Expr], Callable[[int, int], bool]] = {
     exp.EQ: int.__eq__,
@@ -184,26 +219,6 @@ def _of_is(tested: frozenset[Truth], word: exp.Expr) -> frozenset[Truth]:
     return frozenset(Truth.TRUE if it is asked else Truth.FALSE for it in tested)
 
 
-def _of_in(tested: frozenset[Truth], items: list[frozenset[Truth]]) -> frozenset[Truth]:
-    """`IN` with a list: a value that is not in it is no FALSE where NULL is."""
-    if not items or tested == _NULL:
-        return _strict(tested)
-    if all(item == _NULL for item in items):
-        return _NULL
-    return _TRUE | _NULL if _NULL in items else _ANY
-
-
-def _of_between(
-    expression: exp.Between, of: Callable[[exp.Expr], frozenset[Truth]]
-) -> frozenset[Truth]:
-    tested = of(expression.this)
-    low = _strict(tested, of(expression.args["low"]))
-    high = _strict(tested, of(expression.args["high"]))
-    if expression.args.get("symmetric"):
-        return _NULL if low == high == _NULL else _ANY
-    return _combined(_and, low, high)
-
-
 def _is_quantified(expression: exp.Expr) -> bool:
     """Whether it is `LIKE ANY` or `LIKE ALL` with a list."""
     if not isinstance(expression, exp.Like | exp.ILike):
@@ -242,7 +257,9 @@ def _first_value(
 
 
 def _of_case(
-    expression: exp.Case | exp.If, of: Callable[[exp.Expr], frozenset[Truth]]
+    expression: exp.Case | exp.If,
+    of: Callable[[exp.Expr], _Truths],
+    compare: Callable[[exp.Expr, exp.Expr, type[exp.Expr]], _Truths],
 ) -> frozenset[Truth]:
     """`CASE` and `if`: a branch counts if it can be reached."""
     is_case = isinstance(expression, exp.Case)
@@ -250,11 +267,10 @@ def _of_case(
     compared = expression.this if is_case else None
     found: frozenset[Truth] = frozenset()
     for branch in branches:
-        asked = (
-            of(branch.this)
-            if compared is None
-            else _strict(of(compared), of(branch.this))
-        )
+        if compared is None:
+            asked = of(branch.this)
+        else:
+            asked = compare(compared, branch.this, exp.EQ)
         if Truth.TRUE in asked:
             found |= of(branch.args["true"])
         if asked == _TRUE:
@@ -263,30 +279,56 @@ def _of_case(
     return found | (_NULL if default is None else of(default))
 
 
-def _of_comparison(
-    expression: exp.Expr, of: Callable[[exp.Expr], frozenset[Truth]]
+def _of_null_safe(
+    expression: exp.Expr, of: Callable[[exp.Expr], _Truths], assumed: Assumptions
 ) -> frozenset[Truth]:
-    left, right = expression.this.unnest(), expression.expression.unnest()
-    if _NULL in (of(left), of(right)):
+    """What `<=>` is."""
+    left, right = expression.this, expression.expression
+    truths = (of(left), of(right))
+    if Truth.NULL not in truths[0] | truths[1]:
+        order = assumed.compare(left, right)
+        # The cast of one of two that are incomparable is NULL, and the other is not.
+        return (
+            _FALSE if order is Order.INCOMPARABLE else _of_order(order, exp.EQ) - _NULL
+        )
+    return _combined(_same, *truths)
+
+
+def _of_comparison(
+    left: exp.Expr,
+    right: exp.Expr,
+    sign: type[exp.Expr],
+    of: Callable[[exp.Expr], _Truths],
+    assumed: Assumptions,
+) -> frozenset[Truth]:
+    truths = (of(left), of(right))
+    if _NULL in truths:
         return _NULL
-    holds = _COMPARED[type(expression)]
-    numbers = (_whole_number(left), _whole_number(right))
-    if numbers[0] is not None and numbers[1] is not None:
-        return _TRUE if holds(numbers[0], numbers[1]) else _FALSE
-    if isinstance(left, exp.Column) and left == right:
-        return _NULL | (_TRUE if holds(0, 0) else _FALSE)
-    return _ANY
+    found = _of_order(assumed.compare(left, right), sign)
+    return found | _NULL if Truth.NULL in truths[0] | truths[1] else found
 
 
-def _whole_number(expression: exp.Expr) -> int | None:
-    """The value of a literal of a whole number."""
-    if (
-        isinstance(expression, exp.Literal)
-        and not expression.is_string
-        and expression.name.isdecimal()
-    ):
-        return int(expression.name)
-    return None
+def _of_order(order: Order, sign: type[exp.Expr]) -> frozenset[Truth]:
+    """What a comparison is of two values that stand to each other like this."""
+    match order:
+        case Order.INCOMPARABLE:
+            return _NULL
+        case Order.UNEQUAL if sign is exp.EQ:
+            return _FALSE
+        case Order.UNEQUAL if sign is exp.NEQ:
+            return _TRUE
+        case Order.UNEQUAL | Order.UNKNOWN:
+            return _ANY
+        case _:
+            return _TRUE if _COMPARED[sign](order.value, 0) else _FALSE
+
+
+def _of_value(value: Assumed) -> frozenset[Truth]:
+    if value.is_null:
+        return _NULL
+    if value.truth is not None:
+        return _TRUE if value.truth else _FALSE
+    return _VALUE
 
 
 def _decided(possible: frozenset[Truth], use: Use) -> str:
@@ -357,6 +399,11 @@ def _advice(part: exp.Expr) -> tuple[str, str]:
             return (
                 f"`{text}` compares or calculates with NULL.",
                 "Write `IS NULL` or `IS NOT NULL`: a comparison with NULL is NULL, whatever the value.",
+            )
+        case _ if possible_truths(part) == _ANY:
+            return (
+                f"`{text}` and what stands beside it decide so, whatever the values are.",
+                "Correct what contradicts the rest of it, or repeats it turned round.",
             )
         case _:
             return (

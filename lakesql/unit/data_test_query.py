@@ -30,6 +30,7 @@ from lakesql.model.data_tests import (
 )
 from lakesql.model.model import Model
 from lakesql.seed.seed import Seed
+from lakesql.select.assumed_values import number_of
 from lakesql.select.query import parse_query, read_expression
 from lakesql.select.relation import offset_of, typed_columns
 from lakesql.select.sqltext import Findings, read_text
@@ -122,6 +123,7 @@ def build_test_query(
     if test.where is not None:
         used += _used(test.where, columns, "filter")
         conditions[WHERE] = str(test.where.value)
+    _check_rows_can_fail(test, asked, columns)
     plain = [*readable_columns(columns or {})] or [*(columns or ())]
     shown: list[str] = []
     if asked.shows_rows:
@@ -262,6 +264,35 @@ def _what_is_asked(
             raise AssertionError("a test of a file has a SELECT of its own")
         case _:
             assert_never(test.check)
+
+
+def _check_rows_can_fail(
+    test: DataTest, asked: _Asked, columns: Columns | None
+) -> None:
+    """Raise `ProjectError` where the test and its `where` together leave no row that
+    could fail."""
+    match test.check:
+        case NotNull() | AcceptedValues() | Expression():
+            failing = asked.conditions[FAILING]
+        case Unique() | Relationships():
+            failing = f"{identifier(asked.column)} IS NOT NULL"
+        case _:
+            return
+    if test.where is None:
+        condition, place = failing, test.place
+        what = "Whatever the column has, it passes: the test cannot fail."
+    else:
+        condition, place = f"({test.where.value}) AND {failing}", test.where.place
+        what = f"No row for which '{test.where.value}' holds can fail: the test cannot fail."
+    read = read_expression(condition, columns, use="filter")
+    if isinstance(read, Problem) and read.condition == "bad-expression":
+        raise ProjectError.of(
+            "bad-expression",
+            what,
+            why=f"It looks for rows with `{condition}`.",
+            fix="Correct the condition, or remove the test.",
+            place=place,
+        )
 
 
 def _telling_columns(
@@ -442,9 +473,10 @@ def _of_file(
 
 
 def check_can_fail(tree: exp.Expr, sql: str, findings: Findings) -> None:
-    """Notes each WHERE and HAVING that is true for no row, so that what it filters is
-    empty, whatever the tables have; and each part of one that is the same for every row
-    by a name in double quotes, which is a text to Spark."""
+    """Notes what is empty whatever the tables have: the rows of a WHERE, a HAVING or an
+    ON that is true for none, of LIMIT 0, and of an EXCEPT of a SELECT and itself; and
+    each part of a WHERE or a HAVING that is the same for every row by a name in double
+    quotes, which is a text to Spark."""
     for clause in tree.find_all(exp.Where, exp.Having):
         for quoted in _quoted_constants(clause.this, sql):
             what = f'"{quoted.this}" is a text in Spark\'s SQL, so that this part is the same for every row.'
@@ -462,6 +494,26 @@ def check_can_fail(tree: exp.Expr, sql: str, findings: Findings) -> None:
             f"{clause.key.upper()}: {what}",
             fix=fix,
         )
+    for join in tree.find_all(exp.Join):
+        condition = join.args.get("on")
+        if condition is None or Truth.TRUE in possible_truths(condition):
+            continue
+        what, fix = find_undecided(condition, "filter") or (
+            "It is true for no row.",
+            "",
+        )
+        findings.add("bad-expression", offset_of(condition), f"ON: {what}", fix=fix)
+    for limit in tree.find_all(exp.Limit):
+        if number_of(limit.expression) == 0:
+            what = "LIMIT 0 leaves no row: the test cannot fail."
+            findings.add("bad-expression", offset_of(limit), what, fix="Leave it out.")
+    for difference in tree.find_all(exp.Except):
+        if difference.this.unnest() == difference.expression.unnest():
+            what = "EXCEPT: both sides are the same SELECT, so that nothing is left."
+            fix = "Compare it with another one."
+            findings.add(
+                "bad-expression", offset_of(difference.expression), what, fix=fix
+            )
 
 
 def _quoted_constants(condition: exp.Expr, sql: str) -> Iterator[exp.Literal]:

@@ -10,7 +10,7 @@ from lakesql.select.query import read_expression
 from lakesql.select.three_valued import Use
 from tests.cases import each_of
 
-COLUMNS = ["n", "m", "a"]
+COLUMNS = ["n", "m", "a", "b"]
 
 NEVER_FALSE = [
     "n = NULL",
@@ -50,6 +50,22 @@ NEVER_FALSE = [
     "CASE n WHEN NULL THEN a = 'x' ELSE true END",
     "if(n > 1, true, NULL)",
     "rand() < NULL",
+    "n IS NULL OR n IS NOT NULL",
+    "n > 5 OR n <= 5",
+    "n > 1.5 OR n < 2 OR n IS NULL",
+    "n BETWEEN 1 AND 5 OR n NOT BETWEEN 1 AND 5",
+    "n <> 1 OR n <> 2",
+    "NOT (n > 10 AND n < 5)",
+    "n NOT BETWEEN 5 AND 1",
+    "n > m OR m >= n",
+    "length(a) > 5 OR length(a) < 6",
+    "a <> 'paid' OR a <> 'open'",
+    "NOT (a IN ('paid', 'open') AND a = 'closed')",
+    "n <=> 1 OR n <> 1",
+    "CASE WHEN n > 0 THEN n >= 0 ELSE true END",
+    "b OR NOT b",
+    "b = true OR b = false",
+    "b IN (true, false)",
 ]
 """As a test none of them can fail."""
 
@@ -58,6 +74,8 @@ ALWAYS_FALSE = [
     "n = 1 AND 1 = 2",
     "NOT (n = 1 OR true)",
     "(n > NULL) IS NOT NULL",
+    "n IS NULL AND n IS NOT NULL",
+    "n <=> 1 AND n <=> 2",
 ]
 
 FALSE_OR_NULL = [
@@ -67,6 +85,11 @@ FALSE_OR_NULL = [
     "n <> n",
     "a LIKE ALL ('x', NULL)",
     "n > 0 AND NULL",
+    "n > 5 AND n <= 5",
+    "n < 5 AND n > 10",
+    "n > m AND m >= n",
+    "a = 'paid' AND lower(a) IS NULL AND a = 'open'",
+    "b AND NOT b",
 ]
 """As a test they can fail, and as a filter they choose nothing."""
 
@@ -94,6 +117,19 @@ DECIDING = [
     "(n = 1) = true",
     "rand() < 0.1",
     "n * 0 = 0",
+    "n > 5 OR n < 5",
+    "n > 5 AND n < 6",
+    "n >= 5 AND n <= 5",
+    "a = '2026-01-01' AND a = '2026-1-1'",
+    "a = '1' AND a = '1.0'",
+    "a = 'Paid' AND a = 'paid'",
+    "a = 'true' AND a = 'yes'",
+    "n = 1e3 AND n = 1000",
+    "rand() > 0.5 OR rand() <= 0.5",
+    "n > m OR m > n",
+    "a LIKE 'x%' AND a NOT LIKE 'y%'",
+    "b OR NOT (n = 1)",
+    "(n = 1 AND m = 2) OR (n = 2 AND m = 3)",
 ]
 
 
@@ -146,6 +182,7 @@ def test_a_filter_that_is_true_or_null_chooses_rows(text: str) -> None:
         ("n > 0 OR 1 = 1", "`1 = 1`"),
         ("n = NULL OR true", "`n = NULL`"),
         ("a = 'x' OR m = m", "`m = m`"),
+        ("a = 'x' OR m > 1 OR m <= 1", "`m > 1` and what stands beside it"),
     ],
 )
 def test_the_part_is_named_that_is_to_blame(text: str, part: str) -> None:
@@ -163,13 +200,14 @@ NUMBERS = st.sampled_from(
         "NULL",
         "0",
         "1",
+        "0.5",
         "(n + NULL)",
         "(n + m)",
         "coalesce(n, NULL, m)",
         "coalesce(n, 1)",
     ]
 )
-TEXTS = st.sampled_from(["a", "NULL", "'x'", "'y'", "(a || NULL)"])
+TEXTS = st.sampled_from(["a", "lower(a)", "NULL", "'xx'", "'yy'", "(a || NULL)"])
 
 
 def comparison() -> st.SearchStrategy[str]:
@@ -184,7 +222,9 @@ def comparison() -> st.SearchStrategy[str]:
         st.builds("{} {}BETWEEN {} AND {}".format, NUMBERS, word, NUMBERS, NUMBERS),
         st.builds("{} {}LIKE {}".format, TEXTS, word, TEXTS),
         st.builds("{} IS {}NULL".format, NUMBERS, word),
-        st.sampled_from(["true", "false", "CAST(NULL AS boolean)", "1 = 1"]),
+        st.builds("b {} {}".format, sign, st.sampled_from(["true", "false", "b"])),
+        st.builds("b {}IN ({})".format, word, st.sampled_from(["true", "true, false"])),
+        st.sampled_from(["true", "false", "CAST(NULL AS boolean)", "1 = 1", "b"]),
     )
 
 
@@ -203,10 +243,11 @@ def joined(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 ROWS = """
-SELECT n, m, a
-FROM (VALUES (NULL::int), (0), (1), (2)) AS numbers(n),
-     (VALUES (NULL::int), (0), (1)) AS others(m),
-     (VALUES (NULL), ('x'), ('y')) AS texts(a)
+SELECT n, m, a, b
+FROM (VALUES (NULL::double), (-1), (0), (0.2), (0.5), (0.7), (1), (2)) AS numbers(n),
+     (VALUES (NULL::double), (-2), (-1), (0), (0.5), (0.7), (1), (2), (3)) AS others(m),
+     (VALUES (NULL), ('xx'), ('XX'), ('yy'), ('z')) AS texts(a),
+     (VALUES (NULL::boolean), (true), (false)) AS truths(b)
 """
 
 
@@ -231,3 +272,36 @@ def test_what_is_refused_decides_the_same_for_every_row(
     chosen = {answer is True for answer in answers}
     assert len(fails) == 1 or not is_refused(text, "test")
     assert len(chosen) == 1 or not is_refused(text, "filter")
+
+
+ATOMS = st.one_of(
+    st.builds(
+        "n {} {}".format, st.sampled_from(["=", "<>", "<", ">="]), st.sampled_from("01")
+    ),
+    st.builds("a {} 'xx'".format, st.sampled_from(["=", "<>", "<=>"])),
+    st.builds("n {} m".format, st.sampled_from(["=", "<", ">="])),
+    st.sampled_from(["n IS NULL", "a IS NULL", "b", "b = false", "a IN ('xx', 'yy')"]),
+)
+
+
+@given(
+    text=st.recursive(
+        ATOMS,
+        lambda parts: st.one_of(
+            st.builds("({} AND {})".format, parts, parts),
+            st.builds("({} OR {})".format, parts, parts),
+            st.builds("(NOT {})".format, parts.filter(lambda it: it[0] == "(")),
+        ),
+        max_leaves=6,
+    )
+)
+def test_what_decides_the_same_for_every_row_is_refused(
+    duck: duckdb.DuckDBPyConnection, text: str
+) -> None:
+    """Of operands that are compared with literals and each other, all is known."""
+    said = text.replace("<=>", "IS NOT DISTINCT FROM")
+    rows = duck.execute(f"SELECT DISTINCT ({said})::boolean FROM t").fetchall()
+    answers = {answer for (answer,) in rows}
+    assert is_refused(text, "test") == (False not in answers or answers == {False})
+    never_chosen = True not in answers
+    assert is_refused(text, "filter") or not never_chosen

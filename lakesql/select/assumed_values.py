@@ -1,0 +1,280 @@
+"""Which values the operands of a condition are tried with, to see what it can be.
+
+`a > 5 OR a <= 5` has one operand in two places. Each comparison by itself can be
+false; tried with a value below, at and above 5, one of them is true. Values are assumed
+for the operands that stand in a condition more than once, in all combinations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import Enum
+from itertools import pairwise, product
+from math import prod
+
+from sqlglot import exp
+
+MOST_COMBINATIONS = 600
+"""Where there are more, nothing is assumed of the operand that has the most values."""
+
+LONGEST_NUMBER = 15
+"""Characters up to which a number is the same one as a decimal and as a double."""
+
+WORD = re.compile(r"[a-z][a-z_ -]*[a-z]")
+"""A text, in small letters, that is no number, time or truth; two of them are two texts
+to any column that can be compared with them, whatever its type and collation."""
+
+NOT_WORDS = frozenset({"true", "false", "yes", "no", "nan", "inf", "infinity"})
+NOT_WORDS |= {"epoch", "now", "today", "tomorrow", "yesterday"}
+
+COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+NULL_SAFE = (exp.NullSafeEQ, exp.EqualNull, exp.NullSafeNEQ)
+
+_FUNCTIONS = (exp.Length, exp.Lower, exp.Upper, exp.Trim, exp.Abs)
+"""Those of an operand are operands too: they have one value wherever they stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """A value of an operand: a number, a text, true or false; or, where it is none of
+    these, NULL or a value that equals no literal beside it.
+
+    One that is `foreign` cannot be compared with the literals beside it: Spark makes
+    NULL of a comparison whose cast fails, where it does not fail itself.
+    """
+
+    is_null: bool = False
+    is_foreign: bool = False
+    number: Decimal | None = None
+    text: str | None = None
+    truth: bool | None = None
+
+
+NULL = Assumed(is_null=True)
+FOREIGN = Assumed(is_foreign=True)
+OTHER = Assumed()
+
+Pair = tuple[str, str]
+
+
+class Order(Enum):
+    """How one operand stands to another, neither of which is NULL. Of those that are
+    INCOMPARABLE each comparison is NULL; of UNEQUAL ones no more is known."""
+
+    BELOW = -1
+    EQUAL = 0
+    ABOVE = 1
+    UNEQUAL = "unequal"
+    INCOMPARABLE = "incomparable"
+    UNKNOWN = "unknown"
+
+
+_PAIRED = (Order.BELOW, Order.EQUAL, Order.ABOVE, Order.INCOMPARABLE)
+_TURNED = {Order.BELOW: Order.ABOVE, Order.ABOVE: Order.BELOW}
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """Values of operands, and how pairs of operands stand to each other, by the keys of
+    the operands; `keys` are those of the nodes of the condition, by their `id`."""
+
+    keys: Mapping[int, str] = field(default_factory=dict)
+    values: Mapping[str, Assumed] = field(default_factory=dict)
+    orders: Mapping[Pair, Order] = field(default_factory=dict)
+
+    def value(self, operand: exp.Expr) -> Assumed | None:
+        """The value of an operand; None where nothing is assumed of it."""
+        key = self.keys.get(id(operand.unnest()))
+        return None if key is None else self.values.get(key)
+
+    def compare(self, left: exp.Expr, right: exp.Expr) -> Order:
+        """How two operands or literals stand to each other."""
+        numbers = (number_of(left), number_of(right))
+        if numbers[0] is not None and numbers[1] is not None:
+            return _order_of(numbers[0], numbers[1])
+        if _is_literal(right):
+            return _compare_to_literal(self.value(left), right)
+        if _is_literal(left):
+            return _turned(_compare_to_literal(self.value(right), left))
+        keys = [self.keys.get(id(it.unnest()), "") for it in (left, right)]
+        if keys[0] and keys[0] == keys[1]:
+            return Order.EQUAL
+        if (keys[0], keys[1]) in self.orders:
+            return self.orders[keys[0], keys[1]]
+        return _turned(self.orders.get((keys[1], keys[0]), Order.UNKNOWN))
+
+
+NOTHING = Assumptions()
+
+
+def assumptions(condition: exp.Expr) -> Iterator[Assumptions]:
+    """All combinations of values of the operands of a condition, as far as they tell
+    what it is; `NOTHING` where no operand stands in it twice."""
+    keys: dict[int, str] = {}
+    places: Counter[str] = Counter()
+    literals: dict[str, list[exp.Expr]] = {}
+    pairs: Counter[Pair] = Counter()
+    for node in condition.walk(prune=lambda it: isinstance(it, exp.Query | exp.Lambda)):
+        if key := _key(node):
+            keys[id(node)] = key
+            places[key] += 1
+        compared = [*_compared(node)]
+        if len(compared) > 1:
+            places[_key(compared[0][0])] += len(compared)
+        for left, right in compared:
+            operands = (_key(left), _key(right))
+            for operand, other in zip(operands, (right, left), strict=True):
+                if operand and _is_literal(other):
+                    literals.setdefault(operand, []).append(other)
+            if operands[0] and operands[1] and operands[0] != operands[1]:
+                pairs[min(operands), max(operands)] += 1
+    asked = {_key(node) for node in _asked_for_truth(condition)}
+    values: dict[str, list[Assumed]] = {}
+    for key, count in places.items():
+        if key and count > 1:
+            values[key] = [*_values(literals.get(key, []), key in asked)]
+    paired = [pair for pair, count in pairs.items() if count > 1]
+    while _combinations(values, paired) > MOST_COMBINATIONS:
+        if values:
+            del values[max(values, key=lambda key: len(values[key]))]
+        else:
+            paired.pop()
+    for chosen in product(*values.values()):
+        of_operands = dict(zip(values, chosen, strict=True))
+        for orders in product(_PAIRED, repeat=len(paired)):
+            of_pairs = dict(zip(paired, orders, strict=True))
+            yield Assumptions(keys, of_operands, of_pairs)
+
+
+def _combinations(values: Mapping[str, list[Assumed]], paired: list[Pair]) -> int:
+    of_pairs: int = len(_PAIRED) ** len(paired)
+    return of_pairs * prod(len(each) for each in values.values())
+
+
+def number_of(expression: exp.Expr) -> Decimal | None:
+    """The value of a literal of a number."""
+    expression = expression.unnest()
+    if isinstance(expression, exp.Neg):
+        number = number_of(expression.this)
+        return None if number is None else -number
+    if not isinstance(expression, exp.Literal) or expression.is_string:
+        return None
+    is_plain = re.fullmatch(r"\d+(\.\d*)?|\.\d+", expression.name)
+    if not is_plain or len(expression.name) > LONGEST_NUMBER:
+        return None
+    return Decimal(expression.name)
+
+
+def _key(node: exp.Expr) -> str:
+    """What an operand is known by wherever it stands; '' of what is none, or may have
+    another value in each place."""
+    node = node.unnest()
+    if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+        return ".".join(part.name.lower() for part in node.parts)
+    is_function = isinstance(node, _FUNCTIONS) and len([*node.iter_expressions()]) == 1
+    if is_function and (inner := _key(node.this)):
+        return f"{node.key}({inner})"
+    return ""
+
+
+def _compared(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """The pairs that a node compares."""
+    if isinstance(node, COMPARISONS + NULL_SAFE):
+        yield node.this.unnest(), node.expression.unnest()
+    elif isinstance(node, exp.In):
+        for item in node.expressions:
+            yield node.this.unnest(), item.unnest()
+    elif isinstance(node, exp.Between):
+        for bound in ("low", "high"):
+            yield node.this.unnest(), node.args[bound].unnest()
+    elif isinstance(node, exp.Case) and node.this is not None:
+        for branch in node.args["ifs"]:
+            yield node.this.unnest(), branch.this.unnest()
+
+
+def _asked_for_truth(condition: exp.Expr) -> Iterator[exp.Expr]:
+    """What stands where a condition is expected, or is compared with TRUE or FALSE."""
+    yield condition
+    for node in condition.find_all(exp.And, exp.Or, exp.Not):
+        yield from node.iter_expressions()
+    for node in condition.find_all(*COMPARISONS, *NULL_SAFE, exp.Is):
+        if isinstance(node.expression.unnest(), exp.Boolean):
+            yield node.this
+    for node in condition.find_all(exp.In):
+        if any(isinstance(item.unnest(), exp.Boolean) for item in node.expressions):
+            yield node.this
+
+
+def _is_literal(expression: exp.Expr) -> bool:
+    expression = expression.unnest()
+    return (
+        isinstance(expression, exp.Literal | exp.Boolean)
+        or number_of(expression) is not None
+    )
+
+
+def _values(literals: list[exp.Expr], is_truth: bool) -> Iterator[Assumed]:
+    """The values of an operand that is compared with these literals: each of them, and
+    one between, below and above those that are numbers."""
+    yield NULL
+    if is_truth:
+        yield Assumed(truth=True)
+        yield Assumed(truth=False)
+        return
+    if literals:
+        yield FOREIGN
+    numbers = sorted({it for it in map(number_of, literals) if it is not None})
+    texts = {it.name for it in literals if isinstance(it, exp.Literal) and it.is_string}
+    yield from (Assumed(text=text) for text in sorted(texts))
+    if not numbers:
+        yield OTHER
+        return
+    between = [(low + high) / 2 for low, high in pairwise(numbers)]
+    for number in (numbers[0] - 1, *numbers, *between, numbers[-1] + 1):
+        yield Assumed(number=number)
+
+
+def _compare_to_literal(value: Assumed | None, literal: exp.Expr) -> Order:
+    """How an operand of this value stands to a literal."""
+    literal = literal.unnest()
+    if value is None:
+        return Order.UNKNOWN
+    if value.is_foreign:
+        return Order.INCOMPARABLE
+    number = number_of(literal)
+    if value.number is not None and number is not None:
+        return _order_of(value.number, number)
+    if value.truth is not None and isinstance(literal, exp.Boolean):
+        return _order_of(value.truth, bool(literal.this))
+    if isinstance(literal, exp.Literal) and literal.is_string:
+        return _compare_to_text(value, literal.name)
+    return Order.UNKNOWN
+
+
+def _compare_to_text(value: Assumed, text: str) -> Order:
+    if value == OTHER:
+        return Order.UNEQUAL
+    if value.text is None:
+        return Order.UNKNOWN
+    if value.text == text:
+        return Order.EQUAL
+    words = {value.text.lower(), text.lower()}
+    if len(words) == 2 and all(_is_word(word) for word in words):
+        return Order.UNEQUAL
+    return Order.UNKNOWN
+
+
+def _is_word(text: str) -> bool:
+    return WORD.fullmatch(text) is not None and text not in NOT_WORDS
+
+
+def _order_of(left: Decimal | bool, right: Decimal | bool) -> Order:
+    return Order((left > right) - (left < right))
+
+
+def _turned(order: Order) -> Order:
+    return _TURNED.get(order, order)
