@@ -16,6 +16,7 @@ from lakesql.errors import UsageError, quoted
 from lakesql.graph.graph import Graph, GraphNode, with_results, with_states
 from lakesql.graph.manifest import Manifest
 from lakesql.graph.selector import Selection, asks_for, parse_selection, select_nodes
+from lakesql.project.files import check_folder_of_tests
 
 if TYPE_CHECKING:
     from lakesql.model.data_tests import DataTest
@@ -99,8 +100,11 @@ def select(
     maintenance too that nobody has written and no word means. Tests and tasks of
     maintenance of an excluded model are excluded too.
 
-    Raises `UsageError` (`bad-selector`).
+    Raises `UsageError` (`bad-selector`), and `ProjectError` (`unknown-folder`) where
+    the folder of tests is not there.
     """
+    if with_tests:
+        check_folder_of_tests(manifest.directory, manifest.settings.paths)
     words = said_words(manifest.selectors, words, exclude, options)
     selection = parse_selection(words, exclude, manifest.selectors.find)
     has_tasks = (

@@ -164,18 +164,31 @@ def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFile
     return files
 
 
+def check_folder_of_tests(directory: Path, paths: Paths) -> None:
+    """Raise `ProjectError` (`unknown-folder`) where the settings name a folder of tests
+    that is not there: whoever asks for tests would run none."""
+    problem = _find_missing_folder(directory, paths, "tests")
+    if problem is not None:
+        raise ProjectError([problem])
+
+
 def _find_missing_folders(directory: Path, paths: Paths) -> Iterator[Problem]:
-    """The folders that the settings name and that are not there. A default one may be
-    missing, and that of tests: where a project only runs, nobody needs them."""
+    """The folders that the settings name and that are not there; that of tests may be
+    missing where a project only runs."""
     for each in fields(Paths):
-        name = getattr(paths, each.name)
-        if (
-            each.name != "tests"
-            and name != each.default
-            and not (directory / name).is_dir()
-        ):
-            what = f"There is no folder '{name}', in which `paths` says that the {each.name} are."
-            yield Problem("unknown-folder", what, place=Place(SETTINGS_FILE))
+        problem = _find_missing_folder(directory, paths, each.name)
+        if problem is not None and each.name != "tests":
+            yield problem
+
+
+def _find_missing_folder(directory: Path, paths: Paths, kind: str) -> Problem | None:
+    """What is wrong where the folder of this kind is not there; a default one may be
+    missing."""
+    name = getattr(paths, kind)
+    if name == getattr(Paths(), kind) or (directory / name).is_dir():
+        return None
+    what = f"There is no folder '{name}', in which `paths` says that the {kind} are."
+    return Problem("unknown-folder", what, place=Place(SETTINGS_FILE))
 
 
 def _find_stray_properties(files: ProjectFiles) -> Iterator[Problem]:

@@ -12,11 +12,13 @@ from lakesql.cli.report import read_line
 from lakesql.errors import LakesqlError, Place, ProfileError, ProjectError, UsageError
 from lakesql.project.files import (
     SourceFile,
+    check_folder_of_tests,
     date_by_name,
     find_project,
     read_project,
     write_atomically,
 )
+from lakesql.project.settings import Paths
 
 SETTINGS = "[tool.lakesql]\nname = 'shop'\n"
 
@@ -105,7 +107,14 @@ def test_a_folder_of_the_settings_is_there(project: Path) -> None:
         read_project(project)
     assert problems(caught) == [("unknown-folder", "pyproject.toml")]
     (project / "modles").mkdir()
-    assert read_project(project).models == ()
+    files = read_project(project)
+    assert files.models == ()
+    with pytest.raises(ProjectError) as caught:
+        check_folder_of_tests(project, files.settings.paths)
+    assert problems(caught) == [("unknown-folder", "pyproject.toml")]
+    (project / "checks").mkdir()
+    check_folder_of_tests(project, files.settings.paths)
+    check_folder_of_tests(project, Paths())
 
 
 def test_a_link_that_leads_to_nothing_is_refused(project: Path) -> None:
