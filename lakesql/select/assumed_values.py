@@ -34,12 +34,12 @@ NOT_WORDS |= {"epoch", "now", "today", "tomorrow", "yesterday"}
 COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 NULL_SAFE = (exp.NullSafeEQ, exp.EqualNull, exp.NullSafeNEQ)
 
-_FUNCTIONS = (exp.Length, exp.Lower, exp.Upper, exp.Trim, exp.Abs)
+_FUNCTIONS = (exp.Length, exp.Lower, exp.Upper, exp.Abs)
 """Those of an operand are operands too: they have one value wherever they stand."""
 
 
 @dataclass(frozen=True, slots=True)
-class Assumed:
+class OperandValue:
     """A value of an operand: a number, a text, true or false; or, where it is none of
     these, NULL or a value that equals no literal beside it.
 
@@ -54,14 +54,14 @@ class Assumed:
     truth: bool | None = None
 
 
-NULL = Assumed(is_null=True)
-FOREIGN = Assumed(is_foreign=True)
-OTHER = Assumed()
+NULL = OperandValue(is_null=True)
+FOREIGN = OperandValue(is_foreign=True)
+OTHER = OperandValue()
 
 Pair = tuple[str, str]
 
 
-class Order(Enum):
+class Comparison(Enum):
     """How one operand stands to another, neither of which is NULL. Of those that are
     INCOMPARABLE each comparison is NULL; of UNEQUAL ones no more is known."""
 
@@ -73,8 +73,13 @@ class Order(Enum):
     UNKNOWN = "unknown"
 
 
-_PAIRED = (Order.BELOW, Order.EQUAL, Order.ABOVE, Order.INCOMPARABLE)
-_TURNED = {Order.BELOW: Order.ABOVE, Order.ABOVE: Order.BELOW}
+_PAIRED = (
+    Comparison.BELOW,
+    Comparison.EQUAL,
+    Comparison.ABOVE,
+    Comparison.INCOMPARABLE,
+)
+_TURNED = {Comparison.BELOW: Comparison.ABOVE, Comparison.ABOVE: Comparison.BELOW}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +87,16 @@ class Assumptions:
     """Values of operands, and how pairs of operands stand to each other, by the keys of
     the operands; `keys` are those of the nodes of the condition, by their `id`."""
 
-    keys: Mapping[int, str] = field(default_factory=dict)
-    values: Mapping[str, Assumed] = field(default_factory=dict)
-    orders: Mapping[Pair, Order] = field(default_factory=dict)
+    keys: Mapping[int, str]
+    values: Mapping[str, OperandValue]
+    orders: Mapping[Pair, Comparison]
 
-    def value(self, operand: exp.Expr) -> Assumed | None:
+    def value(self, operand: exp.Expr) -> OperandValue | None:
         """The value of an operand; None where nothing is assumed of it."""
         key = self.keys.get(id(operand.unnest()))
         return None if key is None else self.values.get(key)
 
-    def compare(self, left: exp.Expr, right: exp.Expr) -> Order:
+    def compare(self, left: exp.Expr, right: exp.Expr) -> Comparison:
         """How two operands or literals stand to each other."""
         numbers = (number_of(left), number_of(right))
         if numbers[0] is not None and numbers[1] is not None:
@@ -102,42 +107,22 @@ class Assumptions:
             return _turned(_compare_to_literal(self.value(right), left))
         keys = [self.keys.get(id(it.unnest()), "") for it in (left, right)]
         if keys[0] and keys[0] == keys[1]:
-            return Order.EQUAL
+            return Comparison.EQUAL
         if (keys[0], keys[1]) in self.orders:
             return self.orders[keys[0], keys[1]]
-        return _turned(self.orders.get((keys[1], keys[0]), Order.UNKNOWN))
-
-
-NOTHING = Assumptions()
+        return _turned(self.orders.get((keys[1], keys[0]), Comparison.UNKNOWN))
 
 
 def assumptions(condition: exp.Expr) -> Iterator[Assumptions]:
     """All combinations of values of the operands of a condition, as far as they tell
-    what it is; `NOTHING` where no operand stands in it twice."""
-    keys: dict[int, str] = {}
-    places: Counter[str] = Counter()
-    literals: dict[str, list[exp.Expr]] = {}
-    pairs: Counter[Pair] = Counter()
-    for node in condition.walk(prune=lambda it: isinstance(it, exp.Query | exp.Lambda)):
-        if key := _key(node):
-            keys[id(node)] = key
-            places[key] += 1
-        compared = [*_compared(node)]
-        if len(compared) > 1:
-            places[_key(compared[0][0])] += len(compared)
-        for left, right in compared:
-            operands = (_key(left), _key(right))
-            for operand, other in zip(operands, (right, left), strict=True):
-                if operand and _is_literal(other):
-                    literals.setdefault(operand, []).append(other)
-            if operands[0] and operands[1] and operands[0] != operands[1]:
-                pairs[min(operands), max(operands)] += 1
-    asked = {_key(node) for node in _asked_for_truth(condition)}
-    values: dict[str, list[Assumed]] = {}
-    for key, count in places.items():
-        if key and count > 1:
-            values[key] = [*_values(literals.get(key, []), key in asked)]
-    paired = [pair for pair, count in pairs.items() if count > 1]
+    what it is; one without values where no operand stands in it twice."""
+    operands = _find_operands(condition)
+    values: dict[str, list[OperandValue]] = {}
+    for key, count in operands.places.items():
+        if count > 1:
+            literals = operands.literals.get(key, [])
+            values[key] = [*_values(literals, key in operands.truths)]
+    paired = [pair for pair, count in operands.pairs.items() if count > 1]
     while _combinations(values, paired) > MOST_COMBINATIONS:
         if values:
             del values[max(values, key=lambda key: len(values[key]))]
@@ -147,10 +132,46 @@ def assumptions(condition: exp.Expr) -> Iterator[Assumptions]:
         of_operands = dict(zip(values, chosen, strict=True))
         for orders in product(_PAIRED, repeat=len(paired)):
             of_pairs = dict(zip(paired, orders, strict=True))
-            yield Assumptions(keys, of_operands, of_pairs)
+            yield Assumptions(operands.keys, of_operands, of_pairs)
 
 
-def _combinations(values: Mapping[str, list[Assumed]], paired: list[Pair]) -> int:
+@dataclass(frozen=True, slots=True)
+class _Operands:
+    """The operands of a condition by their keys: in how many places each stands, the
+    literals that it is compared with, and how often two are compared with each other.
+
+    `keys` are those of the nodes, by their `id`. `truths` are true or false.
+    """
+
+    keys: dict[int, str] = field(default_factory=dict)
+    places: Counter[str] = field(default_factory=Counter)
+    literals: dict[str, list[exp.Expr]] = field(default_factory=dict)
+    pairs: Counter[Pair] = field(default_factory=Counter)
+    truths: set[str] = field(default_factory=set)
+
+
+def _find_operands(condition: exp.Expr) -> _Operands:
+    found = _Operands()
+    for node in condition.walk(prune=lambda it: isinstance(it, exp.Query | exp.Lambda)):
+        if key := _key(node):
+            found.keys[id(node)] = key
+            found.places[key] += 1
+        compared = [*_compared(node)]
+        if len(compared) > 1 and (key := _key(compared[0][0])):
+            found.places[key] += len(compared)
+        for left, right in compared:
+            keys = (_key(left), _key(right))
+            if keys[0] and _is_literal(right):
+                found.literals.setdefault(keys[0], []).append(right)
+            elif keys[1] and _is_literal(left):
+                found.literals.setdefault(keys[1], []).append(left)
+            elif all(keys) and keys[0] != keys[1]:
+                found.pairs[min(keys), max(keys)] += 1
+    found.truths.update(_key(node) for node in _asked_for_truth(condition))
+    return found
+
+
+def _combinations(values: Mapping[str, list[OperandValue]], paired: list[Pair]) -> int:
     of_pairs: int = len(_PAIRED) ** len(paired)
     return of_pairs * prod(len(each) for each in values.values())
 
@@ -217,34 +238,34 @@ def _is_literal(expression: exp.Expr) -> bool:
     )
 
 
-def _values(literals: list[exp.Expr], is_truth: bool) -> Iterator[Assumed]:
+def _values(literals: list[exp.Expr], is_truth: bool) -> Iterator[OperandValue]:
     """The values of an operand that is compared with these literals: each of them, and
     one between, below and above those that are numbers."""
     yield NULL
     if is_truth:
-        yield Assumed(truth=True)
-        yield Assumed(truth=False)
+        yield OperandValue(truth=True)
+        yield OperandValue(truth=False)
         return
     if literals:
         yield FOREIGN
     numbers = sorted({it for it in map(number_of, literals) if it is not None})
     texts = {it.name for it in literals if isinstance(it, exp.Literal) and it.is_string}
-    yield from (Assumed(text=text) for text in sorted(texts))
+    yield from (OperandValue(text=text) for text in sorted(texts))
     if not numbers:
         yield OTHER
         return
     between = [(low + high) / 2 for low, high in pairwise(numbers)]
     for number in (numbers[0] - 1, *numbers, *between, numbers[-1] + 1):
-        yield Assumed(number=number)
+        yield OperandValue(number=number)
 
 
-def _compare_to_literal(value: Assumed | None, literal: exp.Expr) -> Order:
+def _compare_to_literal(value: OperandValue | None, literal: exp.Expr) -> Comparison:
     """How an operand of this value stands to a literal."""
     literal = literal.unnest()
     if value is None:
-        return Order.UNKNOWN
+        return Comparison.UNKNOWN
     if value.is_foreign:
-        return Order.INCOMPARABLE
+        return Comparison.INCOMPARABLE
     number = number_of(literal)
     if value.number is not None and number is not None:
         return _order_of(value.number, number)
@@ -252,29 +273,29 @@ def _compare_to_literal(value: Assumed | None, literal: exp.Expr) -> Order:
         return _order_of(value.truth, bool(literal.this))
     if isinstance(literal, exp.Literal) and literal.is_string:
         return _compare_to_text(value, literal.name)
-    return Order.UNKNOWN
+    return Comparison.UNKNOWN
 
 
-def _compare_to_text(value: Assumed, text: str) -> Order:
+def _compare_to_text(value: OperandValue, text: str) -> Comparison:
     if value == OTHER:
-        return Order.UNEQUAL
+        return Comparison.UNEQUAL
     if value.text is None:
-        return Order.UNKNOWN
+        return Comparison.UNKNOWN
     if value.text == text:
-        return Order.EQUAL
+        return Comparison.EQUAL
     words = {value.text.lower(), text.lower()}
     if len(words) == 2 and all(_is_word(word) for word in words):
-        return Order.UNEQUAL
-    return Order.UNKNOWN
+        return Comparison.UNEQUAL
+    return Comparison.UNKNOWN
 
 
 def _is_word(text: str) -> bool:
     return WORD.fullmatch(text) is not None and text not in NOT_WORDS
 
 
-def _order_of(left: Decimal | bool, right: Decimal | bool) -> Order:
-    return Order((left > right) - (left < right))
+def _order_of(left: Decimal | bool, right: Decimal | bool) -> Comparison:
+    return Comparison((left > right) - (left < right))
 
 
-def _turned(order: Order) -> Order:
+def _turned(order: Comparison) -> Comparison:
     return _TURNED.get(order, order)

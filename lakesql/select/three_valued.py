@@ -12,9 +12,9 @@ from sqlglot import exp
 
 from lakesql.select.assumed_values import (
     COMPARISONS,
-    Assumed,
     Assumptions,
-    Order,
+    Comparison,
+    OperandValue,
     assumptions,
 )
 
@@ -289,7 +289,9 @@ def _of_null_safe(
         order = assumed.compare(left, right)
         # The cast of one of two that are incomparable is NULL, and the other is not.
         return (
-            _FALSE if order is Order.INCOMPARABLE else _of_order(order, exp.EQ) - _NULL
+            _FALSE
+            if order is Comparison.INCOMPARABLE
+            else _of_order(order, exp.EQ) - _NULL
         )
     return _combined(_same, *truths)
 
@@ -308,22 +310,22 @@ def _of_comparison(
     return found | _NULL if Truth.NULL in truths[0] | truths[1] else found
 
 
-def _of_order(order: Order, sign: type[exp.Expr]) -> frozenset[Truth]:
+def _of_order(order: Comparison, sign: type[exp.Expr]) -> frozenset[Truth]:
     """What a comparison is of two values that stand to each other like this."""
     match order:
-        case Order.INCOMPARABLE:
+        case Comparison.INCOMPARABLE:
             return _NULL
-        case Order.UNEQUAL if sign is exp.EQ:
+        case Comparison.UNEQUAL if sign is exp.EQ:
             return _FALSE
-        case Order.UNEQUAL if sign is exp.NEQ:
+        case Comparison.UNEQUAL if sign is exp.NEQ:
             return _TRUE
-        case Order.UNEQUAL | Order.UNKNOWN:
+        case Comparison.UNEQUAL | Comparison.UNKNOWN:
             return _ANY
         case _:
             return _TRUE if _COMPARED[sign](order.value, 0) else _FALSE
 
 
-def _of_value(value: Assumed) -> frozenset[Truth]:
+def _of_value(value: OperandValue) -> frozenset[Truth]:
     if value.is_null:
         return _NULL
     if value.truth is not None:
