@@ -24,11 +24,12 @@ MOST_COMBINATIONS = 600
 LONGEST_NUMBER = 15
 """Characters up to which a number is the same one as a decimal and as a double."""
 
-WORD = re.compile(r"[a-z][a-z_ -]*[a-z]")
+WORD = re.compile(r"[a-z]([a-z_ -]*[a-z])?")
 """A text, in small letters, that is no number, time or truth; two of them are two texts
 to any column that can be compared with them, whatever its type and collation."""
 
-NOT_WORDS = frozenset({"true", "false", "yes", "no", "nan", "inf", "infinity"})
+NOT_WORDS = frozenset({"true", "t", "yes", "y", "false", "f", "no", "n"})
+NOT_WORDS |= {"nan", "inf", "infinity"}
 NOT_WORDS |= {"epoch", "now", "today", "tomorrow", "yesterday"}
 
 COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)

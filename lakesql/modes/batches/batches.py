@@ -224,6 +224,18 @@ def find_keys_in_sequence(writing: Writing) -> Iterator[Contradiction]:
         )
 
 
+def find_tracked_keys(writing: Writing) -> Iterator[Contradiction]:
+    """Keys, where no other column is to make versions of a row."""
+    tracked = writing.compared.get("track_columns", ())
+    keys = common(writing.keys, tracked)
+    if tracked and len(keys) == len(tracked):
+        what = f"All of track_columns are keys: {', '.join(keys)}."
+        why = (
+            "All versions of a row have the same keys: it would never get a second one."
+        )
+        yield Contradiction("track_columns", what, why)
+
+
 def contradictory(select: Select, found: Iterable[Contradiction]) -> Iterator[Problem]:
     """The contradictions at the places of their options."""
     for each in found:

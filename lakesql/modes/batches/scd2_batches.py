@@ -24,6 +24,7 @@ from lakesql.modes.batches.batches import (
     StoredRows,
     contradictory,
     find_keys_in_sequence,
+    find_tracked_keys,
     listed,
     made_views,
 )
@@ -63,9 +64,9 @@ class Scd2Batches(Batches):
         yield from check_state(self.select, "version of a row")
         if self._is_of_feed:
             yield from check_feed(self.select)
-        yield from contradictory(
-            self.select, find_keys_in_sequence(self.select.writing)
-        )
+        writing = self.select.writing
+        yield from contradictory(self.select, find_keys_in_sequence(writing))
+        yield from contradictory(self.select, find_tracked_keys(writing))
 
     @property
     def feed_views(self) -> FeedViews | None:

@@ -10,7 +10,12 @@ from lakesql.compile.batch import Bounded, MakeView, Step, Write
 from lakesql.compile.select import Select, output_columns
 from lakesql.compile.storable import find_misused
 from lakesql.errors import Problem
-from lakesql.modes.batches.batches import StoredRows, listed
+from lakesql.modes.batches.batches import (
+    StoredRows,
+    contradictory,
+    find_tracked_keys,
+    listed,
+)
 from lakesql.modes.batches.refreshed_batches import (
     RefreshedBatches,
     find_key_problems,
@@ -54,6 +59,7 @@ class Scd2Refreshes(RefreshedBatches):
             else ("random-key", "key-twice")
         )
         yield from find_key_problems(self.select, self.plan, kinds)
+        yield from contradictory(self.select, find_tracked_keys(self.select.writing))
         if is_open or self.config.track_columns:
             return
         types = {
