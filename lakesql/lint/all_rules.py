@@ -51,6 +51,7 @@ MODULES: Mapping[str, str] = {
     "LK060": "statements.any_rows",
     "LK061": "statements.float_equality",
     "LK062": "statements.clock_filter",
+    "LK063": "statements.never_true",
     "LK080": "projects.unused_stream",
     "LK081": "projects.unused_macro",
     "LK082": "projects.unused_var",
