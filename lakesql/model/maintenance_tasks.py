@@ -3,7 +3,6 @@ beside it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -14,7 +13,6 @@ from lakesql.model.table_name import TableName
 from lakesql.names import (
     DEAD_LETTER_SUFFIX,
     MAINTAINED_PROPERTY,
-    MAINTENANCE_PROPERTY,
     MEMORY_SUFFIXES,
 )
 from lakesql.project.iceberg_options import SORT_KEYS, ZORDER_KEYS
@@ -53,15 +51,6 @@ def read_unknown(found: object) -> UnknownFiles:
             return UnknownFiles(count, size, example, listed)
         case _:
             return UnknownFiles()
-
-
-def unknown_in(properties: Mapping[str, str]) -> UnknownFiles:
-    """What the properties of a table say of these files."""
-    try:
-        found = json.loads(properties.get(MAINTENANCE_PROPERTY, "{}"))
-    except ValueError:
-        return UnknownFiles()
-    return read_unknown(found.get("unknown") if isinstance(found, dict) else None)
 
 
 @dataclass(frozen=True, slots=True)
