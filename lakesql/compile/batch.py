@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakesql.compile.key_range import BOUNDS_PLACE, KeyRange, bounds_text
-from lakesql.names import DELETE
+from lakesql.compile.quote import table_name
+from lakesql.compile.select import Select
+from lakesql.names import DELETE, DELETED_AT, Memory
 
 COMMIT = "each batch: the commit"
 NEW_COMMIT = "each batch of keys that no file of the table can have: the commit"
@@ -271,3 +273,11 @@ Step = (
 def position_text(position: Sequence[int]) -> str:
     """A position in a database's log as a literal."""
     return f"array({', '.join(f'{number}L' for number in position)})"
+
+
+def forget(select: Select, kind: Memory) -> str:
+    """The statement that removes what has been remembered for long enough, whole days
+    at a time."""
+    seconds = select.writing.memories[kind].length_ms // 1000
+    oldest = f"date_trunc('DAY', current_timestamp() - INTERVAL '{seconds}' SECOND)"
+    return f"DELETE FROM {table_name(select.model.table.memory(kind))} WHERE {DELETED_AT} < {oldest}"

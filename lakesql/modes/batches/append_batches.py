@@ -13,6 +13,8 @@ from lakesql.modes.append import Append
 from lakesql.modes.batches.batches import (
     Batches,
     Contradiction,
+    check_groups,
+    check_null_groups,
     contradictory,
     listed,
     made_views,
@@ -22,7 +24,6 @@ from lakesql.modes.batches.insert import (
     insert_statement,
     keyed_rows,
 )
-from lakesql.modes.batches.row_checks import check_groups, check_null_groups
 from lakesql.names import BATCH_VIEW
 
 

@@ -16,6 +16,7 @@ from lakesql.compile.batch import (
     Remember,
     Step,
     Write,
+    forget,
 )
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
@@ -24,6 +25,8 @@ from lakesql.modes.batches.batches import (
     Batches,
     Contradiction,
     StoredRows,
+    check_null_groups,
+    check_updating,
     contradictory,
     find_keys_in_sequence,
     made_views,
@@ -40,7 +43,6 @@ from lakesql.modes.batches.feed_rows import (
     untraceable_change,
 )
 from lakesql.modes.batches.feed_views import UNSENT_WHEN, FeedViews
-from lakesql.modes.batches.memories import forget
 from lakesql.modes.batches.merge import (
     Merge,
     insert_parts,
@@ -55,7 +57,6 @@ from lakesql.modes.batches.mirror import (
     not_in_feed,
     truncates,
 )
-from lakesql.modes.batches.row_checks import check_null_groups, check_updating
 from lakesql.modes.cdc import Cdc
 from lakesql.names import (
     BATCH_VIEW,

@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lakesql.compile.batch import Bounded, MakeView, RememberMoves
+from lakesql.compile.batch import Bounded, MakeView, RememberMoves, forget
 from lakesql.compile.quote import column_of, identifier, identifiers, table_name, text
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableColumn
 from lakesql.model.table_name import TableName
-from lakesql.modes.batches.memories import forget
 from lakesql.names import (
     CHANGE,
     CHANGES_VIEW,

@@ -15,6 +15,7 @@ from lakesql.compile.batch import (
     Remember,
     Step,
     Write,
+    forget,
 )
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableColumn
@@ -22,6 +23,8 @@ from lakesql.errors import Problem, RunError
 from lakesql.modes.batches.batches import (
     Batches,
     StoredRows,
+    check_null_groups,
+    check_updating,
     contradictory,
     find_keys_in_sequence,
     find_tracked_keys,
@@ -40,10 +43,8 @@ from lakesql.modes.batches.feed_rows import (
 )
 from lakesql.modes.batches.feed_views import FeedViews
 from lakesql.modes.batches.history import History
-from lakesql.modes.batches.memories import forget
 from lakesql.modes.batches.merge import Merge, newest_rows
 from lakesql.modes.batches.mirror import mirrored_rows
-from lakesql.modes.batches.row_checks import check_null_groups, check_updating
 from lakesql.modes.scd2 import Scd2
 from lakesql.names import BATCH_VIEW, DELETE, HISTORY_VIEW, REMEMBERED, STORED
 

@@ -16,6 +16,7 @@ from lakesql.compile.batch import (
     Step,
     TakeTombstones,
     Write,
+    forget,
 )
 from lakesql.compile.select import Select
 from lakesql.errors import Problem
@@ -25,13 +26,15 @@ from lakesql.modes.batches.append_batches import say_untold
 from lakesql.modes.batches.batches import (
     Batches,
     Contradiction,
+    check_groups,
+    check_null_groups,
+    check_updating,
     contradictory,
     find_keys_in_sequence,
     listed,
     made_views,
     say_ratio,
 )
-from lakesql.modes.batches.memories import forget
 from lakesql.modes.batches.merge import (
     NEVER,
     Merge,
@@ -41,11 +44,6 @@ from lakesql.modes.batches.merge import (
     newest_rows,
     remember_statement,
     tombstoned_rows,
-)
-from lakesql.modes.batches.row_checks import (
-    check_groups,
-    check_null_groups,
-    check_updating,
 )
 from lakesql.modes.upsert import Upsert
 from lakesql.names import BATCH_VIEW, DELETE, REMEMBERED, STORED, TOMBSTONED_VIEW
