@@ -12,7 +12,7 @@ from lakesql.location import local_folder
 from lakesql.progress.stored import LocalFiles
 from lakesql.project.catalog import is_s3
 from lakesql.project.profiles import Catalog
-from lakesql.source.seen_files import StoredFiles
+from lakesql.source.stream_state import StoredFiles
 
 
 def open_stored(catalog: Catalog, folder: str) -> StoredFiles | None:

@@ -160,9 +160,8 @@ def _check_streams(manifest: Manifest) -> StreamFindings:
 def _look_for_files(binding: StreamBinding) -> Iterator[str]:
     """Warnings of a stream that is read from files of this machine: that there is none,
     or that some are hidden."""
-    from lakesql.source.empty import explain_no_files
-    from lakesql.source.left_out import explain_hidden
     from lakesql.source.local_files import local_files, local_hidden
+    from lakesql.source.unread import explain_hidden, explain_no_files
 
     glob, name = binding.glob, binding.stream.name
     local = local_folder(glob) if glob is not None else None
@@ -242,7 +241,7 @@ def _check_broker(connection: Kafka, streams: Sequence[Stream]) -> StreamFinding
     from lakesql.engine.spark.jars import JARS, user_cache
     from lakesql.engine.spark.java import find_java
     from lakesql.source.cluster import reach_broker
-    from lakesql.source.empty import explain_no_records
+    from lakesql.source.unread import explain_no_records
 
     server = reach_broker(connection.bootstrap_servers)
     jars = [user_cache(os.environ) / "jars" / jar.file for jar in JARS["kafka"]]

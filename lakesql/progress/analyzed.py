@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from lakesql.names import CARRIED_PROPERTY, MAINTENANCE_PROPERTY
 from lakesql.project.cache import digest
-from lakesql.source.seen_files import StoredFiles
+from lakesql.source.stream_state import StoredFiles
 
 ANALYZED_FILE = "analyzed.json"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakesql.source.seen_files import StoredFiles
+from lakesql.source.stream_state import StoredFiles
 
 RENAMING = "renaming"
 """The file in it of a model that is being renamed, or whose rename broke off: nobody

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lakesql.progress.state import Batch, Checkpoint, Origin
-from lakesql.source.seen_files import StoredFiles
-from lakesql.source.stream_state import Position
+from lakesql.source.stream_state import Position, StoredFiles
 
 ORIGIN_FILE = "lakesql.json"
 

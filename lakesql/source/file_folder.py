@@ -15,8 +15,7 @@ from lakesql.source.origin import StreamOrigin
 from lakesql.source.source import BATCHES, AskedStream, Now, Source, has_mark
 
 if TYPE_CHECKING:
-    from lakesql.source.seen_files import StoredFiles
-    from lakesql.source.stream_state import Position, SourceState
+    from lakesql.source.stream_state import Position, SourceState, StoredFiles
 
 
 def read_folder(node: Node) -> str:

@@ -13,8 +13,7 @@ from lakesql.source.source import AskedStream, Now, has_mark
 
 if TYPE_CHECKING:
     from lakesql.source.name_order import FoundFile
-    from lakesql.source.seen_files import StoredFiles
-    from lakesql.source.stream_state import Position, SourceState
+    from lakesql.source.stream_state import Position, SourceState, StoredFiles
 
 LAST_NAME = "last_name"
 """In a position: the last name that was taken. Smaller ones count as read, but for

@@ -24,8 +24,7 @@ from lakesql.source.source import (
 if TYPE_CHECKING:
     from lakesql.errors import Place, Problem
     from lakesql.source.origin import StreamOrigin
-    from lakesql.source.seen_files import StoredFiles
-    from lakesql.source.stream_state import Position, SourceState
+    from lakesql.source.stream_state import Position, SourceState, StoredFiles
 
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
@@ -89,9 +88,9 @@ class Kafka(Source):
         of the connection means nothing to librdkafka.
         """
         from lakesql.errors import explain_missing
-        from lakesql.source.empty import explain_no_records
         from lakesql.source.librdkafka_options import librdkafka_options
         from lakesql.source.stream_state import FoundTopics, SourceState
+        from lakesql.source.unread import explain_no_records
 
         try:
             # only here: its client is an extra

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
 from lakesql.source.name_order import FoundFile
-from lakesql.source.seen_files import SeenFile, StoredFiles
+from lakesql.source.stream_state import SeenFile, StoredFiles
 
 FOLDER = "listed"
 _BATCHES, _SEGMENTS, _LATE = f"{FOLDER}/batches", f"{FOLDER}/segments", f"{FOLDER}/late"

@@ -7,11 +7,16 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from lakesql.location import local_folder
-from lakesql.source.left_out import explain_hidden
 from lakesql.source.local_files import local_hidden, possible_files
-from lakesql.source.seen_files import LOOKED_AT, StoredFiles, newest_seen, read_seen
 from lakesql.source.source import BATCHES
-from lakesql.source.stream_state import Position
+from lakesql.source.stream_state import (
+    LOOKED_AT,
+    Position,
+    StoredFiles,
+    newest_seen,
+    read_seen,
+)
+from lakesql.source.unread import explain_hidden
 
 
 def hidden_below(glob: str | None) -> str:

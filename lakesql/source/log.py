@@ -32,8 +32,7 @@ from lakesql.source.source import (
 if TYPE_CHECKING:
     from lakesql.errors import Place, Problem
     from lakesql.source.origin import StreamOrigin
-    from lakesql.source.seen_files import StoredFiles
-    from lakesql.source.stream_state import Expired, Position, SourceState
+    from lakesql.source.stream_state import Expired, Position, SourceState, StoredFiles
 
 LogPlace = Any
 """Where a partition was read up to: a value of JSON of which only its log knows what it

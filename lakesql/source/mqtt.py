@@ -43,8 +43,7 @@ from lakesql.source.source import AskedStream, Now, Start
 
 if TYPE_CHECKING:
     from lakesql.source.mqtt_taker import Taker
-    from lakesql.source.seen_files import StoredFiles
-    from lakesql.source.stream_state import Position
+    from lakesql.source.stream_state import Position, StoredFiles
 
 PORTS = {"mqtt": 1883, "mqtts": 8883, "ws": 80, "wss": 443}
 

@@ -14,8 +14,7 @@ from lakesql.source.origin import Brings
 from lakesql.source.source import AskedStream, Now, Source, has_mark
 
 if TYPE_CHECKING:
-    from lakesql.source.seen_files import StoredFiles
-    from lakesql.source.stream_state import Position, SourceState
+    from lakesql.source.stream_state import Position, SourceState, StoredFiles
 
 TOLD_BY = "told_by"
 """In a position: the topic whose events were read, or the log of a queue."""

@@ -15,8 +15,7 @@ from lakesql.source.origin import Brings
 from lakesql.source.source import BATCHES
 
 if TYPE_CHECKING:
-    from lakesql.source.seen_files import SeenFile
-    from lakesql.source.stream_state import Position
+    from lakesql.source.stream_state import Position, SeenFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,13 @@ if TYPE_CHECKING:
     from lakesql.source.log import LogSource
     from lakesql.source.notifications import Notifications
     from lakesql.source.origin import StreamOrigin
-    from lakesql.source.seen_files import SeenFile, StoredFiles
-    from lakesql.source.stream_state import FoundTopics, Position, SourceState
+    from lakesql.source.stream_state import (
+        FoundTopics,
+        Position,
+        SeenFile,
+        SourceState,
+        StoredFiles,
+    )
 
 Start = Literal["earliest", "latest"] | datetime
 """Where a new checkpoint starts. A time without a zone is in UTC."""

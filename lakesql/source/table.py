@@ -20,8 +20,7 @@ from lakesql.source.source import (
 )
 
 if TYPE_CHECKING:
-    from lakesql.source.seen_files import StoredFiles
-    from lakesql.source.stream_state import Position, SourceState
+    from lakesql.source.stream_state import Position, SourceState, StoredFiles
 
 SNAPSHOT = "snapshot_id"
 """In a position: the snapshot that is read, or was read last."""

@@ -10,8 +10,7 @@ from lakesql.source.source import AskedStream, Now, Source, has_mark
 from lakesql.source.table import CHANGES, NO_SNAPSHOT, SNAPSHOT, TableSource
 
 if TYPE_CHECKING:
-    from lakesql.source.seen_files import StoredFiles
-    from lakesql.source.stream_state import Position, SourceState
+    from lakesql.source.stream_state import Position, SourceState, StoredFiles
 
 
 class ChangesSource(TableSource):

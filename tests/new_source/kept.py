@@ -16,7 +16,6 @@ from urllib.request import urlopen
 from lakesql.decode import option
 from lakesql.source.kinds import CONNECTIONS, SOURCES
 from lakesql.source.origin import Brings
-from lakesql.source.seen_files import StoredFiles
 from lakesql.source.source import (
     AskedStream,
     BacklogUnit,
@@ -26,7 +25,7 @@ from lakesql.source.source import (
     lowest_offsets,
     offsets_of,
 )
-from lakesql.source.stream_state import FoundTopics, Position, SourceState
+from lakesql.source.stream_state import FoundTopics, Position, SourceState, StoredFiles
 
 
 def ask(address: str, path: str) -> Any:

@@ -14,8 +14,7 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.spark_source import SparkSource, check_origin
 from lakesql.engine.sources.spark_sources import SPARK_SOURCES
-from lakesql.source.seen_files import SeenFile
-from lakesql.source.stream_state import SourceState
+from lakesql.source.stream_state import SeenFile, SourceState
 from tests.new_source.kept import Kept, ask
 
 RAW = (

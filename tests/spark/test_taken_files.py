@@ -26,7 +26,7 @@ from lakesql.errors import RunError
 from lakesql.events import BatchCommitted, FilesLeftOut
 from lakesql.run.state.rewind import rewind_model
 from lakesql.run.streams.bind import bind_select
-from lakesql.source.seen_files import SeenFile
+from lakesql.source.stream_state import SeenFile
 from tests.spark.project import Project
 
 pytestmark = pytest.mark.spark

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakesql.errors import RunError
-from lakesql.source.seen_files import read_seen
+from lakesql.source.stream_state import read_seen
 
 
 @dataclass

@@ -12,10 +12,10 @@ from lakesql.engine.progress.checkpoint import CheckpointFiles, modified_ms
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.location import local_folder
 from lakesql.project.files import is_dated_by_name
-from lakesql.source.left_out import explain_changed
 from lakesql.source.local_files import local_files
 from lakesql.source.pattern import listing_of
-from lakesql.source.seen_files import LOOKED_AT, SeenFile, newest_seen, read_seen
+from lakesql.source.stream_state import LOOKED_AT, SeenFile, newest_seen, read_seen
+from lakesql.source.unread import explain_changed
 
 NS_PER_MS = 1_000_000
 

@@ -23,8 +23,7 @@ from lakesql.progress.stored import ORIGIN_FILE, VOID, LocalFiles
 from lakesql.project.files import write_atomically
 from lakesql.source.kinds import SOURCES
 from lakesql.source.known_files import dump_seeded
-from lakesql.source.seen_files import SeededSource, SeenFile
-from lakesql.source.stream_state import spark_position
+from lakesql.source.stream_state import SeededSource, SeenFile, spark_position
 
 
 class CheckpointFiles:

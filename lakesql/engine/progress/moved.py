@@ -20,7 +20,7 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.globs import list_files
 from lakesql.progress.state import MovedFiles
 from lakesql.source.pattern import named_folder, without_scheme
-from lakesql.source.seen_files import LOOKED_AT, SeenFile, newest_seen
+from lakesql.source.stream_state import LOOKED_AT, SeenFile, newest_seen
 
 
 @dataclass(frozen=True, slots=True)

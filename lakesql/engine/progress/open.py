@@ -38,8 +38,8 @@ from lakesql.progress.state import (
 )
 from lakesql.progress.topics import next_positions
 from lakesql.source.known_files import knows_all, read_known
-from lakesql.source.seen_files import SeededSource, SeenFile, read_seen
 from lakesql.source.source import Start
+from lakesql.source.stream_state import SeededSource, SeenFile, read_seen
 from lakesql.stream.stream import Stream
 
 

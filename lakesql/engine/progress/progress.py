@@ -24,11 +24,12 @@ from lakesql.progress.state import Origin, QueryIdentity, newest_batch
 from lakesql.progress.stored import read_offsets
 from lakesql.source.cluster import lag_of, numbered, total_of
 from lakesql.source.kinds import SOURCES
-from lakesql.source.seen_files import SeenFile, read_seen
 from lakesql.source.stream_state import (
     Position,
+    SeenFile,
     SourceState,
     is_another,
+    read_seen,
     spark_position,
 )
 

@@ -34,7 +34,7 @@ from lakesql.names import REBUILD_SUFFIX
 from lakesql.progress.stored import read_checkpoint, read_offsets
 from lakesql.source.known_files import KnownFiles, read_index
 from lakesql.source.pattern import escape_glob, files_below, listing_of, without_scheme
-from lakesql.source.seen_files import SeenFile, read_seen
+from lakesql.source.stream_state import SeenFile, read_seen
 
 MOVERS = 8
 """So many files are moved or deleted at once: in object storage each takes some

@@ -21,12 +21,11 @@ from lakesql.engine.sources.csv_files import (
 from lakesql.engine.sources.folder_columns import with_folder_columns
 from lakesql.engine.sources.found_files import SparkFolder, seed_seen
 from lakesql.engine.sources.globs import list_files
-from lakesql.engine.sources.raw_columns import Reader, as_rows, raw_columns
 from lakesql.engine.sources.read_files import load_files, text_lines
+from lakesql.engine.sources.spark_source import Reader, as_rows, raw_columns
 from lakesql.names import CORRUPT
 from lakesql.source.files import Files
-from lakesql.source.seen_files import SeededSource, SeenFile
-from lakesql.source.stream_state import Position
+from lakesql.source.stream_state import Position, SeededSource, SeenFile
 
 FILE = ("_metadata.file_path", "_metadata.file_modification_time")
 """The topic and the time of a file's records."""

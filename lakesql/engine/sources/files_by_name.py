@@ -23,8 +23,7 @@ from lakesql.engine.sources.planned_files import (
 from lakesql.engine.sources.spark_source import PlannedBatches, Planning
 from lakesql.source.files_by_name import FilesByName, TakenNames, names_taken
 from lakesql.source.name_order import FoundFile
-from lakesql.source.seen_files import SeededSource, SeenFile
-from lakesql.source.stream_state import Position
+from lakesql.source.stream_state import Position, SeededSource, SeenFile
 
 
 class SparkFilesByName(SparkPlannedFiles):

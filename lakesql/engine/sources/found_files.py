@@ -19,18 +19,15 @@ from lakesql.engine.sources.globs import (
     has_files,
     list_files,
 )
-from lakesql.engine.sources.raw_columns import Reader
-from lakesql.engine.sources.spark_source import SparkSource, check_origin
+from lakesql.engine.sources.spark_source import Reader, SparkSource, check_origin
 from lakesql.engine.spark.failure import unlisted_name
 from lakesql.errors import RunError
 from lakesql.location import local_folder
-from lakesql.source.empty import explain_no_files
-from lakesql.source.left_out import explain_hidden
 from lakesql.source.local_files import local_hidden
 from lakesql.source.pattern import is_unmeant, listing_of, named_folder
-from lakesql.source.seen_files import SeededSource, SeenFile
 from lakesql.source.source import BATCHES
-from lakesql.source.stream_state import Position, SourceState
+from lakesql.source.stream_state import Position, SeededSource, SeenFile, SourceState
+from lakesql.source.unread import explain_hidden, explain_no_files
 
 
 class SparkFolder(SparkSource, Protocol):

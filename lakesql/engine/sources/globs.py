@@ -20,7 +20,7 @@ from lakesql.source.pattern import (
     named_folder,
     without_scheme,
 )
-from lakesql.source.seen_files import SeenFile
+from lakesql.source.stream_state import SeenFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

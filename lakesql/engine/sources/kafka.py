@@ -14,19 +14,18 @@ from lakesql.clock import epoch_ms
 from lakesql.counts import count
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Broker, Brokers
-from lakesql.engine.sources.raw_columns import Reader
 from lakesql.engine.sources.spark_source import (
     EARLIER_OFFSETS,
     Place,
+    Reader,
     SparkSource,
     check_origin,
 )
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.source.cluster import Offsets, consumer_options, find_held
-from lakesql.source.empty import explain_no_records
 from lakesql.source.kafka import Kafka
-from lakesql.source.seen_files import SeenFile
-from lakesql.source.stream_state import SourceState
+from lakesql.source.stream_state import SeenFile, SourceState
+from lakesql.source.unread import explain_no_records
 
 POLL_TIMEOUT_MS = 15_000
 """How long a task waits for the records of a broker that has gone away. A run that is

@@ -31,8 +31,7 @@ from lakesql.engine.sources.spark_source import (
     check_origin,
 )
 from lakesql.source.log import BEHIND_MS, LogSource
-from lakesql.source.seen_files import SeenFile
-from lakesql.source.stream_state import Position, SourceState
+from lakesql.source.stream_state import Position, SeenFile, SourceState
 
 
 class SparkLog(SparkSource):

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from lakesql.engine.spark.gateway import is_missing_file, java_class
 from lakesql.location import local_folder
 from lakesql.source.pattern import without_scheme
-from lakesql.source.seen_files import SeenFile
+from lakesql.source.stream_state import SeenFile
 
 S3_SYSTEM = "S3AFileSystem"
 """Hadoop's class for buckets of S3."""

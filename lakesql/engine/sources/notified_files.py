@@ -32,8 +32,7 @@ from lakesql.source.known_files import TIME_UNKNOWN, KnownFiles
 from lakesql.source.name_order import FoundFile
 from lakesql.source.notified_files import EventsRead, NotifiedFiles, events_read
 from lakesql.source.object_events import read_event
-from lakesql.source.seen_files import SeededSource, SeenFile
-from lakesql.source.stream_state import Position, SourceState
+from lakesql.source.stream_state import Position, SeededSource, SeenFile, SourceState
 
 GRACE_MS = 600_000
 """So long a listing waits for the event of a file that it finds, or as long as it takes

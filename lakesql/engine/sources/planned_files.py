@@ -28,7 +28,6 @@ from lakesql.engine.sources.spark_source import Planning, check_origin
 from lakesql.errors import RunError
 from lakesql.events import FilesLate, FilesLeftOut
 from lakesql.location import local_folder
-from lakesql.source.empty import explain_no_files
 from lakesql.source.known_files import (
     Index,
     KnownFiles,
@@ -36,11 +35,10 @@ from lakesql.source.known_files import (
     read_index,
     read_seeded,
 )
-from lakesql.source.left_out import explain_changed, explain_hidden
 from lakesql.source.name_order import FoundFile, NameOrder
 from lakesql.source.pattern import without_scheme
-from lakesql.source.seen_files import SeenFile
-from lakesql.source.stream_state import SourceState
+from lakesql.source.stream_state import SeenFile, SourceState
+from lakesql.source.unread import explain_changed, explain_hidden, explain_no_files
 
 BATCH_FILES = 10_000
 """So many files a batch has at most, however small they are: each is a path that Spark

@@ -10,11 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from lakesql.compile.quote import text
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.raw_columns import as_rows
-from lakesql.engine.sources.spark_source import SparkSource
+from lakesql.engine.sources.spark_source import SparkSource, as_rows
 from lakesql.source.rate import Rate
-from lakesql.source.seen_files import SeededSource, SeenFile
-from lakesql.source.stream_state import Position, SourceState
+from lakesql.source.stream_state import Position, SeededSource, SeenFile, SourceState
 
 RATE_SAMPLE = 1000
 """How many rows a generator has where they are asked for at once."""

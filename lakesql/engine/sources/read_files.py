@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.globs import spark_path
-from lakesql.engine.sources.raw_columns import Reader
+from lakesql.engine.sources.spark_source import Reader
 from lakesql.location import local_folder
 from lakesql.source.local_files import local_files
 from lakesql.source.pattern import Listing, escape_glob, listing_of

@@ -13,14 +13,13 @@ from lakesql.clock import epoch_ms
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.found_files import SparkFolder, seed_seen
 from lakesql.engine.sources.globs import list_files
-from lakesql.engine.sources.raw_columns import Reader
 from lakesql.engine.sources.read_files import file_path, text_lines
+from lakesql.engine.sources.spark_source import Reader
 from lakesql.project.files import date_by_name
 from lakesql.source.origin import recorded_folder
 from lakesql.source.pattern import escape_glob
 from lakesql.source.recorded import Recorded
-from lakesql.source.seen_files import SeededSource, SeenFile
-from lakesql.source.stream_state import THROUGH, Position
+from lakesql.source.stream_state import THROUGH, Position, SeededSource, SeenFile
 
 _RECORDED_TYPE = (
     "struct<partition:int,offset:bigint,timestamp:bigint,key:string,value:string,headers:array<array<string>>,"

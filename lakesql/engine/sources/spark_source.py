@@ -1,4 +1,5 @@
-"""What is asked of a stream's source with Spark, whatever kind it is."""
+"""What is asked of a stream's source with Spark, whatever kind it is, and the one shape
+of the raw records that each of them brings: Kafka's."""
 
 from __future__ import annotations
 
@@ -7,18 +8,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from lakesql.compile.quote import identifiers
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.errors import ProjectError
 from lakesql.events import Emit
+from lakesql.names import ROW
 from lakesql.source.known_files import KeptFiles
 from lakesql.source.origin import Brings
 from lakesql.source.queue_log import SharedFiles
-from lakesql.source.seen_files import SeededSource, SeenFile
-from lakesql.source.stream_state import Position, SourceState
+from lakesql.source.stream_state import Position, SeededSource, SeenFile, SourceState
 
 EARLIER_OFFSETS = 20
 """So many offsets are looked at for the record before another one: between them may be
@@ -198,3 +201,36 @@ def check_origin(binding: StreamBinding) -> None:
             f"which needs a {_WANTED[brings]}.",
             place=stream.place,
         )
+
+
+Reader = DataStreamReader | DataFrameReader
+"""Spark's two readers, which take the same options."""
+
+
+def as_rows(
+    rows: DataFrame,
+    columns: Sequence[str],
+    topic: str,
+    timestamp: str = "NULL",
+    offset: str = "NULL",
+) -> DataFrame:
+    """Rows of a structured source in the shape of raw records: the row itself stands in
+    one struct."""
+    row = f"struct({identifiers(columns)}) AS {ROW}"
+    return rows.selectExpr(*raw_columns(topic, timestamp, offset), row)
+
+
+def raw_columns(
+    topic: str, timestamp: str, offset: str = "NULL", value: str = "NULL"
+) -> tuple[str, ...]:
+    """The columns of raw records that have no key, no partition and no headers.
+    Everything is SQL."""
+    return (
+        "CAST(NULL AS binary) AS key",
+        f"CAST({value} AS binary) AS value",
+        f"CAST({topic} AS string) AS topic",
+        "0 AS partition",
+        f"CAST({offset} AS bigint) AS offset",
+        f"CAST({timestamp} AS timestamp) AS timestamp",
+        "CAST(NULL AS array<struct<key:string,value:binary>>) AS headers",
+    )

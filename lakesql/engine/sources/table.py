@@ -18,12 +18,10 @@ from lakesql.engine.ledger.snapshots import (
 )
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.raw_columns import Reader, as_rows
-from lakesql.engine.sources.spark_source import SparkSource
+from lakesql.engine.sources.spark_source import Reader, SparkSource, as_rows
 from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_REBUILD
-from lakesql.source.seen_files import SeenFile
-from lakesql.source.stream_state import SourceState
+from lakesql.source.stream_state import SeenFile, SourceState
 from lakesql.source.table import TableSource, find_rebuilt
 
 

@@ -23,8 +23,12 @@ from lakesql.engine.ledger.snapshots import (
 )
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.raw_columns import raw_columns
-from lakesql.engine.sources.spark_source import PlannedBatches, Planning, SparkSource
+from lakesql.engine.sources.spark_source import (
+    PlannedBatches,
+    Planning,
+    SparkSource,
+    raw_columns,
+)
 from lakesql.engine.spark.row_changes import (
     ChangesUnknownError,
     SnapshotExpiredError,
@@ -34,8 +38,7 @@ from lakesql.errors import TransientError
 from lakesql.ledger.entry import walk_back
 from lakesql.model.table_name import TableName
 from lakesql.names import CHANGE, COMMIT_NUMBER, LEDGER_REBUILD, ROW, is_reserved
-from lakesql.source.seen_files import SeenFile
-from lakesql.source.stream_state import Position, SourceState
+from lakesql.source.stream_state import Position, SeenFile, SourceState
 from lakesql.source.table_changes import ChangesSource, changes_position, snapshot_read
 from lakesql.table.metadata import parse_metadata
 

@@ -24,8 +24,7 @@ from lakesql.project.profiles import Catalog
 from lakesql.run.start.existing import Existing
 from lakesql.run.start.identities import query_identities
 from lakesql.run.streams.bind import BoundSelect
-from lakesql.source.seen_files import StoredFiles
-from lakesql.source.stream_state import Position, SourceState
+from lakesql.source.stream_state import Position, SourceState, StoredFiles
 
 
 def has_read_all(

@@ -38,7 +38,7 @@ from lakesql.run.start.context import RunContext
 from lakesql.run.start.identities import query_identities
 from lakesql.run.start.spark import open_spark, session_settings
 from lakesql.run.streams.bind import BoundSelect, bind_select
-from lakesql.source.seen_files import SeededSource
+from lakesql.source.stream_state import SeededSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
