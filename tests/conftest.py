@@ -396,9 +396,9 @@ def lake(
         # Nor would any of their batches go the way of large ones: so all do, every
         # other time.
         if request.config.getoption("--seed") % 2:
-            patch.setattr("lakesql.engine.batch.gather.FEW_RECORDS", -1)
+            patch.setattr("lakesql.engine.batch.rows.FEW_RECORDS", -1)
             patch.setattr("lakesql.engine.together.shared_topics.FEW_RECORDS", -1)
-            patch.setattr("lakesql.engine.batch.gather.FEW_BYTES", -1)
+            patch.setattr("lakesql.engine.batch.rows.FEW_BYTES", -1)
         yield Lake(session, opened)
     session.stop()
 

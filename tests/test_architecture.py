@@ -472,7 +472,7 @@ ASKS_OF_MODES: dict[str, str] = {
     "compile/build_select.py": "takes the model's keys for the key of a feed that declares none",
     "engine/sources/parsed.py": "gives records the position that the SELECT carries through",
     "engine/batch/feed.py": "reads the time of a truncate where it marks rows",
-    "engine/batch/mixed_tables.py": "advises a SELECT that sees records to tell their tables apart",
+    "engine/batch/refuse.py": "advises a SELECT that sees records to tell their tables apart",
     "run/streams/bind.py": "tells the parser whether a row is found by the key of its record",
     "unit/run.py": "does in DuckDB what the engine does with positions, and refuses what only Spark has",
 }
@@ -542,7 +542,7 @@ def test_which_mode_a_model_has_is_asked_in_its_room() -> None:
         asks = [
             node for node in ast.walk(tree_of(path)) if asks_mode(node, flags, words)
         ]
-        # `waiting.py` and `streaming_query.py` hand Spark its own word, the output
+        # `watermark.py` and `streaming_query.py` hand Spark its own word, the output
         # mode.
         asks = [node for node in asks if "output_mode" not in ast.unparse(node)]
         if asks or classes & set(imports(path, types_too=True)):

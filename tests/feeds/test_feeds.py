@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakesql.engine.batch.cuts import KeysOfBatch, Moves
-from lakesql.engine.batch.tombstones import Tombstones
+from lakesql.engine.batch.memories import KeysOfBatch, Moves, Tombstones
 from lakesql.engine.progress.progress import QueryProgress
 from lakesql.engine.records.debezium import debezium_field
 from lakesql.modes.batches import scd2_batches, upsert_batches

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import Row, SparkSession
 
-from lakesql.engine.batch.file_headers import batch_bindings
+from lakesql.engine.batch.batch_files import batch_bindings
 from lakesql.engine.records.csv_text import CsvHeader, read_header
 from lakesql.engine.records.parse import parse_records, with_detail
 from lakesql.engine.sources.binding import StreamBinding, contract_of

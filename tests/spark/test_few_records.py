@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 
 BATCHES = 3
 
-FEW = "lakesql.engine.batch.gather.FEW_BYTES"
+FEW = "lakesql.engine.batch.rows.FEW_BYTES"
 
 PLAIN = {
     "id": {"type": "int", "required": True},

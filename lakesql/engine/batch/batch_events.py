@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from lakesql.clock import now_ms
-from lakesql.engine.batch.arrivals import Arrivals
 from lakesql.engine.batch.counters import BatchCounts, ReplacedText
 from lakesql.engine.batch.dead_letter import DeadLetters, union_letters
 from lakesql.engine.batch.sink import Sink
+from lakesql.engine.batch.watermark import Arrivals
 from lakesql.engine.ledger import snapshots
 from lakesql.events import (
     BatchCommitted,

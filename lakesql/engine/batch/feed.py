@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from lakesql.compile.batch import Truncate
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters
-from lakesql.engine.batch.cuts import Moves, make_stand_in
 from lakesql.engine.batch.lone_tombstones import with_lone_tombstones
+from lakesql.engine.batch.memories import Moves, make_stand_in
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records
 from lakesql.engine.spark.internals import replace_view

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from lakesql.compile.feed_tombstones import first_tombstones
 from lakesql.engine.batch.bounds import read_keys
-from lakesql.engine.batch.cuts import make_stand_in
+from lakesql.engine.batch.memories import make_stand_in
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records, parse_binding, with_position

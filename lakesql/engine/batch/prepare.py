@@ -33,8 +33,11 @@ from lakesql.engine.batch.bounds import (
     read_keys,
 )
 from lakesql.engine.batch.counters import BatchCounters
-from lakesql.engine.batch.mixed_tables import check_source_table
-from lakesql.engine.batch.refuse import check_deletes, check_expectations
+from lakesql.engine.batch.refuse import (
+    check_deletes,
+    check_expectations,
+    check_source_table,
+)
 from lakesql.engine.batch.rows import BatchRows
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
@@ -240,7 +243,11 @@ class _Preparation:
         if not self._is_first:  # there is nothing to delete then
             deletes = self._keep(step.view).where(step.condition)
             check_deletes(
-                self._select, step.ratio, deletes, self._rows.feed.truncate, self._table
+                self._select,
+                step.ratio,
+                deletes,
+                self._table,
+                truncates=self._rows.feed.truncate is not None,
             )
 
     def _remember_moves(self, step: RememberMoves) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from lakesql.engine.batch.batch_files import batch_bindings
 from lakesql.engine.batch.counters import BatchCounters
-from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.dead_letter import union_letters
-from lakesql.engine.batch.file_headers import batch_bindings
+from lakesql.engine.batch.memories import Moves
 from lakesql.engine.batch.new_schemas import preview_schemas
 from lakesql.engine.batch.refuse import check_expectations
 from lakesql.engine.batch.rows import (

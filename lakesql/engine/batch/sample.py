@@ -11,16 +11,14 @@ from pyspark.sql import SparkSession
 from lakesql.catalog.tables import python_rows
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
+from lakesql.engine.batch.batch_files import open_files
 from lakesql.engine.batch.counters import BatchCounters
-from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.feed import give_rows
-from lakesql.engine.batch.file_headers import batch_bindings
+from lakesql.engine.batch.memories import Moves
 from lakesql.engine.batch.new_schemas import preview_schemas
 from lakesql.engine.batch.valid_text import with_valid_text
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.file_types import check_file_types
-from lakesql.engine.sources.nanoseconds import with_nanoseconds
 from lakesql.engine.sources.parsed import parse_streams, read_records
 from lakesql.engine.spark.changed_settings import changed_settings, settings_of_few
 from lakesql.engine.spark.kept_rows import keep_rows
@@ -70,9 +68,7 @@ def _open_sample(
     seen = Counter[str | None]()
     for binding in bindings:
         arrived = read_records(session, (binding,), brokers)
-        check_file_types(session, arrived, (binding,))
-        arrived = with_nanoseconds(session, arrived, (binding,))
-        of_files = batch_bindings(session, arrived, (binding,), lambda _: None)
+        arrived, of_files = open_files(session, arrived, (binding,), None)
         first = keep_rows(arrived.limit(RECORDS), RECORDS).rows
         (parsed,) = parse_streams(first, select, preview_schemas(first, of_files))
         records = keep_rows(parsed, RECORDS).rows

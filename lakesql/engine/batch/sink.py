@@ -9,14 +9,13 @@ from typing import Literal
 from pyspark.sql import DataFrame
 
 from lakesql.compile.select import Select
-from lakesql.engine.batch.arrivals import Arrivals
-from lakesql.engine.batch.cuts import Moves
 from lakesql.engine.batch.locations import Locations
+from lakesql.engine.batch.memories import Moves, Tombstones
 from lakesql.engine.batch.new_columns import Follow
 from lakesql.engine.batch.new_schemas import KnownSchemas
 from lakesql.engine.batch.other_capitals import Capitals
 from lakesql.engine.batch.sync_table import TableSync
-from lakesql.engine.batch.tombstones import Tombstones
+from lakesql.engine.batch.watermark import Arrivals
 from lakesql.engine.maintenance.keeper import Keeper
 from lakesql.engine.progress.progress import QueryProgress
 from lakesql.engine.progress.replay import ReplayProgress

@@ -18,13 +18,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakesql.clock import now_ms
 from lakesql.counts import count
-from lakesql.engine.batch.ahead import leave_out_ahead
-from lakesql.engine.batch.arrivals import count_arrivals, read_arrivals
 from lakesql.engine.batch.planned_query import PlannedQuery
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.stream_views import view_stream
 from lakesql.engine.batch.unreadable_files import check_empty, set_aside
-from lakesql.engine.batch.waiting import find_waiting
+from lakesql.engine.batch.watermark import (
+    count_arrivals,
+    find_waiting,
+    leave_out_ahead,
+    read_arrivals,
+)
 from lakesql.engine.batch.write import pass_batch, write_batch, write_dead_letter_batch
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.taken_files import TakenFiles

@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.clock import now_ms
 from lakesql.counts import count
-from lakesql.engine.batch.arrivals import last_execution
 from lakesql.engine.batch.dead_letter import DeadLetters
 from lakesql.engine.batch.sink import Sink
+from lakesql.engine.batch.watermark import last_execution
 from lakesql.engine.progress.unreadable import (
     UnreadableFile,
     note_unreadable,

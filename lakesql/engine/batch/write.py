@@ -11,8 +11,6 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.clock import now_ms
-from lakesql.engine.batch.ahead import ahead_letters
-from lakesql.engine.batch.arrivals import Arrivals
 from lakesql.engine.batch.batch_events import (
     BatchOutcome,
     batch_committed,
@@ -20,6 +18,7 @@ from lakesql.engine.batch.batch_events import (
     batch_skipped,
     batch_started,
 )
+from lakesql.engine.batch.batch_files import check_files, open_files
 from lakesql.engine.batch.counters import BatchCounts, ReplacedText, count_rescued_in
 from lakesql.engine.batch.dead_letter import (
     DeadLetters,
@@ -27,18 +26,30 @@ from lakesql.engine.batch.dead_letter import (
     unknown_rows,
     write_dead_letters,
 )
-from lakesql.engine.batch.file_headers import batch_bindings
-from lakesql.engine.batch.gather import BatchSize, gather
-from lakesql.engine.batch.late import late_letters, raw_records_read, records_of
 from lakesql.engine.batch.letters import take_letters
-from lakesql.engine.batch.log_restarts import check_log
-from lakesql.engine.batch.mixed_tables import check_source_table
 from lakesql.engine.batch.prepare import PreparedWrite, prepare_write
-from lakesql.engine.batch.refuse import check_batch, check_expectations
-from lakesql.engine.batch.rows import BatchRows, bad_records, find_letters, open_rows
+from lakesql.engine.batch.refuse import (
+    check_batch,
+    check_expectations,
+    check_log,
+    check_source_table,
+    keep_unknown,
+)
+from lakesql.engine.batch.rows import (
+    BatchRows,
+    BatchSize,
+    bad_records,
+    find_letters,
+    gather,
+    open_rows,
+)
 from lakesql.engine.batch.sink import Sink
-from lakesql.engine.batch.unknown_tables import keep_unknown
 from lakesql.engine.batch.unreadable_files import unreadable_letters
+from lakesql.engine.batch.watermark import (
+    Arrivals,
+    raw_records_read,
+    watermark_letters,
+)
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.commit import (
     PUBLISH_TRIES,
@@ -52,8 +63,6 @@ from lakesql.engine.ledger.commit import (
     publish,
     stage,
 )
-from lakesql.engine.sources.file_types import check_file_types
-from lakesql.engine.sources.nanoseconds import refuse_nanoseconds, with_nanoseconds
 from lakesql.engine.sources.parsed import raw_records
 from lakesql.errors import LakesqlError
 from lakesql.events import FieldsRescued, RecordsRejected
@@ -200,12 +209,11 @@ def _make_views(sink: Sink, arrived: DataFrame) -> tuple[Sink, BatchRows]:
     Raises where what is expected of the rows is known already not to hold.
     """
     session, size = arrived.sparkSession, BatchSize.LARGE
-    check_file_types(session, arrived, sink.bindings)
     if sink.select.query.stateful:
-        refuse_nanoseconds(session, arrived, sink.bindings)
+        check_files(session, arrived, sink.bindings)
     else:
-        arrived = with_nanoseconds(session, arrived, sink.bindings, sink.emit)
-        sink = sink.over(batch_bindings(session, arrived, sink.bindings, sink.emit))
+        arrived, bindings = open_files(session, arrived, sink.bindings, sink.emit)
+        sink = sink.over(bindings)
         sink.capitals.tell(
             sink.model.name, raw_records(arrived, sink.bindings), sink.emit
         )
@@ -283,11 +291,7 @@ def _find_dead_letters(
     letters = find_letters(sink, rows, counts) if counts.rejected else []
     if unknown is not None:
         letters += unknown_rows(unknown, rows.records, sink.bindings)
-    if arrivals.late and sink.select.late_text:
-        letters += late_letters(session, sink.select, sink.bindings, arrivals.execution)
-    if arrivals.ahead:
-        records = records_of(session, sink.select, sink.bindings, arrivals.execution)
-        letters += ahead_letters(session, records, sink.bindings, arrivals.execution)
+    letters += watermark_letters(session, sink.select, sink.bindings, arrivals)
     if sink.letters is None:
         letters += unreadable_letters(sink, session, batch.number)
     return letters
@@ -411,20 +415,17 @@ def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     """Write the bad records of one batch of a stateful model's streams: the companion
     of its streaming query."""
     entry = sink.progress.entry(batch)
-    check_file_types(arrived.sparkSession, arrived, sink.bindings)
-    arrived = with_nanoseconds(arrived.sparkSession, arrived, sink.bindings, sink.emit)
-    sink = sink.over(
-        batch_bindings(arrived.sparkSession, arrived, sink.bindings, sink.emit)
-    )
+    session = arrived.sparkSession
+    arrived, bindings = open_files(session, arrived, sink.bindings, sink.emit)
+    sink = sink.over(bindings)
     parsed = sink.parsing.parse(arrived)
     letters = bad_records(sink, parsed)
-    letters += unreadable_letters(sink, arrived.sparkSession, batch)
+    letters += unreadable_letters(sink, session, batch)
     if rescued := count_rescued_in(
         zip((it.stream for it in sink.bindings), parsed, strict=True)
     ):
         sink.emit(FieldsRescued(sink.model.name, batch, rescued, now_ms()))
     if not union_letters(letters).isEmpty():
-        session = arrived.sparkSession
         sink.reached("dead-letter")
         sink.progress.check_topics()
         _write_dead_letters(sink, session, letters, entry)

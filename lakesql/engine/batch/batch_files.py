@@ -1,5 +1,5 @@
-"""The streams of one batch: as its CSV files have their columns, and in the order of
-the files of a change feed."""
+"""The files of one batch, before its records are parsed: whether they have the types of
+their streams, and with which columns and in which order they are read."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from lakesql.engine.sources.csv_files import (
     with_letters_headers,
 )
 from lakesql.engine.sources.file_order import with_file_order
+from lakesql.engine.sources.file_types import check_file_types
+from lakesql.engine.sources.nanoseconds import refuse_nanoseconds, with_nanoseconds
 from lakesql.engine.sources.parsed import unpack
 from lakesql.events import Emit, Noted
 
@@ -20,11 +22,37 @@ SHOWN = 3
 """How many headers of a batch are named."""
 
 
+def open_files(
+    session: SparkSession,
+    arrived: DataFrame,
+    bindings: tuple[StreamBinding, ...],
+    emit: Emit | None,
+) -> tuple[DataFrame, tuple[StreamBinding, ...]]:
+    """The raw records of a batch, where files have times in nanoseconds with those that
+    fit; and its streams, as `batch_bindings` has them.
+
+    What is not read as it stands is told to `emit`, if anybody wants to know. Raises
+    `RunError` for files whose types are not those of the contract.
+    """
+    check_file_types(session, arrived, bindings)
+    arrived = with_nanoseconds(session, arrived, bindings, emit)
+    return arrived, batch_bindings(session, arrived, bindings, emit)
+
+
+def check_files(
+    session: SparkSession, arrived: DataFrame, bindings: tuple[StreamBinding, ...]
+) -> None:
+    """Raise `RunError` for files of a stateful query's batch that cannot be read as
+    they are: their types are not those of the contract, or their times are too fine."""
+    check_file_types(session, arrived, bindings)
+    refuse_nanoseconds(session, arrived, bindings)
+
+
 def batch_bindings(
     session: SparkSession,
     arrived: DataFrame,
     bindings: tuple[StreamBinding, ...],
-    emit: Emit,
+    emit: Emit | None,
 ) -> tuple[StreamBinding, ...]:
     """The streams of a batch of raw records, or of dead letters that are read again,
     with the headers of its files, and with the order of those that a change feed is in.
@@ -42,7 +70,7 @@ def batch_bindings(
         )
     found = with_headers(session, arrived, bindings)
     for binding in found:
-        if binding.headers is not None:
+        if emit is not None and binding.headers is not None:
             for text in _remarks(binding.headers, binding):
                 emit(Noted(text, now_ms()))
     return found

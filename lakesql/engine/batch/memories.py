@@ -1,27 +1,69 @@
-"""Changes of keys that batches of a mirror have cut, remembered until the other part of
-their transactions is read."""
+"""What batches of a model remember for those after them: deleted keys, so that an older
+row of one does not bring it back; and changes of keys that a batch of a mirror has cut,
+until the other part of their transactions is read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakesql.compile.batch import MakeView, RememberMoves
+from lakesql.compile.batch import MakeView, Remember, RememberMoves
 from lakesql.compile.key_range import KeyRange
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.compile.statements import memory_spec
-from lakesql.engine.batch.memory import Forgetting
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.records.key_changes import with_moves
 from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.engine.spark.internals import replace_view
+from lakesql.model.table_name import TableName
 from lakesql.modes.batches.feed_views import FeedViews
 from lakesql.modes.batches.moves import KeyChanges
 from lakesql.names import CHANGES_VIEW, CUT_VIEW, MOVED_VIEW, PAIR, RAW
+
+
+class Tombstones:
+    """Writes the tombstones of one model's batches, and once a day removes those whose
+    time is over."""
+
+    def __init__(self) -> None:
+        self._forgetting = Forgetting()
+
+    def remember(self, session: SparkSession, table: TableName, step: Remember) -> int:
+        """Insert those of a batch, and say how many they are. Done twice, they are
+        there twice and say the same."""
+        session.sql(step.text)
+        inserted = next(
+            snapshots.read_history(snapshots.load_table(session, table.tombstones)),
+            None,
+        )
+        self._forgetting.once_a_day(session, table.tombstones, step.forget)
+        return inserted.added if inserted else 0
+
+
+class Forgetting:
+    """When the rows of one memory whose time is over were removed last, as far as this
+    process knows."""
+
+    def __init__(self) -> None:
+        self._done_on: date | None = None
+
+    def once_a_day(self, session: SparkSession, table: TableName, forget: str) -> None:
+        """Remove them by this statement, if that was not done today; after its first
+        commit nothing is old."""
+        today = datetime.now(UTC).date()
+        if today == self._done_on:
+            return
+        newest = next(
+            snapshots.read_history(snapshots.load_table(session, table)), None
+        )
+        if newest is not None and newest.parent is not None:
+            session.sql(forget)
+            self._done_on = today
 
 
 @dataclass(frozen=True, slots=True)

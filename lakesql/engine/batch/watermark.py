@@ -1,0 +1,371 @@
+"""What the watermark of a stateful query makes of the records of a batch: which are too
+late or too far ahead of the clock, how many were read, and what waits in the end.
+
+Spark only counts what it drops as late: the records of the batch are read again, and
+asked. A record that lies too far ahead would move the watermark, and close all windows:
+it is left out. The clock is the batch's: Spark writes the time at which it planned a
+batch into the query's checkpoint, so a batch that is tried again, by whichever run,
+judges each record as before. Only the query that has the watermark judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakesql.compile.quote import event_time
+from lakesql.compile.select import Select
+from lakesql.engine.batch.dead_letter import DeadLetters, letters_at
+from lakesql.engine.batch.stream_views import view_stream
+from lakesql.engine.sources.binding import StreamBinding
+from lakesql.engine.sources.parsed import (
+    good_records,
+    name_raw,
+    parse_binding,
+    with_position,
+)
+from lakesql.engine.spark.changed_settings import changed_settings
+from lakesql.engine.spark.gateway import java_class
+from lakesql.engine.spark.internals import as_given
+from lakesql.events import RowsWaiting
+from lakesql.names import AHEAD, EVENT_TIME, LATE, POSITION, RAW
+from lakesql.stream.stream import Stream
+
+_METRIC = "lakesql_arrived_"
+_EVENTS = "lakesql_events_"
+_DROPPED = "numRowsDroppedByWatermark"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """How many records of its streams a batch has read, and how many rows came too late
+    for its watermark.
+
+    Spark drops rows where it keeps state, which for an aggregate is behind a first
+    aggregation in each task: events of one task that are late for one group count as
+    one row.
+    """
+
+    records: int
+    late: int
+    execution: Any = field(default=None, repr=False)
+    """What Spark has run of the batch."""
+    ahead: int = 0
+    """How many records were left out, as they lie too far ahead of the clock."""
+    furthest: str = ""
+    """The event that would move a watermark furthest, its time first; '' where there is
+    none, or no watermark."""
+
+
+def count_arrivals(records: DataFrame, stream: Stream) -> DataFrame:
+    """The records of one of the query's streams, counted."""
+    return records.observe(
+        f"{_METRIC}{stream.name}", F.count(F.lit(1)).alias("records")
+    )
+
+
+def watch_events(
+    records: DataFrame, stream: Stream, event_ms: Column, is_ahead: Column
+) -> DataFrame:
+    """The records of a stream with a watermark, of which those are counted that are
+    ahead of time, and the one is noted that moves the watermark furthest."""
+    moving = F.when(~is_ahead, event_ms)
+    partition, offset = F.col(f"{RAW}.partition"), F.col(f"{RAW}.offset")
+    place = F.concat_ws(
+        " ", F.col(f"{RAW}.topic"), F.when(offset.isNotNull(), partition), offset
+    )
+    return records.observe(
+        f"{_EVENTS}{stream.name}",
+        F.count(F.when(is_ahead, 1)).alias("ahead"),
+        F.max(moving).alias("newest"),
+        F.max_by(place, moving).alias("place"),
+    )
+
+
+def read_arrivals(session: SparkSession, query: str) -> Arrivals:
+    """What the query of this name has read in the batch that it is at, of which
+    something has been computed."""
+    execution = last_execution(session, query)
+    observed = execution.observedMetrics()
+    names = str(observed.keys().mkString("\n")).split("\n")
+    late = sum(
+        int(node.metrics().apply(_DROPPED).value())
+        for node in dropping_nodes(execution)
+    )
+    records = sum(
+        int(observed.apply(name).getLong(0))
+        for name in names
+        if name.startswith(_METRIC)
+    )
+    events = {
+        name.removeprefix(_EVENTS): observed.apply(name)
+        for name in names
+        if name.startswith(_EVENTS)
+    }
+    moving = (
+        _furthest(stream, row) for stream, row in events.items() if not row.isNullAt(1)
+    )
+    ahead = sum(int(row.getLong(0)) for row in events.values())
+    return Arrivals(records, late, execution, ahead, max(moving, default=""))
+
+
+def last_execution(session: SparkSession, query: str) -> Any:
+    """What Spark runs of the batch that the query of this name is at."""
+    java: Any = session._jsparkSession
+    running = next(each for each in java.streams().active() if each.name() == query)
+    return running.streamingQuery().lastExecution()
+
+
+def _furthest(stream: str, row: Any) -> str:
+    """Such as `2026-03-01T10:00:00.000+00:00, stream orders, record orders 0 17`: topic
+    or file, partition, offset."""
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(row.getLong(1)))
+    return f"{at.isoformat(timespec='milliseconds')}, stream {stream}, record {row.getString(2)}"
+
+
+def dropping_nodes(execution: Any) -> Iterator[Any]:
+    """The operators of the batch that drop what is too late."""
+    return (
+        node
+        for node in find_nodes(execution.executedPlan())
+        if node.metrics().contains(_DROPPED)
+    )
+
+
+def find_nodes(plan: Any) -> Iterator[Any]:
+    """The nodes of a plan, from the top down."""
+    yield plan
+    children = plan.children()
+    for index in range(children.size()):
+        yield from find_nodes(children.apply(index))
+
+
+_CHECK = "spark.sql.streaming.unsupportedOperationCheck"
+"""Spark refuses to run a part of a streaming query by itself, unless it is not
+asked."""
+
+
+def watermark_letters(
+    session: SparkSession,
+    select: Select,
+    bindings: tuple[StreamBinding, ...],
+    arrivals: Arrivals,
+) -> DeadLetters:
+    """The records of a batch that its watermark refuses, as letters: those that are
+    late, and those that lie too far ahead."""
+    letters: DeadLetters = []
+    if arrivals.late and select.late_text:
+        letters += late_letters(session, select, bindings, arrivals.execution)
+    if arrivals.ahead:
+        records = records_of(session, select, bindings, arrivals.execution)
+        letters += ahead_letters(session, records, bindings, arrivals.execution)
+    return letters
+
+
+def late_letters(
+    session: SparkSession,
+    select: Select,
+    bindings: tuple[StreamBinding, ...],
+    execution: Any,
+) -> DeadLetters:
+    """The records of the batch that `execution` has run which Spark dropped as late, as
+    letters.
+
+    The author's SELECT without its GROUP BY gives the event time of each row, or the
+    window around it; a row is late where that ends at Spark's watermark for the batch
+    or before (`WatermarkSupport.watermarkExpression`). A replay of the batch has the
+    same records and the same watermark.
+    """
+    watermark_ms = max(
+        int(node.eventTimeWatermarkForLateEvents().get())
+        for node in dropping_nodes(execution)
+    )
+    all_records = records_of(session, select, bindings, execution)
+    for records, binding in zip(all_records, bindings, strict=True):
+        view_stream(
+            without_ahead(session, good_records(records), binding, execution),
+            binding.stream,
+            select,
+        )
+    rows = session.sql(select.late_text)
+    is_window = isinstance(rows.schema[EVENT_TIME].dataType, T.StructType)
+    end = F.col(f"{EVENT_TIME}.end" if is_window else EVENT_TIME)
+    late = rows.where(end <= F.timestamp_millis(F.lit(watermark_ms)))
+    watermark = datetime.fromtimestamp(watermark_ms / 1000, UTC).isoformat(
+        sep=" ", timespec="milliseconds"
+    )
+    what = "its window ended at" if is_window else "its event time is"
+    detail = F.format_string(
+        f"{what} %s, and the watermark was {watermark}", F.min(end).cast("string")
+    )
+    places = (
+        late.groupBy(F.col(POSITION).alias("place"))
+        .agg(detail.alias("detail"))
+        .withColumn("reason", F.lit(LATE))
+    )
+    return letters_at(places, all_records, bindings)
+
+
+def records_of(
+    session: SparkSession,
+    select: Select,
+    bindings: tuple[StreamBinding, ...],
+    execution: Any,
+) -> list[DataFrame]:
+    """The records of each stream that the batch has read, parsed, with their raw fields
+    and their position."""
+    raws = raw_records_read(session, bindings, execution)
+    return [
+        with_position(parse_binding(raw, binding, select, keep_raw=True), binding)
+        for binding, raw in raws
+    ]
+
+
+def raw_records_read(
+    session: SparkSession, bindings: tuple[StreamBinding, ...], execution: Any
+) -> list[tuple[StreamBinding, DataFrame]]:
+    """The raw records of each stream that the batch has read."""
+    return [
+        (binding, _raw_records(session, execution, binding)) for binding in bindings
+    ]
+
+
+def _raw_records(
+    session: SparkSession, execution: Any, binding: StreamBinding
+) -> DataFrame:
+    """The raw records of a stream that the batch has read."""
+    named = _named_plans(execution.analyzed(), name_raw(binding.stream))
+    raw = java_class("org.apache.spark.sql.classic.Dataset").ofRows(
+        session._jsparkSession, next(named).child()
+    )
+    with changed_settings(session, {_CHECK: "false"}):
+        return as_given(DataFrame(raw, session))
+
+
+def _named_plans(plan: Any, name: str) -> Iterator[Any]:
+    for node in find_nodes(plan):
+        if str(node.nodeName()) == "SubqueryAlias" and str(node.alias()) == name:
+            yield node
+
+
+def leave_out_ahead(records: DataFrame, binding: StreamBinding) -> DataFrame:
+    """A streaming query's good records, with their raw fields, of a stream with a
+    watermark: those that may move it."""
+    watermark = binding.stream.watermark
+    assert watermark is not None
+    event, clock = _event_ms(binding.stream), F.unix_millis(F.current_timestamp())
+    is_ahead = event > clock + F.lit(watermark.max_ahead_ms)
+    watched = watch_events(
+        records, binding.stream, event, F.coalesce(is_ahead, F.lit(False))
+    )
+    return watched.where(~F.coalesce(is_ahead, F.lit(False)))
+
+
+def ahead_letters(
+    session: SparkSession,
+    records: list[DataFrame],
+    bindings: tuple[StreamBinding, ...],
+    execution: Any,
+) -> DeadLetters:
+    """The records of the batch that `execution` has run which were left out, as
+    letters.
+
+    `records` are the parsed records of each stream, with their raw fields and their
+    position.
+    """
+    letters: DeadLetters = []
+    for parsed, binding in zip(records, bindings, strict=True):
+        watermark = binding.stream.watermark
+        if watermark is None:
+            continue
+        event = F.expr(event_time(binding.stream)).cast("timestamp").cast("string")
+        of, by = (
+            f"its {watermark.column} is ",
+            f", more than {watermark.max_ahead} ahead",
+        )
+        detail = F.concat(F.lit(of), event, F.lit(by))
+        found = good_records(parsed).where(
+            _is_ahead(session, binding.stream, execution)
+        )
+        places = found.select(
+            F.col(POSITION).alias("place"),
+            F.lit(AHEAD).alias("reason"),
+            detail.alias("detail"),
+        )
+        letters += letters_at(places, [parsed], (binding,))
+    return letters
+
+
+def without_ahead(
+    session: SparkSession, good: DataFrame, binding: StreamBinding, execution: Any
+) -> DataFrame:
+    """The good records of a stream in the batch that `execution` has run, less those
+    that it has left out."""
+    if binding.stream.watermark is None:
+        return good
+    return good.where(
+        ~F.coalesce(_is_ahead(session, binding.stream, execution), F.lit(False))
+    )
+
+
+def _event_ms(stream: Stream) -> Column:
+    return F.unix_millis(F.expr(event_time(stream)).cast("timestamp"))
+
+
+def _is_ahead(session: SparkSession, stream: Stream, execution: Any) -> Column:
+    assert stream.watermark is not None
+    return _event_ms(stream) > _clock_ms(session, execution) + F.lit(
+        stream.watermark.max_ahead_ms
+    )
+
+
+def _clock_ms(session: SparkSession, execution: Any) -> Column:
+    """The time that `current_timestamp()` had in the batch: a unit test may have
+    stopped it."""
+    clock = F.current_timestamp()
+    read = (
+        session.range(1)
+        .select(clock)
+        ._jdf.queryExecution()
+        .analyzed()
+        .expressions()
+        .head()
+    )
+    if str(read.child().nodeName()) == "Literal":
+        return F.unix_millis(clock)
+    return F.lit(int(execution.offsetSeqMetadata().batchTimestampMs()))
+
+
+_JOINS = "symmetricHashJoin"
+
+
+def find_waiting(
+    select: Select, report: Mapping[str, Any], at_ms: int
+) -> RowsWaiting | None:
+    """What waits after the batch of which Spark gives this progress report; None where
+    nothing does.
+
+    In mode `upsert` a group's row is in the table already, so none waits. A join of
+    streams keeps records for those that they are to meet; which of them have met one
+    Spark does not say.
+    """
+    if select.writing.output_mode != "append" or not select.query.stateful:
+        return None
+    operators: Sequence[Mapping[str, Any]] = report.get("stateOperators") or ()
+    joined = sum(
+        int(it["numRowsTotal"]) for it in operators if it["operatorName"] == _JOINS
+    )
+    groups = sum(
+        int(it["numRowsTotal"]) for it in operators if it["operatorName"] != _JOINS
+    )
+    groups = groups if select.query.aggregated else 0
+    if not (groups or joined):
+        return None
+    watermark = str((report.get("eventTime") or {}).get("watermark", ""))
+    return RowsWaiting(select.model.name, groups, joined, watermark, at_ms)
