@@ -31,7 +31,6 @@ from lakesql.engine.refresh.refresh_table import Refresh, refresh_table
 from lakesql.engine.spark.session import new_session
 from lakesql.events import BatchCommitted, Event
 from lakesql.run.start.context import RunContext
-from lakesql.run.start.identities import hash_of
 from tests.views.tpch import (
     KEYS,
     TABLES,
@@ -168,7 +167,7 @@ def refresh_of(
     context: RunContext, name: str, emit: Callable[[Event], None]
 ) -> Refresh:
     select = bound(context.manifest, name)[name].select
-    return Refresh(select, hash_of(select), context.catalog, emit)
+    return Refresh(select, select.query_hash, context.catalog, emit)
 
 
 def cost_of(

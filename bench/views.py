@@ -32,7 +32,6 @@ from lakesql.engine.refresh.refresh_table import Refresh, refresh_table
 from lakesql.engine.refresh.shared_changes import SharedChanges
 from lakesql.engine.spark.session import new_session
 from lakesql.run.start.context import RunContext
-from lakesql.run.start.identities import hash_of
 
 CHANGES = 1_000
 FILE_ROWS = 250_000
@@ -153,7 +152,7 @@ def median(took: Sequence[Took]) -> Took:
 
 def refresh_of(context: RunContext, name: str, changes: SharedChanges) -> Refresh:
     select = bound(context.manifest, name)[name].select
-    catalog, identity = context.catalog, hash_of(select)
+    catalog, identity = context.catalog, select.query_hash
     return Refresh(
         select,
         identity,

@@ -3,6 +3,7 @@ written. Pure."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -58,6 +59,11 @@ class Select:
         return (
             carry_position(self.query) if self.writing.is_positioned else self.query.sql
         )
+
+    @property
+    def query_hash(self) -> str:
+        """The hash by which the ledger identifies the SELECT."""
+        return hashlib.sha256(self.query.sql.encode()).hexdigest()[:16]
 
     def place(self, offset: int) -> Place:
         """Where in the model's file the character at `offset` of `text` stands."""

@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from lakesql.compile.select import Select
 from lakesql.ledger.entry import Entry
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import Deletes
+from lakesql.modes.batches.all_batches import batches_of
 from lakesql.modes.written_as import WrittenAs
+from lakesql.names import DEAD_LETTER_SUFFIX
 from lakesql.source.kinds import SOURCES
 from lakesql.source.stream_state import Position, Positions, SourceState
 
@@ -284,3 +287,26 @@ Decision = Fresh | Resume | StartFrom
 def newest_batch(entry: Entry | None) -> Batch | None:
     """The batch that an entry records."""
     return Batch(entry.checkpoint, entry.batch) if entry else None
+
+
+def query_identities(select: Select, folder: str) -> tuple[QueryIdentity, ...]:
+    """The folder and the table of a model's query, by which its progress is found; and
+    those of the companion query, where the model is stateful."""
+    model = select.model
+    identity = QueryIdentity(
+        model.name,
+        model.name,
+        model.table,
+        folder,
+        select.query.state,
+        select.writing.mode,
+        batches_of(select).identity,
+        unique_by=select.writing.keys,
+        deletes=select.writing.deletes,
+    )
+    if not select.query.stateful:
+        return (identity,)
+    owner, beside = model.name + DEAD_LETTER_SUFFIX, folder + DEAD_LETTER_SUFFIX
+    return identity, QueryIdentity(
+        model.name, owner, model.table.dead_letter, beside, is_companion=True
+    )

@@ -31,7 +31,6 @@ from lakesql.run.refresh_job import RefreshJob
 from lakesql.run.replacement.rebuilt import finish_rebuild
 from lakesql.run.start.analysis import keep_analysis
 from lakesql.run.start.context import RunContext
-from lakesql.run.start.identities import hash_of
 from lakesql.run.start.model_maintenance import open_keeper
 from lakesql.run.start.prepare_model import check_progress, prepare_model
 from lakesql.run.start.tables_read import check_tables
@@ -181,7 +180,7 @@ class ModelJobs:
             context.reached(model, step)
 
         refresh = Refresh(
-            select, hash_of(select), context.catalog, emit, reach, self.changes
+            select, select.query_hash, context.catalog, emit, reach, self.changes
         )
         files = CheckpointFiles(
             context.session, checkpoint_of(context.manifest.target, model)

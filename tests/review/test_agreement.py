@@ -19,7 +19,7 @@ from lakesql.model.option_effects import OF_ALL_MODES
 from lakesql.modes.all_modes import MODES
 from lakesql.plan.steps import plan_table
 from lakesql.progress.decide import decide
-from lakesql.progress.state import Resume
+from lakesql.progress.state import Resume, query_identities
 from lakesql.project.files import read_project
 from lakesql.project.profiles import checkpoint_of
 from lakesql.review.causes import ModelVersions, find_change
@@ -28,7 +28,6 @@ from lakesql.review.continuation import find_refusals, old_progress
 from lakesql.review.option_changes import JUDGED_ELSEWHERE
 from lakesql.review.table_changes import find_table_changes, former_table, table_specs
 from lakesql.review.verdicts import CAUSES
-from lakesql.run.start.identities import query_identities
 from tests.review.corpus import CASES, apply, case_name, parse_case
 
 

@@ -8,10 +8,10 @@ import shutil
 import pytest
 
 from lakesql.compile.build_select import build_select
-from lakesql.engine.progress.moved import settle_files
+from lakesql.engine.progress.seen_files import settle_files
 from lakesql.events import Noted
+from lakesql.progress.state import query_identities
 from lakesql.project.profiles import checkpoint_of
-from lakesql.run.start.identities import query_identities
 from lakesql.run.streams.bind import bind_select
 from tests.spark.project import Project
 

@@ -24,9 +24,9 @@ from lakesql.engine.ledger.commit import (
     stage,
     until_published,
 )
-from lakesql.engine.ledger.rename import former_models
 from lakesql.engine.ledger.snapshots import (
     JavaTable,
+    former_models,
     head_of,
     load_table,
     read_entry,

@@ -17,8 +17,7 @@ from lakesql.engine.batch.other_capitals import Capitals
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.watermark import Arrivals
 from lakesql.engine.maintenance.keeper import Keeper
-from lakesql.engine.progress.progress import QueryProgress
-from lakesql.engine.progress.replay import ReplayProgress
+from lakesql.engine.progress.progress import QueryProgress, ReplayProgress
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import Parsing
 from lakesql.engine.together.topic_batches import TopicBatches

@@ -30,8 +30,7 @@ from lakesql.engine.batch.watermark import (
 )
 from lakesql.engine.batch.write import pass_batch, write_batch, write_dead_letter_batch
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.taken_files import TakenFiles
-from lakesql.engine.progress.unreadable import without_unreadable
+from lakesql.engine.progress.taken_files import TakenFiles, without_unreadable
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.csv_files import refuse_other_headers
 from lakesql.engine.sources.parsed import (

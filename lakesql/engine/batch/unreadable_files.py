@@ -22,7 +22,7 @@ from lakesql.counts import count
 from lakesql.engine.batch.dead_letter import DeadLetters
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.watermark import last_execution
-from lakesql.engine.progress.unreadable import (
+from lakesql.engine.progress.taken_files import (
     UnreadableFile,
     note_unreadable,
     read_unreadable,

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from lakesql.engine.ledger.snapshots import (
-    JavaTable,
+    former_models,
     load_table,
     read_entry,
     set_tag,
@@ -27,28 +27,9 @@ from lakesql.engine.spark.gateway import java_class
 from lakesql.errors import RunError
 from lakesql.ledger.entry import Entry, ledger_tag, summary_of
 from lakesql.model.table_name import TableName
-from lakesql.names import DEAD_LETTER_SUFFIX, FORMER_PROPERTY, REPLAY_SUFFIX
+from lakesql.names import FORMER_PROPERTY
 
 _API = "org.apache.iceberg."
-
-
-def former_models(table: JavaTable) -> tuple[str, ...]:
-    """The names that the model of a table had before, the newest last; none where it
-    was never renamed."""
-    return parse_formers(str(table.properties().getOrDefault(FORMER_PROPERTY, "")))
-
-
-def is_former(table: JavaTable, owner: str) -> bool:
-    """Whether a query is that of a name which the model of the table had before."""
-    suffixes = (REPLAY_SUFFIX, DEAD_LETTER_SUFFIX, "")
-    return owner in {
-        former + suffix for former in former_models(table) for suffix in suffixes
-    }
-
-
-def parse_formers(text: str) -> tuple[str, ...]:
-    """What the property of a table says of former names."""
-    return tuple(filter(None, text.split(",")))
 
 
 def rename_table(session: SparkSession, before: TableName, after: TableName) -> None:

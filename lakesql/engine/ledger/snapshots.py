@@ -12,9 +12,15 @@ from pyspark.sql import SparkSession
 from lakesql.compile.quote import table_name
 from lakesql.engine.spark.gateway import java_class
 from lakesql.ledger.carried import carried_facts, may_carry, shows_newest_alone
-from lakesql.ledger.entry import Entry, Snapshot, ledger_tag, newest_entry, snapshot_of
+from lakesql.ledger.entry import (
+    Entry,
+    Snapshot,
+    ledger_tag,
+    newest_entry,
+    snapshot_of,
+)
 from lakesql.model.table_name import TableName
-from lakesql.names import TAG_PREFIX
+from lakesql.names import DEAD_LETTER_SUFFIX, FORMER_PROPERTY, REPLAY_SUFFIX, TAG_PREFIX
 from lakesql.table.metadata import TARGET_FILE_SIZE_BYTES
 
 JavaTable = Any
@@ -252,3 +258,22 @@ def read_facts(snapshot: Any) -> dict[str, Any]:
     return dict(
         json.loads(java_class("org.apache.iceberg.SnapshotParser").toJson(snapshot))
     )
+
+
+def former_models(table: JavaTable) -> tuple[str, ...]:
+    """The names that the model of a table had before, the newest last; none where it
+    was never renamed."""
+    return parse_formers(str(table.properties().getOrDefault(FORMER_PROPERTY, "")))
+
+
+def is_former(table: JavaTable, owner: str) -> bool:
+    """Whether a query is that of a name which the model of the table had before."""
+    suffixes = (REPLAY_SUFFIX, DEAD_LETTER_SUFFIX, "")
+    return owner in {
+        former + suffix for former in former_models(table) for suffix in suffixes
+    }
+
+
+def parse_formers(text: str) -> tuple[str, ...]:
+    """What the property of a table says of former names."""
+    return tuple(filter(None, text.split(",")))

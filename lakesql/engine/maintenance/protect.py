@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from lakesql.engine.ledger.rename import is_former
 from lakesql.engine.ledger.snapshots import (
     JavaTable,
+    is_former,
     load_table,
     read_json,
     set_tag,

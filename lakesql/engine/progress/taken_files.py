@@ -1,5 +1,5 @@
 """Files whose records a commit has: moved to their stream's archive, or deleted, where
-it says so (`after`).
+it says so (`after`). And files that a query has set aside, as nobody can read them.
 
 A file is taken once Spark's checkpoint has the batch that read it as done, which is
 after the commit; of a model that keeps state, that of its dead letters too. Spark goes
@@ -9,23 +9,26 @@ is moved when the model runs again. What such a run does not find, somebody has 
 Left where they are: files that have changed since they were read, those that nobody can
 read, those that were passed over when the checkpoint was made, and all of them while
 the model is rebuilt, which may be reading them.
+
+Files that nobody can read are noted in the checkpoint before their batch is written, so
+that it leaves out the same ones however often it is tried.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 from pyspark.sql import SparkSession
 
 from lakesql.counts import count
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.unreadable import unreadable_paths
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.globs import list_files
 from lakesql.engine.sources.move_files import archived_place, delete_file, move_file
@@ -307,3 +310,80 @@ def _is_seeded(files: CheckpointFiles) -> bool:
         and checkpoint.origin is not None
         and checkpoint.origin.is_seeded
     )
+
+
+_FOLDER = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableFile:
+    """A file of a stream's that cannot be read: its path without a scheme, its URI,
+    when it was changed, and why."""
+
+    stream: str
+    path: str
+    uri: str
+    modified_ms: int
+    why: str
+
+
+def note_unreadable(
+    session: SparkSession, folder: str, batch: int, found: Sequence[UnreadableFile]
+) -> None:
+    """Note files of a batch beside those that are noted."""
+    noted = [*read_unreadable(session, folder, batch), *found]
+    CheckpointFiles(session, folder).write(
+        f"{_FOLDER}/{batch}", json.dumps([asdict(each) for each in noted])
+    )
+
+
+def read_unreadable(
+    session: SparkSession, folder: str, batch: int
+) -> list[UnreadableFile]:
+    """The files of a batch that are noted."""
+    return _read(CheckpointFiles(session, folder), str(batch))
+
+
+def unreadable_paths(files: CheckpointFiles) -> set[str]:
+    """The paths of all files that are noted in a checkpoint."""
+    return {
+        each.path
+        for name in filter(str.isdecimal, files.names(_FOLDER))
+        for each in _read(files, name)
+    }
+
+
+def without_unreadable(
+    session: SparkSession, folder: str, bindings: tuple[StreamBinding, ...]
+) -> tuple[StreamBinding, ...]:
+    """The streams without the files that are noted of batches to come.
+
+    What is noted of others is removed, unless a stream takes its files away: these are
+    to stay.
+    """
+    if not any(binding.sets_aside for binding in bindings):
+        return bindings
+    files = CheckpointFiles(session, folder)
+    done = max(
+        (int(name) for name in files.names("commits") if name.isdecimal()), default=-1
+    )
+    noted = list[UnreadableFile]()
+    for name in filter(str.isdecimal, files.names(_FOLDER)):
+        if int(name) > done:
+            noted += _read(files, name)
+        elif all(binding.stream.after == "leave" for binding in bindings):
+            files.remove(f"{_FOLDER}/{name}")
+    paths = {binding.stream.name: list[str]() for binding in bindings}
+    for each in noted:
+        paths[each.stream].append(each.path)
+    return tuple(
+        replace(binding, set_aside=tuple(paths[binding.stream.name]))
+        for binding in bindings
+    )
+
+
+def _read(files: CheckpointFiles, name: str) -> list[UnreadableFile]:
+    return [
+        UnreadableFile(**each)
+        for each in json.loads(files.read(f"{_FOLDER}/{name}") or "[]")
+    ]

@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.compile.quote import table_name, text
 from lakesql.counts import count
-from lakesql.engine.ledger.rename import former_models
 from lakesql.engine.ledger.snapshots import (
     find_abandoned,
+    former_models,
     has_hidden_snapshots,
     load_table,
     read_history,

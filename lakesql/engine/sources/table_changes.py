@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 
 from lakesql.compile.quote import identifier, text
 from lakesql.counts import count
-from lakesql.engine.ledger.rename import former_models
 from lakesql.engine.ledger.snapshots import (
     find_abandoned,
+    former_models,
     load_table,
     read_history,
     read_json,

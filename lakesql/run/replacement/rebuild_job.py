@@ -43,7 +43,6 @@ from lakesql.run.replacement.rebuilt import (
 )
 from lakesql.run.replacement.replacement_table import RebuildFrom, ReplacementTable
 from lakesql.run.start.context import RunContext
-from lakesql.run.start.identities import hash_of
 from lakesql.run.start.prepare_model import prepare_model
 from lakesql.run.streams.bind import BoundSelect
 
@@ -250,7 +249,7 @@ class Rebuild:
             checkpoint.id,
             -1,
             "{}",
-            hash_of(bound),
+            bound.query_hash,
             bound.query.state,
             mode=mode,
             keys=keys,

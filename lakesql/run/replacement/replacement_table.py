@@ -29,8 +29,13 @@ from lakesql.engine.ledger.snapshots import (
 )
 from lakesql.engine.ledger.swap import fit, lost_partitions
 from lakesql.engine.progress.checkpoint import CheckpointFiles, create_checkpoint
-from lakesql.engine.progress.inspect import read_sources, read_state
-from lakesql.engine.progress.open import id_of, new_origin, seed
+from lakesql.engine.progress.open import (
+    id_of,
+    new_origin,
+    read_sources,
+    read_state,
+    seed,
+)
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import Place, RunError
@@ -42,10 +47,9 @@ from lakesql.model.table_name import TableName
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.names import LEDGER_REBUILD, LEDGER_REBUILD_VERSION, REBUILD_PROPERTY
 from lakesql.plan.steps import check_mergeable
-from lakesql.progress.state import StartFrom
+from lakesql.progress.state import StartFrom, query_identities
 from lakesql.run.replacement.rebuilt import rebuild_folder, set_property
 from lakesql.run.start.context import RunContext
-from lakesql.run.start.identities import query_identities
 from lakesql.run.start.tables_read import check_tables
 from lakesql.run.streams.bind import BoundSelect, bind_select
 from lakesql.stream.stream import Stream

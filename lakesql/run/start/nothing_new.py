@@ -35,7 +35,6 @@ from lakesql.project.procedures import AT_END, RewriteManifests
 from lakesql.project.profiles import Catalog, checkpoint_of
 from lakesql.run.start.analysis import find_analysis, is_comparable
 from lakesql.run.start.existing import UNREADABLE, Existing, FindTable
-from lakesql.run.start.identities import hash_of
 from lakesql.run.start.read_to_end import has_read_all, sources_now
 from lakesql.run.streams.bind import BoundSelect, bind_selects
 from lakesql.run.streams.stream_notes import empty_streams, left_out_files
@@ -216,7 +215,7 @@ def _is_made_of_newest(select: Select, find: FindTable) -> bool:
     if (
         own is None
         or entry is None
-        or entry.query != hash_of(select)
+        or entry.query != select.query_hash
         or refreshes_of(select).plan.is_timed
     ):
         return False

@@ -11,21 +11,28 @@ from lakesql.clock import now_ms
 from lakesql.engine.batch.analyze import analyze_select
 from lakesql.engine.batch.sink import Sink, Step
 from lakesql.engine.batch.sync_table import TableSync
-from lakesql.engine.progress.changed import explain_changes
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.inspect import read_sources, read_state
-from lakesql.engine.progress.moved import follow_files
-from lakesql.engine.progress.open import check_starts, open_progress, restart
-from lakesql.engine.progress.paths import forget_unmeant, keep_paths
+from lakesql.engine.progress.open import (
+    check_starts,
+    open_progress,
+    read_sources,
+    read_state,
+    restart,
+)
+from lakesql.engine.progress.seen_files import (
+    explain_changes,
+    follow_files,
+    forget_unmeant,
+    keep_paths,
+)
 from lakesql.events import FilesLeftOut, Noted
 from lakesql.graph.manifest import stored_refs
 from lakesql.progress.decide import check_rebuilt, decide_all
 from lakesql.progress.remarks import remark_on
-from lakesql.progress.state import StartFrom
+from lakesql.progress.state import StartFrom, query_identities
 from lakesql.run.seeds.seed_statuses import outdated_seeds
 from lakesql.run.start.analysis import keep_analysis
 from lakesql.run.start.context import RunContext
-from lakesql.run.start.identities import hash_of, query_identities
 from lakesql.run.start.model_maintenance import check_specs, open_keeper
 from lakesql.run.start.tables_read import check_tables
 from lakesql.run.streams.bind import BoundSelect
@@ -82,7 +89,7 @@ def prepare_model(
         read_state(session, identity, sources, context.accept_data_loss, found)
         for identity, found in zip(identities, moved, strict=True)
     ]
-    query_hash = hash_of(select)
+    query_hash = select.query_hash
     check_rebuilt(states[0], known, query_hash)
     decisions = decide_all(states)
     for found, decision in zip(states, decisions, strict=True):

@@ -17,12 +17,12 @@ from lakesql.progress.state import (
     ProgressState,
     QueryIdentity,
     Resume,
+    query_identities,
     state_of,
 )
 from lakesql.progress.stored import is_watermark_behind, read_checkpoint
 from lakesql.project.profiles import Catalog
 from lakesql.run.start.existing import Existing
-from lakesql.run.start.identities import query_identities
 from lakesql.run.streams.bind import BoundSelect
 from lakesql.source.stream_state import Position, SourceState, StoredFiles
 

@@ -28,9 +28,9 @@ from lakesql.engine.batch.sink import Sink, Step
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.write import write_batch
 from lakesql.engine.ledger.snapshots import load_table, read_entry, table_exists
-from lakesql.engine.progress.inspect import read_state
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
-from lakesql.engine.progress.replay import open_replay, replay_owner
+from lakesql.engine.progress.open import read_state
+from lakesql.engine.progress.progress import open_replay, replay_owner
 from lakesql.engine.progress.writer import name_files
 from lakesql.engine.sources.parsed import pack
 from lakesql.engine.spark.failure import explained
@@ -39,11 +39,10 @@ from lakesql.events import BatchCommitted, Emit, Event, Noted, StepApplied
 from lakesql.graph.manifest import Manifest
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.progress.decide import check_identity
-from lakesql.progress.state import QueryIdentity
+from lakesql.progress.state import QueryIdentity, query_identities
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.replacement.rebuilt import finish_rebuild
 from lakesql.run.start.context import RunContext
-from lakesql.run.start.identities import hash_of, query_identities
 from lakesql.run.start.spark import open_spark, session_settings
 from lakesql.run.start.tables_read import check_tables
 from lakesql.run.streams.bind import BoundSelect, bind_select
@@ -249,7 +248,7 @@ def _open_sink(
     return Sink(
         select=select,
         bindings=bound.bindings,
-        progress=open_replay(there, owned, unfinished, hash_of(select)),
+        progress=open_replay(there, owned, unfinished, select.query_hash),
         table=table,
         emit=emit,
         letters=letters,

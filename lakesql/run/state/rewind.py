@@ -16,10 +16,9 @@ from lakesql.engine.progress.checkpoint import (
     create_checkpoint,
     move_aside,
 )
-from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
-from lakesql.engine.progress.moved import settle_files
-from lakesql.engine.progress.open import new_origin, seed
+from lakesql.engine.progress.open import new_origin, read_sources, read_state, seed
+from lakesql.engine.progress.seen_files import settle_files
 from lakesql.engine.progress.taken_files import check_taken, files_read
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
@@ -30,12 +29,17 @@ from lakesql.graph.manifest import Manifest
 from lakesql.model.model import Model
 from lakesql.progress.decide import decide
 from lakesql.progress.start import RewindTo, choose_start
-from lakesql.progress.state import Origin, ProgressState, QueryIdentity, StartFrom
+from lakesql.progress.state import (
+    Origin,
+    ProgressState,
+    QueryIdentity,
+    StartFrom,
+    query_identities,
+)
 from lakesql.progress.topics import check_offsets
 from lakesql.project.profiles import checkpoint_of
 from lakesql.run.replacement.rebuilt import find_swapped, finish_rebuild
 from lakesql.run.start.context import RunContext
-from lakesql.run.start.identities import query_identities
 from lakesql.run.start.spark import open_spark, session_settings
 from lakesql.run.streams.bind import BoundSelect, bind_select
 from lakesql.source.stream_state import SeededSource

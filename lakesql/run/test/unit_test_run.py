@@ -33,7 +33,7 @@ from lakesql.engine.batch.streaming_query import ModelQuery
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.write import write_batch
 from lakesql.engine.ledger.snapshots import load_table, table_exists
-from lakesql.engine.progress.replay import ReplayProgress, open_replay
+from lakesql.engine.progress.progress import ReplayProgress, open_replay
 from lakesql.engine.refresh.refresh_table import Refresh, refresh_table
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import pack
@@ -47,8 +47,8 @@ from lakesql.model.table_name import TableName
 from lakesql.model.unit_tests import GivenRef, GivenStream, GivenTable, UnitTest
 from lakesql.names import DELETE, DELETED_AT
 from lakesql.plan.steps import plan_table
+from lakesql.progress.state import query_identities
 from lakesql.run.start.context import RunContext
-from lakesql.run.start.identities import hash_of, query_identities
 from lakesql.run.start.prepare_model import prepare_model
 from lakesql.run.streams.bind import BoundSelect, bind_select
 from lakesql.run.test.unit_target import record_topic, topic_of
@@ -317,7 +317,7 @@ class SparkTest:
 
         def progress_of(table: TableName) -> ReplayProgress:
             return open_replay(
-                load_table(session, table), identity, None, hash_of(select)
+                load_table(session, table), identity, None, select.query_hash
             )
 
         sink = Sink(
@@ -350,7 +350,7 @@ class SparkTest:
         select, context = self.select, self.context
         refresh = Refresh(
             select,
-            hash_of(select),
+            select.query_hash,
             context.catalog,
             context.emit,
             at_ms=at_ms,
