@@ -12,7 +12,8 @@ from lakesql.errors import ProfileError, ProjectError
 from lakesql.location import absolute, local_folder
 from lakesql.source.dataset import Dataset, dataset_at, folder_before
 from lakesql.source.origin import StreamOrigin
-from lakesql.source.source import BATCHES, AskedStream, Now, Source, has_mark
+from lakesql.source.source import AskedStream, Now, Source, has_mark
+from lakesql.source.stream_state import BATCHES
 
 if TYPE_CHECKING:
     from lakesql.source.stream_state import Position, SourceState, StoredFiles

@@ -12,7 +12,8 @@ from lakesql.errors import Problem
 from lakesql.location import local_folder
 from lakesql.source.file_folder import FolderSource, read_folder
 from lakesql.source.origin import Brings
-from lakesql.source.source import BATCHES, AskedStream, Source
+from lakesql.source.source import AskedStream, Source
+from lakesql.source.stream_state import BATCHES
 
 if TYPE_CHECKING:
     from lakesql.source.stream_state import Position

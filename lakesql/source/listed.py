@@ -8,8 +8,8 @@ from urllib.parse import unquote, urlsplit
 
 from lakesql.location import local_folder
 from lakesql.source.local_files import local_hidden, possible_files
-from lakesql.source.source import BATCHES
 from lakesql.source.stream_state import (
+    BATCHES,
     LOOKED_AT,
     Position,
     StoredFiles,

@@ -12,7 +12,7 @@ from lakesql.decode import option
 from lakesql.location import local_folder
 from lakesql.source.file_folder import FolderSource, read_folder
 from lakesql.source.origin import Brings
-from lakesql.source.source import BATCHES
+from lakesql.source.stream_state import BATCHES
 
 if TYPE_CHECKING:
     from lakesql.source.stream_state import Position, SeenFile

@@ -409,11 +409,6 @@ def is_places(position: Position) -> bool:
     )
 
 
-BATCHES = "logOffset"
-"""In a position of Spark's source of files: the number of its own last batch. The files
-of each are in its lists."""
-
-
 def has_mark(position: Position, mark: str) -> bool:
     """Whether a position has a key of this name that is no topic's: a topic has offsets
     by partition."""

@@ -10,12 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 from urllib.parse import unquote
 
 from lakesql.errors import Problem, RunError
 from lakesql.source.pattern import without_scheme
-from lakesql.source.source import BATCHES
+
+if TYPE_CHECKING:
+    pass
+
 
 Position = Any
 """Where a source stands, as Spark's JSON has it: the value of `lakesql.offsets` for one
@@ -28,6 +31,11 @@ THROUGH = "through"
 """In the position of a recorded stream: by topic, the last file that was read. Spark's
 own position counts batches of files, which means nothing without the list of them in
 its checkpoint."""
+
+
+BATCHES = "logOffset"
+"""In a position of Spark's source of files: the number of its own last batch. The files
+of each are in its lists."""
 
 
 class Expired(NamedTuple):

@@ -25,8 +25,13 @@ from lakesql.errors import RunError
 from lakesql.location import local_folder
 from lakesql.source.local_files import local_hidden
 from lakesql.source.pattern import is_unmeant, listing_of, named_folder
-from lakesql.source.source import BATCHES
-from lakesql.source.stream_state import Position, SeededSource, SeenFile, SourceState
+from lakesql.source.stream_state import (
+    BATCHES,
+    Position,
+    SeededSource,
+    SeenFile,
+    SourceState,
+)
 from lakesql.source.unread import explain_hidden, explain_no_files
 
 

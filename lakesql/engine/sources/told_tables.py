@@ -9,10 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakesql.compile.quote import field_path
-from lakesql.engine.records.debezium import READ, with_source
+from lakesql.engine.records.debezium import READ, which_of, with_source
 from lakesql.engine.records.parse import with_column_of
 from lakesql.engine.records.routed import has_name, is_settled
-from lakesql.engine.records.source_tables import which_of
 from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.names import TABLE
 from lakesql.stream.route import Route
