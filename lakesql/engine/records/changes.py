@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lakesql.engine.records.avro_events import as_arrived, with_json_events
 from lakesql.engine.records.change_values import is_unavailable
-from lakesql.engine.records.debezium import HEAD, kind_text
+from lakesql.engine.records.debezium import HEAD, full_name, kind_text
 from lakesql.engine.records.event import (
     BEFORE,
     BEFORE_VALUES,
@@ -54,7 +54,6 @@ from lakesql.engine.records.parse import (
     with_stages,
 )
 from lakesql.engine.records.plain_event import PLAIN, can_be_plain, with_plain
-from lakesql.engine.records.source_tables import full_name
 from lakesql.engine.records.unknown_fields import rescued_text, say_unknown
 from lakesql.names import (
     CHANGE,

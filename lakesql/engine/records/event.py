@@ -32,6 +32,7 @@ from lakesql.engine.records.debezium import (
     debezium_event,
     debezium_field,
     field_kind,
+    is_of,
     place_of,
 )
 from lakesql.engine.records.debezium_flat import (
@@ -44,7 +45,6 @@ from lakesql.engine.records.dms import dms_event, is_flat_op
 from lakesql.engine.records.json_text import bound, members, value_of
 from lakesql.engine.records.parse import Contract, columns_of, from_json
 from lakesql.engine.records.record_key import key_text
-from lakesql.engine.records.source_tables import is_of
 from lakesql.engine.records.unknown_fields import (
     find_unknown,
     has_structs,

@@ -24,7 +24,7 @@ from lakesql.engine.records.change_values import (
     is_unavailable,
     misfits,
 )
-from lakesql.engine.records.debezium import OPS
+from lakesql.engine.records.debezium import OPS, table_of
 from lakesql.engine.records.event import (
     BEFORE,
     BEFORE_VALUES,
@@ -43,7 +43,6 @@ from lakesql.engine.records.event import (
 from lakesql.engine.records.folded import all_of
 from lakesql.engine.records.json_text import invalid_text, missing_field
 from lakesql.engine.records.parse import Contract, ContractColumn
-from lakesql.engine.records.source_tables import table_of
 from lakesql.names import CHANGE, REQUIRED_MISSING, ROW, SEQUENCE_MISSING, UNPARSABLE
 
 KEY_NAMES = "_lakesql_key_names"

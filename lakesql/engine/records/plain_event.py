@@ -21,12 +21,11 @@ from lakesql.engine.records.change_values import (
     is_unavailable,
     typed,
 )
-from lakesql.engine.records.debezium import HEAD_TEXTS, typed_head
+from lakesql.engine.records.debezium import HEAD_TEXTS, is_of, typed_head
 from lakesql.engine.records.event import change_field
 from lakesql.engine.records.folded import all_of
 from lakesql.engine.records.json_text import invalid_text, is_rewritten
 from lakesql.engine.records.parse import Contract, ContractColumn, from_json
-from lakesql.engine.records.source_tables import is_of
 from lakesql.names import CHANGE, CORRUPT
 
 PLAIN = "_lakesql_plain"
