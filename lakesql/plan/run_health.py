@@ -5,13 +5,42 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lakesql.events import BatchCommitted, TableTotals
-from lakesql.plan.health import HOUR_MS, Judged, is_rewrite_overdue, share_of
+from lakesql.events import BatchCommitted, TableTotals, Word
+from lakesql.model.properties import NO_LIMITS, Freshness
+from lakesql.plan.health import (
+    HOUR_MS,
+    USUAL_REWRITE,
+    Finding,
+    Judged,
+    is_rewrite_overdue,
+    judge,
+    share_of,
+    worst,
+)
 from lakesql.project.procedures import GROUP_FILES, RewriteDataFiles
 from lakesql.table.commits import event_ms, known_event
 from lakesql.table.uncompacted import Uncompacted
 
 MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class TableLimits:
+    """What a run holds the table of a model to: what its author says, and what makes a
+    rewrite of its files due."""
+
+    freshness: Freshness = NO_LIMITS
+    rewrite: RewriteDataFiles = USUAL_REWRITE
+
+
+@dataclass(frozen=True, slots=True)
+class RunJudgement:
+    """The figures of a table, those of them that are not well, the worst first, and how
+    well the table is."""
+
+    figures: Judged
+    findings: tuple[Finding, ...]
+    word: Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +153,16 @@ def count_rewrite(known: SeenByRun) -> SeenByRun:
         small_since_ms=None,
         deletes_since_ms=None,
     )
+
+
+def judge_run(
+    known: SeenByRun, limits: TableLimits, since_ms: int | None, now_ms: int
+) -> RunJudgement:
+    """How well the table is at `now_ms`, by what `measure_run` makes of the run."""
+    figures = measure_run(known, since_ms, now_ms)
+    is_overdue = is_run_overdue(known, limits.rewrite)
+    findings = judge(figures, limits.freshness, is_overdue)
+    return RunJudgement(figures, findings, worst(findings))
 
 
 def measure_run(known: SeenByRun, since_ms: int | None, now_ms: int) -> Judged:

@@ -19,7 +19,9 @@ from lakesql.graph.graph import node_id
 from lakesql.graph.manifest import Manifest
 from lakesql.model.config import AvailableNow
 from lakesql.model.maintenance_tasks import rewrite_of
+from lakesql.model.model import Model
 from lakesql.observe.tally import ModelTally
+from lakesql.plan.run_health import TableLimits
 from lakesql.run.interrupt import Interrupt, catch_signals
 from lakesql.run.job import RunOptions
 from lakesql.run.model_jobs import JobsBy, ModelJobs, compile_again
@@ -283,11 +285,14 @@ def _supervisor(
         limit=len(selects) if options.continuous else manifest.target.threads,
         interrupt=interrupt,
         options=options,
-        limits={name: manifest.models[name].properties.freshness for name in selects},
-        rewrites={name: rewrite_of(manifest.models[name]) for name in selects},
+        limits={name: _limits_of(manifest.models[name]) for name in selects},
         group_of=jobs.group_of,
         group_limit=manifest.target.threads,
     )
+
+
+def _limits_of(model: Model) -> TableLimits:
+    return TableLimits(model.properties.freshness, rewrite_of(model))
 
 
 def _of_whole_groups(

@@ -26,13 +26,10 @@ from lakesql.events import (
     Retrying,
     Status,
 )
-from lakesql.model.properties import NO_LIMITS, Freshness
 from lakesql.observe.status_text import sentence
 from lakesql.observe.tally import ModelTally, count_model_event
 from lakesql.observe.text import duration, headline, is_up_to_date
-from lakesql.plan.health import USUAL_REWRITE, judge, worst
-from lakesql.plan.run_health import is_run_overdue, measure_run
-from lakesql.project.procedures import RewriteDataFiles
+from lakesql.plan.run_health import TableLimits, judge_run
 from lakesql.project.profiles import Retries
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import Job, Jobs, RunOptions
@@ -138,8 +135,7 @@ class Supervisor:
     At most `limit` models run at once, and at most `group_limit` of those of which
     `group_of` says one name. With `options.continuous` a model starts as soon as those
     that it reads have
-    begun. `limits` are what models hold their tables to, and `rewrites` what makes a
-    rewrite of their files due.
+    begun. `limits` are what the tables of models are held to.
     """
 
     jobs: Jobs
@@ -148,8 +144,7 @@ class Supervisor:
     limit: int
     interrupt: Interrupt
     options: RunOptions = RunOptions()
-    limits: Mapping[str, Freshness] = field(default_factory=dict)
-    rewrites: Mapping[str, RewriteDataFiles] = field(default_factory=dict)
+    limits: Mapping[str, TableLimits] = field(default_factory=dict)
     group_of: Callable[[str], str] = lambda name: ""
     group_limit: int = 1
     clock: Clock = Clock()
@@ -453,12 +448,9 @@ class Supervisor:
             if self.options.continuous and run.started is not None
             else None
         )
-        figures = measure_run(was.known, since_ms, now)
-        limits, rewrite = (
-            self.limits.get(was.name, NO_LIMITS),
-            self.rewrites.get(was.name, USUAL_REWRITE),
-        )
-        findings = judge(figures, limits, is_run_overdue(was.known, rewrite))
+        limits = self.limits.get(was.name, TableLimits())
+        judged = judge_run(was.known, limits, since_ms, now)
+        findings = judged.findings
         before = {(reason.figure, reason.word) for reason in was.judged_because}
         is_news = before != {(finding.figure, finding.word) for finding in findings}
         if not is_news and (
@@ -473,13 +465,11 @@ class Supervisor:
                 each.word,
                 each.value,
                 each.limit,
-                sentence(each, figures, has_commit=has_commit),
+                sentence(each, judged.figures, has_commit=has_commit),
             )
             for each in findings
         )
-        self._emit(
-            run, HealthJudged(was.name, worst(findings), was.judged, reasons, now)
-        )
+        self._emit(run, HealthJudged(was.name, judged.word, was.judged, reasons, now))
 
     def _fail(self, run: ModelRun, raised: Exception, ending: str = "") -> None:
         """End the model, or let it be started again, where the failure is transient."""

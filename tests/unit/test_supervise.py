@@ -30,6 +30,7 @@ from lakesql.events import (
     StreamEmpty,
 )
 from lakesql.model.properties import Freshness
+from lakesql.plan.run_health import TableLimits
 from lakesql.project.duration import Duration
 from lakesql.project.profiles import Retries
 from lakesql.run.build import Build, jobs_with_tests
@@ -244,7 +245,7 @@ class World:
             options=RunOptions(
                 continuous=continuous, fail_fast=fail_fast, fail_if_empty=fail_if_empty
             ),
-            limits=limits or {},
+            limits={name: TableLimits(each) for name, each in (limits or {}).items()},
             clock=Clock(lambda: self.now, lambda: self.now, self.pause),
             group_of=lambda name: self.groups.get(name, "") if self.rests(name) else "",
             group_limit=2,
