@@ -1,4 +1,5 @@
-"""Which partitions of a table have files that are newer than its last rewrite.
+"""The partitions of a table, as its maintenance asks for them: which have files that
+are newer than its last rewrite, and whether the table has a spec that a task names.
 Manifests are read for it, no data."""
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from pyspark.sql import SparkSession
 
 from lakesql.compile.maintenance import PartitionValue
 from lakesql.compile.quote import literal, table_name
-from lakesql.engine.ledger.snapshots import JavaTable
+from lakesql.engine.ledger.snapshots import JavaTable, load_table
+from lakesql.errors import Problem, RunError
+from lakesql.model.maintenance_tasks import maintenance_tasks, said_at
+from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
+from lakesql.project.procedures import spec_of
 
 MOST = 200
 """How many partitions a condition names at most: one of more takes longer to plan than
@@ -55,3 +60,32 @@ def read_partitions(
         )
         for row in rows
     ]
+
+
+def check_specs(session: SparkSession, model: Model) -> None:
+    """Raise `RunError` (`unknown-partition-spec`) for tasks that name a partition spec
+    which the table does not have.
+
+    The ids of the specs stand in the table's metadata alone, where no compiler sees
+    them.
+    """
+    asked = [
+        (task, spec)
+        for task in maintenance_tasks(model)
+        if (spec := spec_of(task.options)) is not None
+    ]
+    if not asked:
+        return
+    known = sorted(map(int, load_table(session, model.table).specs().keySet()))
+    problems = [
+        Problem(
+            "unknown-partition-spec",
+            f"Task '{task.name}' asks for the partition spec {spec}, which table {task.table} does not have.",
+            f"It has {', '.join(map(str, known))}.",
+            place=said_at(model, task),
+        )
+        for task, spec in asked
+        if spec not in known
+    ]
+    if problems:
+        raise RunError(problems)

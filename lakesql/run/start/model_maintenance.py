@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING
 from lakesql.compile.select import Select
 from lakesql.compile.statements import compiled_columns
 from lakesql.compile.table import build_table_spec
-from lakesql.engine.ledger.snapshots import load_table
 from lakesql.engine.maintenance.call import ModelMaintenance
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
 from lakesql.engine.maintenance.protect import TableReader
-from lakesql.errors import Problem, RunError
 from lakesql.graph.manifest import Manifest, reads_model, stored_refs
-from lakesql.model.maintenance_tasks import is_maintained, maintenance_tasks, said_at
-from lakesql.model.model import Model
-from lakesql.project.procedures import spec_of
+from lakesql.model.maintenance_tasks import is_maintained, maintenance_tasks
 from lakesql.project.profiles import checkpoint_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 
 from lakesql.run.start.context import RunContext
@@ -77,32 +73,3 @@ def find_maintenance(manifest: Manifest, select: Select) -> ModelMaintenance:
         left,
         manifest.target.checkpoints,
     )
-
-
-def check_specs(session: SparkSession, model: Model) -> None:
-    """Raise `RunError` (`unknown-partition-spec`) for tasks that name a partition spec
-    which the table does not have.
-
-    The ids of the specs stand in the table's metadata alone, where no compiler sees
-    them.
-    """
-    asked = [
-        (task, spec)
-        for task in maintenance_tasks(model)
-        if (spec := spec_of(task.options)) is not None
-    ]
-    if not asked:
-        return
-    known = sorted(map(int, load_table(session, model.table).specs().keySet()))
-    problems = [
-        Problem(
-            "unknown-partition-spec",
-            f"Task '{task.name}' asks for the partition spec {spec}, which table {task.table} does not have.",
-            f"It has {', '.join(map(str, known))}.",
-            place=said_at(model, task),
-        )
-        for task, spec in asked
-        if spec not in known
-    ]
-    if problems:
-        raise RunError(problems)

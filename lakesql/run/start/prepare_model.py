@@ -11,6 +11,7 @@ from lakesql.clock import now_ms
 from lakesql.engine.batch.analyze import analyze_select
 from lakesql.engine.batch.sink import Sink, Step
 from lakesql.engine.batch.sync_table import TableSync
+from lakesql.engine.maintenance.partitions import check_specs
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.progress.open import (
     check_starts,
@@ -33,7 +34,7 @@ from lakesql.progress.state import StartFrom, query_identities
 from lakesql.run.seeds.seed_statuses import outdated_seeds
 from lakesql.run.start.analysis import keep_analysis
 from lakesql.run.start.context import RunContext
-from lakesql.run.start.model_maintenance import check_specs, open_keeper
+from lakesql.run.start.model_maintenance import open_keeper
 from lakesql.run.start.tables_read import check_tables
 from lakesql.run.streams.bind import BoundSelect
 from lakesql.run.streams.stream_notes import empty_streams, left_out_files
