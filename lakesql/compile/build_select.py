@@ -19,7 +19,6 @@ from lakesql.compile.storable import (
     find_misused,
     find_taken_names,
     find_unstorable,
-    partition_name,
     say_unstorable,
     takes,
 )
@@ -577,7 +576,7 @@ def _check_storable(select: Select) -> Iterable[Problem]:
             what = f"'{field.column}' in partition_by is no field of a struct of the SELECT."
             yield Problem("unknown-column", what, place=place)
         if field in taken:
-            what = f"{partition_text(field)} makes a partition '{partition_name(field)}', and the SELECT has a column "
+            what = f"{partition_text(field)} makes a partition '{field.name}', and the SELECT has a column "
             why = "Iceberg wants names that differ."
             yield Problem(
                 "partition-name-taken", f"{what}'{taken[field]}'.", why, place=place

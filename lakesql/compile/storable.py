@@ -49,26 +49,6 @@ def say_unstorable(text: str, part: str) -> tuple[str, str]:
     )
 
 
-_PART_NAMES = {
-    "years": "year",
-    "months": "month",
-    "days": "day",
-    "hours": "hour",
-    "bucket": "bucket",
-    "truncate": "trunc",
-}
-
-
-def partition_name(field: PartitionField) -> str:
-    """The name that Iceberg gives a partition field when a table is made; '' where it
-    is the column itself."""
-    return (
-        f"{field.column}_{_PART_NAMES[field.transform]}"
-        if field.transform in _PART_NAMES
-        else ""
-    )
-
-
 def find_taken_names(
     fields: Iterable[PartitionField], columns: Collection[str]
 ) -> Mapping[PartitionField, str]:
@@ -77,7 +57,7 @@ def find_taken_names(
     return {
         field: spelled[name]
         for field in fields
-        if (name := partition_name(field).lower()) in spelled
+        if (name := field.name.lower()) in spelled
     }
 
 

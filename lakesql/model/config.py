@@ -88,6 +88,26 @@ class PartitionField:
     column: str
     width: int | None = None
 
+    @property
+    def name(self) -> str:
+        """The name that Iceberg gives the field when a table is made; '' where it is
+        the column itself."""
+        return (
+            f"{self.column}_{_PART_NAMES[self.transform]}"
+            if self.transform in _PART_NAMES
+            else ""
+        )
+
+
+_PART_NAMES = {
+    "years": "year",
+    "months": "month",
+    "days": "day",
+    "hours": "hour",
+    "bucket": "bucket",
+    "truncate": "trunc",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class SortField:

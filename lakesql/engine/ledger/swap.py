@@ -20,7 +20,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from lakesql.compile.quote import table_name
-from lakesql.compile.storable import partition_name
 from lakesql.compile.table import TableSpec, format_version
 from lakesql.engine.ledger.commit import HeadMovedError
 from lakesql.engine.ledger.snapshots import (
@@ -234,9 +233,7 @@ def _evolve(
     update = transaction.updateSpec()
     for key, field in wanted.items():
         if key not in left:
-            update = update.addField(
-                partition_name(field) or field.column, _term(field)
-            )
+            update = update.addField(field.name or field.column, _term(field))
     update.commit()
     order = transaction.replaceSortOrder()
     for sort in spec.order_by:
