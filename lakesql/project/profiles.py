@@ -81,6 +81,12 @@ class Spark:
     )
     places: Mapping[str, Place] = field(default_factory=dict, compare=False)
 
+    @property
+    def time_zone(self) -> str:
+        """The time zone in which Spark reads times without one: those of seeds are read
+        in it too."""
+        return self.conf.get("spark.sql.session.timeZone", "UTC")
+
 
 _ADDS_FUNCTIONS = frozenset(
     {
@@ -375,6 +381,18 @@ class Target:
             else None,
             "connections": {name: it.kind for name, it in self.connections.items()},
         }
+
+    def registry_of(self, name: str, stream: str, place: Place) -> Registry:
+        """The registry that a stream names, which is declared at a place. Raises
+        `ProjectError` (`unknown-connection`)."""
+        if name in self.registries:
+            return self.registries[name]
+        raise ProjectError.of(
+            "unknown-connection",
+            f"Target '{self.name}' has no connection '{name}' of type 'registry', which '{stream}' names.",
+            fix=did_you_mean(name, self.registries),
+            place=place,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,6 @@ Value: TypeAlias = "str | bool | int | float | Decimal | date | datetime"
 
 ReadValue = Callable[[str], Value]
 
-UTC_ZONE = "UTC"
-
 
 class NoValueError(Exception):
     """A text is no value of its column's type; says why where the text does not."""
@@ -76,7 +74,7 @@ def find_zone(name: str) -> tzinfo:
     if offset := _OFFSET.fullmatch(name):
         return _fixed(offset["sign"], offset["hours"], offset["minutes"])
     try:
-        return UTC if name in (UTC_ZONE, "Z") else ZoneInfo(name)
+        return UTC if name in ("UTC", "Z") else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         what = f"'{name}' is a time zone of spark.sql.session.timeZone in which lakesql cannot read a seed's timestamps."
         raise ProfileError.of(

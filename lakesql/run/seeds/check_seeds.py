@@ -1,5 +1,4 @@
-"""Whether the values in the files of seeds are those of their types, and in which time
-zone they are read. No JVM."""
+"""Whether the values in the files of seeds are those of their types. No JVM."""
 
 from __future__ import annotations
 
@@ -13,11 +12,7 @@ from lakesql.project.cache import CacheFile
 from lakesql.project.files import decode_seed, read_seed_content
 from lakesql.seed.seed import Seed
 from lakesql.seed.seed_rows import read_rows
-from lakesql.seed.seed_values import UTC_ZONE, find_zone
-
-TIME_ZONE = "spark.sql.session.timeZone"
-"""The setting by which Spark reads times without a zone: those of seeds are read by it
-too."""
+from lakesql.seed.seed_values import find_zone
 
 
 def check_seeds(
@@ -30,7 +25,7 @@ def check_seeds(
     with `saves` the next command knows of it too.
     """
     cache = CacheFile(manifest.outputs.cache / "seeds.json")
-    zone, problems = zone_name(manifest), list[Problem]()
+    zone, problems = manifest.target.spark.time_zone, list[Problem]()
     for seed in map(manifest.seeds.__getitem__, names):
         version = seed.version(zone)
         if cache.get(seed.name, version) is None and not _check(
@@ -60,8 +55,3 @@ def _check(
 
     collect(problems, read)
     return len(problems) > count
-
-
-def zone_name(manifest: Manifest) -> str:
-    """The time zone in which Spark reads times on the target."""
-    return manifest.target.spark.conf.get(TIME_ZONE, UTC_ZONE)

@@ -22,7 +22,6 @@ from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
 from lakesql.project.files import decode_seed, digest_of, read_seed_content
 from lakesql.project.profiles import sqlite_file
-from lakesql.run.seeds.check_seeds import zone_name
 from lakesql.seed.seed import Seed
 from lakesql.seed.seed_rows import read_rows
 from lakesql.seed.seed_values import find_zone
@@ -51,7 +50,7 @@ def fill_seeds(
     if not names:
         return frozenset()
     opened = open_catalog(manifest.target.catalog)
-    filler = _Filler(manifest, opened, zone_name(manifest), is_forced)
+    filler = _Filler(manifest, opened, manifest.target.spark.time_zone, is_forced)
     failed = set()
     for name in names:
         done = filler.fill(manifest.seeds[name])

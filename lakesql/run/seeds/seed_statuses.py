@@ -8,7 +8,6 @@ from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.seed_table import check_owner, read_seed_table
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
-from lakesql.run.seeds.check_seeds import zone_name
 from lakesql.run.seeds.seed import open_if_there, owner_of
 from lakesql.seed.seed import Seed
 from lakesql.seed.seed_state import SeedStatus
@@ -65,7 +64,7 @@ def _read_status(manifest: Manifest, opened: OpenCatalog, seed: Seed) -> SeedSta
         check_owner(seed.table, found, owner_of(manifest, seed), seed.name)
     except LakesqlError as error:
         return SeedStatus(seed, "foreign", problems=error.problems)
-    is_fresh = found.version == seed.version(zone_name(manifest))
+    is_fresh = found.version == seed.version(manifest.target.spark.time_zone)
     return SeedStatus(
         seed, "filled" if is_fresh else "outdated", found.rows, found.filled_at_ms
     )
