@@ -13,12 +13,13 @@ from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.engine.ledger.snapshots import table_exists
 from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
 from lakesql.engine.maintenance.orphans import Sweep
+from lakesql.engine.maintenance.partitions import check_specs
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import RunError
 from lakesql.events import Emit, Noted
 from lakesql.run.job import Job, ThreadWork
 from lakesql.run.model_jobs import JobsBy, ModelJobs
-from lakesql.run.start.model_maintenance import check_specs, find_maintenance
+from lakesql.run.start.model_maintenance import find_maintenance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lakesql.errors import Place
-from lakesql.run.streams.kafka_java import open_kafka
+from lakesql.run.streams.asked_topics import open_kafka
 from lakesql.source.kafka import Kafka
 from lakesql.source.log import LogRecord
 from lakesql.source.log_newest import newest_of_topics

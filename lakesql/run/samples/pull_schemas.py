@@ -14,7 +14,6 @@ from lakesql.registry.connection import Registry
 from lakesql.registry.registered import Registered
 from lakesql.registry.registry_client import fetch_newest
 from lakesql.registry.schema_kinds import SCHEMA_KINDS
-from lakesql.run.streams.bind import find_registry
 from lakesql.run.streams.group_tables import pull_tables
 from lakesql.stream.registry_columns import schema_path
 from lakesql.stream.stream import Stream
@@ -53,7 +52,10 @@ def pull_schemas(manifest: Manifest, names: Sequence[str]) -> list[PulledSchema]
             texts |= pull_tables(manifest, each)
         else:
             texts |= _files_of(
-                _newest(find_registry(manifest.target, each), each),
+                _newest(
+                    manifest.target.registry_of(each.registry, each.name, each.place),
+                    each,
+                ),
                 schema_path(each, folder),
             )
     return [_write(manifest.directory, path, text) for path, text in texts.items()]

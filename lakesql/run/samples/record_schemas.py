@@ -12,7 +12,6 @@ from lakesql.registry.registered import Registered
 from lakesql.registry.registry_client import fetch_schema, schema_file
 from lakesql.registry.schema_kinds import SCHEMA_KINDS
 from lakesql.run.samples.pull_schemas import pull_schemas
-from lakesql.run.streams.bind import find_registry
 from lakesql.stream.record_ids import find_ids
 from lakesql.stream.recording import RawRecord
 from lakesql.stream.registry_columns import schema_path, takes_pulled
@@ -29,7 +28,7 @@ def record_schemas(
     Which files were written. Raises what asking the registry raises; nothing of an id
     is written then.
     """
-    registry = find_registry(manifest.target, stream)
+    registry = manifest.target.registry_of(stream.registry, stream.name, stream.place)
     named = sorted({id_ for record in records for id_ in find_ids(stream, record)})
     found = [each for id_ in named if (each := fetch_schema(registry, id_)) is not None]
     files = {path: text for each in found for path, text in _files_of(each, folder)}

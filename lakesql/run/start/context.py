@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from lakesql.catalog.connect import OpenCatalog
-from lakesql.clock import now_ms
-from lakesql.engine.batch.new_schemas import follow_kept
 from lakesql.engine.batch.sink import Step
 from lakesql.engine.maintenance.keeper import MaintenanceStep
 from lakesql.engine.refresh.refresh_table import RefreshStep
 from lakesql.engine.sources.broker import Brokers
-from lakesql.events import Emit, Noted
+from lakesql.events import Emit
 from lakesql.graph.manifest import Manifest
 from lakesql.run.streams.bind import BoundSelect
-from lakesql.run.streams.found_columns import with_fields, with_followed
+from lakesql.run.streams.follow import follow_streams
 from lakesql.run.streams.found_values import FoundValues
-from lakesql.stream.registry_columns import schema_path
-from lakesql.stream.stream import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,43 +68,15 @@ class RunContext:
         """The SELECT over the columns that its streams have now: as it is, or built
         again from the project where they have changed.
 
-        With `asks` registries are asked for new schemas. Raises what `follow_kept`
+        With `asks` registries are asked for new schemas. Raises what `follow_streams`
         raises.
         """
-        streams = bound.select.streams
-        found = {
-            name: each for name, each in self.schema_fields.items() if name in streams
-        }
-        followed = self._follow_registries(bound, asks)
-        is_same = all(
-            streams[name].schema_fields == each for name, each in found.items()
+        now = follow_streams(
+            self.session,
+            self.manifest,
+            bound,
+            self.schema_fields,
+            self.emit,
+            asks=asks,
         )
-        if is_same and all(
-            streams[name].columns == columns for name, columns in followed.items()
-        ):
-            return bound
-        return build(with_followed(with_fields(self.manifest, found), followed))
-
-    def _follow_registries(
-        self, bound: BoundSelect, asks: bool
-    ) -> dict[str, tuple[Column, ...]]:
-        """The columns of the streams that follow a registry's schemas, by the streams'
-        names. Emits a note where the file in the project is older than the schema in
-        use."""
-        model, found = bound.select.model, {}
-        if model.config.on_schema_change == "ignore":
-            return {}
-        for binding in bound.bindings:
-            if binding.stream.pulled is None:
-                continue
-            stream = self.manifest.streams[binding.stream.name]
-            followed = follow_kept(
-                self.session, replace(binding, stream=stream), asks=asks
-            )
-            found[stream.name] = followed.columns
-            if followed.differences:
-                path = schema_path(stream, self.manifest.settings.paths.streams)
-                behind = f"stream {stream.name}: {path} is behind what arrives: {'; '.join(followed.differences)}"
-                text = f"{behind}. To have it in the project: lakesql schema pull {stream.name}"
-                self.emit(Noted(text, now_ms(), model.name))
-        return found
+        return bound if now is None else build(now)

@@ -10,8 +10,6 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.errors import ProjectError, did_you_mean
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.project.cache import digest
-from lakesql.project.profiles import Target
-from lakesql.registry.connection import Registry
 from lakesql.registry.schemas import StreamSchemas
 from lakesql.source.kinds import model_table, project_files
 from lakesql.source.source import Source
@@ -186,7 +184,7 @@ def events_folder(checkpoints: str, events: Source, stream: Stream) -> str:
 def _with_registry(manifest: Manifest, binding: StreamBinding) -> StreamBinding:
     """The stream with its registry, of whose schemas none is known yet."""
     stream = binding.stream
-    registry = find_registry(manifest.target, stream)
+    registry = manifest.target.registry_of(stream.registry, stream.name, stream.place)
     checkpoints = manifest.target.checkpoints.rstrip("/")
     folder = f"{checkpoints}/{SCHEMAS_FOLDER}/{stream.registry}-{registry.digest}"
     none = StreamSchemas(stream.wire, has_globals=registry.has_globals)
@@ -197,21 +195,6 @@ def _with_registry(manifest: Manifest, binding: StreamBinding) -> StreamBinding:
         schemas=replace(none, kind=kind, message=stream.message) if kind else None,
         key_schemas=replace(none, kind=key_kind, side="key") if key_kind else None,
         schemas_folder=folder,
-    )
-
-
-def find_registry(target: Target, stream: Stream) -> Registry:
-    """The connection of a stream's registry. Raises `ProjectError`
-    (`unknown-connection`)."""
-    registries = target.registries
-    if stream.registry in registries:
-        return registries[stream.registry]
-    raise ProjectError.of(
-        "unknown-connection",
-        f"Target '{target.name}' has no connection '{stream.registry}' of type 'registry', which "
-        f"'{stream.name}' names.",
-        fix=did_you_mean(stream.registry, registries),
-        place=stream.place,
     )
 
 

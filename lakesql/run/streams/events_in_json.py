@@ -18,7 +18,6 @@ from lakesql.registry.connect_schema import connect_schema, without_meanings
 from lakesql.registry.connection import Registry
 from lakesql.registry.registry_client import fetch_schema
 from lakesql.registry.schema_error import SchemaError
-from lakesql.run.streams.bind import find_registry
 from lakesql.stream.record_ids import Side, body_of, written_id
 from lakesql.stream.recording import RawRecord
 from lakesql.stream.stream import Stream
@@ -44,7 +43,7 @@ def in_json(
     """
     if not stream.registry:
         return [*records]
-    registry = find_registry(target, stream)
+    registry = target.registry_of(stream.registry, stream.name, stream.place)
     if is_recorded and not registry.path:
         raise ProjectError.of(
             "registry-options",

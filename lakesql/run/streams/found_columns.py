@@ -15,9 +15,8 @@ from urllib.parse import quote, unquote
 from lakesql.errors import Problem, ProjectError
 from lakesql.graph.manifest import Manifest
 from lakesql.project.profiles import Target
+from lakesql.run.streams.asked_topics import KeptStreams, open_kafka
 from lakesql.run.streams.events_in_json import in_json
-from lakesql.run.streams.kafka_java import open_kafka
-from lakesql.run.streams.kept_streams import KeptStreams
 from lakesql.source.kafka import Kafka
 from lakesql.source.origin import StreamOrigin
 from lakesql.stream.feed_schema import (

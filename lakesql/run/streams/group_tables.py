@@ -16,7 +16,7 @@ from lakesql.graph.load_manifest import GroupFeeds
 from lakesql.graph.manifest import Manifest
 from lakesql.project.codec import decoder, encode
 from lakesql.project.profiles import Target
-from lakesql.run.streams.bind import find_registry
+from lakesql.run.streams.asked_topics import KeptStreams, open_kafka
 from lakesql.run.streams.events_in_json import in_json
 from lakesql.run.streams.found_columns import (
     SAMPLE,
@@ -24,8 +24,6 @@ from lakesql.run.streams.found_columns import (
     newest_recorded,
     recorded_events,
 )
-from lakesql.run.streams.kafka_java import open_kafka
-from lakesql.run.streams.kept_streams import KeptStreams
 from lakesql.stream.found_tables import tables_in
 from lakesql.stream.record_ids import body_of
 from lakesql.stream.recording import RawRecord
@@ -194,7 +192,11 @@ def _values_of(
         records = [
             replace(record, value=body_of(wire, "value", record)) for record in records
         ]
-    elif stream.registry and is_recorded and not find_registry(target, stream).path:
+    elif (
+        stream.registry
+        and is_recorded
+        and not target.registry_of(stream.registry, stream.name, stream.place).path
+    ):
         return []
     return values_in(
         in_json(records, stream, target, is_recorded=is_recorded), stream, route

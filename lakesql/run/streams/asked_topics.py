@@ -1,9 +1,11 @@
-"""What was found in the topics of a target's streams, kept for the commands that ask no
-broker."""
+"""How topics are asked for what they hold where no Spark runs, and what was found in
+them, kept for the commands that ask no broker."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from lakesql.project.cache import CacheFile, digest
@@ -42,3 +44,21 @@ class KeptStreams:
 
     def _name(self, stream: str) -> str:
         return f"{self._target}.{stream}"
+
+
+@contextmanager
+def open_kafka(say: Callable[[str], None] = lambda _: None) -> Iterator[Any]:
+    """A JVM with Kafka's clients alone, which starts in half a second. `say` hears of
+    jars that are fetched first, as they show in the terminal."""
+    # Only here: what asks a cluster is not loaded for a project that declares all of
+    # its streams.
+    from lakesql.engine.sources.broker import open_java
+    from lakesql.engine.spark.jars import ensure_jars, user_cache
+    from lakesql.engine.spark.java import find_java
+    from lakesql.observe.download import download_bars
+
+    java = find_java(os.environ)
+    with download_bars() as show:
+        jars = ensure_jars(frozenset({"kafka"}), user_cache(os.environ), say, show=show)
+    with open_java(java, jars) as jvm:
+        yield jvm
