@@ -55,11 +55,11 @@ def command(
     statuses = read_statuses(manifest, held, now_ms())
     found = [each for status in statuses for each in checked(status)]
     if output == "json":
-        from lakesql.observe.status_json import render_check_lines
+        from lakesql.observe.statuses import render_check_lines
 
         click.echo(render_check_lines(found), nl=False)
     elif found:
-        from lakesql.observe.status_table import draw_checks
+        from lakesql.observe.statuses import draw_checks
 
         draw_checks(sys.stdout, found, os.environ)
     report_unknown(statuses, given.options)

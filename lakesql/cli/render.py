@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING
 
 from lakesql.cli.options import MetricsAt, Options
 from lakesql.cli.report import read_line, say
-from lakesql.clock import now_ms
-from lakesql.observe.console import console
 from lakesql.observe.emitter import Emitter, Renderer
-from lakesql.observe.jsonl import JsonLines
-from lakesql.observe.logfile import LogFile
+from lakesql.observe.lines import JsonLines, LogFile, console
 from lakesql.observe.results import RunResults
 from lakesql.project.files import Outputs
 from lakesql.secrets import find_secrets
@@ -35,15 +32,12 @@ def open_emitter(
     results = RunResults(
         outputs.target / "run_results.json",
         command=secrets.redact(command),
-        clock=now_ms,
     )
     log = LogFile(outputs.logs / "lakesql.log")
     if options.log_format == "json":
         return Emitter([results, log, JsonLines(sys.stdout), *others], secrets)
     lines = partial(read_line, options=options)
-    shown = console(
-        sys.stdout, sys.stderr, environ=os.environ, clock=now_ms, read_line=lines
-    )
+    shown = console(sys.stdout, sys.stderr, environ=os.environ, read_line=lines)
     return Emitter([results, log, shown, *others], secrets)
 
 

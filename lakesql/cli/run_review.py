@@ -16,7 +16,6 @@ from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import load_metadata
 from lakesql.cli.options import Options, find_directory, find_outputs
 from lakesql.cli.review import Compared, compare_with, with_live
-from lakesql.clock import now_ms
 from lakesql.errors import LakesqlError, UsageError
 from lakesql.events import Emit, Noted
 from lakesql.graph.manifest import Manifest
@@ -57,8 +56,7 @@ class RunReview:
         except NotInTime:
             emit(
                 Noted(
-                    "the project has changed; what that does is not worked out yet: lakesql plan",
-                    now_ms(),
+                    "the project has changed; what that does is not worked out yet: lakesql plan"
                 )
             )
             return
@@ -83,7 +81,7 @@ class RunReview:
                 continue
             for reason in model.reasons:
                 if reason.verdict in _SAID:
-                    emit(Noted(reason_line(reason), now_ms(), model.name))
+                    emit(Noted(reason_line(reason), model.name))
 
 
 def start_review(

@@ -48,7 +48,7 @@ def command(
     from lakesql.cli import project, selection
     from lakesql.clock import now_ms
     from lakesql.errors import UsageError
-    from lakesql.observe.seed_status import draw_seeds, render_seed_lines
+    from lakesql.observe.statuses import draw_seeds, render_seed_lines
     from lakesql.run.seeds.seed_statuses import read_seed_statuses
     from lakesql.run.tell.status import read_statuses
 
@@ -72,7 +72,7 @@ def command(
     seeds = () if output == "prometheus" else read_seed_statuses(manifest, seed_names)
     match output:
         case "json":
-            from lakesql.observe.status_json import render_status_lines
+            from lakesql.observe.statuses import render_status_lines
 
             click.echo(
                 render_status_lines(statuses) + render_seed_lines(seeds), nl=False
@@ -107,7 +107,7 @@ def report_unknown(
 
 
 def _draw(statuses: Sequence[TableStatus], at_ms: int, *, is_one: bool) -> None:
-    from lakesql.observe.status_table import draw_day, draw_statuses
+    from lakesql.observe.statuses import draw_day, draw_statuses
 
     if is_one:
         draw_day(sys.stdout, statuses[0], at_ms, os.environ)

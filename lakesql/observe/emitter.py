@@ -66,7 +66,7 @@ class Emitter:
                     self._deliver(said)
             self._deliver(event)
             while self._untold:
-                self._deliver(Noted(self._untold.pop(0), event.at_ms))
+                self._deliver(Noted(self._untold.pop(0), at_ms=event.at_ms))
 
     def __enter__(self) -> Self:
         for renderer in self._renderers:

@@ -11,7 +11,7 @@ from rich.text import Text
 from lakesql.counts import number
 from lakesql.model.config import Every, trigger_text
 from lakesql.observe.layout import LayoutColumn, Row, fit_table
-from lakesql.observe.status_table import below, draw, terminal_width
+from lakesql.observe.statuses import below, draw, terminal_width
 from lakesql.observe.text import STYLES, duration, percent, printable, size
 from lakesql.plan.forecast import Forecast, Input, Outlook, Source
 from lakesql.table.simulation import TableCounts

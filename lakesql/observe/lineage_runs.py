@@ -117,7 +117,7 @@ class LineageRuns:
             self._sink.drain()
         events, why = self._sink.take_lost()
         if events:
-            yield LineageLost(self._sink.shown, events, why, event.at_ms)
+            yield LineageLost(self._sink.shown, events, why, at_ms=event.at_ms)
 
     def __enter__(self) -> Self:
         return self
@@ -200,8 +200,8 @@ class LineageRuns:
                 event.reads,
                 event.table,
                 event.location,
-                event.at_ms,
                 is_repeated=True,
+                at_ms=event.at_ms,
             )
             self._begin(started)
             found = self._open[event.model]

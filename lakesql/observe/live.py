@@ -39,7 +39,7 @@ from lakesql.events import (
 )
 from lakesql.observe.emitter import Clock
 from lakesql.observe.layout import LayoutColumn, Row, fit_table
-from lakesql.observe.plain import name_cell
+from lakesql.observe.lines import name_cell
 from lakesql.observe.summary import (
     ReadLine,
     render_closing,

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from lakesql import __version__
+from lakesql.clock import now_ms
 from lakesql.errors import UsageError
 from lakesql.events import Event, ModelFinished, Retrying, RunFinished, SeedFinished
 from lakesql.graph.graph import ResourceType, node_id
@@ -33,7 +34,7 @@ class RunResults:
     `command` is the command line as given, without the program's name.
     """
 
-    def __init__(self, path: Path, *, command: str, clock: Clock) -> None:
+    def __init__(self, path: Path, *, command: str, clock: Clock = now_ms) -> None:
         self._path = path
         self._command = command
         self._clock = clock

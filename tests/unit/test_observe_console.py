@@ -38,8 +38,14 @@ from lakesql.events import (
     SessionStarted,
     StepApplied,
 )
-from lakesql.observe.console import console, is_watched
 from lakesql.observe.emitter import Emitter
+from lakesql.observe.lines import (
+    PROGRESS_EVERY_MS,
+    WIDTH,
+    PlainLines,
+    console,
+    is_watched,
+)
 from lakesql.observe.live import (
     ATTENTION,
     LETTERS,
@@ -49,7 +55,6 @@ from lakesql.observe.live import (
     Signs,
     render_live,
 )
-from lakesql.observe.plain import PROGRESS_EVERY_MS, WIDTH, PlainLines
 from lakesql.observe.summary import render_closing, render_totals
 from lakesql.observe.tally import Phase, RunTally, count_event
 from lakesql.observe.text import shorten
@@ -65,22 +70,27 @@ PROBLEM = Problem(
     Place("models/b.sql", 3, 8),
 )
 RUN: tuple[Event, ...] = (
-    RunStarted("dev", ("orders", "b", "late"), False, AT),
-    SessionStarted(7_100, AT),
-    Noted("a note", AT),
-    StepApplied("orders", "table made", AT),
-    QueryStarted("orders", AT),
+    RunStarted("dev", ("orders", "b", "late"), False, at_ms=AT),
+    SessionStarted(7_100, at_ms=AT),
+    Noted("a note", at_ms=AT),
+    StepApplied("orders", "table made", at_ms=AT),
+    QueryStarted("orders", at_ms=AT),
     RecordsRejected(
-        "orders", 0, "lake.shop.orders__dead_letter", 2, (("not-readable", 2),), AT
+        "orders",
+        0,
+        "lake.shop.orders__dead_letter",
+        2,
+        (("not-readable", 2),),
+        at_ms=AT,
     ),
-    BatchCommitted("orders", 0, 400, 371, 2, 77, 812, "", AT),
-    Progress("orders", 500.0, 4_321, "records", AT),
-    BatchSkipped("orders", 1, AT),
-    BatchEmpty("orders", 2, 0, 0, AT),
-    ModelFinished("orders", "success", 1, 400, 371, 2, 1, 5_000, AT),
-    ModelFinished("b", "error", 0, 0, 0, 0, 0, 1_000, AT, (PROBLEM,)),
-    ModelFinished("late", "skipped", 0, 0, 0, 0, 0, 0, AT, because="b failed"),
-    RunFinished(9_000, False, AT),
+    BatchCommitted("orders", 0, 400, 371, 2, 77, 812, "", at_ms=AT),
+    Progress("orders", 500.0, 4_321, "records", at_ms=AT),
+    BatchSkipped("orders", 1, at_ms=AT),
+    BatchEmpty("orders", 2, 0, 0, at_ms=AT),
+    ModelFinished("orders", "success", 1, 400, 371, 2, 1, 5_000, at_ms=AT),
+    ModelFinished("b", "error", 0, 0, 0, 0, 0, 1_000, (PROBLEM,), at_ms=AT),
+    ModelFinished("late", "skipped", 0, 0, 0, 0, 0, 0, because="b failed", at_ms=AT),
+    RunFinished(9_000, False, at_ms=AT),
 )
 
 
@@ -136,19 +146,19 @@ def test_failures_stand_in_full_on_stderr_alone() -> None:
 def test_a_backlog_gets_a_line_now_and_then() -> None:
     every = PROGRESS_EVERY_MS // 10
     events = [
-        Progress("a", 5.0, 1_000 - step, "records", AT + step * every)
+        Progress("a", 5.0, 1_000 - step, "records", at_ms=AT + step * every)
         for step in range(31)
     ]
-    lines, _ = plain(RunStarted("dev", ("a",), True, AT), *events)
+    lines, _ = plain(RunStarted("dev", ("a",), True, at_ms=AT), *events)
     assert [line.split()[3] for line in lines[1:]] == ["990", "980", "970"]
 
 
 def test_no_backlog_gets_no_line() -> None:
     events = [
-        Progress("a", 0.0, 0, "records", AT + step * PROGRESS_EVERY_MS)
+        Progress("a", 0.0, 0, "records", at_ms=AT + step * PROGRESS_EVERY_MS)
         for step in range(5)
     ]
-    assert len(plain(RunStarted("dev", ("a",), True, AT), *events)[0]) == 1
+    assert len(plain(RunStarted("dev", ("a",), True, at_ms=AT), *events)[0]) == 1
 
 
 @given(
@@ -162,11 +172,11 @@ def test_no_name_and_no_number_makes_the_closing_table_wider(
     names: list[str], rows: int, duration_ms: int
 ) -> None:
     ends = [
-        ModelFinished(name, "success", rows, rows, rows, rows, 0, duration_ms, AT)
+        ModelFinished(name, "success", rows, rows, rows, rows, 0, duration_ms, at_ms=AT)
         for name in names
     ]
     header, *table = render_totals(
-        tally(RunStarted("dev", tuple(names), False, AT), *ends), 120
+        tally(RunStarted("dev", tuple(names), False, at_ms=AT), *ends), 120
     )
     assert "batches" in header.plain and "dead letters" in header.plain
     assert len(table) == len(names)
@@ -179,10 +189,10 @@ def test_no_name_and_no_number_makes_the_closing_table_wider(
 def test_the_closing_table_fits_in_60_columns(rows: int) -> None:
     names = ("orders", "a_model_with_a_rather_long_name_indeed")
     ends = [
-        ModelFinished(name, "success", 41, rows, rows, rows, 0, 7_384_000, AT)
+        ModelFinished(name, "success", 41, rows, rows, rows, 0, 7_384_000, at_ms=AT)
         for name in names
     ]
-    table = render_totals(tally(RunStarted("dev", names, False, AT), *ends), 60)
+    table = render_totals(tally(RunStarted("dev", names, False, at_ms=AT), *ends), 60)
     assert max(line.cell_len for line in table) <= 60
     assert [
         word for word in table[0].plain.split() if word in "model status rows time"
@@ -200,13 +210,13 @@ def test_the_closing_table_fits_in_60_columns(rows: int) -> None:
 
 def test_the_summary_names_the_models_that_are_not_kept_fresh() -> None:
     ends = [
-        ModelFinished(name, "success", 1, 1, 1, 0, 0, 1_000, AT)
+        ModelFinished(name, "success", 1, 1, 1, 0, 0, 1_000, at_ms=AT)
         for name in ("kept", "ended")
     ]
     lines, _ = plain(
-        RunStarted("dev", ("kept", "ended"), True, AT, ("ended",)),
+        RunStarted("dev", ("kept", "ended"), True, ("ended",), at_ms=AT),
         *ends,
-        RunFinished(9_000, True, AT),
+        RunFinished(9_000, True, at_ms=AT),
     )
     assert [line.partition(":")[0] for line in lines if "not kept fresh" in line] == [
         "ended"
@@ -217,7 +227,8 @@ def test_cells_are_shown_to_the_letter() -> None:
     """Neither markup nor an emoji's name nor a command for the terminal is followed."""
     names = ("[red]a[/red]", ":smile:", "a\x1b[31mb", "日本")
     run = tally(
-        RunStarted("dev", names, False, AT), *(QueryStarted(name, AT) for name in names)
+        RunStarted("dev", names, False, at_ms=AT),
+        *(QueryStarted(name, at_ms=AT) for name in names),
     )
     shown = [line.plain for line in render_totals(run, 100)[1:]]
     assert [line.split()[0] for line in shown] == [
@@ -239,14 +250,14 @@ def test_a_short_name_keeps_both_ends(name: str, width: int) -> None:
 
 def test_a_run_without_new_records_says_so() -> None:
     ends = (
-        ModelFinished("a", "success", 0, 0, 0, 0, 0, 9, AT),
-        RunFinished(9, False, AT),
+        ModelFinished("a", "success", 0, 0, 0, 0, 0, 9, at_ms=AT),
+        RunFinished(9, False, at_ms=AT),
     )
     assert render_closing(
-        tally(RunStarted("dev", ("a",), False, AT), *ends)
+        tally(RunStarted("dev", ("a",), False, at_ms=AT), *ends)
     ).startswith("Nothing new")
     assert not render_closing(
-        tally(RunStarted("dev", ("a", "b"), False, AT), *ends)
+        tally(RunStarted("dev", ("a", "b"), False, at_ms=AT), *ends)
     ).startswith("Nothing new")
 
 
@@ -269,10 +280,16 @@ def test_the_live_table_stays_within_the_screen(
 ) -> None:
     names = tuple(f"a_model_with_a_rather_long_name_{number}" for number in range(40))
     run = tally(
-        RunStarted("dev", names, True, AT),
-        SessionStarted(1, AT),
-        *(BatchCommitted(name, 3, rows, rows, 7, 1, 1, "", AT) for name in names[5:20]),
-        *(Progress(name, 123.0, 4_321, "records", AT, BEHIND) for name in names[5:20]),
+        RunStarted("dev", names, True, at_ms=AT),
+        SessionStarted(1, at_ms=AT),
+        *(
+            BatchCommitted(name, 3, rows, rows, 7, 1, 1, "", at_ms=AT)
+            for name in names[5:20]
+        ),
+        *(
+            Progress(name, 123.0, 4_321, "records", BEHIND, at_ms=AT)
+            for name in names[5:20]
+        ),
     )
     view = render_live(run, width, height, AT + 5_000, signs)
     lines = view.plain.split("\n")
@@ -298,9 +315,11 @@ def test_the_backlog_is_shown_by_partition_the_largest_first(
     """As long as there is room, and a backlog."""
 
     def lags(height: int, *lag: PartitionLag) -> list[str]:
-        told = Progress("a", 1.0, 4_321, "records", AT, lag)
+        told = Progress("a", 1.0, 4_321, "records", lag, at_ms=AT)
         run = tally(
-            RunStarted("dev", ("a", "b", "c"), True, AT), QueryStarted("a", AT), told
+            RunStarted("dev", ("a", "b", "c"), True, at_ms=AT),
+            QueryStarted("a", at_ms=AT),
+            told,
         )
         lines = render_live(run, width, height, AT, PICTURES).plain.split("\n")
         return [line.strip() for line in lines if "backlog shop" in line]
@@ -326,14 +345,14 @@ MANY = HealthReason(
 
 
 def test_the_health_of_each_model_is_shown_with_its_reasons() -> None:
-    away = Retrying("b", 1, 10, 1_000, (PROBLEM,), AT)
+    away = Retrying("b", 1, 10, 1_000, (PROBLEM,), at_ms=AT)
     names = ("orders", "b", "c", "waits")
     run = tally(
-        RunStarted("dev", names, True, AT),
-        *(QueryStarted(name, AT) for name in names[:3]),
-        HealthJudged("orders", "ill", "well", (OLD, MANY), AT),
+        RunStarted("dev", names, True, at_ms=AT),
+        *(QueryStarted(name, at_ms=AT) for name in names[:3]),
+        HealthJudged("orders", "ill", "well", (OLD, MANY), at_ms=AT),
         away,
-        ModelFinished("c", "error", 0, 0, 0, 0, 0, 1, AT, (PROBLEM,)),
+        ModelFinished("c", "error", 0, 0, 0, 0, 0, 1, (PROBLEM,), at_ms=AT),
     )
 
     def words(run: RunTally, width: int = 120, height: int = 24) -> list[list[str]]:
@@ -360,7 +379,7 @@ def test_the_health_of_each_model_is_shown_with_its_reasons() -> None:
         )
         <= 60
     )
-    well = count_event(run, HealthJudged("orders", "well", "ill", (), AT))
+    well = count_event(run, HealthJudged("orders", "well", "ill", (), at_ms=AT))
     assert [line[1:3] for line in words(well)[:2]] == [
         ["orders", "well"],
         ["b", "watch"],
@@ -368,11 +387,14 @@ def test_the_health_of_each_model_is_shown_with_its_reasons() -> None:
 
 
 def test_a_health_that_is_no_news_gets_no_line() -> None:
-    told = [HealthJudged("a", "ill", was, (OLD,), AT) for was in ("well", "ill", "ill")]
+    told = [
+        HealthJudged("a", "ill", was, (OLD,), at_ms=AT)
+        for was in ("well", "ill", "ill")
+    ]
     lines, _ = plain(
-        RunStarted("dev", ("a",), True, AT),
+        RunStarted("dev", ("a",), True, at_ms=AT),
         *told,
-        HealthJudged("a", "well", "ill", (), AT),
+        HealthJudged("a", "well", "ill", (), at_ms=AT),
     )
     assert [line.split(" ", 1)[1].strip() for line in lines[1:]] == [
         f"a  ill: {OLD.text}",
@@ -512,11 +534,18 @@ def test_no_color_is_respected() -> None:
 def test_dead_letters_for_a_known_reason_get_a_line_now_and_then() -> None:
     again = [
         RecordsRejected(
-            "orders", 100 + step, "t", 1, (("not-readable", 1),), AT + step * 1_000
+            "orders",
+            100 + step,
+            "t",
+            1,
+            (("not-readable", 1),),
+            at_ms=AT + step * 1_000,
         )
         for step in range(40)
     ]
-    other = RecordsRejected("orders", 900, "t", 1, (("missing-value", 1),), AT + 41_000)
+    other = RecordsRejected(
+        "orders", 900, "t", 1, (("missing-value", 1),), at_ms=AT + 41_000
+    )
     text = shown_live((RUN[0], *again, other))
     batches = [step for step in range(100, 140) if f"batch {step}:" in text]
     assert batches == [100, 130]
@@ -529,13 +558,13 @@ def test_what_the_encoding_does_not_have_is_no_failure() -> None:
     render = console(
         out, out, environ={}, clock=lambda: AT, read_line=read_line, zone=UTC
     )
-    render(Noted("Größe", AT), RunTally())
+    render(Noted("Größe", at_ms=AT), RunTally())
     assert buffer.getvalue() == b"12:03:05 Gr??e\n"
 
 
 @pytest.mark.checks
 def test_rich_is_not_loaded_where_nobody_watches() -> None:
-    code = "import sys, lakesql.observe.console, lakesql.observe.jsonl; print('rich' in sys.modules)"
+    code = "import sys, lakesql.observe.lines; print('rich' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

@@ -144,8 +144,7 @@ def answer_status(question: Question) -> Answer:
     """The tables as `status --output json` has them."""
     from lakesql.cli import project, selection
     from lakesql.clock import now_ms
-    from lakesql.observe.seed_status import render_seed_lines
-    from lakesql.observe.status_json import render_status_lines
+    from lakesql.observe.statuses import render_seed_lines, render_status_lines
     from lakesql.run.seeds.seed_statuses import read_seed_statuses
     from lakesql.run.tell.status import read_statuses
 

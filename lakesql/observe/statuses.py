@@ -1,23 +1,37 @@
-"""What `lakesql status` and `lakesql freshness` show of tables, on a terminal or
-elsewhere."""
+"""How tables and seeds are, as `lakesql status` and `lakesql freshness` show it: on a
+terminal, elsewhere, and as lines of JSON."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import TextIO
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
 from lakesql.counts import number
+from lakesql.model.maintenance_tasks import UnknownFiles
 from lakesql.observe.layout import LayoutColumn, Row, fit_table
 from lakesql.observe.status_day import render_day
 from lakesql.observe.status_text import RESULT_TONES, TONES, Checked, mark, remarks
-from lakesql.observe.text import STYLES, age, duration, percent, printable, size
+from lakesql.observe.text import (
+    STYLES,
+    Tone,
+    age,
+    duration,
+    iso_time,
+    percent,
+    printable,
+    size,
+)
 from lakesql.plan.health import Figures
-from lakesql.plan.table_status import TableStatus
+from lakesql.plan.table_status import Known, TableStatus
+from lakesql.seed.seed_state import SeedState, SeedStatus
+from lakesql.table.maintenance_plan import Wait
 
 EVERYWHERE = 400
 """Columns where there is no terminal: all that there is."""
@@ -165,3 +179,121 @@ def _backlog(figures: Figures) -> str:
         if figures.backlog_unit == "ms"
         else number(figures.backlog)
     )
+
+
+def render_status_lines(statuses: Iterable[TableStatus]) -> str:
+    """An object for each table. Times are in milliseconds, sizes in bytes; null where
+    nothing is known."""
+    return "".join(
+        f"{json.dumps(_status_fields(status), ensure_ascii=False, allow_nan=False)}\n"
+        for status in statuses
+    )
+
+
+def render_check_lines(checked: Iterable[Checked]) -> str:
+    """An object for each limit that was checked, in the units of `Figures`."""
+    return "".join(
+        f"{json.dumps(asdict(each), ensure_ascii=False, allow_nan=False)}\n"
+        for each in checked
+    )
+
+
+def _status_fields(status: TableStatus) -> dict[str, Any]:
+    table, state = status.model.table, status.state
+    return {
+        "model": status.model.name,
+        "table": str(table),
+        "health": status.health,
+        "remarks": list(remarks(status)),
+        "by_lakesql": state.facts.is_ours if isinstance(state, Known) else None,
+        "unknown_files": _unknown(state.facts.metadata.record.unknown)
+        if isinstance(state, Known)
+        else None,
+        "waits": [_wait(wait) for wait in state.waits]
+        if isinstance(state, Known)
+        else [],
+        "inputs": [asdict(lag) for lag in state.lags]
+        if isinstance(state, Known)
+        else [],
+        "findings": [asdict(finding) for finding in state.findings]
+        if isinstance(state, Known)
+        else [],
+        "figures": asdict(state.figures) if isinstance(state, Known) else None,
+        "problems": [asdict(problem) for problem in status.problems],
+    }
+
+
+def _wait(wait: Wait) -> dict[str, Any]:
+    return {
+        "task": wait.task.name,
+        "why": wait.why,
+        "waits_for": wait.waits_for,
+        "until_ms": wait.until_ms,
+    }
+
+
+def _unknown(files: UnknownFiles) -> dict[str, Any]:
+    return {"count": files.count, "bytes": files.bytes, "example": files.example}
+
+
+_TONES: Mapping[SeedState, Tone] = {
+    "filled": "good",
+    "outdated": "warning",
+    "missing": "plain",
+    "foreign": "bad",
+    "unreadable": "bad",
+}
+
+
+def draw_seeds(
+    out: TextIO, statuses: Sequence[SeedStatus], now_ms: int, environ: Mapping[str, str]
+) -> None:
+    """A row for each seed, and below it how those are filled that are not."""
+    columns = (
+        LayoutColumn("seed", words=True),
+        LayoutColumn("state", words=True),
+        LayoutColumn("rows"),
+        LayoutColumn("filled"),
+    )
+    rows = [_seed_row(it, now_ms) for it in statuses]
+    said = [
+        f"{printable(it.seed.name)}: {_seed_remark(it)}"
+        for it in statuses
+        if it.state in ("outdated", "missing")
+    ]
+    draw(out, [*fit_table(columns, rows, 0, terminal_width()), *below(said)], environ)
+
+
+def render_seed_lines(statuses: Sequence[SeedStatus]) -> str:
+    """An object for each seed, as a line of JSON."""
+    return "".join(
+        f"{json.dumps(_seed_fields(status), ensure_ascii=False)}\n"
+        for status in statuses
+    )
+
+
+def _seed_row(status: SeedStatus, now_ms: int) -> Row:
+    state = Text(status.state, STYLES[_TONES[status.state]])
+    rows = "-" if status.rows is None else number(status.rows)
+    filled = "-" if status.filled_at_ms is None else age(now_ms - status.filled_at_ms)
+    return Row((printable(status.seed.name), state, rows, filled))
+
+
+def _seed_remark(status: SeedStatus) -> str:
+    fill = f"lakesql seed --select {status.seed.name}"
+    if status.state == "missing":
+        return f"there is no table {status.seed.table} yet: {fill}"
+    return f"its table has not the rows that its file has now: {fill}"
+
+
+def _seed_fields(status: SeedStatus) -> dict[str, object]:
+    return {
+        "seed": status.seed.name,
+        "table": str(status.seed.table),
+        "state": status.state,
+        "rows": status.rows,
+        "filled_at": None
+        if status.filled_at_ms is None
+        else iso_time(status.filled_at_ms),
+        "problems": [asdict(problem) for problem in status.problems],
+    }

@@ -1,0 +1,302 @@
+"""What a run shows as lines: on the console, unless somebody watches it live; as JSON,
+for `--log-format json`; and in `logs/lakesql.log`, run after run.
+
+The run's log, its live view and its closing table are the command's output and go to
+stdout, as in dbt; each failure in full goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import tzinfo
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from lakesql.clock import now_ms
+from lakesql.errors import render_problem
+from lakesql.events import (
+    BatchEmpty,
+    BatchStarted,
+    Event,
+    HealthJudged,
+    ModelFinished,
+    Progress,
+    RunFinished,
+)
+from lakesql.observe.emitter import Clock, Renderer
+from lakesql.observe.summary import (
+    ReadLine,
+    render_closing,
+    render_failures,
+    render_remarks,
+    render_totals,
+)
+from lakesql.observe.tally import RunTally
+from lakesql.observe.text import GAP, describe, iso_time, printable, shorten, wall_time
+
+WIDTH = 100
+"""Columns of the closing table, which nobody's terminal bounds."""
+
+LONGEST_NAME = 30
+"""Columns for a model's name before a line's text."""
+
+PROGRESS_EVERY_MS = 30_000
+"""How often a query that is behind says how far, between its batches."""
+
+
+class PlainLines:
+    """Writes a line for each event that is worth one, and at the end the closing table;
+    the failures go to `err`.
+
+    Times are of `zone`, this machine's if it is None.
+    """
+
+    def __init__(
+        self, out: TextIO, err: TextIO, *, zone: tzinfo | None, read_line: ReadLine
+    ) -> None:
+        self._out = out
+        self._err = err
+        self._zone = zone
+        self._read_line = read_line
+        self._progress_at_ms: dict[str, int] = {}
+
+    def __call__(self, event: Event, run: RunTally) -> None:
+        """Writes what the event says, if it is worth a line."""
+        if isinstance(event, RunFinished):
+            self._close(run)
+        elif self._is_worth_a_line(event):
+            _write(
+                self._out,
+                f"{wall_time(event.at_ms, self._zone)} {render_line(event, run)}\n",
+            )
+
+    def _is_worth_a_line(self, event: Event) -> bool:
+        match event:
+            case BatchStarted():
+                return False
+            case BatchEmpty():
+                return event.rejected + event.late + event.replaced > 0 or bool(
+                    event.violations
+                )
+            case HealthJudged():
+                return event.health != event.was
+            case Progress():
+                last = self._progress_at_ms.setdefault(event.model, event.at_ms)
+                if not event.left or event.at_ms - last < PROGRESS_EVERY_MS:
+                    return False
+                self._progress_at_ms[event.model] = event.at_ms
+                return True
+            case _:
+                return True
+
+    def _close(self, run: RunTally) -> None:
+        table = (
+            "\n".join(line.plain.rstrip() for line in render_totals(run, WIDTH))
+            if run.models
+            else ""
+        )
+        parts = (table, "\n".join(render_remarks(run)), render_closing(run))
+        _write(self._out, "".join(f"\n{part}\n" for part in parts if part))
+        for failure in render_failures(run, self._read_line):
+            _write(self._err, f"\n{failure}\n")
+
+
+def render_line(event: Event, run: RunTally) -> str:
+    """What the event says in a line, its model in a column of its own; a line about the
+    run has no such column."""
+    line = describe(event)
+    return f"{name_cell(line.model, run)}{line.text}" if line.model else line.text
+
+
+def name_cell(model: str, run: RunTally) -> str:
+    """The model's name and the gap after it, as wide as the longest of the run."""
+    width = min(LONGEST_NAME, max(map(len, (*run.models, *run.seeds)), default=0))
+    return shorten(model, LONGEST_NAME).ljust(width) + GAP
+
+
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(text)
+    # At once, because whoever reads the pipe waits for this line.
+    stream.flush()
+
+
+def console(
+    out: TextIO,
+    err: TextIO,
+    *,
+    environ: Mapping[str, str],
+    clock: Clock = now_ms,
+    read_line: ReadLine,
+    zone: tzinfo | None = None,
+) -> Renderer:
+    """The renderer for `out`, with the failures on `err`; times of day are of `zone`,
+    this machine's if None.
+
+    `NO_COLOR` takes the colours from the live view; `CI` or a terminal that cannot move
+    its cursor gives plain lines. Both streams are set to write `?` for a character that
+    their encoding does not have.
+    """
+    for stream in (out, err):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    if not is_watched(out, environ):
+        return PlainLines(out, err, zone=zone, read_line=read_line)
+    # Only here, because drawing is what the import costs, and most commands draw
+    # nothing.
+    from lakesql.observe.live import LiveView
+
+    return LiveView(
+        out, err, environ=environ, clock=clock, zone=zone, read_line=read_line
+    )
+
+
+def is_watched(out: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether `out` is a terminal that somebody looks at."""
+    in_ci = environ.get("CI", "").lower() not in ("", "0", "false")
+    return out.isatty() and not in_ci and environ.get("TERM") != "dumb"
+
+
+JSON_PROGRESS_EVERY_MS = 5_000
+
+
+class JsonLines:
+    """Writes each event as a line, flushed at once, so that whoever reads the pipe is
+    never behind.
+
+    Of a model's progress, which is told twice a second, a line every 5 seconds at most,
+    and none that says it again.
+    """
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._progress: dict[str, Progress] = {}
+
+    def __call__(self, event: Event, run: RunTally) -> None:
+        """Writes the event."""
+        if isinstance(event, Progress):
+            last = self._progress.get(event.model)
+            if last and (
+                event.at_ms - last.at_ms < JSON_PROGRESS_EVERY_MS
+                or replace(event, at_ms=last.at_ms) == last
+            ):
+                return
+            self._progress[event.model] = event
+        self._out.write(render_json(event) + "\n")
+        self._out.flush()
+
+
+def render_json(event: Event) -> str:
+    """`{"event": "batch_committed", "at": "2026-03-01T12:03:05.120Z", "model":
+    "orders", …}`, in ASCII.
+
+    The other keys are the event's fields by name; `reasons` is an object of counts, and
+    a number that JSON does not have (a speed before the first batch) is null.
+    """
+    fields: dict[str, Any] = asdict(event)
+    at_ms = fields.pop("at_ms")
+    if "reasons" in fields:
+        fields["reasons"] = dict(fields["reasons"])
+    plain = {key: _without_nan(value) for key, value in fields.items()}
+    return json.dumps(
+        {"event": event_name(type(event)), "at": iso_time(at_ms), **plain},
+        allow_nan=False,
+    )
+
+
+def event_name(kind: type[Event]) -> str:
+    """`batch_committed` for `BatchCommitted`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+
+
+def _without_nan(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+MAX_BYTES = 10 * 1024 * 1024
+KEPT_FILES = 5
+
+
+class LogFile:
+    """Appends a line for each event but the figures between batches, their begins, and
+    a health that is no news.
+
+    A failure's problems follow it in full.
+
+    A file that would grow past `max_bytes` becomes `<path>.1`, the former `.1` becomes
+    `.2`, and so on up to `kept` files. The file is opened with the first event, and its
+    directory is made if it is not there.
+    """
+
+    def __init__(
+        self, path: Path, *, max_bytes: int = MAX_BYTES, kept: int = KEPT_FILES
+    ) -> None:
+        self._path = path
+        self._handler = _RotatedFileHandler(
+            path,
+            maxBytes=max_bytes,
+            backupCount=kept,
+            encoding="utf-8",
+            errors="backslashreplace",
+            delay=True,
+        )
+        self._handler.terminator = ""
+
+    def __call__(self, event: Event, run: RunTally) -> None:
+        """Appends what the event says."""
+        is_repeated = isinstance(event, HealthJudged) and event.health == event.was
+        if not is_repeated and not isinstance(event, Progress | BatchStarted):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._handler.emit(logging.makeLogRecord({"msg": _render(event, run)}))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._handler.close()
+
+
+class _RotatedFileHandler(RotatingFileHandler):
+    """Follows the file where another run in the project has rotated it, and raises
+    where it cannot be written."""
+
+    def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: N802  logging's name
+        if self.stream is not None and not self._is_at_path(self.stream):
+            self.stream.close()
+            self.stream = self._open()
+        return bool(super().shouldRollover(record))
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        raise
+
+    def _is_at_path(self, stream: TextIO) -> bool:
+        try:
+            return os.path.samestat(
+                os.fstat(stream.fileno()), Path(self.baseFilename).stat()
+            )
+        except FileNotFoundError:
+            return False
+
+
+def _render(event: Event, run: RunTally) -> str:
+    line = f"{iso_time(event.at_ms)} {render_line(event, run)}\n"
+    problems = event.problems if isinstance(event, ModelFinished) else ()
+    return line + "".join(
+        # Indented, so that a line which starts with a digit is an event's.
+        textwrap.indent(printable(f"{render_problem(problem)}\n", keep="\n\t"), "  ")
+        for problem in problems
+    )
