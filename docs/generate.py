@@ -59,7 +59,7 @@ from lakesql.model.unit_tests import (
 from lakesql.modes.all_modes import MAINTENANCE, all_modes, namesakes
 from lakesql.modes.append import PARTITIONED_APPEND_PROPERTIES
 from lakesql.modes.changing import PARTITIONED_MERGE_PROPERTIES
-from lakesql.observe.jsonl import event_name
+from lakesql.observe.lines import event_name
 from lakesql.observe.metrics import RUN_METRICS, TABLE_METRICS, TABLE_STATES, Metric
 from lakesql.observe.text import duration, percent, size
 from lakesql.plan.health import USUAL_BOUNDS

@@ -2,15 +2,16 @@
 the metrics read.
 
 Counts are of rows or records, durations and times in milliseconds; `at_ms` is the time
-since the epoch.
+since the epoch: now, unless who makes the event says another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from lakesql.clock import now_ms
 from lakesql.counts import count
 from lakesql.errors import Problem
 
@@ -31,7 +32,7 @@ class RunStarted:
     target: str
     models: tuple[str, ...]
     continuous: bool
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
     ending: tuple[str, ...] = ()
     seeds: tuple[str, ...] = ()
 
@@ -41,7 +42,7 @@ class SessionStarted:
     """Spark is up."""
 
     duration_ms: int
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Noted:
     table is adopted."""
 
     text: str
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
     model: str | None = None
 
 
@@ -66,7 +67,7 @@ class StreamEmpty:
     stream: str
     why: str
     others_have: bool
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class FilesLeftOut:
     model: str
     stream: str
     why: str
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class FilesLate:
     stream: str
     files: int
     why: str
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class RowsWaiting:
     groups: int
     joined: int
     watermark: str
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class ColumnsAbsent:
     changes: int
     absent: tuple[str, ...]
     undeclared: tuple[str, ...]
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
     @property
     def text(self) -> str:
@@ -146,7 +147,7 @@ class SpelledOtherwise:
     model: str
     stream: str
     columns: tuple[tuple[str, str], ...]
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
     @property
     def text(self) -> str:
@@ -169,7 +170,7 @@ class StepApplied:
 
     model: str
     text: str
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ class QueryStarted:
     """A model's query runs."""
 
     model: str
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ class QueryPaused:
     lease. It is started again once the rebuild has swapped in its rows."""
 
     model: str
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +204,7 @@ class Retrying:
     attempts: int
     wait_ms: int
     problems: tuple[Problem, ...]
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +240,7 @@ class BatchStarted:
     reads: tuple[ReadRange, ...]
     table: str
     location: str
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
     is_repeated: bool = False
 
 
@@ -288,7 +289,7 @@ class BatchCommitted:
     snapshot: int
     duration_ms: int
     event_time: str
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
     late: int = 0
     ignored: int = 0
     remembered: int = 0
@@ -316,7 +317,7 @@ class BatchSkipped:
 
     model: str
     batch: int
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
     checkpoint: str = ""
     reads: tuple[ReadRange, ...] = ()
     table: str = ""
@@ -341,7 +342,7 @@ class BatchEmpty:
     batch: int
     records: int
     rejected: int
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
     late: int = 0
     ignored: int = 0
     violations: tuple[tuple[str, int], ...] = ()
@@ -361,7 +362,7 @@ class RecordsRejected:
     table: str
     count: int
     reasons: tuple[tuple[str, int], ...]
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
     location: str = ""
 
 
@@ -419,7 +420,7 @@ class FieldsRescued:
     model: str
     batch: int
     rescued: tuple[RescuedFields, ...]
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,7 +438,7 @@ class Progress:
     records_per_second: float
     left: int | None
     left_unit: Literal["records", "files", "ms"]
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
     lag: tuple[PartitionLag, ...] = ()
     is_busy: bool = False
 
@@ -472,7 +473,7 @@ class HealthJudged:
     health: Word
     was: Word
     findings: tuple[HealthReason, ...]
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,7 +486,7 @@ class TableMaintained:
     table: str
     counts: tuple[tuple[str, int], ...]
     duration_ms: int
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -498,7 +499,7 @@ class MaintenanceFailed:
     table: str
     why: str
     duration_ms: int
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,7 +523,7 @@ class ModelFinished:
     rejected: int
     skipped_batches: int
     duration_ms: int
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
     problems: tuple[Problem, ...] = ()
     because: str = ""
     late: int = 0
@@ -558,7 +559,7 @@ class SeedFinished:
     rows: int | None
     because: str
     duration_ms: int
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
     problems: tuple[Problem, ...] = ()
     location: str = ""
 
@@ -576,7 +577,7 @@ class LineageLost:
     target: str
     events: int
     why: str
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -585,7 +586,7 @@ class RunFinished:
 
     duration_ms: int
     interrupted: bool
-    at_ms: int
+    at_ms: int = field(default_factory=now_ms, kw_only=True)
 
 
 Event = (

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from graphlib import TopologicalSorter
 
-from lakesql.clock import now_ms
 from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import Problem, RunError
@@ -199,13 +198,13 @@ def _judge_unit_tests(build: Build, model: str, emit: Emit) -> None:
     if failed:
         raise _failure(model, "Unit tests", failed, "Its batch was not begun.")
     if results:
-        emit(Noted(f"unit tests: {summary(results)['passed']} passed", now_ms(), model))
+        emit(Noted(f"unit tests: {summary(results)['passed']} passed", model))
 
 
 def _run_data_tests(build: Build, context: RunContext, model: str, emit: Emit) -> None:
     def told(result: TestResult) -> None:
         build.results[result.test.name] = result
-        emit(Noted(f"test {result.test.name}: {result.status}", now_ms(), model))
+        emit(Noted(f"test {result.test.name}: {result.status}", model))
 
     build.ran.add(model)
     here = [

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakesql.clock import now_ms
 from lakesql.engine.sources.broker import Broker, Brokers
 from lakesql.errors import LakesqlError, first_line
 from lakesql.events import Emit, Noted
@@ -216,7 +215,7 @@ class GroupWatch:
         feed.looked.update(sizes)
 
     def _say(self, text: str) -> None:
-        self._emit(Noted(text, now_ms()))
+        self._emit(Noted(text))
 
 
 class _Ends:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakesql.clock import now_ms
 from lakesql.compile.select import Select
 from lakesql.engine.batch.streaming_query import Backlog
 from lakesql.engine.ledger.snapshots import table_exists
@@ -49,12 +48,12 @@ def maintenance_jobs(
                 "lease-held"
             }:
                 raise
-            emit(Noted(IS_RUN, now_ms(), model))
+            emit(Noted(IS_RUN, model))
             return _MaintenanceJob(None)
         session = new_session(jobs.context.session)
         select = jobs.selects[model].select
         if not table_exists(session, select.model.table):
-            emit(Noted("has no table yet", now_ms(), model))
+            emit(Noted("has no table yet", model))
             return _MaintenanceJob(None)
         check_specs(session, select.model)
         return _MaintenanceJob(

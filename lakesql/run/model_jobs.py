@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.tables import load_table_state
-from lakesql.clock import now_ms
 from lakesql.compile.compiled import compiled_files
 from lakesql.engine.batch.streaming_query import ModelQuery
 from lakesql.engine.progress.checkpoint import CheckpointFiles
@@ -124,7 +123,6 @@ class ModelJobs:
                 emit(
                     Noted(
                         f"waits for the table of '{awaited}', which its first refresh makes",
-                        now_ms(),
                         model,
                     )
                 )
@@ -173,7 +171,7 @@ class ModelJobs:
             select.model.trigger, AvailableNow
         )
         if self.continuous and not continuous:
-            emit(Noted(NOT_KEPT_FRESH, now_ms(), model))
+            emit(Noted(NOT_KEPT_FRESH, model))
 
         def reach(step: RefreshStep) -> None:
             context.check_lease(model)
@@ -198,7 +196,7 @@ class ModelJobs:
         raises."""
         checkpoint = checkpoint_of(self.context.manifest.target, model)
         return self.leases.claim(
-            model, checkpoint, lambda text: emit(Noted(text, now_ms(), model)), patient
+            model, checkpoint, lambda text: emit(Noted(text, model)), patient
         )
 
     def start_stream(
@@ -248,7 +246,7 @@ class ModelJobs:
             and not self.rests(model)
             and isinstance(bound.select.model.trigger, AvailableNow)
         ):
-            emit(Noted(NOT_KEPT_FRESH, now_ms(), model))
+            emit(Noted(NOT_KEPT_FRESH, model))
         if group is not None:
             sink = self.rounds.seated(group, sink, session)
         return self._start_query(_Started(sink, session, self.leases.number(model)))

@@ -95,7 +95,7 @@ def run_models(
     bindings = [binding for each in bound.values() for binding in each.bindings]
 
     def say(text: str) -> None:
-        emit(Noted(text, now_ms()))
+        emit(Noted(text))
 
     is_shared = not options.continuous
     settings = session_settings(
@@ -110,12 +110,7 @@ def run_models(
     seed_names = seeds.names if seeds is not None else ()
     emit(
         RunStarted(
-            manifest.target.name,
-            tuple(selects),
-            options.continuous,
-            now_ms(),
-            ending,
-            seed_names,
+            manifest.target.name, tuple(selects), options.continuous, ending, seed_names
         )
     )
     check_checkpoints(manifest.target.checkpoints, manifest.target.catalog)
@@ -126,7 +121,7 @@ def run_models(
         open_spark(settings, say, ahead) as (session, catalog),
     ):
         interrupt.arm()  # not before: a SparkContext sets a handler of its own
-        emit(SessionStarted(_since(started), now_ms()))
+        emit(SessionStarted(_since(started)))
         if first is not None:
             first(catalog)
         context = RunContext(manifest, session, catalog, emit, options.accept_data_loss)
@@ -138,7 +133,7 @@ def run_models(
             context, wanted, options, interrupt, jobs_by, order, reload
         )
         succeeded = succeeded and not (seeds is not None and seeds.failed)
-    emit(RunFinished(_since(started), interrupt.is_set(), now_ms()))
+    emit(RunFinished(_since(started), interrupt.is_set()))
     return succeeded
 
 

@@ -16,7 +16,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakesql.clock import now_ms
 from lakesql.compile.build_select import build_select
 from lakesql.compile.select import Select
 from lakesql.engine.ledger.snapshots import load_table, table_exists
@@ -87,7 +86,7 @@ def rebuild_jobs(
             return jobs.start_stream(model, emit, alone=True)
         leases, claimed = jobs.leases, model + REBUILD_SUFFIX
         if not claim_rebuild(
-            context, leases, model, lambda text: emit(Noted(text, now_ms(), model))
+            context, leases, model, lambda text: emit(Noted(text, model))
         ):
             return None
         context = replace(

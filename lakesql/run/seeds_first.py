@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from lakesql.clock import now_ms
 from lakesql.engine.spark.session import new_session
 from lakesql.events import Emit, Noted
 from lakesql.graph.graph import node_id
@@ -83,8 +82,6 @@ class SeedsFirst:
         self.results[result.test.name] = result
         emit(
             Noted(
-                f"test {result.test.name}: {result.status}",
-                now_ms(),
-                result.test.depends_on[0],
+                f"test {result.test.name}: {result.status}", result.test.depends_on[0]
             )
         )

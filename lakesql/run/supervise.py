@@ -250,7 +250,7 @@ class Supervisor:
         with self.end.lock:
             is_news, self.end.is_noted = not self.end.is_noted, True
         if is_news:
-            self.emit(Noted(ENDING, self.clock.epoch()))
+            self.emit(Noted(ENDING, at_ms=self.clock.epoch()))
 
     def _why_ending(self, runs: Iterable[ModelRun]) -> str:
         """Why the run is to end before its models are done; '' where it is not."""
@@ -271,8 +271,8 @@ class Supervisor:
                 self.emit(
                     Noted(
                         f"failed {since} ago, and the run continues without it: {problem}",
-                        self.clock.epoch(),
                         run.tally.name,
+                        at_ms=self.clock.epoch(),
                     )
                 )
 
@@ -357,7 +357,7 @@ class Supervisor:
         if run.job is None:
             return
         if not (run.has_run and self.jobs.rests(run.tally.name)):
-            self._emit(run, QueryStarted(run.tally.name, self.clock.epoch()))
+            self._emit(run, QueryStarted(run.tally.name, at_ms=self.clock.epoch()))
         run.has_run = True
 
     def _watch(self, run: ModelRun, job: Job, ending: str) -> None:
@@ -403,7 +403,7 @@ class Supervisor:
         if run.failure is not None:
             self._fail(run, run.failure, ending)
         elif run.is_pausing and not ending:
-            self._emit(run, QueryPaused(tally.name, self.clock.epoch()))
+            self._emit(run, QueryPaused(tally.name, at_ms=self.clock.epoch()))
         elif is_cut_short:
             self._finish(run, "skipped", because=ending)
         elif not ending and self.jobs.rests(tally.name):
@@ -430,8 +430,8 @@ class Supervisor:
                 run,
                 Noted(
                     "goes on, with all that it has missed",
-                    self.clock.epoch(),
                     run.tally.name,
+                    at_ms=self.clock.epoch(),
                 ),
             )
         run.is_resting, run.set_aside = not run.has_more, ()
@@ -469,7 +469,9 @@ class Supervisor:
             )
             for each in findings
         )
-        self._emit(run, HealthJudged(was.name, judged.word, was.judged, reasons, now))
+        self._emit(
+            run, HealthJudged(was.name, judged.word, was.judged, reasons, at_ms=now)
+        )
 
     def _fail(self, run: ModelRun, raised: Exception, ending: str = "") -> None:
         """End the model, or let it be started again, where the failure is transient."""
@@ -492,7 +494,10 @@ class Supervisor:
             run.retry_at = self.clock.since() + wait_ms
             attempts, now = self.retries.attempts, self.clock.epoch()
             self._emit(
-                run, Retrying(name, retries + 1, attempts, wait_ms, error.problems, now)
+                run,
+                Retrying(
+                    name, retries + 1, attempts, wait_ms, error.problems, at_ms=now
+                ),
             )
         elif self._outlives_failures(name) and not ending:
             self._set_aside(run, error.problems)
@@ -512,7 +517,7 @@ class Supervisor:
         if run.set_aside != problems:
             why = headline(problems)
             text = f"is set aside, and tried again every {duration(SET_ASIDE_MS)}; its records stay in the feed: {why}"
-            self._emit(run, Noted(text, self.clock.epoch(), run.tally.name))
+            self._emit(run, Noted(text, run.tally.name, at_ms=self.clock.epoch()))
         run.set_aside = problems
         run.retry_at = self.clock.since() + SET_ASIDE_MS
 

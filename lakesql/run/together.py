@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.snapshot_list import SnapshotList, list_of
-from lakesql.clock import now_ms
 from lakesql.engine.ledger.commit import Publication, discard
 from lakesql.engine.ledger.commit_together import commit_of, publish_together
 from lakesql.engine.progress.checkpoint import CheckpointFiles
@@ -238,7 +237,7 @@ class GroupRounds:
         target, session = context.manifest.target, context.session
 
         def say(text: str) -> None:
-            context.emit(Noted(f"group {group.name}: {text}", now_ms()))
+            context.emit(Noted(f"group {group.name}: {text}"))
 
         files = CheckpointFiles(session, checkpoint_of(target, group.name))
         look = partial(self._topics_of, group)

@@ -35,7 +35,7 @@ from lakesql.engine.refresh.refresh_table import RefreshStep
 from lakesql.events import Event
 from lakesql.graph.load_manifest import load_manifest
 from lakesql.graph.manifest import Manifest
-from lakesql.observe.jsonl import render_json
+from lakesql.observe.lines import render_json
 from lakesql.progress.state import Decision, Fresh, ProgressState, Resume
 from lakesql.project.files import read_project
 from lakesql.project.procedures import DAY_MS

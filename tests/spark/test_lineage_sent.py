@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from lakesql.clock import now_ms
 from lakesql.compile.build_select import build_selects
 from lakesql.compile.compiled import compiled_files
 from lakesql.events import BatchSkipped, Event, RunFinished, RunStarted
@@ -57,13 +56,13 @@ def told(
             if not is_killed:
                 emit(event)
 
-        emit(RunStarted("dev", tuple(names or manifest.models), False, now_ms()))
+        emit(RunStarted("dev", tuple(names or manifest.models), False))
         project.last = project.run(*names, meet=meet, **given)  # type: ignore[attr-defined]
         if is_killed:
             renderer._open.clear()
             renderer._is_begun = False
         else:
-            emit(RunFinished(1, False, now_ms()))
+            emit(RunFinished(1, False))
         assert emit.failures == []
     events = [json.loads(line) for line in file.read_text().splitlines()[before:]]
     assert [problem for event in events for problem in problems_of(event)] == []

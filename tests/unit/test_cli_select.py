@@ -118,10 +118,10 @@ def write_results(
     folder.mkdir(exist_ok=True)
     results = RunResults(folder / "run_results.json", command="run", clock=lambda: 1)
     with Emitter([results]) as emit:
-        emit(RunStarted("dev", tuple(statuses), False, 1))
+        emit(RunStarted("dev", tuple(statuses), False, at_ms=1))
         for name, status in statuses.items():
-            emit(ModelFinished(name, status, 0, 0, 0, 0, 0, 1, 1))
-        emit(RunFinished(1, False, 2))
+            emit(ModelFinished(name, status, 0, 0, 0, 0, 0, 1, at_ms=1))
+        emit(RunFinished(1, False, at_ms=2))
 
 
 def test_models_are_selected_by_what_became_of_them(run: Run, shop: Path) -> None:

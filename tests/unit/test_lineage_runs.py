@@ -52,7 +52,7 @@ from tests.lineage.validate import problems_of
 
 T0 = 1_772_400_000_000
 HOUR = 3_600_000
-STARTED = RunStarted("dev", ("orders", "totals"), False, T0)
+STARTED = RunStarted("dev", ("orders", "totals"), False, at_ms=T0)
 PROBLEM = Problem(
     "expectation-failed", "Too many.", place=Place("models/orders.sql", 1, 1)
 )
@@ -202,24 +202,34 @@ def begun(
         (read,),
         "lake.shop.orders",
         location,
-        T0 + at,
         is_repeated=repeated,
+        at_ms=T0 + at,
     )
 
 
 def done(batch: int, at: int = 0, rows: int = 9, **given: Any) -> BatchCommitted:
     return BatchCommitted(
-        "orders", batch, 10, rows, 0, 700 + batch, 5, "", T0 + at, location="", **given
+        "orders",
+        batch,
+        10,
+        rows,
+        0,
+        700 + batch,
+        5,
+        "",
+        location="",
+        **given,
+        at_ms=T0 + at,
     )
 
 
 def finished(
     model: str = "orders", status: Any = "success", problems: tuple[Problem, ...] = ()
 ) -> ModelFinished:
-    return ModelFinished(model, status, 1, 10, 9, 0, 0, 5, T0 + 99, problems)
+    return ModelFinished(model, status, 1, 10, 9, 0, 0, 5, problems, at_ms=T0 + 99)
 
 
-OVER = RunFinished(100, False, T0 + 100)
+OVER = RunFinished(100, False, at_ms=T0 + 100)
 
 
 def test_each_batch_is_a_run_below_that_of_lakesql() -> None:
@@ -245,7 +255,7 @@ def test_a_refresh_that_finds_nothing_to_write_is_over_when_the_next_one_begins(
     None
 ):
     started = BatchStarted(
-        "totals", 3, "", (), "lake.shop.totals", "s3://wh/totals", T0
+        "totals", 3, "", (), "lake.shop.totals", "s3://wh/totals", at_ms=T0
     )
     runs = tell(STARTED, started, started, finished("totals"), OVER)
     assert states(runs) == [
@@ -263,8 +273,8 @@ def test_an_event_says_what_was_read_and_written() -> None:
         "lake.shop.orders__dead_letter",
         2,
         (("late", 2),),
-        T0,
         "s3://wh/dead",
+        at_ms=T0,
     )
     run = tell(
         STARTED, begun(1), letters, done(1, violations=(("amount >= 0", 3),)), OVER
@@ -336,7 +346,7 @@ def test_tables_that_are_read_are_those_that_were_written() -> None:
     """By one name, which is how graphs are joined; and columns name the very
     dataset."""
     read = ReadRange("lake.shop.orders", "5", "700", "s3://wh/shop/orders")
-    started = BatchStarted("totals", 0, "", (read,), "lake.shop.totals", "", T0)
+    started = BatchStarted("totals", 0, "", (read,), "lake.shop.totals", "", at_ms=T0)
     ended = BatchCommitted(
         "totals",
         0,
@@ -346,9 +356,9 @@ def test_tables_that_are_read_are_those_that_were_written() -> None:
         800,
         5,
         "",
-        T0,
         refreshed="in full",
         location="s3://wh/shop/totals",
+        at_ms=T0,
     )
     runs = tell(STARTED, begun(0), done(0), started, ended, OVER)
     event, writer = rendered(runs[4]), rendered(runs[2])
@@ -379,7 +389,7 @@ def test_a_pattern_means_the_topics_that_were_read() -> None:
         (ReadRange("orders_in", "", after),),
         "lake.shop.orders",
         "",
-        T0,
+        at_ms=T0,
     )
     event = rendered(tell(STARTED, started, done(0), OVER)[2], known)
     assert [each["name"] for each in event["inputs"]] == ["shop.a", "shop.b"]
@@ -393,7 +403,7 @@ def test_a_stream_that_is_joined_with_itself_is_one_input_without_offsets() -> N
     reads = tuple(
         ReadRange(number, "", '{"shop.orders": {"0": 3}}') for number in ("0", "1")
     )
-    started = BatchStarted("orders", 0, "c1", reads, "lake.shop.orders", "", T0)
+    started = BatchStarted("orders", 0, "c1", reads, "lake.shop.orders", "", at_ms=T0)
     event = rendered(tell(STARTED, started, done(0), OVER)[2])
     (read,) = event["inputs"]
     assert (read["namespace"], read["name"]) == ("kafka://b1:9092", "shop.orders")
@@ -432,13 +442,13 @@ def _partitions(run: LineageRun) -> Any:
 
 
 def test_an_hour_ends_without_another_batch() -> None:
-    idle = Progress("orders", 0.0, 0, "records", T0 + HOUR)
+    idle = Progress("orders", 0.0, 0, "records", at_ms=T0 + HOUR)
     runs = tell(STARTED, begun(0), idle, done(0), idle, period_ms=HOUR)
     assert states(runs[:3]) == ["START", "START orders", "COMPLETE orders"]
 
 
 def test_a_failing_batch_fails_its_run_and_the_next_try_has_another() -> None:
-    retry = Retrying("orders", 1, 3, 1, (PROBLEM,), T0)
+    retry = Retrying("orders", 1, 3, 1, (PROBLEM,), at_ms=T0)
     runs = tell(
         STARTED,
         begun(0),
@@ -475,7 +485,7 @@ def test_a_batch_that_the_table_has_completes_the_run_of_the_runner_that_was_kil
     (killed,) = tell(STARTED, begun(4))[1:2]
     reads, table = begun(4).reads, "lake.shop.orders"
     skipped = BatchSkipped(
-        "orders", 4, T0, "c1", reads, table, "s3://wh/shop/orders", 704
+        "orders", 4, "c1", reads, table, "s3://wh/shop/orders", 704, at_ms=T0
     )
     runs = tell(STARTED, skipped, begun(5), done(5), finished(), OVER)
     assert states(runs) == [
@@ -494,7 +504,7 @@ def test_a_batch_that_the_table_has_completes_the_run_of_the_runner_that_was_kil
 
 
 def test_a_batch_without_rows_writes_none() -> None:
-    run = tell(STARTED, begun(0), BatchEmpty("orders", 0, 5, 0, T0), OVER)[2]
+    run = tell(STARTED, begun(0), BatchEmpty("orders", 0, 5, 0, at_ms=T0), OVER)[2]
     event = rendered(run)
     assert event["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 0
     assert "version" not in event["outputs"][0]["facets"]
@@ -526,14 +536,14 @@ def test_seeds_are_jobs_too() -> None:
         3,
         "",
         5,
-        T0,
         location="s3://wh/regions",
+        at_ms=T0,
     )
     failed = SeedFinished(
-        "regions", "error", None, "lake.shop.regions", None, "", 5, T0, (PROBLEM,)
+        "regions", "error", None, "lake.shop.regions", None, "", 5, (PROBLEM,), at_ms=T0
     )
     same = SeedFinished(
-        "regions", "success", "unchanged", "lake.shop.regions", 3, "", 5, T0
+        "regions", "success", "unchanged", "lake.shop.regions", 3, "", 5, at_ms=T0
     )
     runs = tell(STARTED, filled, failed, same, OVER)
     jobs = [f"{state} regions" for state in ("START", "COMPLETE", "START", "FAIL")]

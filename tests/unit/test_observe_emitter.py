@@ -59,7 +59,7 @@ def test_events_of_many_threads_reach_all_renderers_in_one_order() -> None:
     def emit_many(emit: Emitter, name: str) -> None:
         barrier.wait()
         for number in range(100):
-            emit(Noted(str(number), number, name))
+            emit(Noted(str(number), name, at_ms=number))
 
     with Emitter([first, second]) as emit:
         threads = [
@@ -84,7 +84,7 @@ def test_renderers_are_open_within_and_closed_after_even_when_the_run_fails() ->
     kept = Kept()
     with pytest.raises(KeyError), Emitter([kept, Broken(9)]) as emit:
         assert kept.is_open
-        emit(Noted("x", 1))
+        emit(Noted("x", at_ms=1))
         raise KeyError
     assert not kept.is_open
     assert emit.failures == []
@@ -94,7 +94,7 @@ def test_a_failed_renderer_is_dropped_and_the_others_get_one_note() -> None:
     kept, broken = Kept(), Broken(1)
     with Emitter([broken, kept]) as emit:
         for number in range(4):
-            emit(Noted(str(number), number))
+            emit(Noted(str(number), at_ms=number))
     assert broken.calls == 2
     assert [event.at_ms for event in kept.events] == [0, 1, 1, 2, 3]
     assert [type(failure) for failure in emit.failures] == [BrokenPipeError]
@@ -104,15 +104,15 @@ def test_events_are_counted_once_for_all_renderers() -> None:
     first, second = Kept(), Kept()
     with Emitter([first, Broken(0), second]) as emit:
         for number in range(3):
-            emit(BatchEmpty("a", number, 5, 0, number))
+            emit(BatchEmpty("a", number, 5, 0, at_ms=number))
     assert first.run is second.run
     assert first.run.models["a"].records == 15
 
 
 def test_the_last_renderer_may_fail_too() -> None:
     with Emitter([Broken(0), Broken(0)]) as emit:
-        emit(Noted("x", 1))
-        emit(Noted("y", 2))
+        emit(Noted("x", at_ms=1))
+        emit(Noted("y", at_ms=2))
     assert len(emit.failures) == 2
 
 
@@ -133,10 +133,10 @@ def test_a_renderer_may_emit() -> None:
 
     def echo(event: Event, run: RunTally) -> None:
         if isinstance(event, Noted) and event.text == "call":
-            emit(Noted("answer", event.at_ms))
+            emit(Noted("answer", at_ms=event.at_ms))
 
     emit = Emitter([echo, kept])
-    emit(Noted("call", 1))
+    emit(Noted("call", at_ms=1))
     assert {event.text for event in kept.events if isinstance(event, Noted)} == {
         "call",
         "answer",
@@ -153,14 +153,14 @@ class Forewarning(Kept):
     def say_first(self, event: Event, run: RunTally) -> Iterable[Event]:
         if event.at_ms == self.at:
             raise OSError
-        yield Noted(f"before {event.at_ms}", event.at_ms)
+        yield Noted(f"before {event.at_ms}", at_ms=event.at_ms)
 
 
 def test_what_is_said_first_is_shown_by_all_before_the_event() -> None:
     kept = Kept()
     with Emitter([kept, Forewarning(9)]) as emit:
-        emit(Noted("a", 1))
-        emit(Noted("b", 2))
+        emit(Noted("a", at_ms=1))
+        emit(Noted("b", at_ms=2))
     assert [event.text for event in kept.events if isinstance(event, Noted)] == [
         "before 1",
         "a",
@@ -174,7 +174,7 @@ def test_a_renderer_that_fails_to_say_something_first_is_dropped() -> None:
     kept, failing = Kept(), Forewarning(2)
     with Emitter([kept, failing]) as emit:
         for number in (1, 2, 3):
-            emit(Noted("x", number))
+            emit(Noted("x", at_ms=number))
     assert [event.at_ms for event in kept.events] == [1, 1, 2, 2, 3]
     assert [event.at_ms for event in failing.events] == [1, 1]
     assert [type(failure) for failure in emit.failures] == [OSError]

@@ -28,8 +28,7 @@ from lakesql.events import (
     TableTotals,
 )
 from lakesql.observe.emitter import Emitter, Renderer
-from lakesql.observe.jsonl import JsonLines
-from lakesql.observe.logfile import LogFile
+from lakesql.observe.lines import JsonLines, LogFile
 from lakesql.observe.results import WRITE_EVERY_MS, RunResults
 from lakesql.project.files import write_atomically
 from tests.cases import each_of
@@ -39,11 +38,11 @@ AT_ISO = "2026-03-01T12:03:05.123Z"
 PROBLEM = Problem(
     "wrong-value", "This is wrong.", "Because.", "Do that.", Place("models/b.sql", 3, 5)
 )
-STARTED = RunStarted("dev", ("a", "b", "c"), False, AT)
+STARTED = RunStarted("dev", ("a", "b", "c"), False, at_ms=AT)
 ENDS: tuple[Event, ...] = (
-    ModelFinished("b", "error", 1, 5, 4, 1, 0, 700, AT, (PROBLEM,)),
-    ModelFinished("a", "success", 2, 40, 37, 3, 1, 900, AT),
-    ModelFinished("c", "skipped", 0, 0, 0, 0, 0, 0, AT, because="b failed"),
+    ModelFinished("b", "error", 1, 5, 4, 1, 0, 700, (PROBLEM,), at_ms=AT),
+    ModelFinished("a", "success", 2, 40, 37, 3, 1, 900, at_ms=AT),
+    ModelFinished("c", "skipped", 0, 0, 0, 0, 0, 0, because="b failed", at_ms=AT),
 )
 
 
@@ -67,7 +66,7 @@ def test_why_a_table_is_not_well_is_a_list_of_objects() -> None:
     why = HealthReason(
         "freshness", "ill", 7_000, 5_000, "last commit 7.0 s ago (limit 5.0 s)"
     )
-    assert json_of(HealthJudged("orders", "ill", "well", (why,), AT)) == {
+    assert json_of(HealthJudged("orders", "ill", "well", (why,), at_ms=AT)) == {
         "event": "health_judged",
         "at": AT_ISO,
         "model": "orders",
@@ -106,9 +105,13 @@ EMPTY: dict[str, Any] = {
 
 def test_an_event_is_one_line_of_json() -> None:
     snapshot = 2**63 - 1
-    given = ("orders", 3, 400, 371, 2, snapshot, 812, "2026-03-01T00:00:00Z", AT)
+    given = ("orders", 3, 400, 371, 2, snapshot, 812, "2026-03-01T00:00:00Z")
     event = BatchCommitted(
-        *given, table=TableTotals(7, 2, 1_000, 9), small_files=1, small_bytes=400
+        *given,
+        at_ms=AT,
+        table=TableTotals(7, 2, 1_000, 9),
+        small_files=1,
+        small_bytes=400,
     )
     assert json_of(event) == {
         "event": "batch_committed",
@@ -152,7 +155,7 @@ def test_problems_keep_their_parts() -> None:
 
 def test_reasons_are_an_object() -> None:
     event = RecordsRejected(
-        "a", 1, "t", 3, (("missing-value", 1), ("not-readable", 2)), AT
+        "a", 1, "t", 3, (("missing-value", 1), ("not-readable", 2)), at_ms=AT
     )
     assert json_of(event)["reasons"] == {"missing-value": 1, "not-readable": 2}
 
@@ -160,7 +163,8 @@ def test_reasons_are_an_object() -> None:
 @pytest.mark.parametrize("speed", [float("nan"), float("inf")])
 def test_a_speed_that_json_does_not_have_is_null(speed: float) -> None:
     assert (
-        json_of(Progress("a", speed, None, "records", AT))["records_per_second"] is None
+        json_of(Progress("a", speed, None, "records", at_ms=AT))["records_per_second"]
+        is None
     )
 
 
@@ -174,7 +178,7 @@ def test_progress_is_a_line_where_it_says_something_new_and_not_too_often() -> N
     tell(
         JsonLines(out),
         *(
-            Progress(model, 1.0, left, "records", AT + at)
+            Progress(model, 1.0, left, "records", at_ms=AT + at)
             for at, model, left in backlogs
         ),
     )
@@ -186,13 +190,13 @@ def test_progress_is_a_line_where_it_says_something_new_and_not_too_often() -> N
 
 
 def test_a_text_of_several_lines_stays_on_one() -> None:
-    assert json_of(Noted("a\nb\u2028c\ud800", AT))["text"] == "a\nb\u2028c\ud800"
+    assert json_of(Noted("a\nb\u2028c\ud800", at_ms=AT))["text"] == "a\nb\u2028c\ud800"
 
 
 def test_a_line_is_not_kept_back() -> None:
     pipe = io.BytesIO()
     out = io.TextIOWrapper(pipe, encoding="utf-8", write_through=False)
-    tell(JsonLines(out), Noted("x", AT))
+    tell(JsonLines(out), Noted("x", at_ms=AT))
     assert pipe.getvalue().endswith(b"\n")
 
 
@@ -207,7 +211,7 @@ def test_results_hold_the_run_and_each_model_in_its_order(tmp_path: Path) -> Non
         tmp_path / "target" / "run_results.json",
         STARTED,
         *ENDS,
-        RunFinished(1_600, False, AT),
+        RunFinished(1_600, False, at_ms=AT),
     )
     assert results["metadata"] == {
         "lakesql_version": __version__,
@@ -244,8 +248,8 @@ def test_results_of_an_interrupted_run_mark_unfinished_models_as_skipped(
     events = (
         STARTED,
         ENDS[1],
-        QueryStarted("b", AT),
-        BatchCommitted("b", 0, 9, 8, 1, 1, 1, "", AT),
+        QueryStarted("b", at_ms=AT),
+        BatchCommitted("b", 0, 9, 8, 1, 1, 1, "", at_ms=AT),
     )
     results = results_after(path, *events)
     assert results["metadata"]["interrupted"] is True
@@ -278,9 +282,9 @@ def test_results_are_written_while_the_run_goes_on(tmp_path: Path) -> None:
         metadata, models = read_after(STARTED)
         assert (metadata["running"], metadata["interrupted"]) == (True, False)
         assert models == [("waiting", 0)] * 3
-        batch = BatchCommitted("a", 0, 9, 8, 1, 1, 1, "", AT)
+        batch = BatchCommitted("a", 0, 9, 8, 1, 1, 1, "", at_ms=AT)
         # not for each event
-        assert read_after(QueryStarted("a", AT), batch)[1] == models
+        assert read_after(QueryStarted("a", at_ms=AT), batch)[1] == models
         now += WRITE_EVERY_MS
         assert read_after(batch)[1][0] == ("running", 16)
         assert read_after(batch, ENDS[0])[1] == [
@@ -298,7 +302,7 @@ def test_results_of_the_run_before_stay_where_this_one_never_began(
 ) -> None:
     path = tmp_path / "run_results.json"
     path.write_text("{}", "utf-8")
-    assert results_after(path, SessionStarted(1, AT)) == {}
+    assert results_after(path, SessionStarted(1, at_ms=AT)) == {}
 
 
 def test_whoever_reads_the_old_text_reads_it_to_its_end(tmp_path: Path) -> None:
@@ -328,8 +332,8 @@ def test_the_log_holds_a_line_for_each_event_and_problems_in_full(
     events = (
         STARTED,
         *ENDS,
-        Progress("a", 1.0, 5, "records", AT),
-        RunFinished(1_600, False, AT),
+        Progress("a", 1.0, 5, "records", at_ms=AT),
+        RunFinished(1_600, False, at_ms=AT),
     )
     tell(LogFile(path), *events)
     lines = path.read_text("utf-8").splitlines()
@@ -351,7 +355,7 @@ def test_the_log_rotates_by_size_and_loses_only_the_oldest(tmp_path: Path) -> No
     path = tmp_path / "lakesql.log"
     tell(
         LogFile(path, max_bytes=300, kept=3),
-        *(Noted(f"note {number:02} {'x' * 30}", AT) for number in range(40)),
+        *(Noted(f"note {number:02} {'x' * 30}", at_ms=AT) for number in range(40)),
     )
     files = [path.with_name(f"lakesql.log.{number}") for number in (3, 2, 1)] + [path]
     assert set(tmp_path.iterdir()) <= set(files)
@@ -370,7 +374,7 @@ def test_two_concurrent_runs_share_a_rotating_log(tmp_path: Path) -> None:
     path = tmp_path / "lakesql.log"
 
     def note(log: Emitter, number: int) -> None:
-        log(Noted(f"note {number:02} {'x' * 30}", AT))
+        log(Noted(f"note {number:02} {'x' * 30}", at_ms=AT))
 
     one, other = (Emitter([LogFile(path, max_bytes=300, kept=50)]) for _ in range(2))
     with one, other:

@@ -72,14 +72,14 @@ def test_times_are_utc_to_the_millisecond() -> None:
 
 
 def test_a_batch_says_its_figures() -> None:
-    line = describe(BatchCommitted("orders", 3, 400, 371, 2, 77, 812, "", 0))
+    line = describe(BatchCommitted("orders", 3, 400, 371, 2, 77, 812, "", at_ms=0))
     assert line.model == "orders"
     assert line.text == "batch 3: 400 records, 371 rows, 2 dead letters, 0.8 s"
 
 
 def test_a_batch_without_dead_letters_does_not_speak_of_them() -> None:
     assert (
-        describe(BatchCommitted("orders", 3, 1, 1, 0, 77, 812, "", 0)).text
+        describe(BatchCommitted("orders", 3, 1, 1, 0, 77, 812, "", at_ms=0)).text
         == "batch 3: 1 record, 1 row, 0.8 s"
     )
 
@@ -87,21 +87,21 @@ def test_a_batch_without_dead_letters_does_not_speak_of_them() -> None:
 @pytest.mark.parametrize("speed", [float("nan"), float("inf")])
 def test_a_rate_that_is_not_a_number_is_omitted(speed: float) -> None:
     assert (
-        describe(Progress("orders", speed, 12, "records", 0)).text
+        describe(Progress("orders", speed, 12, "records", at_ms=0)).text
         == "backlog 12 records"
     )
 
 
 def test_a_backlog_says_how_long_it_takes() -> None:
     assert (
-        describe(Progress("orders", 200.0, 65_000, "ms", 0)).text
+        describe(Progress("orders", 200.0, 65_000, "ms", at_ms=0)).text
         == "backlog 1 min 05 s, 200 records/s"
     )
-    text = describe(Progress("orders", 200.0, 60_000, "records", 0)).text
+    text = describe(Progress("orders", 200.0, 60_000, "records", at_ms=0)).text
     assert text == "backlog 60,000 records, 200 records/s, about 5 min 00 s left"
     for event in (
-        Progress("orders", 200.0, 600, "records", 0),
-        Progress("orders", 200.0, 60_000, "files", 0),
+        Progress("orders", 200.0, 600, "records", at_ms=0),
+        Progress("orders", 200.0, 60_000, "files", at_ms=0),
     ):
         assert "left" not in describe(event).text
 
@@ -114,7 +114,7 @@ def test_a_failure_says_condition_place_and_how_many_more() -> None:
 
 def test_a_retry_says_its_reason_its_number_and_when_it_comes() -> None:
     problem = Problem("connection-unreachable", "No broker answers.")
-    line = describe(Retrying("orders", 3, 10, 4_000, (problem,), 0))
+    line = describe(Retrying("orders", 3, 10, 4_000, (problem,), at_ms=0))
     assert (line.model, line.tone) == ("orders", "warning")
     assert all(
         fact in line.text
@@ -128,16 +128,16 @@ def test_a_retry_says_its_reason_its_number_and_when_it_comes() -> None:
 
 
 def test_a_model_without_batches_is_reported_as_up_to_date() -> None:
-    finished = ModelFinished("orders", "success", 0, 0, 0, 0, 0, 90, 0)
-    worked = ModelFinished("orders", "success", 0, 0, 0, 0, 1, 90, 0)
+    finished = ModelFinished("orders", "success", 0, 0, 0, 0, 0, 90, at_ms=0)
+    worked = ModelFinished("orders", "success", 0, 0, 0, 0, 1, 90, at_ms=0)
     assert "up to date" in describe(finished).text
     assert "up to date" not in describe(worked).text
 
 
 @given(st.text())
 def test_the_text_of_any_event_is_one_printable_line(text: str) -> None:
-    assert describe(Noted(text, 0, text)).text.isprintable()
-    assert describe(Noted(text, 0, text)).model.isprintable()
+    assert describe(Noted(text, text, at_ms=0)).text.isprintable()
+    assert describe(Noted(text, text, at_ms=0)).model.isprintable()
 
 
 def test_unprintable_characters_are_escaped() -> None:

@@ -37,8 +37,8 @@ from tests.cases import each_of
 START = 1_800_000_000_000
 MINUTE = 60_000
 LATER = START + 2 * MINUTE
-STARTED = RunStarted("dev", ("orders", "clicks"), True, START)
-BEGUN = QueryStarted("orders", START)
+STARTED = RunStarted("dev", ("orders", "clicks"), True, at_ms=START)
+BEGUN = QueryStarted("orders", at_ms=START)
 EVERY_MINUTE = Every("1 minute", MINUTE)
 PROBLEM = Problem("catalog-unreachable", "It does not answer.")
 
@@ -75,42 +75,49 @@ def batch(
     number: int, minute: float = 1, *, event: str = "", model: str = "orders"
 ) -> BatchCommitted:
     at_ms = START + round(minute * MINUTE)
-    return BatchCommitted(model, number, 100, 90, 0, 7, 2500, event, at_ms, late=3)
+    return BatchCommitted(
+        model, number, 100, 90, 0, 7, 2500, event, late=3, at_ms=at_ms
+    )
 
 
 def progress(left: int | None, minute: float = 2, *, is_busy: bool = False) -> Progress:
     return Progress(
-        "orders", 50.0, left, "records", START + round(minute * MINUTE), is_busy=is_busy
+        "orders",
+        50.0,
+        left,
+        "records",
+        is_busy=is_busy,
+        at_ms=START + round(minute * MINUTE),
     )
 
 
 def retrying(attempt: int, minute: float) -> Retrying:
     return Retrying(
-        "orders", attempt, 10, 1, (PROBLEM,), START + round(minute * MINUTE)
+        "orders", attempt, 10, 1, (PROBLEM,), at_ms=START + round(minute * MINUTE)
     )
 
 
 def test_counters_add_up_and_gauges_are_the_last() -> None:
     text = metrics_of(
         STARTED,
-        QueryStarted("orders", START),
+        QueryStarted("orders", at_ms=START),
         batch(0, event="2026-03-01T10:00:00+00:00"),
         RecordsRejected(
-            "orders", 1, "lake.shop.t__dead_letter", 5, (("late", 5),), START
+            "orders", 1, "lake.shop.t__dead_letter", 5, (("late", 5),), at_ms=START
         ),
-        Retrying("orders", 1, 10, 1000, (PROBLEM,), START),
+        Retrying("orders", 1, 10, 1000, (PROBLEM,), at_ms=START),
         batch(1, 2, event="2026-03-01T09:00:00+00:00"),
         BatchEmpty(
             "orders",
             2,
             10,
             0,
-            START,
             violations=(("amount >= 0", 3), ("not_null id", 2)),
+            at_ms=START,
         ),
         progress(400),
         progress(300),
-        HealthJudged("orders", "watch", "well", (), LATER),
+        HealthJudged("orders", "watch", "well", (), at_ms=LATER),
     ).render(LATER)
     assert samples(text) == {
         "lakesql_batches_total": 2,
@@ -137,9 +144,9 @@ def test_counters_add_up_and_gauges_are_the_last() -> None:
 
 
 def test_every_metric_that_is_listed_is_served_and_no_other() -> None:
-    files = Progress("clicks", 1.0, 3, "files", START)
+    files = Progress("clicks", 1.0, 3, "files", at_ms=START)
     committed = batch(0, event="2026-03-01T10:00:00+00:00")
-    behind = Progress("clicks", 1.0, 1_500, "ms", START)
+    behind = Progress("clicks", 1.0, 1_500, "ms", at_ms=START)
     assert (
         samples(metrics_of(STARTED, behind).render(LATER), "clicks")[
             "lakesql_backlog_seconds"
@@ -191,7 +198,9 @@ def test_nothing_is_served_of_a_run_that_has_not_begun() -> None:
             (
                 batch(0, 5),
                 progress(10),
-                TableMaintained("orders", "o.rewrite", "t", (), 1, START + 55 * MINUTE),
+                TableMaintained(
+                    "orders", "o.rewrite", "t", (), 1, at_ms=START + 55 * MINUTE
+                ),
             ),
             60,
             True,
@@ -206,12 +215,28 @@ def test_nothing_is_served_of_a_run_that_has_not_begun() -> None:
         ((retrying(1, 0), BEGUN, progress(0, 1), retrying(2, 59)), 60, True),
         # while it waits for its retry, nothing is heard of it
         ((BEGUN, progress(0), retrying(1, 3)), 12, True),
-        ((BEGUN, progress(0), QueryPaused("orders", START + 40 * MINUTE)), 45, True),
-        # its rebuild hangs
-        ((BEGUN, progress(0), QueryPaused("orders", START + 40 * MINUTE)), 60, False),
-        ((ModelFinished("orders", "success", 1, 1, 1, 0, 0, 1, START),), 60, True),
         (
-            (ModelFinished("orders", "error", 1, 1, 1, 0, 0, 1, START, (PROBLEM,)),),
+            (BEGUN, progress(0), QueryPaused("orders", at_ms=START + 40 * MINUTE)),
+            45,
+            True,
+        ),
+        # its rebuild hangs
+        (
+            (BEGUN, progress(0), QueryPaused("orders", at_ms=START + 40 * MINUTE)),
+            60,
+            False,
+        ),
+        (
+            (ModelFinished("orders", "success", 1, 1, 1, 0, 0, 1, at_ms=START),),
+            60,
+            True,
+        ),
+        (
+            (
+                ModelFinished(
+                    "orders", "error", 1, 1, 1, 0, 0, 1, (PROBLEM,), at_ms=START
+                ),
+            ),
             0,
             False,
         ),
@@ -290,7 +315,7 @@ def test_retries_in_a_row_stand_until_the_model_gets_on() -> None:
         (retrying(1, 3), 1),
         (retrying(2, 8), 2),
         # it is being tried, and has done nothing yet
-        (QueryStarted("orders", START + 9 * MINUTE), 2),
+        (QueryStarted("orders", at_ms=START + 9 * MINUTE), 2),
         (busy, 2),
         (retrying(3, 13), 3),
         (progress(0, 14), 0),
@@ -298,7 +323,10 @@ def test_retries_in_a_row_stand_until_the_model_gets_on() -> None:
         (batch(0, 16), 0),
         (retrying(1, 17), 1),
         # that it has failed is said
-        (ModelFinished("orders", "error", 1, 1, 1, 0, 0, 1, START, (PROBLEM,)), 0),
+        (
+            ModelFinished("orders", "error", 1, 1, 1, 0, 0, 1, (PROBLEM,), at_ms=START),
+            0,
+        ),
     )
     for event, retries in stands:
         events.append(event)
@@ -319,7 +347,7 @@ def get(port: int, path: str) -> tuple[int, str, str]:
 def test_metrics_and_health_are_answered_while_the_run_goes_on() -> None:
     now = time.time_ns() // 1_000_000
     metrics = metrics_of(
-        RunStarted("dev", ("orders",), True, now), replace(batch(0), at_ms=now)
+        RunStarted("dev", ("orders",), True, at_ms=now), replace(batch(0), at_ms=now)
     )
     with serve_metrics(metrics, "127.0.0.1", 0, MINUTE) as port:
         code, kind, text = get(port, "/metrics")
@@ -327,7 +355,7 @@ def test_metrics_and_health_are_answered_while_the_run_goes_on() -> None:
         assert samples(text)["lakesql_batches_total"] == 1
         assert get(port, "/healthz")[::2] == (200, "ok\n")
         emit = Emitter([metrics])
-        emit(ModelFinished("orders", "error", 1, 1, 1, 0, 0, 1, now, (PROBLEM,)))
+        emit(ModelFinished("orders", "error", 1, 1, 1, 0, 0, 1, (PROBLEM,), at_ms=now))
         assert get(port, "/healthz")[::2] == (503, "orders has failed\n")
         assert get(port, "/")[0] == 404
     with pytest.raises(urllib.error.URLError):

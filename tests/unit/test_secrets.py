@@ -114,7 +114,7 @@ def test_every_text_of_an_event_is_redacted_and_nothing_else() -> None:
         "batch-failed", f"what {SECRET}", SECRET, "fix", Place("models/a.sql", 3)
     )
     event = ModelFinished(
-        "a", "error", 1, 2, 3, 4, 5, 6, 7, (problem,), f"because {SECRET}"
+        "a", "error", 1, 2, 3, 4, 5, 6, (problem,), f"because {SECRET}", at_ms=7
     )
     found = SECRETS.redact_fields(event)
     assert found.problems == (

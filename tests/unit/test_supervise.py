@@ -97,12 +97,14 @@ class FakeJob:
         match step:
             case int():
                 self.emit(
-                    BatchCommitted(self.name, step, 1, 1, 0, 1, 1, "", self.world.now)
+                    BatchCommitted(
+                        self.name, step, 1, 1, 0, 1, 1, "", at_ms=self.world.now
+                    )
                 )
             case StreamEmpty():
                 self.emit(step)
             case "skip":
-                self.emit(BatchSkipped(self.name, 0, self.world.now))
+                self.emit(BatchSkipped(self.name, 0, at_ms=self.world.now))
             case "wait":
                 pass
             case Exception():
@@ -323,9 +325,9 @@ def test_a_query_that_lost_its_lease_is_stopped_while_idle() -> None:
 
 
 def test_a_model_without_anything_to_read_fails_only_if_that_is_asked_for() -> None:
-    empty = StreamEmpty("a", "s", "no file matches x", False, 0)
-    half = StreamEmpty("b", "t", "no file matches y", True, 0)
-    late = StreamEmpty("c", "u", "there is no record in z", False, 0)
+    empty = StreamEmpty("a", "s", "no file matches x", False, at_ms=0)
+    half = StreamEmpty("b", "t", "no file matches y", True, at_ms=0)
+    late = StreamEmpty("c", "u", "there is no record in z", False, at_ms=0)
     lives: dict[str, list[list[object]]] = {
         "a": [[empty]],
         "b": [[half]],
@@ -483,7 +485,7 @@ def test_batches_of_several_threads_are_all_counted() -> None:
     def flood() -> None:
         def commit() -> None:
             for number in range(500):
-                world.held["a"](BatchCommitted("a", number, 1, 1, 0, 1, 1, "", 0))
+                world.held["a"](BatchCommitted("a", number, 1, 1, 0, 1, 1, "", at_ms=0))
 
         threads = [Thread(target=commit) for _ in range(4)]
         for thread in threads:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from lakesql.clock import now_ms
 from lakesql.engine.batch.counters import BatchCounts, ReplacedText
 from lakesql.engine.batch.dead_letter import DeadLetters, union_letters
 from lakesql.engine.batch.sink import Sink
@@ -60,7 +59,6 @@ def batch_started(
         reads=_located(sink, session),
         table=str(sink.model.table),
         location=str(table.location()),
-        at_ms=now_ms(),
         is_repeated=batch <= sink.progress.planned_before,
     )
 
@@ -73,7 +71,6 @@ def batch_skipped(
     return BatchSkipped(
         model=sink.model.name,
         batch=entry.batch,
-        at_ms=now_ms(),
         checkpoint=entry.checkpoint,
         reads=_located(sink, session),
         table=str(sink.model.table),
@@ -97,7 +94,6 @@ def batch_empty(
         batch=outcome.batch,
         records=arrivals.records,
         rejected=outcome.rejected,
-        at_ms=now_ms(),
         late=arrivals.late,
         ignored=counts.ignored,
         violations=counts.violations,
@@ -129,7 +125,6 @@ def batch_committed(
         snapshot=head.id,
         duration_ms=round((time.monotonic() - started) * 1000),
         event_time=counts.event_time,
-        at_ms=now_ms(),
         late=arrivals.late,
         ignored=counts.ignored,
         remembered=entry.remembered,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesql.clock import now_ms
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.csv_files import (
     FileHeaders,
@@ -72,7 +71,7 @@ def batch_bindings(
     for binding in found:
         if emit is not None and binding.headers is not None:
             for text in _remarks(binding.headers, binding):
-                emit(Noted(text, now_ms()))
+                emit(Noted(text))
     return found
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakesql.clock import now_ms
 from lakesql.errors import RunError, TransientError
 from lakesql.events import ColumnsAbsent, Emit
 from lakesql.model.model import Model
@@ -82,9 +81,7 @@ def _check_declared(
     # the connector's own
     undeclared = tuple(name for name in beside if not name.startswith("__"))
     count = sum(each.count for each in changes)
-    told = ColumnsAbsent(
-        model.name, stream.name, batch, count, absent, undeclared, now_ms()
-    )
+    told = ColumnsAbsent(model.name, stream.name, batch, count, absent, undeclared)
     if model.config.on_schema_change == "fail":
         raise RunError.of(
             "feed-changed",
@@ -120,9 +117,7 @@ def _check_open(
     if merged.columns == stream.columns and not merged.clashing:
         count = sum(each.count for each in changes if each.gone)
         if gone:
-            emit(
-                ColumnsAbsent(model.name, stream.name, batch, count, gone, (), now_ms())
-            )
+            emit(ColumnsAbsent(model.name, stream.name, batch, count, gone, ()))
         return
     what = f"The schema of stream '{stream.name}' has changed: {'; '.join(merged.differences)}."
     renamed = (

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakesql.clock import now_ms
 from lakesql.engine.progress.checkpoint import CheckpointFiles
 from lakesql.engine.records.frame import UNKNOWN_ID, written_id
 from lakesql.engine.records.record_key import field_of
@@ -108,7 +107,7 @@ class KnownSchemas:
                 each.id == binding.schemas.newest for each in newer
             )
             for text in _unread_fields(binding, binding.schemas) if is_behind else ():
-                sink.emit(Noted(text, now_ms(), sink.model.name))
+                sink.emit(Noted(text, sink.model.name))
 
     def _may_ask_again(self) -> bool:
         has_missing = any(
@@ -127,7 +126,7 @@ class KnownSchemas:
             if former.schemas is not None and binding.schemas is not None:
                 is_new = former.schemas.newest != binding.schemas.newest
                 for text in _unread_fields(binding, binding.schemas) if is_new else ():
-                    sink.emit(Noted(text, now_ms(), sink.model.name))
+                    sink.emit(Noted(text, sink.model.name))
 
 
 def with_kept(session: SparkSession, bindings: Bindings) -> Bindings:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakesql.clock import now_ms
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.events import Emit, SpelledOtherwise
 from lakesql.stream.stream import Column
@@ -42,7 +41,7 @@ class Capitals:
             if texts:
                 self._looked_at.add(stream.name)
             if spelled := find_spelled(columns, texts):
-                emit(SpelledOtherwise(model, stream.name, spelled, now_ms()))
+                emit(SpelledOtherwise(model, stream.name, spelled))
 
 
 def find_spelled(

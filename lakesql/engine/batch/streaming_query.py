@@ -16,7 +16,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakesql.clock import now_ms
 from lakesql.counts import count
 from lakesql.engine.batch.planned_query import PlannedQuery
 from lakesql.engine.batch.sink import Sink
@@ -234,7 +233,7 @@ class ModelQuery:
         )
 
         def tell(stream: str, why: str) -> None:
-            sink.emit(FilesLeftOut(sink.model.name, stream, why, now_ms()))
+            sink.emit(FilesLeftOut(sink.model.name, stream, why))
 
         folders = [query.identity.folder for query in queries]
         taken = TakenFiles(
@@ -251,7 +250,7 @@ class ModelQuery:
         self._taken.follow()
         if self._taken.moved:
             text = f"{count(self._taken.moved, 'file')} that were read are archived or deleted, as their streams say"
-            self.sink.emit(Noted(text, now_ms(), self.sink.model.name))
+            self.sink.emit(Noted(text, self.sink.model.name))
 
     def is_active(self) -> bool:
         """Whether any of it still runs, or its tables are being maintained."""
@@ -332,7 +331,7 @@ class ModelQuery:
                     return
                 last = self._queries[0].lastProgress if is_stateful else None
                 if last is not None:
-                    waiting = find_waiting(sink.select, json.loads(last.json), now_ms())
+                    waiting = find_waiting(sink.select, json.loads(last.json))
                     if waiting is not None:
                         sink.emit(waiting)
                 self._finish_taken()
@@ -427,7 +426,7 @@ class ModelQuery:
         if at_once and not is_to_be_ended:
             names = ", ".join(binding.stream.name for binding in at_once)
             text = f"one batch of {names} is taken in this run, the rest in the next ones, as other streams are read too"
-            sink.emit(Noted(text, now_ms(), sink.model.name))
+            sink.emit(Noted(text, sink.model.name))
         match trigger:
             case AvailableNow() if is_to_be_ended:
                 writer = writer.trigger(processingTime="0 seconds")

@@ -9,7 +9,6 @@ from pyspark.sql.types import StructType
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.catalog.tables import list_namespaces, load_table_state
-from lakesql.clock import now_ms
 from lakesql.compile.select import Select
 from lakesql.compile.statements import compiled_columns, memory_spec
 from lakesql.compile.table import TableColumn, TableSpec, build_table_spec
@@ -111,8 +110,8 @@ class TableSync:
         ):
             for statement in step.statements:
                 self._session.sql(statement)
-            noted = Noted(step.text, now_ms(), name) if step.is_takeover else None
-            self._emit(noted or StepApplied(name, step.text, now_ms()))
+            noted = Noted(step.text, name) if step.is_takeover else None
+            self._emit(noted or StepApplied(name, step.text))
 
     def _drop_memories(self) -> None:
         """Drop what was remembered of a table that is gone: before the new one is made,
@@ -128,9 +127,7 @@ class TableSync:
             ):
                 drop_table(self._session, memory)
                 self._emit(
-                    StepApplied(
-                        name, f"drop table {memory}, of a table that is gone", now_ms()
-                    )
+                    StepApplied(name, f"drop table {memory}, of a table that is gone")
                 )
 
 

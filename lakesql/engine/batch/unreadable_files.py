@@ -17,7 +17,6 @@ from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesql.clock import now_ms
 from lakesql.counts import count
 from lakesql.engine.batch.dead_letter import DeadLetters
 from lakesql.engine.batch.sink import Sink
@@ -199,4 +198,4 @@ def _set_aside(
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     named = ", ".join(each.path for each in found[:SHOWN])
     text = f"set aside as dead letters, as nobody can read them: {count(len(found), 'file')}: {named}{more}"
-    sink.emit(Noted(text, now_ms(), sink.model.name))
+    sink.emit(Noted(text, sink.model.name))

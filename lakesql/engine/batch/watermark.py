@@ -345,9 +345,7 @@ def _clock_ms(session: SparkSession, execution: Any) -> Column:
 _JOINS = "symmetricHashJoin"
 
 
-def find_waiting(
-    select: Select, report: Mapping[str, Any], at_ms: int
-) -> RowsWaiting | None:
+def find_waiting(select: Select, report: Mapping[str, Any]) -> RowsWaiting | None:
     """What waits after the batch of which Spark gives this progress report; None where
     nothing does.
 
@@ -368,4 +366,4 @@ def find_waiting(
     if not (groups or joined):
         return None
     watermark = str((report.get("eventTime") or {}).get("watermark", ""))
-    return RowsWaiting(select.model.name, groups, joined, watermark, at_ms)
+    return RowsWaiting(select.model.name, groups, joined, watermark)

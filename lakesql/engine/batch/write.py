@@ -10,7 +10,6 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesql.clock import now_ms
 from lakesql.engine.batch.batch_events import (
     BatchOutcome,
     batch_committed,
@@ -170,9 +169,7 @@ def _write_batch(sink: Sink, arrived: DataFrame, number: int) -> Snapshot | None
         )
     outcome = BatchOutcome(number, checked.counts, arrivals, rejected, checked.replaced)
     if checked.counts.rescued:
-        sink.emit(
-            FieldsRescued(sink.model.name, number, checked.counts.rescued, now_ms())
-        )
+        sink.emit(FieldsRescued(sink.model.name, number, checked.counts.rescued))
     if head is None:
         sink.progress.note_empty(entry)
         sink.emit(batch_empty(sink, table, outcome, letters))
@@ -336,7 +333,6 @@ def _write_dead_letters(
             table,
             written.count,
             written.reasons,
-            now_ms(),
             written.location,
         )
     )
@@ -424,7 +420,7 @@ def write_dead_letter_batch(sink: Sink, arrived: DataFrame, batch: int) -> None:
     if rescued := count_rescued_in(
         zip((it.stream for it in sink.bindings), parsed, strict=True)
     ):
-        sink.emit(FieldsRescued(sink.model.name, batch, rescued, now_ms()))
+        sink.emit(FieldsRescued(sink.model.name, batch, rescued))
     if not union_letters(letters).isEmpty():
         sink.reached("dead-letter")
         sink.progress.check_topics()

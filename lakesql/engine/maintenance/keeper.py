@@ -397,7 +397,7 @@ class Keeper:
                     str(task.table),
                     problem,
                     took_ms,
-                    at_ms,
+                    at_ms=at_ms,
                 )
             )
             return False
@@ -415,7 +415,7 @@ class Keeper:
                 str(task.table),
                 tuple(result.counts.items()),
                 took_ms,
-                at_ms,
+                at_ms=at_ms,
             )
         )
         return True
@@ -438,7 +438,9 @@ class Keeper:
         that there was nothing to do."""
         for file in done.left:
             self._emit(
-                Noted(f"unknown file: {file}", self._clock(), self.maintenance.model)
+                Noted(
+                    f"unknown file: {file}", self.maintenance.model, at_ms=self._clock()
+                )
             )
         if done.record is not None:
             self._unwritten[task.table] = done.record
@@ -505,7 +507,9 @@ class Keeper:
         if text not in self._told:
             self._told.add(text)
             self._emit(
-                Noted(f"maintenance: {text}", self._clock(), self.maintenance.model)
+                Noted(
+                    f"maintenance: {text}", self.maintenance.model, at_ms=self._clock()
+                )
             )
 
 

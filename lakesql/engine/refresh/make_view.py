@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from lakesql.catalog.tables import load_table_state
-from lakesql.clock import now_ms
 from lakesql.compile.quote import whole_name
 from lakesql.engine.batch.analyze import type_text
 from lakesql.engine.refresh.input_tables import missing_input
@@ -54,7 +53,7 @@ def make_view(refresh: Refresh, session: SparkSession) -> None:
         if former is None
         else f"replace view {model.table}"
     )
-    refresh.emit(StepApplied(model.name, what, now_ms()))
+    refresh.emit(StepApplied(model.name, what))
 
 
 def _check_catalog(refresh: Refresh, session: SparkSession) -> None:

@@ -204,7 +204,6 @@ def refresh_table(
             snapshot=head.id,
             duration_ms=round((time.monotonic() - started) * 1000),
             event_time=made.event_time,
-            at_ms=now_ms(),
             table=totals_of(head.summary),
             removed_delete_files=whole(head.summary, "removed-delete-files") or 0,
             violations=made.violations,
@@ -267,7 +266,6 @@ def _started(
         reads=tuple(reads),
         table=str(refresh.select.model.table),
         location=str(found.table.location()) if found.table is not None else "",
-        at_ms=now_ms(),
     )
 
 
@@ -413,7 +411,7 @@ def _keep_versions(
 
 
 def _say(refresh: Refresh, what: str) -> None:
-    refresh.emit(Noted(what, now_ms(), refresh.select.model.name))
+    refresh.emit(Noted(what, refresh.select.model.name))
 
 
 FEW_ROWS = 1_000_000
@@ -743,8 +741,8 @@ def _alter_table(
     for step in plan_table(model.name, spec, policy, state, frozenset(), compared):
         for statement in step.statements:
             session.sql(statement)
-        noted = Noted(step.text, now_ms(), model.name) if step.is_takeover else None
-        refresh.emit(noted or StepApplied(model.name, step.text, now_ms()))
+        noted = Noted(step.text, model.name) if step.is_takeover else None
+        refresh.emit(noted or StepApplied(model.name, step.text))
 
 
 Staging = Callable[[Begun], Staged]
@@ -814,7 +812,7 @@ def make_namespace(refresh: Refresh, session: SparkSession) -> None:
         return
     step = create_namespace(model.table)
     session.sql("".join(step.statements))
-    refresh.emit(StepApplied(model.name, step.text, now_ms()))
+    refresh.emit(StepApplied(model.name, step.text))
 
 
 def _make_table(
@@ -840,7 +838,7 @@ def _make_table(
         if replaces
         else "create table {}"
     )
-    emit(StepApplied(name, made.format(spec.name), now_ms()))
+    emit(StepApplied(name, made.format(spec.name)))
     for column in spec.columns:
         if column.comment:
             comment = (

@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.clock import now_ms
 from lakesql.counts import count
 from lakesql.engine.records.finer_times import is_finer
 from lakesql.engine.sources.binding import StreamBinding
@@ -276,7 +275,7 @@ def _tell_cut(
                 paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
             )
             text = f"stream {binding.stream.name}: {of}: {count(found, 'record')} with digits below a microsecond, cut"
-            emit(Noted(text, now_ms()))
+            emit(Noted(text))
 
 
 def _read_again(

@@ -272,9 +272,7 @@ class PlannedFiles:
             )
         said = f"{said}; they are read now"
         self._planning.emit(
-            FilesLate(
-                self._planning.model, stream.name, found.late_files, said, now_ms()
-            )
+            FilesLate(self._planning.model, stream.name, found.late_files, said)
         )
 
     def shown(self, after: str, until: str | None = None) -> Iterator[FoundFile]:
@@ -296,9 +294,7 @@ class PlannedFiles:
         """Say why files are not read; nothing where there is no reason."""
         if why:
             self._planning.emit(
-                FilesLeftOut(
-                    self._planning.model, self.binding.stream.name, why, now_ms()
-                )
+                FilesLeftOut(self._planning.model, self.binding.stream.name, why)
             )
 
 

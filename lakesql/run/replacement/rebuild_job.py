@@ -11,7 +11,6 @@ import time
 from dataclasses import replace
 from typing import Literal
 
-from lakesql.clock import now_ms
 from lakesql.engine.batch.streaming_query import Backlog, ModelQuery
 from lakesql.engine.ledger.commit import PUBLISH_TRIES, HeadMovedError, conflict
 from lakesql.engine.ledger.snapshots import (
@@ -279,14 +278,14 @@ class Rebuild:
             self._start()
             return
         self.context.emit(
-            StepApplied(self.name, f"swap in the rows of {bound.model.table}", now_ms())
+            StepApplied(self.name, f"swap in the rows of {bound.model.table}")
         )
         self.context.reached(self.name, "finish-rebuild")
         finish_rebuild(self.context, self._live.select)
         self.stage = "swapped"
 
     def _say(self, text: str) -> None:
-        self.context.emit(Noted(text, now_ms(), self.name))
+        self.context.emit(Noted(text, self.name))
 
 
 def _broken(model: str, error: RunError) -> RunError:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakesql.clock import now_ms
 from lakesql.compile.quote import table_name
 from lakesql.compile.select import Select
 from lakesql.compile.table import (
@@ -124,7 +123,6 @@ def finish_rebuild(context: RunContext, select: Select) -> bool:
     context.emit(
         Noted(
             "its table has been rebuilt: it continues with the new one's checkpoint",
-            now_ms(),
             model.name,
         )
     )

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakesql.catalog.tables import load_table_state
-from lakesql.clock import now_ms
 from lakesql.compile.build_select import build_select
 from lakesql.compile.select import Select
 from lakesql.compile.table import (
@@ -137,9 +136,7 @@ class ReplacementTable:
             for statement in create_table(bare):
                 session.sql(statement)
             self.context.emit(
-                StepApplied(
-                    model.name, f"create table {model.table}, to be filled", now_ms()
-                )
+                StepApplied(model.name, f"create table {model.table}, to be filled")
             )
         replacement = load_table(session, model.table)
         if head_of(replacement) is None:

@@ -15,7 +15,6 @@ from lakesql.catalog.seed_table import (
     read_seed_table,
 )
 from lakesql.catalog.tables import list_tables
-from lakesql.clock import now_ms
 from lakesql.errors import LakesqlError, ProjectError
 from lakesql.events import Emit, RunFinished, RunStarted, SeedFinished
 from lakesql.graph.manifest import Manifest
@@ -33,9 +32,9 @@ def run_seeds(
     """Fill those of the seeds whose file or contract has changed since, with
     `is_forced` all; whether none failed."""
     started = time.monotonic()
-    emit(RunStarted(manifest.target.name, (), False, now_ms(), seeds=tuple(names)))
+    emit(RunStarted(manifest.target.name, (), False, seeds=tuple(names)))
     failed = fill_seeds(manifest, names, emit, is_forced=is_forced)
-    emit(RunFinished(_since(started), False, now_ms()))
+    emit(RunFinished(_since(started), False))
     return not failed
 
 
@@ -87,7 +86,6 @@ class _Filler:
                     found.rows,
                     because,
                     _since(started),
-                    now_ms(),
                 )
             filled = self.exchange(seed)
         except LakesqlError as error:
@@ -99,7 +97,6 @@ class _Filler:
                 None,
                 "",
                 _since(started),
-                now_ms(),
                 error.problems,
             )
         because = _why(found, is_forced=self.is_forced)
@@ -111,7 +108,6 @@ class _Filler:
             filled.rows,
             because,
             _since(started),
-            now_ms(),
             location=filled.location,
         )
 

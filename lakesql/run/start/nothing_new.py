@@ -65,10 +65,10 @@ def report_nothing_new(
     ):
         return False
     with open_events() as emit:
-        emit(RunStarted(manifest.target.name, tuple(selects), False, started_ms))
+        emit(RunStarted(manifest.target.name, tuple(selects), False, at_ms=started_ms))
         for each in looked:
             each.tell(emit)
-        emit(RunFinished(_since(started), False, now_ms()))
+        emit(RunFinished(_since(started), False))
     return True
 
 

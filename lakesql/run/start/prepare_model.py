@@ -61,7 +61,7 @@ def prepare_model(
     select, bindings = bound.select, bound.bindings
 
     def say(text: str) -> None:
-        context.emit(Noted(text, now_ms(), select.model.name))
+        context.emit(Noted(text, select.model.name))
 
     check_tables(context.manifest, context.catalog, select)
     for text in outdated_seeds(
@@ -69,7 +69,7 @@ def prepare_model(
         context.catalog,
         (found.name for found in stored_refs(context.manifest, select.model)),
     ):
-        context.emit(Noted(text, now_ms(), select.model.name))
+        context.emit(Noted(text, select.model.name))
     sources = read_sources(session, context.brokers, bindings)
     for empty in empty_streams(select.model.name, sources):
         context.emit(empty)
@@ -85,7 +85,7 @@ def prepare_model(
     for identity in identities:
         forget_unmeant(session, identity.folder, bindings)
     for stream, why in explain_changes(session, identities[0].folder, bindings):
-        context.emit(FilesLeftOut(select.model.name, stream, why, now_ms()))
+        context.emit(FilesLeftOut(select.model.name, stream, why))
     states = [
         read_state(session, identity, sources, context.accept_data_loss, found)
         for identity, found in zip(identities, moved, strict=True)

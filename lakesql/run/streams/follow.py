@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
-
-from lakesql.clock import now_ms
 from lakesql.engine.batch.new_schemas import follow_kept
 from lakesql.events import Emit, Noted
 from lakesql.graph.manifest import Manifest
@@ -16,6 +14,9 @@ from lakesql.run.streams.bind import BoundSelect
 from lakesql.run.streams.found_columns import with_fields, with_followed
 from lakesql.stream.registry_columns import schema_path
 from lakesql.stream.stream import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def follow_streams(
@@ -71,5 +72,5 @@ def _follow_registries(
             path = schema_path(stream, manifest.settings.paths.streams)
             behind = f"stream {stream.name}: {path} is behind what arrives: {'; '.join(followed.differences)}"
             text = f"{behind}. To have it in the project: lakesql schema pull {stream.name}"
-            emit(Noted(text, now_ms(), model.name))
+            emit(Noted(text, model.name))
     return found

@@ -6,7 +6,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping, Sequence, Set
 
-from lakesql.clock import now_ms
 from lakesql.events import Emit, Noted
 from lakesql.graph.load_manifest import feeds_of
 from lakesql.graph.manifest import Manifest
@@ -101,7 +100,7 @@ def tell_found(
                 f"'{name}' is not in this run: its table is made by the next one that has it"
             )
     for text in texts:
-        emit(Noted(text, now_ms()))
+        emit(Noted(text))
     return not lost and not manifest.lacks_tables(names)
 
 

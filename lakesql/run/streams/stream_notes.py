@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakesql.clock import now_ms
 from lakesql.events import FilesLeftOut, StreamEmpty
 from lakesql.source.stream_state import SourceState
 
@@ -17,8 +16,7 @@ def empty_streams(
     others_have = any(not source.nothing for source in sources)
     empty = [source for source in sources if source.nothing]
     return tuple(
-        StreamEmpty(model, source.name, source.nothing, others_have, now_ms())
-        for source in empty
+        StreamEmpty(model, source.name, source.nothing, others_have) for source in empty
     )
 
 
@@ -27,7 +25,7 @@ def left_out_files(
 ) -> tuple[FilesLeftOut, ...]:
     """Events for those streams of a model of which some files are not read."""
     return tuple(
-        FilesLeftOut(model, source.name, source.left_out, now_ms())
+        FilesLeftOut(model, source.name, source.left_out)
         for source in sources
         if source.left_out
     )
