@@ -31,7 +31,7 @@ from lakesql.project.catalog import (
     python_s3_properties,
     shown,
 )
-from lakesql.project.profiles import Catalog, sqlite_file
+from lakesql.project.profiles import Catalog
 from lakesql.secrets import find_secrets
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _check_places(catalog: Catalog, warehouse: Path) -> None:
     """Whether any table of an embedded catalog lies in its warehouse, if there is one:
     the catalog has their whole paths, and a run would write to the original's
     tables."""
-    file = sqlite_file(catalog)
+    file = catalog.sqlite_file
     if file is None or not file.exists():
         return
     with closing(
@@ -298,7 +298,7 @@ def _open_sql(catalog: Catalog) -> IcebergCatalog:
     from pyiceberg.catalog.sql import SqlCatalog
     from sqlalchemy.exc import DBAPIError
 
-    file = sqlite_file(catalog)
+    file = catalog.sqlite_file
     properties = python_properties(catalog)
     if file is not None:
         if not file.parent.is_dir():

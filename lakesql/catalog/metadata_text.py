@@ -13,7 +13,7 @@ from typing import Literal
 from lakesql.catalog.connect import BUSY_TIMEOUT_S, OpenCatalog, open_catalog
 from lakesql.location import local_folder
 from lakesql.model.table_name import TableName
-from lakesql.project.profiles import Catalog, sqlite_file
+from lakesql.project.profiles import Catalog
 
 ReadMetadata = Callable[[TableName], str | None]
 """The text of a table's metadata; None where there is no table of that name."""
@@ -26,7 +26,7 @@ def open_metadata(catalog: Catalog) -> ReadMetadata:
     no such thing, `sqlite3.Error`, and `OSError` where a file is not there that it
     names.
     """
-    file = sqlite_file(catalog)
+    file = catalog.sqlite_file
     if file is not None:
         return lambda table: _read_embedded(file, table) if file.exists() else None
     opened: list[OpenCatalog] = []
@@ -41,7 +41,7 @@ def open_metadata(catalog: Catalog) -> ReadMetadata:
 
 def read_opened(opened: OpenCatalog, table: TableName) -> str | None:
     """The same by a catalog that is open."""
-    file = sqlite_file(opened.profile)
+    file = opened.profile.sqlite_file
     if file is not None:
         return _read_embedded(file, table)
     from lakesql.catalog.tables import load_table, metadata_text
@@ -56,7 +56,7 @@ def open_views(catalog: Catalog) -> ReadMetadata:
 
     It raises what `open_metadata` says.
     """
-    file = sqlite_file(catalog)
+    file = catalog.sqlite_file
     if file is None:
         return lambda view: None
     return lambda view: _read_embedded(file, view, "VIEW") if file.exists() else None

@@ -16,7 +16,7 @@ from lakesql.catalog.table_rows import scan_rows
 from lakesql.errors import RunError, did_you_mean, first_line
 from lakesql.model.table_name import TableName
 from lakesql.names import LEDGER_CHECKPOINT, LEDGER_MODEL, REPLAY_SUFFIX
-from lakesql.project.profiles import Catalog, sqlite_file
+from lakesql.project.profiles import Catalog
 from lakesql.table.metadata import TableMetadata, parse_metadata
 from lakesql.table.table_state import TableState
 
@@ -32,7 +32,7 @@ def check_catalog(catalog: Catalog) -> str:
     Raises what `open_catalog` and `check_warehouse` raise.
     """
     check_warehouse(catalog)
-    file = sqlite_file(catalog)
+    file = catalog.sqlite_file
     if file is not None and not file.exists():
         return f"{catalog.name} ({catalog.type}): {file} does not exist yet; the first run creates it"
     count = len(list_namespaces(open_catalog(catalog)))
@@ -168,7 +168,7 @@ def look_in(catalog: Catalog) -> Callable[[TableName], bool]:
 
     @cache
     def opened() -> OpenCatalog | None:
-        file = sqlite_file(catalog)
+        file = catalog.sqlite_file
         return open_catalog(catalog) if file is None or file.exists() else None
 
     @cache

@@ -43,7 +43,6 @@ from lakesql.project.procedures import (
     find_disordered,
     sort_terms,
 )
-from lakesql.project.profiles import adds_functions
 from lakesql.project.sort_order import ZORDER
 from lakesql.select.file_filter import find_no_filter
 from lakesql.select.query import Query, read_expression, read_query
@@ -109,7 +108,7 @@ def _build_select(
         )
     tables, is_plain = (
         _tables_of(manifest, model, built),
-        not adds_functions(manifest.target.spark),
+        not manifest.target.spark.adds_functions,
     )
     this, reads_from = model.table.folded, model.config.reads
     query = read_query(

@@ -11,7 +11,6 @@ from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.graph.parse_cache import digest_macros
 from lakesql.project.cache import digest
 from lakesql.project.codec import encode
-from lakesql.project.profiles import adds_functions
 
 
 class CompiledKeys:
@@ -54,7 +53,7 @@ class CompiledKeys:
             else [],
             {found.name: self._joined(found.name) for found in facts.refs},
             {found.name: self._contract(found.name) for found in facts.streams},
-            adds_functions(target.spark),
+            target.spark.adds_functions,
             [
                 model.properties.description,
                 [[it.name, it.description] for it in model.properties.columns],

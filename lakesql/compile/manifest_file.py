@@ -66,13 +66,12 @@ def _key(
             manifest.version, folder, compiled.version, *schemas, *schemas.values()
         )
     from lakesql.compile.manifest_text import metadata_of, seed_facts, stream_facts
-    from lakesql.project.profiles import adds_functions
 
     said = (
         metadata_of(manifest),
         folder,
         manifest.vars,
-        adds_functions(manifest.target.spark),
+        manifest.target.spark.adds_functions,
         {name: str(table) for name, table in manifest.deferred.items()},
         [stream_facts(stream) for stream in manifest.streams.values()],
         [seed_facts(seed) for seed in manifest.seeds.values()],

@@ -20,7 +20,6 @@ from lakesql.errors import Place, Problem
 from lakesql.location import local_folder
 from lakesql.names import LEASE_SUFFIX, REBUILD_SUFFIX
 from lakesql.project.cache import digest
-from lakesql.project.profiles import checkpoint_of, sqlite_file
 from lakesql.source.kinds import project_files
 
 if TYPE_CHECKING:
@@ -272,7 +271,7 @@ def _checkpoints(target: Target, models: Iterable[Model]) -> Iterator[_Use]:
                 if suffix != LEASE_SUFFIX
                 else "The lease of a model"
             )
-            folder = checkpoint_of(target, model.name) + suffix
+            folder = target.checkpoint_of(model.name) + suffix
             parts = (*base, model.name + suffix)
             yield _Use(
                 what, "`checkpoints` of the target", folder, parts, place, is_moved=True
@@ -319,7 +318,7 @@ def _outputs(target: Target, outputs: Outputs) -> Iterator[_Use]:
     for what, setting, folder in (
         ("What lakesql writes", "--target-path", outputs.target),
         ("The log", "--log-path", outputs.logs),
-        ("The catalog's file", "`uri` of the catalog", sqlite_file(target.catalog)),
+        ("The catalog's file", "`uri` of the catalog", target.catalog.sqlite_file),
     ):
         if folder is not None:
             yield _Use(what, setting, str(folder), _parts(str(folder)), place)

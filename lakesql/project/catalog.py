@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from lakesql.errors import Problem, ProfileError
 from lakesql.location import local_folder
-from lakesql.project.profiles import Catalog, Target, sqlite_file
+from lakesql.project.profiles import Catalog, Target
 
 CONNECT_TIMEOUT_S = 10
 """How long a server may take to accept a connection."""
@@ -113,7 +113,7 @@ def python_properties(catalog: Catalog) -> dict[str, str]:
     }
     if catalog.type == "rest":
         properties = {**_oauth_properties(catalog), **properties}
-    if catalog.type == "sql" and sqlite_file(catalog) is None:
+    if catalog.type == "sql" and catalog.sqlite_file is None:
         properties |= {"uri": _sqlalchemy_uri(catalog), "pool_pre_ping": "true"}
     if catalog.type == "glue" and (region := _region(catalog)):
         properties.setdefault("glue.region", region)
@@ -233,7 +233,7 @@ def jar_needs(target: Target) -> frozenset[str]:
         needs.add("s3")
     if any(is_s3(place) for place in [target.checkpoints, *paths]):
         needs |= {"s3", "s3a"}
-    if catalog.type == "sql" and sqlite_file(catalog) is None:
+    if catalog.type == "sql" and catalog.sqlite_file is None:
         needs.add("postgres")
     return frozenset(needs)
 
@@ -323,7 +323,7 @@ def _jdbc_properties(catalog: Catalog) -> dict[str, str]:
         "jdbc.schema-version": "V1",
         "jdbc.init-catalog-tables": "false",
     }
-    if (file := sqlite_file(catalog)) is not None:
+    if (file := catalog.sqlite_file) is not None:
         return {**shared, "uri": f"jdbc:sqlite:{file}"}
     database = postgres_of(catalog)
     query = f"?{database.query}" if database.query else ""
@@ -338,7 +338,7 @@ def _jdbc_properties(catalog: Catalog) -> dict[str, str]:
 def _jdbc_bounds(catalog: Catalog) -> dict[str, str]:
     """How long Spark waits for the database, unless the block says it: a model would
     wait without end."""
-    if sqlite_file(catalog) is not None:
+    if catalog.sqlite_file is not None:
         return {"jdbc.busy_timeout": "30000", "jdbc.journal_mode": "WAL"}
     bounds = {
         "connectTimeout": str(CONNECT_TIMEOUT_S),

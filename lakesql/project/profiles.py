@@ -87,6 +87,12 @@ class Spark:
         in it too."""
         return self.conf.get("spark.sql.session.timeZone", "UTC")
 
+    @property
+    def adds_functions(self) -> bool:
+        """Whether the settings may give Spark functions that it does not have by
+        itself."""
+        return not _ADDS_FUNCTIONS.isdisjoint(self.conf)
+
 
 _ADDS_FUNCTIONS = frozenset(
     {
@@ -95,12 +101,6 @@ _ADDS_FUNCTIONS = frozenset(
         "spark.sql.defaultCatalog",
     }
 )
-
-
-def adds_functions(spark: Spark) -> bool:
-    """Whether a target's settings may give Spark functions that it does not have by
-    itself."""
-    return not _ADDS_FUNCTIONS.isdisjoint(spark.conf)
 
 
 def _read_spark(node: Node) -> Spark:
@@ -132,6 +132,15 @@ class Catalog:
     )
     place: Place | None = field(default=None, compare=False)
 
+    @property
+    def sqlite_file(self) -> Path | None:
+        """The file of a `sql` catalog on SQLite, None for every other catalog."""
+        if self.type != "sql" or not self.uri.startswith(_SQLITE):
+            return None
+        return Path(self.uri.removeprefix(_SQLITE).split("?")[0])
+
+
+_SQLITE = "sqlite:///"
 
 _CATALOG_KEYS = frozenset(
     {
@@ -381,6 +390,10 @@ class Target:
             else None,
             "connections": {name: it.kind for name, it in self.connections.items()},
         }
+
+    def checkpoint_of(self, model: str) -> str:
+        """The folder of a model's checkpoint."""
+        return f"{self.checkpoints.rstrip('/')}/{model}"
 
     def registry_of(self, name: str, stream: str, place: Place) -> Registry:
         """The registry that a stream names, which is declared at a place. Raises
@@ -632,18 +645,3 @@ def resolve_paths(target: Target, directory: Path) -> Target:
         if target.lineage is not None
         else None,
     )
-
-
-def checkpoint_of(target: Target, model: str) -> str:
-    """The folder of a model's checkpoint."""
-    return f"{target.checkpoints.rstrip('/')}/{model}"
-
-
-def sqlite_file(catalog: Catalog) -> Path | None:
-    """The file of a `sql` catalog on SQLite, None for every other catalog."""
-    if catalog.type != "sql" or not catalog.uri.startswith(_SQLITE):
-        return None
-    return Path(catalog.uri.removeprefix(_SQLITE).split("?")[0])
-
-
-_SQLITE = "sqlite:///"

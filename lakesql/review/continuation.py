@@ -26,7 +26,6 @@ from lakesql.progress.decide import (
     decide,
 )
 from lakesql.progress.state import Checkpoint, Origin, ProgressState
-from lakesql.project.profiles import checkpoint_of
 from lakesql.review.causes import (
     ModelVersions,
     changed_option_place,
@@ -156,7 +155,7 @@ def old_progress(change: ModelVersions) -> ProgressState:
         origin=Origin(model.name, str(before.model.table), names, before.query.state),
     )
     checkpoints = [
-        checkpoint_of(version.manifest.target, model.name)
+        version.manifest.target.checkpoint_of(model.name)
         for version in (change.old, change.new)
     ]
     return ProgressState(

@@ -24,7 +24,6 @@ from lakesql.graph.manifest import Manifest, reads_model, stored_refs
 from lakesql.model.config import AvailableNow
 from lakesql.model.group import ModelGroup
 from lakesql.names import REBUILD_SUFFIX
-from lakesql.project.profiles import checkpoint_of
 from lakesql.run.job import Job, StartJob
 from lakesql.run.refresh_job import RefreshJob
 from lakesql.run.replacement.rebuilt import finish_rebuild
@@ -181,7 +180,7 @@ class ModelJobs:
             select, select.query_hash, context.catalog, emit, reach, self.changes
         )
         files = CheckpointFiles(
-            context.session, checkpoint_of(context.manifest.target, model)
+            context.session, context.manifest.target.checkpoint_of(model)
         )
         keep = partial(keep_analysis, context.manifest, context.catalog, bound, files)
         keeper = open_keeper(context, select) if select.model.config.is_stored else None
@@ -194,7 +193,7 @@ class ModelJobs:
     def claim(self, model: str, emit: Emit, patient: bool = False) -> bool:
         """Whether this runner has the model's lease now. Raises what `Leases.claim`
         raises."""
-        checkpoint = checkpoint_of(self.context.manifest.target, model)
+        checkpoint = self.context.manifest.target.checkpoint_of(model)
         return self.leases.claim(
             model, checkpoint, lambda text: emit(Noted(text, model)), patient
         )
@@ -208,7 +207,7 @@ class ModelJobs:
         If it is not `alone`, it has its place among the models of a group whose tables
         change together.
         """
-        checkpoint = checkpoint_of(self.context.manifest.target, model)
+        checkpoint = self.context.manifest.target.checkpoint_of(model)
         group = None if alone else self._together(model)
         if group is not None:
             check_whole(self._newest_manifest(), self.selects)
@@ -333,7 +332,7 @@ class ModelJobs:
 
     def _find_gone(self, model: str) -> LakesqlError | None:
         """That somebody has removed the checkpoint from which the model was run."""
-        folder = checkpoint_of(self.context.manifest.target, model)
+        folder = self.context.manifest.target.checkpoint_of(model)
         if (
             model not in self.prepared
             or "metadata" in CheckpointFiles(self.context.session, folder).names()
@@ -354,7 +353,7 @@ class ModelJobs:
             return None
         try:
             check_progress(
-                self.context, bound, checkpoint_of(self.context.manifest.target, model)
+                self.context, bound, self.context.manifest.target.checkpoint_of(model)
             )
         except LakesqlError as refusal:
             return refusal

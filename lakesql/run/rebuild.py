@@ -33,7 +33,6 @@ from lakesql.names import (
     REBUILD_PROPERTY,
     REBUILD_SUFFIX,
 )
-from lakesql.project.profiles import checkpoint_of
 from lakesql.run.job import Job
 from lakesql.run.model_jobs import JobsBy, ModelJobs
 from lakesql.run.replacement.check_rebuild import check_rebuild
@@ -203,7 +202,7 @@ def abandon_rebuild(
     if find_swapped(context, select):
         while not leases.claim(
             select.model.name,
-            checkpoint_of(context.manifest.target, select.model.name),
+            context.manifest.target.checkpoint_of(select.model.name),
             say,
         ):
             time.sleep(LOOK_EVERY_S)

@@ -31,7 +31,6 @@ from lakesql.model.config import Every
 from lakesql.model.group import ModelGroup
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
-from lakesql.project.profiles import checkpoint_of
 from lakesql.run.streams.found_columns import cluster_of
 from lakesql.source.cluster import Offsets
 from lakesql.source.origin import StreamOrigin
@@ -239,7 +238,7 @@ class GroupRounds:
         def say(text: str) -> None:
             context.emit(Noted(f"group {group.name}: {text}"))
 
-        files = CheckpointFiles(session, checkpoint_of(target, group.name))
+        files = CheckpointFiles(session, target.checkpoint_of(group.name))
         look = partial(self._topics_of, group)
         cluster = cluster_of(
             context.manifest.target, context.manifest.streams[group.stream]

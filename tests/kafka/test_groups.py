@@ -12,7 +12,6 @@ import pytest
 from lakesql.engine.progress.lease import Leases
 from lakesql.errors import ProjectError
 from lakesql.events import BatchCommitted, Event, Noted
-from lakesql.project.profiles import checkpoint_of
 from lakesql.run.model_jobs import NOT_KEPT_FRESH
 from lakesql.run.samples.pull_schemas import pull_schemas
 from lakesql.run.start.prepare_model import prepare_model
@@ -347,7 +346,7 @@ def test_a_model_that_rests_is_prepared_once_unless_another_runner_has_had_it(
     def have_the_lease_of_orders() -> None:
         assert sorted(prepared) == names
         other = Leases(project.lake.session)
-        checkpoint = checkpoint_of(project.manifest().target, names[0])
+        checkpoint = project.manifest().target.checkpoint_of(names[0])
         while not other.claim(names[0], checkpoint, lambda text: None):
             time.sleep(0.1)
         other.close()

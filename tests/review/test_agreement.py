@@ -21,7 +21,6 @@ from lakesql.plan.steps import plan_table
 from lakesql.progress.decide import decide
 from lakesql.progress.state import Resume, query_identities
 from lakesql.project.files import read_project
-from lakesql.project.profiles import checkpoint_of
 from lakesql.review.causes import ModelVersions, find_change
 from lakesql.review.compare import find_unchanged
 from lakesql.review.continuation import find_refusals, old_progress
@@ -59,7 +58,7 @@ def test_a_plan_says_what_a_run_decides(path: Path, project: Path) -> None:
 def check_progress(change: ModelVersions) -> None:
     """The engine is asked about what it will meet, and its refusal is the plan's."""
     state = old_progress(change)
-    folder = checkpoint_of(change.new.manifest.target, change.model.name)
+    folder = change.new.manifest.target.checkpoint_of(change.model.name)
     now = query_identities(change.after, folder)[0]
     assert (state.model, state.owner, state.folder) == (
         now.model,

@@ -11,7 +11,6 @@ from lakesql.compile.build_select import build_select
 from lakesql.engine.progress.seen_files import settle_files
 from lakesql.events import Noted
 from lakesql.progress.state import query_identities
-from lakesql.project.profiles import checkpoint_of
 from lakesql.run.streams.bind import bind_select
 from tests.spark.project import Project
 
@@ -43,7 +42,7 @@ def ids(project: Project, model: str = "m") -> list[int]:
 def settle(project: Project, are_same: bool, model: str = "m") -> int:
     manifest = project.manifest()
     bound = bind_select(manifest, build_select(manifest, model))
-    folder = checkpoint_of(manifest.target, model)
+    folder = manifest.target.checkpoint_of(model)
     found = query_identities(bound.select, folder)
     return sum(
         settle_files(project.lake.session, each.folder, bound.bindings, are_same)

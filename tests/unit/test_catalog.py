@@ -62,7 +62,7 @@ from lakesql.catalog.tables import (
 from lakesql.errors import LakesqlError, ProfileError, RunError
 from lakesql.model.config import PartitionField, SortField
 from lakesql.model.table_name import TableName
-from lakesql.project.profiles import Catalog, sqlite_file
+from lakesql.project.profiles import Catalog
 from lakesql.stream.types import stored_type
 from lakesql.table.iceberg_schema import spark_type
 from lakesql.table.table_state import StateColumn
@@ -148,7 +148,7 @@ class TestOpening:
         self, profile: Catalog
     ) -> None:
         open_catalog(profile)
-        file = sqlite_file(profile)
+        file = profile.sqlite_file
         assert file is not None
         with sqlite3.connect(file) as connection:
             names = {
@@ -196,7 +196,7 @@ class TestOpening:
         assert f"{tmp_path}/file/catalog.db" in caught.value.problems[0].why
 
     def test_a_file_that_is_no_database_is_unreachable(self, profile: Catalog) -> None:
-        file = sqlite_file(profile)
+        file = profile.sqlite_file
         assert file is not None
         file.parent.mkdir()
         file.write_text("not a database" * 100)
@@ -300,7 +300,7 @@ class TestOpening:
         assert "rest" in caught.value.problems[0].fix
 
     def test_checking_makes_nothing(self, profile: Catalog) -> None:
-        file = sqlite_file(profile)
+        file = profile.sqlite_file
         assert file is not None
         assert str(file) in check_catalog(profile)
         assert not file.parent.exists()

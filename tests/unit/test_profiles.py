@@ -17,7 +17,6 @@ from lakesql.project.profiles import (
     Target,
     load_target,
     resolve_paths,
-    sqlite_file,
 )
 from lakesql.source.files import Files
 from lakesql.source.kafka import Kafka
@@ -572,4 +571,4 @@ def test_a_catalog_on_sqlite_is_a_file(
         Target("dev", catalog=Catalog(type=kind, uri=uri)), Path("/p")
     ).catalog
     assert catalog.uri == resolved
-    assert sqlite_file(catalog) == (Path(file) if file else None)
+    assert catalog.sqlite_file == (Path(file) if file else None)

@@ -14,7 +14,6 @@ from lakesql.engine.progress.taken_files import check_taken, files_read
 from lakesql.engine.sources.spark_sources import spark_source
 from lakesql.errors import RunError
 from lakesql.location import local_folder
-from lakesql.project.profiles import checkpoint_of
 from lakesql.run.replacement.replacement_table import RebuildFrom
 from lakesql.run.start.context import RunContext
 from lakesql.run.streams.bind import BoundSelect
@@ -52,7 +51,7 @@ def check_rebuild(
         check_files(context, live)
     sources = read_sources(context.session, context.brokers, bound.bindings)
     files = CheckpointFiles(
-        context.session, checkpoint_of(context.manifest.target, name)
+        context.session, context.manifest.target.checkpoint_of(name)
     )
     gone: list[str] = []
     said: list[str] = []
@@ -82,7 +81,7 @@ def check_files(context: RunContext, live: BoundSelect) -> None:
     deleted as its streams say."""
     model = live.select.model
     files = CheckpointFiles(
-        context.session, checkpoint_of(context.manifest.target, model.name)
+        context.session, context.manifest.target.checkpoint_of(model.name)
     )
     for binding in live.bindings:
         check_taken(

@@ -32,7 +32,6 @@ from lakesql.model.retention import GC_ENABLED
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.names import LEDGER_REBUILD, LEDGER_REBUILD_VERSION
 from lakesql.progress.stored import read_checkpoint
-from lakesql.project.profiles import checkpoint_of
 from lakesql.run.replacement.check_rebuild import check_files, check_rebuild
 from lakesql.run.replacement.rebuilt import (
     find_swapped,
@@ -168,7 +167,7 @@ class Rebuild:
                 f"The rebuild of model '{self.name}' has been stopped.",
                 fix=f"To continue it: lakesql rebuild {self.name}",
             )
-        folder = checkpoint_of(self.context.manifest.target, self.name)
+        folder = self.context.manifest.target.checkpoint_of(self.name)
         match self.stage:
             case "fill":
                 self.stage = "hand over"

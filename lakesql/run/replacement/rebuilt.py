@@ -45,7 +45,6 @@ from lakesql.names import (
 )
 from lakesql.progress.state import newest_batch
 from lakesql.progress.stored import read_checkpoint
-from lakesql.project.profiles import checkpoint_of
 from lakesql.run.start.context import RunContext
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 
 def rebuild_folder(context: RunContext, model: str) -> str:
     """The folder of the checkpoint that a rebuild of the model uses."""
-    return checkpoint_of(context.manifest.target, model) + REBUILD_SUFFIX
+    return context.manifest.target.checkpoint_of(model) + REBUILD_SUFFIX
 
 
 def find_swapped(context: RunContext, select: Select) -> str:
@@ -90,7 +89,7 @@ def finish_rebuild(context: RunContext, select: Select) -> bool:
     session, model = context.session, select.model
     folder, live_folder = (
         rebuild_folder(context, model.name),
-        checkpoint_of(context.manifest.target, model.name),
+        context.manifest.target.checkpoint_of(model.name),
     )
     entry = _swap_dead_letters(session, model.table, swapped, select)
     _swap_memories(session, model.table, swapped)

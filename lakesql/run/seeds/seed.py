@@ -20,7 +20,6 @@ from lakesql.events import Emit, RunFinished, RunStarted, SeedFinished
 from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
 from lakesql.project.files import decode_seed, digest_of, read_seed_content
-from lakesql.project.profiles import sqlite_file
 from lakesql.seed.seed import Seed
 from lakesql.seed.seed_rows import read_rows
 from lakesql.seed.seed_values import find_zone
@@ -170,7 +169,7 @@ def find_dropped(
 def open_if_there(manifest: Manifest) -> OpenCatalog | None:
     """The target's catalog; None where it is a file that is not there yet, which
     opening would make."""
-    file = sqlite_file(manifest.target.catalog)
+    file = manifest.target.catalog.sqlite_file
     return (
         open_catalog(manifest.target.catalog) if file is None or file.exists() else None
     )

@@ -9,7 +9,6 @@ from pathlib import Path
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
 from lakesql.location import local_folder
-from lakesql.project.profiles import checkpoint_of
 from lakesql.run.streams.ask_sources import read_topics
 from lakesql.source.kinds import project_files
 from lakesql.source.local_files import possible_files
@@ -41,7 +40,7 @@ def is_brief(manifest: Manifest, models: Collection[str]) -> bool:
     facts = [manifest.models[name].facts for name in models]
     read = {found.name for each in facts for found in each.streams}
     streams = [manifest.streams[name] for name in read if name in manifest.streams]
-    folders = [local_folder(checkpoint_of(manifest.target, name)) for name in models]
+    folders = [local_folder(manifest.target.checkpoint_of(name)) for name in models]
     if (
         any(folder is None or folder.exists() for folder in folders)
         or any(each.refs for each in facts)

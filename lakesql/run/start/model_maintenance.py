@@ -12,7 +12,6 @@ from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
 from lakesql.engine.maintenance.protect import TableReader
 from lakesql.graph.manifest import Manifest, reads_model, stored_refs
 from lakesql.model.maintenance_tasks import is_maintained, maintenance_tasks
-from lakesql.project.profiles import checkpoint_of
 
 if TYPE_CHECKING:
     pass
@@ -46,7 +45,7 @@ def find_maintenance(manifest: Manifest, select: Select) -> ModelMaintenance:
         )
     ]
     readers += [
-        TableReader(other.name, other.table, checkpoint_of(manifest.target, other.name))
+        TableReader(other.name, other.table, manifest.target.checkpoint_of(other.name))
         for other in manifest.models.values()
         if any(
             found.name == model.name and reads_model(manifest, found.name)

@@ -32,7 +32,7 @@ from lakesql.observe.tally import ModelTally, count_model_event
 from lakesql.progress.analyzed import read_analyzed
 from lakesql.progress.holder import is_released
 from lakesql.project.procedures import AT_END, RewriteManifests
-from lakesql.project.profiles import Catalog, checkpoint_of
+from lakesql.project.profiles import Catalog
 from lakesql.run.start.analysis import find_analysis, is_comparable
 from lakesql.run.start.existing import UNREADABLE, Existing, FindTable
 from lakesql.run.start.read_to_end import has_read_all, sources_now
@@ -155,7 +155,7 @@ def _look(
 
 def _has_nothing_to_do(manifest: Manifest, bound: BoundSelect, found: Existing) -> bool:
     target, model = manifest.target, bound.select.model
-    folder = checkpoint_of(target, model.name)
+    folder = target.checkpoint_of(model.name)
     suffixes = ("", LEASE_SUFFIX, REBUILD_SUFFIX)
     files, lease, rebuild = (
         open_stored(target.catalog, folder + suffix) for suffix in suffixes

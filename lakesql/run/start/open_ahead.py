@@ -14,7 +14,6 @@ from lakesql.graph.manifest import Manifest
 from lakesql.location import local_folder
 from lakesql.progress.analyzed import is_analyzed
 from lakesql.progress.stored import LocalFiles
-from lakesql.project.profiles import checkpoint_of
 from lakesql.run.start.spark import find_needs, find_settings
 
 
@@ -57,5 +56,5 @@ def open_ahead(
 def may_have_nothing_new(manifest: Manifest, models: Collection[str]) -> bool:
     """Whether a run that takes what is there may end without Java: each model has run
     before, as far as can be seen."""
-    folders = [local_folder(checkpoint_of(manifest.target, name)) for name in models]
+    folders = [local_folder(manifest.target.checkpoint_of(name)) for name in models]
     return all(folder is None or is_analyzed(LocalFiles(folder)) for folder in folders)

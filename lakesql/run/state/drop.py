@@ -22,7 +22,6 @@ from lakesql.graph.manifest import Manifest
 from lakesql.model.table_name import TableName
 from lakesql.names import DEAD_LETTER_SUFFIX, LEASE_SUFFIX, REBUILD_SUFFIX
 from lakesql.progress.stored import read_checkpoint
-from lakesql.project.profiles import checkpoint_of
 from lakesql.run.start.spark import open_spark, session_settings
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ class Dropper:
         ):
             if model := model_of(name):
                 folders.setdefault(model, []).append(
-                    checkpoint_of(self.manifest.target, name)
+                    self.manifest.target.checkpoint_of(name)
                 )
         views = self._views(namespaces, folders)
         foreign: dict[TableName, str] = {}
@@ -154,7 +153,7 @@ class Dropper:
         """
         with closing(Leases(self.session)) as leases:
             while not leases.claim(
-                model, checkpoint_of(self.manifest.target, model), say
+                model, self.manifest.target.checkpoint_of(model), say
             ):
                 time.sleep(LOOK_EVERY_S)
             # what stands beside a table may be known by that alone
@@ -162,7 +161,7 @@ class Dropper:
                 drop_table(self.session, table)
             for view in remains.views:
                 self.session.sql(f"DROP VIEW IF EXISTS {table_name(view)}")
-            own = checkpoint_of(self.manifest.target, model) + LEASE_SUFFIX
+            own = self.manifest.target.checkpoint_of(model) + LEASE_SUFFIX
             for folder in remains.folders:
                 if folder != own:
                     CheckpointFiles(self.session, folder).remove_all()

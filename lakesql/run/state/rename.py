@@ -55,7 +55,6 @@ from lakesql.names import (
 from lakesql.progress.holder import RENAMING, Renaming, read_renaming
 from lakesql.progress.state import Checkpoint
 from lakesql.progress.stored import read_checkpoint
-from lakesql.project.profiles import checkpoint_of
 from lakesql.run.start.spark import open_spark, session_settings
 from lakesql.run.state.drop import Dropper, model_of
 from lakesql.run.test.run_data_tests import rename_positions
@@ -100,7 +99,7 @@ class Renamer:
         checkpoint = read_checkpoint(self._checkpoint(old))
         table = self._find_table(old, new, checkpoint)
         if table is None:
-            gone = f"its checkpoint is there, at {checkpoint_of(self.manifest.target, old)}, and its table is not"
+            gone = f"its checkpoint is there, at {self.manifest.target.checkpoint_of(old)}, and its table is not"
             what = (
                 f"There is nothing of a model '{old}'"
                 if checkpoint is None
@@ -136,7 +135,7 @@ class Renamer:
         self.find(old, new)  # before a lease is taken, whose folder would stay
         with closing(Leases(self.session)) as leases:
             for name in (old, new):
-                checkpoint = checkpoint_of(self.manifest.target, name)
+                checkpoint = self.manifest.target.checkpoint_of(name)
                 while not leases.claim(name, checkpoint, self.say, renames=True):
                     time.sleep(LOOK_EVERY_S)
             renaming = self.find(old, new)
@@ -156,11 +155,11 @@ class Renamer:
 
     def _lease(self, model: str) -> CheckpointFiles:
         return CheckpointFiles(
-            self.session, checkpoint_of(self.manifest.target, model) + LEASE_SUFFIX
+            self.session, self.manifest.target.checkpoint_of(model) + LEASE_SUFFIX
         )
 
     def _checkpoint(self, name: str) -> CheckpointFiles:
-        return CheckpointFiles(self.session, checkpoint_of(self.manifest.target, name))
+        return CheckpointFiles(self.session, self.manifest.target.checkpoint_of(name))
 
     def _check_rebuilds(self, old: str) -> None:
         if self._checkpoint(old + REBUILD_SUFFIX).names():
@@ -204,7 +203,7 @@ class Renamer:
         would mix with the old one's."""
         target, wanted = self.manifest.target, self.manifest.models[new].table
         folders = (
-            checkpoint_of(target, new + suffix)
+            target.checkpoint_of(new + suffix)
             for suffix in ("", DEAD_LETTER_SUFFIX, REBUILD_SUFFIX)
         )
         there = [
@@ -244,11 +243,11 @@ class Renamer:
             if model_of(name) == old and not name.endswith(LEASE_SUFFIX)
         ]
         for name in sorted(own, key=lambda name: (name == old, name)):
-            yield checkpoint_of(self.manifest.target, name)
+            yield self.manifest.target.checkpoint_of(name)
 
     def _moved(self, renaming: Renaming, folder: str) -> str:
-        before = checkpoint_of(self.manifest.target, renaming.old)
-        return checkpoint_of(self.manifest.target, renaming.new) + folder.removeprefix(
+        before = self.manifest.target.checkpoint_of(renaming.old)
+        return self.manifest.target.checkpoint_of(renaming.new) + folder.removeprefix(
             before
         )
 

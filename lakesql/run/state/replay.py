@@ -40,7 +40,6 @@ from lakesql.graph.manifest import Manifest
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.progress.decide import check_identity
 from lakesql.progress.state import QueryIdentity, query_identities
-from lakesql.project.profiles import checkpoint_of
 from lakesql.run.replacement.rebuilt import finish_rebuild
 from lakesql.run.start.context import RunContext
 from lakesql.run.start.spark import open_spark, session_settings
@@ -93,7 +92,7 @@ def replay(
     ):
         name_files(session, manifest.target.checkpoints)
         while not dry_run and not leases.claim(
-            name, checkpoint_of(manifest.target, name), say
+            name, manifest.target.checkpoint_of(name), say
         ):
             time.sleep(LOOK_EVERY_S)
         context = RunContext(manifest, session, catalog, hear, check_lease=leases.check)
@@ -180,7 +179,7 @@ def replay_letters(
     if not dry_run:
         finish_rebuild(context, select)
     identity, *_ = query_identities(
-        select, checkpoint_of(context.manifest.target, model.name)
+        select, context.manifest.target.checkpoint_of(model.name)
     )
     check_identity(read_state(session, identity, ()))
     if not table_exists(session, letters_table):

@@ -37,7 +37,6 @@ from lakesql.progress.state import (
     query_identities,
 )
 from lakesql.progress.topics import check_offsets
-from lakesql.project.profiles import checkpoint_of
 from lakesql.run.replacement.rebuilt import find_swapped, finish_rebuild
 from lakesql.run.start.context import RunContext
 from lakesql.run.start.spark import open_spark, session_settings
@@ -65,9 +64,7 @@ def settle(
     whether some have."""
     bound = bind_select(manifest, build_select(manifest, name))
     with _opened(manifest, bound, False, say) as session:
-        identities = query_identities(
-            bound.select, checkpoint_of(manifest.target, name)
-        )
+        identities = query_identities(bound.select, manifest.target.checkpoint_of(name))
         return (
             sum(
                 settle_files(session, each.folder, bound.bindings, are_same)
@@ -151,7 +148,7 @@ def _opened(
     ):
         context = RunContext(manifest, session, catalog, hear)
         if not dry_run:
-            while not leases.claim(name, checkpoint_of(manifest.target, name), say):
+            while not leases.claim(name, manifest.target.checkpoint_of(name), say):
                 time.sleep(LOOK_EVERY_S)
             finish_rebuild(context, bound.select)
         elif find_swapped(context, bound.select):
@@ -187,7 +184,7 @@ def rewind_model(
     (identity, state), *companions = [
         (identity, read_state(session, identity, sources))
         for identity in query_identities(
-            bound.select, checkpoint_of(manifest.target, bound.select.model.name)
+            bound.select, manifest.target.checkpoint_of(bound.select.model.name)
         )
     ]
     moves = [

@@ -14,7 +14,7 @@ from lakesql.model.table_name import TableName
 from lakesql.plan.table_status import Unknown
 from lakesql.progress.state import Checkpoint
 from lakesql.progress.stored import read_checkpoint
-from lakesql.project.profiles import Target, checkpoint_of, sqlite_file
+from lakesql.project.profiles import Target
 from lakesql.review.tables_now import LiveModel, Unread
 from lakesql.run.tell.status import READERS
 from lakesql.table.metadata import TableMetadata
@@ -28,7 +28,7 @@ def read_live(
 ) -> Mapping[str, LiveModel]:
     """What is there of each model, by its table's name. Raises what opening the catalog
     raises; a table that cannot be read, or a checkpoint, is found as that."""
-    file = sqlite_file(target.catalog)
+    file = target.catalog.sqlite_file
     # opening it would make it
     opened = open_catalog(target.catalog) if file is None or file.exists() else None
     with ThreadPoolExecutor(READERS, thread_name_prefix="lakesql-plan") as pool:
@@ -41,7 +41,7 @@ def _find(
 ) -> LiveModel:
     """The table and its checkpoint, read again until the checkpoint is the same before
     and after: nobody has written in between."""
-    folder = checkpoint_of(target, model)
+    folder = target.checkpoint_of(model)
     before = _read_checkpoint(target, folder)
     table: TableMetadata | Unknown | None = None
     for _ in range(LOOKS):

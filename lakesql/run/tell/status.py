@@ -25,7 +25,6 @@ from lakesql.plan.table_status import (
     Unknown,
 )
 from lakesql.project.procedures import AT_END
-from lakesql.project.profiles import sqlite_file
 from lakesql.table.due import KnownAmounts
 from lakesql.table.maintenance_plan import TimeBudget, Wait, plan_maintenance
 from lakesql.table.metadata import TableMetadata
@@ -42,7 +41,7 @@ def read_statuses(
     could have alone."""
     models = [manifest.models[name] for name in names]
     profile = manifest.target.catalog
-    file = sqlite_file(profile)
+    file = profile.sqlite_file
     if file is not None and not file.exists():  # opening it would make it
         return tuple(TableStatus(model, MissingTable()) for model in models)
     try:
