@@ -15,6 +15,7 @@ from lakesql.model.option_effects import OptionEffect
 from lakesql.model.writing import Reads, Versions, Writing
 from lakesql.names import MAINTAINED_PROPERTY, Memory, check_landing, check_name
 from lakesql.project.duration import Duration, parse_duration
+from lakesql.project.iceberg_properties import read_iceberg_property
 from lakesql.project.procedures import (
     Maintenance,
     read_maintenance,
@@ -223,7 +224,20 @@ def _read_property(key: str, node: Node) -> str:
             fix=f"Write {' or '.join(repr(version) for version in _FORMAT_VERSIONS)}.",
             place=node.place,
         )
-    return text
+    if key.startswith(_OWN_PREFIX) and key != MAINTAINED_PROPERTY:
+        raise ProjectError.of(
+            "unknown-option",
+            f"lakesql has no table property '{key}' that one sets.",
+            fix=did_you_mean(key, [MAINTAINED_PROPERTY]),
+            place=node.place,
+        )
+    if key == MAINTAINED_PROPERTY:
+        return text
+    return read_iceberg_property(key, node, text)
+
+
+_OWN_PREFIX = "lakesql."
+"""How the names of the properties begin in which lakesql keeps something."""
 
 
 _FORMAT_VERSIONS = ("2", "3")
