@@ -274,11 +274,12 @@ class BatchCommitted:
     together, if they are small (`lakesql status`): in each of the `partitions` that it
     has written to, on average. None of a table without partitions. `violations` count
     the rows that fail an expectation, by its name. `furthest` is the event that has
-    moved a watermark furthest, if there is one: its time, stream and record. `replaced`
-    are the values with bytes that are no UTF-8, for which U+FFFD stands,
-    `replaced_keys` those of keys. `refreshed` says how a table that is made of others
-    was made right, `in full` for example; '' of a batch of records. `location` is where
-    the table's files are.
+    moved a watermark furthest, if there is one: its time, stream and record.
+    `without_event_time` counts the records that a SELECT which groups or joins by the
+    event time makes no row of, as theirs is NULL. `replaced` are the values with bytes
+    that are no UTF-8, for which U+FFFD stands, `replaced_keys` those of keys.
+    `refreshed` says how a table that is made of others was made right, `in full` for
+    example; '' of a batch of records. `location` is where the table's files are.
     """
 
     model: str
@@ -301,6 +302,7 @@ class BatchCommitted:
     partitions: int | None = None
     violations: tuple[tuple[str, int], ...] = ()
     furthest: str = ""
+    without_event_time: int = 0
     replaced: int = 0
     replaced_keys: int = 0
     refreshed: str = ""
@@ -333,9 +335,11 @@ class BatchEmpty:
     `late` ones have been dropped by a watermark, and `ignored` are messages and
     tombstones of a change feed. `violations` count the rows that fail an expectation,
     by its name. `furthest` is the event that has moved a watermark furthest, if there
-    is one. `replaced` are the values with bytes that are no UTF-8, `replaced_keys`
-    those of keys. `unusable` says what is wrong with the first of its records where all
-    of them are dead letters, and the table has no row.
+    is one. `without_event_time` counts the records that a SELECT which groups or joins
+    by the event time makes no row of, as theirs is NULL. `replaced` are the values with
+    bytes that are no UTF-8, `replaced_keys` those of keys. `unusable` says what is
+    wrong with the first of its records where all of them are dead letters, and the
+    table has no row.
     """
 
     model: str
@@ -347,6 +351,7 @@ class BatchEmpty:
     ignored: int = 0
     violations: tuple[tuple[str, int], ...] = ()
     furthest: str = ""
+    without_event_time: int = 0
     replaced: int = 0
     replaced_keys: int = 0
     unusable: str = ""

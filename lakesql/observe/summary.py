@@ -99,10 +99,10 @@ def _seeds_fared(run: RunTally) -> str:
 
 def render_remarks(run: RunTally) -> tuple[str, ...]:
     """What the table has no room for: where the dead letters are, what rows fail, which
-    fields no contract knows, what came too late, how many deletes are remembered and
-    how many rows were older than those of the table, which streams had nothing, why
-    models were skipped, which ones a continuous run has not kept fresh, and how much of
-    the lineage is lost."""
+    fields no contract knows, what came too late or has no event time, how many deletes
+    are remembered and how many rows were older than those of the table, which streams
+    had nothing, why models were skipped, which ones a continuous run has not kept
+    fresh, and how much of the lineage is lost."""
     models = run.models.values()
     dead_letters = (
         f"{model.name}: {count(model.rejected, 'dead letter')} in {model.dead_letter_table} ({reasons(model.reasons)})"
@@ -129,6 +129,12 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
         f"{'they are among its dead letters' if 'late' in dict(model.reasons) else 'no dead letter has them'}"
         for model in models
         if model.late
+    )
+    timeless = (
+        f"{model.name}: {count(model.without_event_time, 'record')} without an event time, which is NULL: no row that is "
+        "grouped or joined by it has them. A column that the contract says is `required` makes dead letters of them"
+        for model in models
+        if model.without_event_time
     )
     moved = (
         f"{model.name}: its watermark was moved furthest by the event of {model.furthest}"
@@ -164,6 +170,7 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
         *texts,
         *rescued,
         *late,
+        *timeless,
         *moved,
         *remembered,
         *older,

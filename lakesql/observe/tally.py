@@ -84,9 +84,10 @@ class ModelTally:
     that goes for all of them. `maintenance` is by the names of the tasks that have run.
     `violations` count the rows that failed an expectation, by its name. `known` is what
     its commits say of its table, `judged` how well that is. `furthest` is the event
-    that has moved a watermark furthest. `unusable` says what is wrong with the first of
-    its records where each one is a dead letter, and the table is empty. `rescued` are
-    the records that had fields which their contract does not know.
+    that has moved a watermark furthest, and `without_event_time` are the records of
+    which no row is made, as theirs is NULL. `unusable` says what is wrong with the
+    first of its records where each one is a dead letter, and the table is empty.
+    `rescued` are the records that had fields which their contract does not know.
     """
 
     name: str
@@ -99,6 +100,7 @@ class ModelTally:
     rejected: int = 0
     late: int = 0
     furthest: str = ""
+    without_event_time: int = 0
     ignored: int = 0
     remembered: int = 0
     older: int = 0
@@ -278,6 +280,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 committed_at_ms=event.at_ms,
                 late=model.late + event.late,
                 furthest=max(model.furthest, event.furthest),
+                without_event_time=model.without_event_time + event.without_event_time,
                 ignored=model.ignored + event.ignored,
                 remembered=model.remembered + event.remembered,
                 older=model.older + event.older,
@@ -307,6 +310,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
                 records=model.records + event.records,
                 late=model.late + event.late,
                 furthest=max(model.furthest, event.furthest),
+                without_event_time=model.without_event_time + event.without_event_time,
                 ignored=model.ignored + event.ignored,
                 violations=_add(model.violations, event.violations),
                 replaced=model.replaced + event.replaced,

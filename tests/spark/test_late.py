@@ -230,6 +230,7 @@ def test_what_waits_for_a_watermark_at_the_end_of_a_run_is_counted(
         "SELECT l.id FROM {s} l JOIN {s} r ON l.id = r.id AND l.at = r.at",
         mode="append",
     )
+    project.model("d", "SELECT DISTINCT id, at FROM {s}", mode="append")
     project.record("s", at(12, 13, 15))
     ran = project.run().check()
     assert len(project.rows("a")) == 2
@@ -242,3 +243,49 @@ def test_what_waits_for_a_watermark_at_the_end_of_a_run_is_counted(
     )
     (waiting,) = ran.of(RowsWaiting, "j")
     assert (waiting.groups, waiting.joined) == (0, 2)
+    assert len(project.rows("d")) == 2
+    (waiting,) = ran.of(RowsWaiting, "d")
+    assert (waiting.groups, waiting.joined) == (1, 0)
+
+
+BY_EVENT_TIME = {
+    "w": HOURS,
+    "g": "SELECT at, count(*) AS n FROM {s} GROUP BY at",
+    "d": "SELECT DISTINCT id, at FROM {s}",
+    "e": "SELECT id, count(*) AS n FROM {s} GROUP BY id, session_window(at, '30 minutes')",
+    "f": "SELECT window(t, '1 hour').start AS hour, count(*) AS n FROM (SELECT at AS t FROM {s}) GROUP BY window(t, '1 hour')",
+    "l": "SELECT l.id, l.at FROM {s} l LEFT JOIN {t} r ON l.id = r.id AND r.at BETWEEN l.at AND l.at + INTERVAL 1 HOUR",
+}
+
+
+@pytest.mark.long
+def test_records_without_an_event_time_are_counted(project: Project) -> None:
+    """Each record of the stream is in a row of the table, waits for the watermark, or
+    is counted, whatever the SELECT makes of it."""
+    watermark = {"column": "at", "delay": "1 minute"}
+    project.stream("s", COLUMNS, watermark=watermark)
+    project.stream("t", COLUMNS, watermark=watermark)
+    for name, select in BY_EVENT_TIME.items():
+        project.model(name, select, mode="append")
+    project.model("u", HOURS, **UPSERT)
+    project.model(
+        "by_id",
+        "SELECT id, count(*) AS n FROM {s} GROUP BY id",
+        mode="upsert",
+        keys="id",
+    )
+    for when in ([*at(12, 13), {"id": 1}, {"id": 2, "at": None}], [*at(15), {"id": 3}]):
+        project.record("s", when)
+        project.record("t", at(12, 18))
+        ran = project.run().check()
+        batches = [*ran.of(BatchCommitted), *ran.of(BatchEmpty)]
+        missing = {
+            model: sum(
+                batch.without_event_time for batch in batches if batch.model == model
+            )
+            for model in (*BY_EVENT_TIME, "u", "by_id")
+        }
+        nulls = sum(record.get("at") is None for record in when)
+        assert missing == dict.fromkeys((*BY_EVENT_TIME, "u"), nulls) | {"by_id": 0}
+    assert sum(row["n"] for row in project.rows("u")) == 3
+    assert sum(row["n"] for row in project.rows("by_id")) == 6

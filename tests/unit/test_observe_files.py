@@ -126,6 +126,7 @@ def test_an_event_is_one_line_of_json() -> None:
         "event_time": "2026-03-01T00:00:00Z",
         "late": 0,
         "furthest": "",
+        "without_event_time": 0,
         "replaced": 0,
         "replaced_keys": 0,
         "refreshed": "",

@@ -113,6 +113,13 @@ def test_rows_that_came_too_late_add_up_and_are_said() -> None:
     )
 
 
+def test_records_without_an_event_time_add_up_and_are_said() -> None:
+    written = BatchCommitted("a", 0, 3, 2, 0, 1, 5, "", 4, without_event_time=2)
+    empty = BatchEmpty("a", 1, 5, 0, 5, without_event_time=3)
+    (remark,) = render_remarks(tally(STARTED, written, empty))
+    assert remark.startswith("a: 5 records without an event time")
+
+
 def test_what_a_feed_sends_beside_changes_and_what_is_remembered_add_up() -> None:
     written = BatchCommitted(
         "a", 0, 9, 2, 0, 1, 5, "", ignored=3, remembered=4, at_ms=4

@@ -98,6 +98,7 @@ def batch_empty(
         ignored=counts.ignored,
         violations=counts.violations,
         furthest=arrivals.furthest,
+        without_event_time=_without_event_time(sink, arrivals),
         replaced=replaced.values,
         replaced_keys=replaced.in_keys,
         unusable=_unusable(sink, table, counts, letters),
@@ -138,10 +139,17 @@ def batch_committed(
         else None,
         violations=counts.violations,
         furthest=arrivals.furthest,
+        without_event_time=_without_event_time(sink, arrivals),
         replaced=replaced.values,
         replaced_keys=replaced.in_keys,
         location=str(written.location()),
     )
+
+
+def _without_event_time(sink: Sink, arrivals: Arrivals) -> int:
+    """How many records of the batch have no event time, where the SELECT groups or
+    joins by it: no row of the table is made of them."""
+    return arrivals.without_event_time if sink.select.drops_late else 0
 
 
 def _located(sink: Sink, session: SparkSession) -> tuple[ReadRange, ...]:

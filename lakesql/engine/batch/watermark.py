@@ -61,6 +61,9 @@ class Arrivals:
     furthest: str = ""
     """The event that would move a watermark furthest, its time first; '' where there is
     none, or no watermark."""
+    without_event_time: int = 0
+    """How many records of streams with a watermark have none: their event time is
+    NULL."""
 
 
 def count_arrivals(records: DataFrame, stream: Stream) -> DataFrame:
@@ -74,7 +77,8 @@ def watch_events(
     records: DataFrame, stream: Stream, event_ms: Column, is_ahead: Column
 ) -> DataFrame:
     """The records of a stream with a watermark, of which those are counted that are
-    ahead of time, and the one is noted that moves the watermark furthest."""
+    ahead of time or have no event time, and the one is noted that moves the watermark
+    furthest."""
     moving = F.when(~is_ahead, event_ms)
     partition, offset = F.col(f"{RAW}.partition"), F.col(f"{RAW}.offset")
     place = F.concat_ws(
@@ -85,6 +89,7 @@ def watch_events(
         F.count(F.when(is_ahead, 1)).alias("ahead"),
         F.max(moving).alias("newest"),
         F.max_by(place, moving).alias("place"),
+        F.count(F.when(event_ms.isNull(), 1)).alias("without_event_time"),
     )
 
 
@@ -112,7 +117,9 @@ def read_arrivals(session: SparkSession, query: str) -> Arrivals:
         _furthest(stream, row) for stream, row in events.items() if not row.isNullAt(1)
     )
     ahead = sum(int(row.getLong(0)) for row in events.values())
-    return Arrivals(records, late, execution, ahead, max(moving, default=""))
+    without_event_time = sum(int(row.getLong(3)) for row in events.values())
+    furthest = max(moving, default="")
+    return Arrivals(records, late, execution, ahead, furthest, without_event_time)
 
 
 def last_execution(session: SparkSession, query: str) -> Any:
@@ -349,9 +356,9 @@ def find_waiting(select: Select, report: Mapping[str, Any]) -> RowsWaiting | Non
     """What waits after the batch of which Spark gives this progress report; None where
     nothing does.
 
-    In mode `upsert` a group's row is in the table already, so none waits. A join of
-    streams keeps records for those that they are to meet; which of them have met one
-    Spark does not say.
+    In mode `upsert` a group's row is in the table already, so none waits. A DISTINCT is
+    a group of all its columns. A join of streams keeps records for those that they are
+    to meet; which of them have met one Spark does not say.
     """
     if select.writing.output_mode != "append" or not select.query.stateful:
         return None
@@ -362,7 +369,6 @@ def find_waiting(select: Select, report: Mapping[str, Any]) -> RowsWaiting | Non
     groups = sum(
         int(it["numRowsTotal"]) for it in operators if it["operatorName"] != _JOINS
     )
-    groups = groups if select.query.aggregated else 0
     if not (groups or joined):
         return None
     watermark = str((report.get("eventTime") or {}).get("watermark", ""))
