@@ -963,6 +963,12 @@ CONDITIONS: dict[str, Condition] = {
         "Spark has no sessions there.",
         "Use mode `append` and a stream with a watermark: a session's row is written when it can no longer grow.",
     ),
+    "session-without-key": Condition(
+        "A SELECT over streams groups by session_window and by nothing else: Spark keeps the sessions of a key alone.",
+        "Group by a key too, whose sessions they are: `GROUP BY user_id, session_window(at, '30 minutes')`. For the "
+        "sessions of all rows together, select a column that has one value, `'all' AS of` in a subquery over the stream, "
+        "and group by that.",
+    ),
     "set-operation": Condition(
         "INTERSECT, EXCEPT or MINUS compares a stream with something; a stream is never complete.",
         "Use a LEFT SEMI JOIN or LEFT ANTI JOIN with a table.",

@@ -7,7 +7,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from lakesql.names import CHANGE, RECORD
-from lakesql.select.groups import is_sets
+from lakesql.select.groups import is_sets, ordinal
 from lakesql.select.relation import Relation, Walk, last_mark, offset_of
 from lakesql.select.sqltext import clause, projections
 from lakesql.words import answer
@@ -155,6 +155,58 @@ def refuse_in_aggregate(
         called = any(found[0] <= call < found[1] for call in calls)
         if called or _aggregates(having) or made & _names_in(having):
             walk.noted.setdefault("filtered-groups", text.tokens[found[0]].start)
+
+
+def refuse_session_alone(
+    select: exp.Select, mark: int, read: Relation, walk: Walk
+) -> None:
+    """Notes a SELECT of whose groups a session is all that tells them apart: of a
+    stream, Spark grows the sessions of a key, and constants are none."""
+    keys = [key for key in _group_keys(select) if not isinstance(key, exp.Literal)]
+    made = {
+        column.alias.lower(): column.this
+        for below, _ in (walk.flowing[each] for each in read.selects)
+        for column in below.expressions
+        if isinstance(column, exp.Alias)
+    }
+    if keys and all(_is_session(made.get(key.name.lower(), key)) for key in keys):
+        sessions = (
+            token.start
+            for token in walk.text.tokens
+            if token.text.lower() == "session_window"
+        )
+        walk.findings.add(
+            "session-without-key",
+            next(sessions, walk.text.tokens[mark].start),
+            "A session of a stream is one of a key, and this SELECT groups by session_window alone.",
+        )
+
+
+def _group_keys(select: exp.Select) -> list[exp.Expr]:
+    """What a SELECT groups its rows by, where it names a column of its own what that is
+    made of; nothing where it groups in several ways."""
+    group = select.args.get("group")
+    plain = [
+        column for column in select.expressions if column.find(exp.AggFunc) is None
+    ]
+    if group is None or group.args.get("all"):
+        return [column.unalias() for column in plain]
+    if is_sets(group):
+        return []
+    made = {column.alias_or_name.lower(): column.unalias() for column in plain}
+    keys = [
+        next(iter(select.expressions[ordinal(key)]), key) for key in group.expressions
+    ]
+    return [
+        made.get(key.name.lower(), key)
+        if isinstance(key, exp.Column) and not key.table
+        else key.unalias()
+        for key in keys
+    ]
+
+
+def _is_session(key: exp.Expr) -> bool:
+    return isinstance(key, exp.Anonymous) and key.name.lower() == "session_window"
 
 
 def _made_by_aggregates(select: exp.Select, mark: int, walk: Walk) -> set[str]:

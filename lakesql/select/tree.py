@@ -40,6 +40,7 @@ from lakesql.select.refusals import (
     refuse_inside,
     refuse_on_stream,
     refuse_order,
+    refuse_session_alone,
 )
 from lakesql.select.relation import (
     Carried,
@@ -223,6 +224,8 @@ def _refuse(
     groups_by_all = bool((select.args.get("group") or exp.Group()).args.get("all"))
     if kind.distinct or groups_by_all:
         _check_stars(select, mark, sources, walk)
+    if kind.aggregated or kind.distinct:
+        refuse_session_alone(select, mark, read, walk)
     if kind.aggregated:
         refuse_in_aggregate(select, mark, read, walk)
         return

@@ -1082,6 +1082,33 @@ def test_a_cast_that_maps_several_values_to_one_is_no_key(cast: str) -> None:
     }
 
 
+@each_of(
+    "select",
+    [
+        "SELECT session_window.start AS s, count(*) AS n FROM {s} GROUP BY session_window(at, '1 minute')",
+        "SELECT session_window(at, '1 minute') AS s, count(*) AS n FROM {s} GROUP BY 1",
+        "SELECT session_window(at, '1 minute') AS s, count(*) AS n FROM {s} GROUP BY s",
+        "SELECT session_window(at, '1 minute') AS s, count(*) AS n FROM {s} GROUP BY ALL",
+        "SELECT s, count(*) AS n FROM (SELECT Session_Window(at, '1 minute') AS s FROM {s}) GROUP BY s",
+        "SELECT count(*) AS n FROM {s} GROUP BY 'a', session_window(at, '1 minute')",
+        "SELECT DISTINCT session_window(at, '1 minute') AS s FROM {s}",
+    ],
+)
+def test_a_session_is_one_of_a_key(select: str) -> None:
+    """Spark: Global aggregation with session window in streaming query is not
+    supported."""
+    session, stream = "session_window(at, '1 minute')", "{{ stream('orders') }}"
+    found = problems("mode='append'", select.replace("{s}", stream))
+    assert {name for name, _ in found} == {"session-without-key"}
+    for keyed in (
+        f"SELECT count(*) AS n FROM {stream} GROUP BY id, {session}",
+        f"SELECT count(*) AS n FROM (SELECT at, 'all' AS of FROM {stream}) GROUP BY of, {session}",
+        f"SELECT id, {session} AS s, count(*) AS n FROM {stream} GROUP BY ALL",
+        f"SELECT DISTINCT id, {session} AS s FROM {stream}",
+    ):
+        assert build("mode='append'", keyed).query.stateful
+
+
 def test_sessions_are_appended_and_not_merged() -> None:
     select = "SELECT id, session_window.start AS s, count(*) AS n FROM {{ stream('orders') }} GROUP BY id, {by}"
     select = select.replace("{by}", "session_window(at, '10 seconds')")
