@@ -148,6 +148,20 @@ class TableMetadata:
         """The snapshot of an id; None where the table does not have it any more."""
         return None if id_ is None else self.snapshots.get(id_)
 
+    def oldest_since(self, snapshot: Snapshot) -> int:
+        """The oldest time of the snapshots from one to the head, which an expiry must
+        not go beyond for it to stay.
+
+        The clocks of several writers differ, and Iceberg takes a commit whose time is
+        up to a minute before that of the one before it. Its expiry walks back from the
+        head, and ends at the first snapshot that is too old.
+        """
+        ids = [each.id for each in self.history]
+        if snapshot.id not in ids:
+            return snapshot.at_ms
+        later = self.history[: ids.index(snapshot.id) + 1]
+        return min(each.at_ms for each in later)
+
     def ledger(self, *tags: str) -> Iterator[Snapshot]:
         """The snapshots that may have a ledger entry, from the head to the root.
 

@@ -4,8 +4,11 @@ checkpoints."""
 from __future__ import annotations
 
 import json
-from itertools import product
+from itertools import accumulate, product, takewhile
 from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakesql.engine.maintenance.protect import needs
 from lakesql.ledger.entry import Entry, Snapshot
@@ -23,7 +26,7 @@ TOPIC = {"orders": {"0": 4}}
 
 def facts() -> TableMetadata:
     snapshots = {id_: Snapshot(id_, {}, at_ms=id_) for id_ in OF_A}
-    return TableMetadata("", 2, {}, snapshots, tuple(snapshots.values()))
+    return TableMetadata("", 2, {}, snapshots, tuple(reversed(snapshots.values())))
 
 
 def at(snapshot: int) -> dict[str, Any]:
@@ -148,3 +151,30 @@ def test_a_reader_of_changes_needs_the_snapshot_up_to_which_it_has_read() -> Non
         == 11
     )
     assert needs(facts(), [], made_behind(None, changes_position(13))) is None
+
+
+def iceberg_keeps(history: list[Snapshot], before_ms: int) -> set[int]:
+    """What an expiry leaves of the snapshots from the head to the root: Iceberg ends at
+    the first one that is too old (`RemoveSnapshots`)."""
+    return {
+        snapshot.id
+        for snapshot in takewhile(lambda each: each.at_ms >= before_ms, history)
+    }
+
+
+@given(
+    st.lists(st.integers(-60_000, 600_000), min_size=1, max_size=12), st.integers(0, 99)
+)
+def test_what_a_reader_stands_at_stays_whatever_the_clocks_of_writers_say(
+    steps: list[int], place: int
+) -> None:
+    """Iceberg takes a commit that is up to a minute older than the one before it."""
+    times = [10**12 + time for time in accumulate(steps)]
+    rooted = [Snapshot(number, {}, at_ms=time) for number, time in enumerate(times)]
+    history = rooted[::-1]
+    snapshots = {each.id: each for each in rooted}
+    metadata = TableMetadata("", 2, {}, snapshots, tuple(history))
+    stands = place % len(rooted)
+    since = needs(metadata, [entry(8, at(stands))], None)
+    assert since is not None
+    assert stands in iceberg_keeps(history, since)

@@ -111,14 +111,17 @@ def find_needed(
 def _made_of(
     session: SparkSession, metadata: TableMetadata, reader: TableReader
 ) -> list[int]:
-    """When the snapshot of the table was made of which the reader's own table is made:
-    a refresh compares with it. One that has none yet begins with the newest."""
+    """From when on the snapshots of the table are needed, for the one to stay of which
+    the reader's own table is made: a refresh compares with it. One that has none yet
+    begins with the newest."""
     entries = _read_entries(session, reader.table, reader.model)
     inputs = read_inputs(entries[0].inputs).values() if entries else ()
     found = [
         metadata.find(each.snapshot) for each in inputs if each.table_id == metadata.id
     ]
-    return [snapshot.at_ms for snapshot in found if snapshot is not None]
+    return [
+        metadata.oldest_since(snapshot) for snapshot in found if snapshot is not None
+    ]
 
 
 def needs(
@@ -188,8 +191,8 @@ def _is_empty_since(checkpoint: Checkpoint, entry: Entry | None) -> bool:
 
 
 def _oldest_stand(metadata: TableMetadata, positions: Iterable[Position]) -> int | None:
-    """When the oldest snapshot of the table was made at which one of the streams
-    stands; None where none does.
+    """From when on the snapshots of the table are needed, for the oldest one at which
+    one of the streams stands to stay; None where none does.
 
     Whatever the stream is called: Spark may order a stateful query's streams otherwise
     than its FROM does.
@@ -201,7 +204,8 @@ def _oldest_stand(metadata: TableMetadata, positions: Iterable[Position]) -> int
     ]
     found = [metadata.snapshots.get(id_) for id_ in ids if isinstance(id_, int)]
     return min(
-        (snapshot.at_ms for snapshot in found if snapshot is not None), default=None
+        (metadata.oldest_since(each) for each in found if each is not None),
+        default=None,
     )
 
 
