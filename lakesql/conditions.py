@@ -1294,6 +1294,10 @@ CONDITIONS: dict[str, Condition] = {
         "Correct the spelling, or remove the key. Keys that start with `x-` are passed over, but not among names of "
         "your own (columns, connections).",
     ),
+    "unknown-partition-field": Condition(
+        "A task of maintenance orders manifests by what is no partition field of the table.",
+        "Name the fields as the table has them, such as `at_day` of `days(at)`, or leave `sort_by` out.",
+    ),
     "unknown-partition-spec": Condition(
         "A task of maintenance asks for a partition spec that the table does not have.",
         "Name one that it has, or leave the option out.",

@@ -132,10 +132,25 @@ def _read_number(node: Node) -> float:
     )
 
 
+MOST_COUNTED = 2**31 - 1
+"""No argument of Iceberg's that counts something takes more: it is an `int`."""
+
+
+def _read_int(node: Node) -> int:
+    found = read_positive(node)
+    if found <= MOST_COUNTED:
+        return found
+    raise ProjectError.of(
+        "wrong-value",
+        f"{node.shown} is more than {MOST_COUNTED:,}.",
+        place=node.place,
+    )
+
+
 def _read_count(node: Node) -> int:
     if node.value == 0 and type(node.value) is int:
         return 0
-    return read_positive(node)
+    return _read_int(node)
 
 
 def _read_text(node: Node) -> str:
@@ -205,7 +220,7 @@ class RewriteDataFiles:
         "How many data files below three quarters of the target size make it due; where the mode changes rows, 16, if "
         "left out: each change reads them too.",
         default=32,
-        read=read_positive,
+        read=_read_int,
     )
     delete_ratio: float = option(
         "Share of the rows in the data files that is deleted, from which on it is due.",
@@ -215,7 +230,7 @@ class RewriteDataFiles:
     delete_files: int = option(
         "How many delete files make it due, those that the last rewrite has left not counted.",
         default=64,
-        read=read_positive,
+        read=_read_int,
     )
     max_bytes: Size = option(
         "How much one run rewrites at most.",
@@ -243,11 +258,11 @@ class RewriteDataFiles:
         "Smaller files are rewritten.", None, parse_size
     )
     min_input_files: int | None = _iceberg(
-        "How many files are worth a rewrite.", None, read_positive
+        "How many files are worth a rewrite.", None, _read_int
     )
     rewrite_all: bool | None = _iceberg("Rewrite every file.", None)
     delete_file_threshold: int = _iceberg(
-        "From how many delete files on a data file is rewritten.", 5, read_positive
+        "From how many delete files on a data file is rewritten.", 5, _read_int
     )
     delete_ratio_threshold: float = _iceberg(
         "From which share of deleted rows on a data file is rewritten.",
@@ -255,7 +270,7 @@ class RewriteDataFiles:
         _read_share,
     )
     max_files_to_rewrite: int | None = _iceberg(
-        "How many files one run rewrites.", None, read_positive
+        "How many files one run rewrites.", None, _read_int
     )
     output_spec_id: int | None = _iceberg(
         "By which partition spec files are written.", None, _read_count
@@ -277,7 +292,7 @@ class RewritePositionDeleteFiles:
     delete_files: int = option(
         "How many delete files make it due; beside that it follows each rewrite of data files that had some.",
         default=64,
-        read=read_positive,
+        read=_read_int,
     )
     where: str = option(
         "A condition on partitions: files of the others are left as they are.",
@@ -301,7 +316,7 @@ class RewriteManifests:
 
     trigger: Duration | None = option(_TRIGGER, default=None, read=_read_interval)
     manifests: int = option(
-        "How many manifests make it due.", default=100, read=read_positive
+        "How many manifests make it due.", default=100, read=_read_int
     )
     spec_id: int | None = _iceberg(
         "Manifests of which partition spec; of the current one if left out.",
@@ -340,7 +355,7 @@ class ExpireSnapshots:
     snapshots: int = option(
         "How many snapshots, beside those that are too young, make it due before its time.",
         default=1_000,
-        read=read_positive,
+        read=_read_int,
     )
     older_than: Duration = option(
         "Snapshots of this age go.",
@@ -348,13 +363,15 @@ class ExpireSnapshots:
         read=_at_least(LEAST_EXPIRY_MS, "1 hour", _READERS),
     )
     retain_last: int = option(
-        "How many snapshots stay, however old they are.", default=20, read=read_positive
+        "How many snapshots stay, however old they are.",
+        default=20,
+        read=_read_int,
     )
     max_snapshots: int | None = option(
         "How many snapshots stay at most: of more the oldest go, though they are younger than `older_than`, but none "
         "of the last hour and none of `retain_last`. 7200, if left out, where `older_than` has its default; else all.",
         default=None,
-        read=read_positive,
+        read=_read_int,
     )
     options: Mapping[str, IcebergValue] = option(
         _OPTIONS,
@@ -422,6 +439,11 @@ def spec_of(options: Procedure) -> int | None:
             return spec
         case _:
             return None
+
+
+def fields_of_manifests(options: Procedure) -> tuple[str, ...]:
+    """The partition fields by which a task orders the entries of manifests."""
+    return options.sort_by if isinstance(options, RewriteManifests) else ()
 
 
 PROCEDURES: Mapping[str, type[Procedure]] = {

@@ -1011,6 +1011,34 @@ def valid_options(action: str) -> set[str]:
 
 
 @pytest.mark.long
+def test_a_field_that_is_no_partition_of_the_table_is_refused_before_a_batch(
+    project: Project,
+) -> None:
+    """Iceberg refuses it in the call, where it would be tried again every minute."""
+    project.stream("e", {"id": "int", "at": "timestamp"})
+
+    def model(name: str, by: str, **config: Any) -> None:
+        task = {"rewrite_manifests": {"sort_by": by, "manifests": 1}}
+        select = "SELECT * FROM {e}"
+        project.model(name, select, mode="append", maintenance=task, **config)
+
+    model("plain", "id")
+    model("parted", "at_days", partition_by="days(at)")
+    project.record("e", [{"id": 1, "at": "2026-03-01T00:00:00Z"}])
+    ran = project.run()
+    for name in ("plain", "parted"):
+        assert ran.conditions(name) == ["unknown-partition-field"]
+        assert project.rows(name) == []
+    assert "'at_day'" in ran.finished("parted").problems[0].fix
+
+    model("parted", "at_day", partition_by="days(at)")
+    for number in (2, 3):
+        project.record("e", [{"id": number, "at": "2026-03-01T00:00:00Z"}])
+        assert not project.run("parted").of(MaintenanceFailed)
+    assert len(project.rows("parted")) == 3
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     "task",
     [

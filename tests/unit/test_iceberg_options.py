@@ -128,3 +128,20 @@ def test_options_of_a_model_go_over_those_of_its_folder_key_by_key() -> None:
 def test_they_are_those_of_the_version_that_is_pinned() -> None:
     jars = files("lakesql.engine.spark").joinpath("jars.toml").read_text("utf-8")
     assert f"iceberg-spark-runtime-4.1_2.13:{ICEBERG}." in jars
+
+
+@each_of(
+    ("procedure", "option"),
+    [
+        ("expire_snapshots", "retain_last"),
+        ("rewrite_data_files", "min_input_files"),
+        ("rewrite_data_files", "output_spec_id"),
+        ("rewrite_manifests", "spec_id"),
+    ],
+)
+def test_a_number_that_iceberg_cannot_hold_is_refused(
+    procedure: str, option: str
+) -> None:
+    assert getattr(read(procedure, {option: 2**31 - 1}), option) == 2**31 - 1
+    for number in (2**31, 10**30):
+        assert problems(procedure, {option: number})[0][0] == "wrong-value"

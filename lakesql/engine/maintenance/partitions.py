@@ -4,7 +4,7 @@ Manifests are read for it, no data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from lakesql.compile.maintenance import PartitionValue
 from lakesql.compile.quote import literal, table_name
 from lakesql.engine.ledger.snapshots import JavaTable, load_table
-from lakesql.errors import Problem, RunError
-from lakesql.model.maintenance_tasks import maintenance_tasks, said_at
+from lakesql.errors import Problem, RunError, did_you_mean
+from lakesql.model.maintenance_tasks import MaintenanceTask, maintenance_tasks, said_at
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
-from lakesql.project.procedures import spec_of
+from lakesql.project.procedures import fields_of_manifests, spec_of
 
 MOST = 200
 """How many partitions a condition names at most: one of more takes longer to plan than
@@ -63,21 +63,38 @@ def read_partitions(
 
 
 def check_specs(session: SparkSession, model: Model) -> None:
-    """Raise `RunError` (`unknown-partition-spec`) for tasks that name a partition spec
-    which the table does not have.
+    """Raise `RunError` for tasks that name a partition spec, or fields of one, which
+    the table does not have (`unknown-partition-spec`, `unknown-partition-field`).
 
-    The ids of the specs stand in the table's metadata alone, where no compiler sees
-    them.
+    The ids of the specs and the names of their fields stand in the table's metadata
+    alone, where no compiler sees them.
     """
-    asked = [
-        (task, spec)
+    tasks = [
+        task
         for task in maintenance_tasks(model)
-        if (spec := spec_of(task.options)) is not None
+        if spec_of(task.options) is not None or fields_of_manifests(task.options)
     ]
-    if not asked:
+    if not tasks:
         return
-    known = sorted(map(int, load_table(session, model.table).specs().keySet()))
-    problems = [
+    table = load_table(session, model.table)
+    specs = {
+        int(spec.specId()): [str(field.name()) for field in spec.fields()]
+        for spec in table.specs().values()
+    }
+    problems = _unknown_specs(model, tasks, specs)
+    problems = problems or _unknown_fields(
+        model, tasks, specs, int(table.spec().specId())
+    )
+    if problems:
+        raise RunError(problems)
+
+
+def _unknown_specs(
+    model: Model, tasks: Iterable[MaintenanceTask], specs: Mapping[int, list[str]]
+) -> list[Problem]:
+    known = sorted(specs)
+    asked = [(task, spec_of(task.options)) for task in tasks]
+    return [
         Problem(
             "unknown-partition-spec",
             f"Task '{task.name}' asks for the partition spec {spec}, which table {task.table} does not have.",
@@ -85,7 +102,32 @@ def check_specs(session: SparkSession, model: Model) -> None:
             place=said_at(model, task),
         )
         for task, spec in asked
+        if spec is not None
         if spec not in known
     ]
-    if problems:
-        raise RunError(problems)
+
+
+def _unknown_fields(
+    model: Model,
+    tasks: Iterable[MaintenanceTask],
+    specs: Mapping[int, list[str]],
+    current: int,
+) -> list[Problem]:
+    """Fields by which manifests are to be ordered, and that the spec does not have
+    whose manifests are rewritten."""
+    problems: list[Problem] = []
+    for task in tasks:
+        spec = spec_of(task.options)
+        known = specs[current if spec is None else spec]
+        problems += [
+            Problem(
+                "unknown-partition-field",
+                f"Task '{task.name}' orders by '{name}', which is no partition field of table {task.table}.",
+                "" if known else "The table has no partitions.",
+                did_you_mean(name, known),
+                said_at(model, task),
+            )
+            for name in fields_of_manifests(task.options)
+            if name not in known
+        ]
+    return problems
