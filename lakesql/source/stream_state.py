@@ -10,15 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 from urllib.parse import unquote
 
 from lakesql.errors import Problem, RunError
 from lakesql.source.pattern import without_scheme
-
-if TYPE_CHECKING:
-    pass
-
 
 Position = Any
 """Where a source stands, as Spark's JSON has it: the value of `lakesql.offsets` for one

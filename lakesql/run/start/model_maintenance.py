@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lakesql.compile.select import Select
 from lakesql.compile.statements import compiled_columns
 from lakesql.compile.table import build_table_spec
@@ -12,11 +10,6 @@ from lakesql.engine.maintenance.keeper import Keeper, MaintenanceStep
 from lakesql.engine.maintenance.protect import TableReader
 from lakesql.graph.manifest import Manifest, reads_model, stored_refs
 from lakesql.model.maintenance_tasks import is_maintained, maintenance_tasks
-
-if TYPE_CHECKING:
-    pass
-
-
 from lakesql.run.start.context import RunContext
 
 
