@@ -134,3 +134,22 @@ def test_null_for_infinity_is_missing_where_it_is_required(spark: SparkSession) 
         "required-missing",
         None,
     ]
+
+
+@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize("infinity", ["dead_letter", "null"])
+def test_infinity_in_a_column_that_nothing_reads_is_no_fault(
+    spark: SparkSession, infinity: Infinity, required: bool
+) -> None:
+    contract = Contract(
+        columns(infinity, required, nested=False),
+        key=("id",),
+        envelope="debezium",
+        unused=("at", "day"),
+    )
+    whole = {"id": 1, "at": 0, "day": 0}
+    infinite = [{**whole, "at": "infinity"}, {**whole, "day": 2147483647}]
+    found = parsed(spark, contract, [whole, *infinite])
+    assert [row["_lakesql_rejected"] for row in found] == [None] * 3
+    others = parsed(spark, contract, [{**whole, name: it} for name, it in SENSELESS])
+    assert all(row["_lakesql_rejected"] for row in others)

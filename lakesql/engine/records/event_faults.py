@@ -43,6 +43,7 @@ from lakesql.engine.records.event import (
 from lakesql.engine.records.folded import all_of
 from lakesql.engine.records.json_text import invalid_text, missing_field
 from lakesql.engine.records.parse import Contract, ContractColumn
+from lakesql.engine.records.times import infinite
 from lakesql.names import CHANGE, REQUIRED_MISSING, ROW, SEQUENCE_MISSING, UNPARSABLE
 
 KEY_NAMES = "_lakesql_key_names"
@@ -300,9 +301,11 @@ def _value_faults(
         yield _unsent_fault(contract, column, sent, is_moved)
     yield _misfit_fault(contract, column, sent, is_asked)
     if column.required or is_key:
-        is_null = sent.isNull() | is_null_for_infinite(
-            F.col(ROW)[name], column.type, column.infinity
-        )
+        is_null = sent.isNull()
+        if name not in contract.unused:
+            is_null |= is_null_for_infinite(
+                F.col(ROW)[name], column.type, column.infinity
+            )
         yield _fault(
             is_asked & is_null,
             REQUIRED_MISSING,
@@ -342,6 +345,8 @@ def _misfit_fault(
         misfit |= sent.isNotNull() & is_of_other_kind(column, F.col(ROW_KINDS))
     if name in contract.kept or name in contract.unused:
         misfit &= ~is_unavailable(sent)
+    if name in contract.unused and not is_nested(column.type):
+        misfit &= infinite(text, column.type).isNull()
     what = f"{name}: not a {column.type.simpleString()}"
     is_time = isinstance(column.type, T.TimestampType | T.TimestampNTZType)
     if is_time and column.unit is None:
