@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from lakesql.cli.options import MetricsAt, Options
 from lakesql.cli.report import read_line, say
+from lakesql.observe.console import console
 from lakesql.observe.emitter import Emitter, Renderer
-from lakesql.observe.lines import JsonLines, LogFile, console
+from lakesql.observe.lines import JsonLines, LogFile
 from lakesql.observe.results import RunResults
 from lakesql.project.files import Outputs
 from lakesql.secrets import find_secrets
@@ -69,14 +70,9 @@ def served(
     if metrics is None:
         yield ()
         return
-    from lakesql.observe.metrics import RunMetrics, labels_of
-    from lakesql.run.tell.serve_metrics import serve_metrics
+    from lakesql.run.tell.serve_metrics import keep_metrics, serve_metrics
 
-    models = {name: manifest.models[name] for name in names}
-    kept = RunMetrics(
-        {name: labels_of(model.table, name) for name, model in models.items()},
-        {name: model.trigger for name, model in models.items()},
-    )
+    kept = keep_metrics(manifest.models[name] for name in names)
     with serve_metrics(
         kept, metrics.address, metrics.port, metrics.healthy_within.length_ms
     ) as port:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from lakesql.observe.lines import is_watched
+from lakesql.observe.console import is_watched
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

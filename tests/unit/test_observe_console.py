@@ -38,14 +38,9 @@ from lakesql.events import (
     SessionStarted,
     StepApplied,
 )
+from lakesql.observe.console import console, is_watched
 from lakesql.observe.emitter import Emitter
-from lakesql.observe.lines import (
-    PROGRESS_EVERY_MS,
-    WIDTH,
-    PlainLines,
-    console,
-    is_watched,
-)
+from lakesql.observe.lines import PROGRESS_EVERY_MS, WIDTH, PlainLines
 from lakesql.observe.live import (
     ATTENTION,
     LETTERS,

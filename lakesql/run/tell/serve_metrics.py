@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from lakesql.clock import now_ms
 from lakesql.errors import ProfileError
-from lakesql.observe.metrics import CONTENT_TYPE, RunMetrics
+from lakesql.model.model import Model
+from lakesql.observe.metrics import CONTENT_TYPE, RunMetrics, labels_of
+
+
+def keep_metrics(models: Iterable[Model]) -> RunMetrics:
+    """The metrics of a run of these models, kept of its events; each is in them from
+    the start."""
+    own = tuple(models)
+    return RunMetrics(
+        {model.name: labels_of(model.table, model.name) for model in own},
+        {model.name: model.trigger for model in own},
+    )
 
 
 @contextmanager

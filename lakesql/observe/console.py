@@ -1,0 +1,54 @@
+"""What a run shows on the console: a live view where somebody watches, plain lines
+elsewhere.
+
+The run's log, its live view and its closing table are the command's output and go to
+stdout, as in dbt; each failure in full goes to stderr.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import tzinfo
+from io import TextIOWrapper
+from typing import TextIO
+
+from lakesql.clock import now_ms
+from lakesql.observe.emitter import Clock, Renderer
+from lakesql.observe.lines import PlainLines
+from lakesql.observe.summary import ReadLine
+
+
+def console(
+    out: TextIO,
+    err: TextIO,
+    *,
+    environ: Mapping[str, str],
+    clock: Clock = now_ms,
+    read_line: ReadLine,
+    zone: tzinfo | None = None,
+) -> Renderer:
+    """The renderer for `out`, with the failures on `err`; times of day are of `zone`,
+    this machine's if None.
+
+    `NO_COLOR` takes the colours from the live view; `CI` or a terminal that cannot move
+    its cursor gives plain lines. Both streams are set to write `?` for a character that
+    their encoding does not have.
+    """
+    for stream in (out, err):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    if not is_watched(out, environ):
+        return PlainLines(out, err, zone=zone, read_line=read_line)
+    # Only here, because drawing is what the import costs, and most commands draw
+    # nothing.
+    from lakesql.observe.live import LiveView
+
+    return LiveView(
+        out, err, environ=environ, clock=clock, zone=zone, read_line=read_line
+    )
+
+
+def is_watched(out: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether `out` is a terminal that somebody looks at."""
+    in_ci = environ.get("CI", "").lower() not in ("", "0", "false")
+    return out.isatty() and not in_ci and environ.get("TERM") != "dumb"
