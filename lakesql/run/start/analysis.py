@@ -16,8 +16,7 @@ from lakesql.catalog.metadata_text import read_opened
 from lakesql.errors import Place, first_line
 from lakesql.graph.manifest import Manifest, read_table, reads_model, stored_refs
 from lakesql.progress.analyzed import Analyzed, WritableFiles, keep_analyzed
-from lakesql.project.cache import digest
-from lakesql.project.codec import encode
+from lakesql.project.cache import digest, encode
 from lakesql.run.start.existing import UNREADABLE, FindTable, open_finder
 from lakesql.run.streams.bind import BoundSelect
 from lakesql.secrets import find_secrets
