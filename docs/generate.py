@@ -59,6 +59,7 @@ from lakesql.model.unit_tests import (
 from lakesql.modes.all_modes import MAINTENANCE, all_modes, namesakes
 from lakesql.modes.append import PARTITIONED_APPEND_PROPERTIES
 from lakesql.modes.changing import PARTITIONED_MERGE_PROPERTIES
+from lakesql.names import RECORD_FIELDS
 from lakesql.observe.lines import event_name
 from lakesql.observe.metrics import RUN_METRICS, TABLE_METRICS, TABLE_STATES, Metric
 from lakesql.observe.text import duration, percent, size
@@ -78,13 +79,7 @@ from lakesql.source.kinds import CONNECTIONS
 from lakesql.source.notifications import Notifications
 from lakesql.stream.shown_sample import SENSITIVE_WORDS
 from lakesql.stream.source_table import _SourceTableOptions
-from lakesql.stream.stream import (
-    RECORD_FIELDS,
-    Column,
-    Watermark,
-    _ColumnOptions,
-    _StreamOptions,
-)
+from lakesql.stream.stream import Column, Watermark, _ColumnOptions, _StreamOptions
 from lakesql.template.library import FILTERS, TESTS
 from lakesql.template.library import METHODS as VALUE_METHODS
 from lakesql.template.reader import SEVEN

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from lakesql.decode import Node
+from lakesql.decode import (
+    Node,
+)
 from lakesql.errors import Place, ProjectError
+
+if TYPE_CHECKING:
+    pass
+
 
 RESERVED_PREFIX = "_lakesql_"
 """No column of a model or a stream may start with this."""
@@ -21,6 +27,29 @@ VIEW_MODEL = "lakesql.model"
 
 CHANGE = "_change"
 """The struct that a stream with an `envelope` offers: what happened to the row."""
+
+RECORD_FIELDS: Mapping[str, str] = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "key": "binary",
+    "headers": "array<struct<key:string,value:binary>>",
+}
+"""Fields of the `_record` struct and their types (Kafka's own)."""
+
+CHANGE_FIELDS: Mapping[str, str] = {
+    "op": "string",
+    "ts": "timestamp",
+    "position": "array<bigint>",
+    "tx": "string",
+    "snapshot": "boolean",
+    "source_db": "string",
+    "source_schema": "string",
+    "source_table": "string",
+}
+"""Fields of the `_change` struct and their types, beside `before`: a struct of the
+stream's columns."""
 
 MARKED_AT = "_deleted_at"
 """The column of a mirror that keeps what its source deletes: when that was; NULL on the

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lakesql.names import CHANGE, KEPT_BY_ICEBERG, RECORD
+from lakesql.names import CHANGE, KEPT_BY_ICEBERG, RECORD, RECORD_FIELDS
 from lakesql.select.relation import QueryColumn, Relation, Scope
-from lakesql.select.sqltext import CHANGE_FIELDS, RECORD_FIELDS
+from lakesql.select.sqltext import CHANGE_NAMES
 from lakesql.stream.types import UNKNOWN, struct_of
 
 _ADDED = {
     RECORD: struct_of((name, UNKNOWN) for name in sorted(RECORD_FIELDS)),
-    CHANGE: struct_of((name, UNKNOWN) for name in sorted(CHANGE_FIELDS)),
+    CHANGE: struct_of((name, UNKNOWN) for name in sorted(CHANGE_NAMES)),
 }
 """The columns that a stream has beside its own."""
 

@@ -19,7 +19,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from lakesql.errors import Place, Problem, ProjectError
-from lakesql.names import CHANGE, RECORD, RESERVED_PREFIX
+from lakesql.names import CHANGE, CHANGE_FIELDS, RECORD, RECORD_FIELDS, RESERVED_PREFIX
 from lakesql.select.foreign import answer_statement
 from lakesql.select.functions import AGGREGATES, FORBIDDEN_FUNCTIONS
 
@@ -29,24 +29,7 @@ SPARK = Spark()
 MAX_DEPTH = 200
 """How deep brackets may nest: the parser is recursive."""
 
-RECORD_FIELDS = frozenset(
-    {"topic", "partition", "offset", "timestamp", "key", "headers"}
-)
-"""The fields of `_record`."""
-
-CHANGE_FIELDS = frozenset(
-    {
-        "op",
-        "ts",
-        "position",
-        "tx",
-        "snapshot",
-        "source_db",
-        "source_schema",
-        "source_table",
-        "before",
-    }
-)
+CHANGE_NAMES = frozenset({*CHANGE_FIELDS, "before"})
 """The fields of `_change`."""
 
 READS_SEEN_ONLY = "A model reads streams and tables, so that what it depends on can be seen and checked."
@@ -186,8 +169,8 @@ def read_text(sql: str, findings: Findings, own: frozenset[str] = frozenset()) -
     if any(problem.condition == "sql-syntax" for problem in findings.problems):
         raise ProjectError(findings.problems)
     used = (
-        _fields_of(RECORD, RECORD_FIELDS, tokens, sql),
-        _fields_of(CHANGE, CHANGE_FIELDS, tokens, sql),
+        _fields_of(RECORD, frozenset(RECORD_FIELDS), tokens, sql),
+        _fields_of(CHANGE, CHANGE_NAMES, tokens, sql),
     )
     return Text(
         sql[: tokens[-1].end + 1],

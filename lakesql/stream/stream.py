@@ -20,7 +20,7 @@ from lakesql.decode import (
     read_positive,
 )
 from lakesql.errors import Place, Problem, ProjectError
-from lakesql.names import KEY_FIELD, RESCUED, check_column, check_name
+from lakesql.names import CHANGE_FIELDS, KEY_FIELD, RESCUED, check_column, check_name
 from lakesql.project.duration import parse_duration
 from lakesql.records.formats.csv import Csv
 from lakesql.registry.connection import Wire
@@ -832,30 +832,6 @@ def model_stream(
         place,
         has_table_changes=bool(change_keys),
     )
-
-
-RECORD_FIELDS: Mapping[str, str] = {
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-    "key": "binary",
-    "headers": "array<struct<key:string,value:binary>>",
-}
-"""Fields of the `_record` struct and their types (Kafka's own)."""
-
-CHANGE_FIELDS: Mapping[str, str] = {
-    "op": "string",
-    "ts": "timestamp",
-    "position": "array<bigint>",
-    "tx": "string",
-    "snapshot": "boolean",
-    "source_db": "string",
-    "source_schema": "string",
-    "source_table": "string",
-}
-"""Fields of the `_change` struct and their types, beside `before`: a struct of the
-stream's columns."""
 
 
 def change_fields(stream: Stream) -> Mapping[str, str]:

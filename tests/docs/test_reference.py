@@ -19,16 +19,12 @@ from lakesql.conditions import CONDITIONS
 from lakesql.decode import fields_of
 from lakesql.graph.selector import METHODS
 from lakesql.modes.all_modes import MODES
+from lakesql.names import RECORD_FIELDS
 from lakesql.project.profiles import Catalog, Spark, Target
 from lakesql.project.settings import Paths, Settings
 from lakesql.records.formats.csv import Csv
 from lakesql.source.kinds import CONNECTIONS
-from lakesql.stream.stream import (
-    RECORD_FIELDS,
-    Watermark,
-    _ColumnOptions,
-    _StreamOptions,
-)
+from lakesql.stream.stream import Watermark, _ColumnOptions, _StreamOptions
 from lakesql.template.reader import SEVEN
 from tests.docs.command_line import write_project
 from tests.docs.test_links import functions

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lakesql.errors import Place, Problem, ProjectError
+from lakesql.names import RECORD_FIELDS
 from lakesql.select.query import (
     Output,
     Query,
@@ -12,7 +13,6 @@ from lakesql.select.query import (
 )
 from lakesql.select.relation import StreamShape
 from lakesql.select.same_state import is_same_state
-from lakesql.select.sqltext import RECORD_FIELDS
 from tests.cases import each_of
 
 STREAMS = {
@@ -618,8 +618,8 @@ def test_what_may_leave_out_what_a_stream_brings_is_told(
             frozenset({"offset", "key"}),
         ),
         ("SELECT a FROM raw WHERE _record.topic = 'x'", frozenset({"topic"})),
-        ("SELECT _record AS r FROM raw", RECORD_FIELDS),
-        ("SELECT _record.* FROM raw", RECORD_FIELDS),
+        ("SELECT _record AS r FROM raw", frozenset(RECORD_FIELDS)),
+        ("SELECT _record.* FROM raw", frozenset(RECORD_FIELDS)),
     ],
 )
 def test_the_used_fields_of_record_are_known(sql: str, fields: frozenset[str]) -> None:
