@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakesql.engine.spark import kept_rows
+from lakesql.engine.spark import few_rows
 from lakesql.events import BatchCommitted, BatchEmpty
 from tests.spark.project import Fields, Project, Ran
 from tests.spark.test_cdc import COLUMNS, Source
@@ -142,12 +142,12 @@ def said_of(ran: Ran) -> Iterator[Any]:
 def watch_held(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows the driver was given to hold, each time."""
     held: list[int] = []
-    hold = kept_rows.hold_rows
+    hold = few_rows.hold_rows
 
     def watched(rows: Any) -> Any:
         found = hold(rows)
         held.append(-1 if found is None else found[1])
         return found
 
-    monkeypatch.setattr(kept_rows, "hold_rows", watched)
+    monkeypatch.setattr(few_rows, "hold_rows", watched)
     return held

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakesql.compile.key_range import KeyRange
+from lakesql.compile.batch import KeyRange
 from lakesql.compile.quote import EpochDay, Instant, Literal, identifier
 from lakesql.engine.ledger.snapshots import JavaTable, measure, rewrites_files
 from lakesql.engine.spark.gateway import java_class

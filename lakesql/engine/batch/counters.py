@@ -20,6 +20,7 @@ from lakesql.compile.select import Select
 from lakesql.engine.records.folded import any_of, fold
 from lakesql.engine.records.unknown_fields import rescued_counts, split_names
 from lakesql.events import RescuedFields
+from lakesql.model.writing import TASK_RECORDS
 from lakesql.names import (
     CHANGE,
     DELETE,
@@ -98,6 +99,11 @@ class BatchCounts:
     def rejected(self) -> int:
         """How many are dead letters."""
         return self.bad + self.keyless + self.set_aside
+
+    @property
+    def are_of_one_task(self) -> bool:
+        """Whether there are no more rows than one task takes."""
+        return self.usable <= TASK_RECORDS
 
     @property
     def event_time(self) -> str:

@@ -15,8 +15,8 @@ from lakesql.engine.batch.lone_tombstones import with_lone_tombstones
 from lakesql.engine.batch.memories import Moves, make_stand_in
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records
+from lakesql.engine.spark.few_rows import make_rows
 from lakesql.engine.spark.internals import replace_view
-from lakesql.engine.spark.kept_rows import make_rows
 from lakesql.errors import RunError
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.modes.batches.feed_views import FeedViews

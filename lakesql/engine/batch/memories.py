@@ -10,8 +10,7 @@ from datetime import UTC, date, datetime
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakesql.compile.batch import MakeView, Remember, RememberMoves
-from lakesql.compile.key_range import KeyRange
+from lakesql.compile.batch import KeyRange, MakeView, Remember, RememberMoves
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.compile.statements import memory_spec

@@ -15,6 +15,7 @@ from lakesql.compile.batch import (
     CheckRows,
     FillUnsent,
     KeepRows,
+    KeyRange,
     MakeView,
     ReadBounds,
     Remember,
@@ -22,8 +23,8 @@ from lakesql.compile.batch import (
     Step,
     TakeTombstones,
     Write,
+    made_views,
 )
-from lakesql.compile.key_range import KeyRange
 from lakesql.engine.batch.bounds import (
     bounds_of_write,
     bounds_pay,
@@ -42,17 +43,15 @@ from lakesql.engine.batch.rows import BatchRows
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.sources.parsed import deleted_keys
-from lakesql.engine.spark.changed_settings import (
+from lakesql.engine.spark.few_rows import (
     NOT_ADAPTIVE,
     PLANNED_ONCE,
     changed_settings,
+    make_rows,
     settings_of_few,
 )
 from lakesql.engine.spark.internals import replace_view
-from lakesql.engine.spark.kept_rows import make_rows
-from lakesql.model.writing import TASK_RECORDS
 from lakesql.modes.batches.all_batches import batches_of
-from lakesql.modes.batches.batches import made_views
 from lakesql.names import BATCH_VIEW, TOMBSTONES_VIEW, UNKNOWN
 
 
@@ -228,7 +227,7 @@ class _Preparation:
     def _is_still_small(self) -> bool:
         """Whether the SELECT has not made many rows of few records, as far as they have
         been counted."""
-        return not self._is_counted or self._rows.counters.read().usable <= TASK_RECORDS
+        return not self._is_counted or self._rows.counters.read().are_of_one_task
 
     def _write_bounds(self) -> tuple[KeyRange, ...]:
         """The write's bounds: of files that it writes anew all rows are joined, and

@@ -9,7 +9,14 @@ from enum import IntEnum
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesql.compile.batch import KeepRows, ReadBounds, Remember, Step, Write
+from lakesql.compile.batch import (
+    KeepRows,
+    ReadBounds,
+    Remember,
+    Step,
+    Write,
+    made_views,
+)
 from lakesql.compile.checks import Check, names_of
 from lakesql.compile.select import Select
 from lakesql.engine.batch.counters import BatchCounters, BatchCounts
@@ -23,15 +30,10 @@ from lakesql.engine.batch.feed import Feed, give_rows
 from lakesql.engine.batch.memories import Moves
 from lakesql.engine.batch.sink import Sink
 from lakesql.engine.batch.valid_text import with_valid_text
-from lakesql.engine.spark.changed_settings import (
-    FEW_RECORDS,
-    changed_settings,
-    settings_of_few,
-)
+from lakesql.engine.spark.few_rows import FEW_RECORDS, changed_settings, settings_of_few
 from lakesql.engine.spark.internals import replace_view
 from lakesql.model.writing import TASK_RECORDS
 from lakesql.modes.batches.all_batches import batches_of
-from lakesql.modes.batches.batches import made_views
 from lakesql.names import CHECKED_VIEW, MADE_VIEW, ROWS_VIEW
 
 

@@ -20,8 +20,7 @@ from lakesql.engine.batch.valid_text import with_valid_text
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.sources.parsed import parse_streams, read_records
-from lakesql.engine.spark.changed_settings import changed_settings, settings_of_few
-from lakesql.engine.spark.kept_rows import keep_rows
+from lakesql.engine.spark.few_rows import changed_settings, keep_rows, settings_of_few
 from lakesql.names import REJECTED, is_reserved
 
 RECORDS = 1000

@@ -45,7 +45,7 @@ from lakesql.engine.sources.spark_source import (
     Planning,
 )
 from lakesql.engine.spark.arrow import ALLOCATOR_CLEANER
-from lakesql.engine.spark.changed_settings import changed_settings
+from lakesql.engine.spark.few_rows import changed_settings
 from lakesql.errors import FilesSetAside
 from lakesql.events import FilesLeftOut, Noted, PartitionLag
 from lakesql.ledger.entry import Snapshot

@@ -30,7 +30,7 @@ from lakesql.engine.sources.parsed import (
     parse_binding,
     with_position,
 )
-from lakesql.engine.spark.changed_settings import changed_settings
+from lakesql.engine.spark.few_rows import changed_settings
 from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.internals import as_given
 from lakesql.events import RowsWaiting

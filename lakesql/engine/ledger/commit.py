@@ -30,7 +30,7 @@ from lakesql.engine.ledger.snapshots import (
     read_snapshot,
     set_tag,
 )
-from lakesql.engine.spark.changed_settings import changed_settings
+from lakesql.engine.spark.few_rows import changed_settings
 from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.internals import write_to
 from lakesql.errors import TransientError

@@ -57,6 +57,7 @@ from lakesql.engine.records.plain_event import PLAIN, can_be_plain, with_plain
 from lakesql.engine.records.unknown_fields import rescued_text, say_unknown
 from lakesql.names import (
     CHANGE,
+    CHANGE_FIELDS,
     FROM,
     HALF,
     IGNORED,
@@ -70,7 +71,6 @@ from lakesql.names import (
     UNKNOWN_FIELDS,
     UNSENT,
 )
-from lakesql.stream.stream import CHANGE_FIELDS
 
 _REASON = "_lakesql_reason"
 _DETAIL = "_lakesql_detail"

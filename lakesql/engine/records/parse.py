@@ -88,6 +88,7 @@ from lakesql.names import (
     NO_VALUE,
     RAW,
     RECORD,
+    RECORD_FIELDS,
     REJECTED,
     REQUIRED_MISSING,
     RESCUED,
@@ -101,14 +102,7 @@ from lakesql.records.formats.csv import Csv
 from lakesql.registry.bare_values import as_records
 from lakesql.registry.connection import Wire
 from lakesql.registry.schemas import StreamSchemas
-from lakesql.stream.stream import (
-    RECORD_FIELDS,
-    Encoding,
-    Envelope,
-    Infinity,
-    Unit,
-    UnknownFields,
-)
+from lakesql.stream.stream import Encoding, Envelope, Infinity, Unit, UnknownFields
 from lakesql.stream.text_encoding import UTF_8
 
 RAW_FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value")

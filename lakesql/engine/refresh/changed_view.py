@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesql.compile.key_range import KeyRange, bounds_text
+from lakesql.compile.batch import KeyRange, bounds_text
 from lakesql.compile.quote import identifier, table_name
 from lakesql.compile.select import Select
 from lakesql.counts import count
@@ -18,8 +18,8 @@ from lakesql.engine.batch.bounds import joins_few, read_keys
 from lakesql.engine.ledger.snapshots import JavaTable, load_table
 from lakesql.engine.refresh.input_tables import keeps_columns, show_input
 from lakesql.engine.refresh.shared_changes import SharedChanges
+from lakesql.engine.spark.few_rows import FEW_ROWS, KeptRows, keep_rows
 from lakesql.engine.spark.internals import replace_view
-from lakesql.engine.spark.kept_rows import FEW_ROWS, KeptRows, keep_rows
 from lakesql.engine.spark.row_changes import ChangesUnknownError, RowChanges
 from lakesql.ledger.inputs import InputSnapshot, table_of
 from lakesql.modes.batches.all_batches import refreshes_of

@@ -73,7 +73,7 @@ from lakesql.engine.refresh.input_tables import (
 )
 from lakesql.engine.refresh.shared_changes import SharedChanges
 from lakesql.engine.spark.catalog_views import refuse_view
-from lakesql.engine.spark.changed_settings import PLANNED_ONCE, changed_settings
+from lakesql.engine.spark.few_rows import PLANNED_ONCE, changed_settings
 from lakesql.engine.spark.internals import replace_view
 from lakesql.errors import RunError, quoted
 from lakesql.events import (

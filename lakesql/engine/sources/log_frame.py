@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.engine.sources.log_reader import TopicPage
-from lakesql.engine.spark.changed_settings import changed_settings
+from lakesql.engine.spark.few_rows import changed_settings
 from lakesql.source.log import LogRecord
 
 RAW = (

@@ -27,7 +27,7 @@ from lakesql.engine.sources.files import row_type
 from lakesql.engine.sources.parsed import pack_one
 from lakesql.engine.sources.raw import read_raw
 from lakesql.engine.sources.scans import scanned_files, united
-from lakesql.engine.spark.changed_settings import changed_settings
+from lakesql.engine.spark.few_rows import changed_settings
 from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.internals import as_given, frame_of
 from lakesql.errors import RunError

@@ -38,6 +38,7 @@ from lakesql.names import (
     POSITION,
     RAW,
     RECORD,
+    RECORD_FIELDS,
     REJECTED,
     ROW,
     SOURCE_TABLE,
@@ -46,7 +47,7 @@ from lakesql.names import (
     UNPARSABLE,
 )
 from lakesql.source.source import Source
-from lakesql.stream.stream import RECORD_FIELDS, Stream, change_fields
+from lakesql.stream.stream import Stream, change_fields
 
 
 def read_records(

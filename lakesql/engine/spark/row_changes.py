@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
 from lakesql.compile.quote import table_name
+from lakesql.engine.spark.few_rows import FEW_ROWS, keep_rows
 from lakesql.engine.spark.gateway import items_of, java_class
 from lakesql.engine.spark.internals import (
     can_read_tasks,
@@ -30,7 +31,6 @@ from lakesql.engine.spark.internals import (
     plan_files,
     rows_of_tasks,
 )
-from lakesql.engine.spark.kept_rows import FEW_ROWS, keep_rows
 from lakesql.engine.spark.old_columns import select_as_now
 from lakesql.model.table_name import TableName
 

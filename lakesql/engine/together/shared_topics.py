@@ -22,13 +22,13 @@ from pyspark.sql import functions as F
 
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.told_tables import with_tables
-from lakesql.engine.spark.changed_settings import (
+from lakesql.engine.spark.few_rows import (
     FEW_RECORDS,
     changed_settings,
+    keep_rows,
     settings_of_few,
 )
 from lakesql.engine.spark.internals import in_session
-from lakesql.engine.spark.kept_rows import keep_rows
 from lakesql.names import TABLE
 from lakesql.source.cluster import Offsets, lag_of, numbered, total_of
 from lakesql.source.stream_state import Position
