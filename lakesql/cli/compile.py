@@ -59,13 +59,12 @@ def command(
     if output_dir is None:
         shown = [texts[name] for name in names]
         if tasks:
-            from lakesql.clock import now
-            from lakesql.compile.call_times import with_times
+            from lakesql.compile.shown_text import with_times
             from lakesql.compile.statements import task_texts
 
             selects = compiled.selects(tasks)
             shown += [
-                with_times(task_texts(selects[model], chosen), now())
+                with_times(task_texts(selects[model], chosen))
                 for model, chosen in tasks.items()
             ]
         click.echo("\n".join(shown), nl=False)

@@ -6,10 +6,46 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakesql.compile.key_range import BOUNDS_PLACE, KeyRange, bounds_text
-from lakesql.compile.quote import table_name
+from lakesql.compile.checks import checked_rows, is_dead, kept_rows
+from lakesql.compile.quote import Literal, column_of, literal, table_name
 from lakesql.compile.select import Select
-from lakesql.names import DELETE, DELETED_AT, Memory
+from lakesql.names import CHECKED_VIEW, DELETE, DELETED_AT, MADE_VIEW, ROWS_VIEW, Memory
+
+BOUNDS_PLACE = "/* the batch's key range */ true"
+"""What stands in the compiled MERGE where each batch puts a literal predicate on the
+target's keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The keys of one batch in one column: all of them, the smallest and the largest,
+    or both; NULL is named apart (`has_null`), and may be the only one."""
+
+    column: str
+    values: tuple[Literal, ...] = ()
+    low: Literal | None = None
+    high: Literal | None = None
+    has_null: bool = False
+
+
+def bounds_text(ranges: tuple[KeyRange, ...], alias: str = "target") -> str:
+    """The literal predicate on the keys of a table."""
+    return "\n  AND ".join(_bound(bound, alias) for bound in ranges) or "true"
+
+
+def _bound(bound: KeyRange, alias: str) -> str:
+    column, tests = column_of(alias, bound.column), []
+    if bound.low is not None and bound.high is not None:
+        tests.append(f"{column} BETWEEN {literal(bound.low)} AND {literal(bound.high)}")
+    if bound.values:
+        tests.append(
+            f"{column} IN ({', '.join(literal(value) for value in bound.values)})"
+        )
+    known = "\n  AND ".join(tests)
+    if not bound.has_null:
+        return known
+    return f"({known} OR {column} IS NULL)" if known else f"{column} IS NULL"
+
 
 COMMIT = "each batch: the commit"
 NEW_COMMIT = "each batch of keys that no file of the table can have: the commit"
@@ -281,3 +317,32 @@ def forget(select: Select, kind: Memory) -> str:
     seconds = select.writing.memories[kind].length_ms // 1000
     oldest = f"date_trunc('DAY', current_timestamp() - INTERVAL '{seconds}' SECOND)"
     return f"DELETE FROM {table_name(select.model.table.memory(kind))} WHERE {DELETED_AT} < {oldest}"
+
+
+def made_views(select: Select) -> tuple[MakeView, ...]:
+    """The views of what the SELECT makes, `_lakesql_rows` last; where it is given the
+    rows that a feed leaves, they are checked as they are to be written."""
+    when = (
+        "the streaming query"
+        if select.query.stateful
+        else "each batch: the rows that the SELECT makes of it"
+    )
+    if not select.checks or select.feed is not None:
+        return (MakeView(when, ROWS_VIEW, select.text),)
+    sets_aside = bool(is_dead(select.checks))
+    return (
+        MakeView(when, MADE_VIEW, select.text),
+        MakeView(
+            "each batch: its rows, each with what it fails",
+            CHECKED_VIEW,
+            checked_rows(select.checks),
+        ),
+        MakeView(
+            f"each batch: its rows{', without those whose records are dead letters' if sets_aside else ''}",
+            ROWS_VIEW,
+            kept_rows(
+                select.checks,
+                is_placed=select.writing.is_positioned and not select.writing.keys,
+            ),
+        ),
+    )

@@ -9,17 +9,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lakesql.clock import now
-from lakesql.compile.call_times import with_times, without_times
-from lakesql.compile.known_keys import KnownKey, KnownKeys
+from lakesql.compile.compiled_keys import KnownKey, KnownKeys
+from lakesql.compile.shown_text import with_times, without_times
 from lakesql.errors import Problem, ProjectError, UsageError
 from lakesql.graph.manifest import Manifest
 from lakesql.names import COMPILED_FROM
 from lakesql.project.cache import CacheFile, digest
 
 if TYPE_CHECKING:
-    from lakesql.compile.compiled_keys import CompiledKeys
-    from lakesql.compile.compiled_model import Compiled
+    from lakesql.compile.compiled_keys import Compiled, CompiledKeys
     from lakesql.compile.select import Select
 
 T = TypeVar("T")
@@ -47,7 +45,7 @@ class CompiledFiles:
         cache: Path,
         built: dict[str, Select],
         texts: dict[str, str],
-        at: datetime,
+        at: datetime | None,
     ) -> None:
         self._manifest = manifest
         self.folder = folder
@@ -108,7 +106,7 @@ class CompiledFiles:
             if found is None:
                 return None
             # only here: most commands ask for texts alone
-            from lakesql.compile.compiled_model import decode_compiled
+            from lakesql.compile.compiled_keys import decode_compiled
 
             self._known[name, key] = decode_compiled(found["said"])
         return self._known[name, key]
@@ -203,12 +201,12 @@ class CompiledFiles:
         # Only here, as reading SQL is what the import costs, and mostly nothing has
         # changed.
         from lakesql.compile.build_select import build_select
-        from lakesql.compile.compiled_model import Compiled
+        from lakesql.compile.compiled_keys import Compiled
         from lakesql.compile.model_lineage import model_lineage
         from lakesql.compile.notes import find_notes
         from lakesql.compile.select import output_columns
         from lakesql.compile.statements import compiled_text
-        from lakesql.project.codec import encode
+        from lakesql.project.cache import encode
 
         select = build_select(self._manifest, name, self._built)
         text = self._texts[name] = compiled_text(select)
@@ -262,9 +260,7 @@ def compiled_files(
     cache = manifest.outputs.cache / "compiled.json"
     built = {} if built is None else built
     texts = {} if texts is None else texts
-    return CompiledFiles(
-        manifest, manifest.outputs.compiled, cache, built, texts, at or now()
-    )
+    return CompiledFiles(manifest, manifest.outputs.compiled, cache, built, texts, at)
 
 
 def write_copies(manifest: Manifest, texts: Mapping[str, str], folder: Path) -> None:

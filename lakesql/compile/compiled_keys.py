@@ -1,16 +1,20 @@
-"""What the compiled text of a model depends on, as one digest."""
+"""What the compiled text of a model depends on, as one digest; and what is kept of a
+compiled model from one command to the next, by that and beside its text."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from lakesql.compile.checks import checks_of
+from lakesql.compile.made_columns import MadeColumn, ModelLineage, SourceColumn
 from lakesql.errors import Place
 from lakesql.graph.manifest import Manifest, reads_model
 from lakesql.graph.parse_cache import digest_macros
-from lakesql.project.cache import digest
-from lakesql.project.codec import encode
+from lakesql.project.cache import CacheFile, decoder, digest, encode
+from lakesql.stream.stream import Column
 
 
 class CompiledKeys:
@@ -97,3 +101,70 @@ class CompiledKeys:
 
 def _text_of(value: object) -> str:
     return json.dumps(value, sort_keys=True)
+
+
+_ENTRY = "keys"
+
+
+class KnownKey(NamedTuple):
+    """The key of a model's compiled text, and where its file stands below a folder of
+    these."""
+
+    key: str
+    compiled_path: str
+
+
+class KnownKeys:
+    """The keys that are kept in the file `cache` for a `version` of the project; none,
+    where that is ''."""
+
+    def __init__(self, cache: Path, version: str) -> None:
+        self._cache = CacheFile(cache) if version else None
+        self._version = version
+        kept = self._cache.get(_ENTRY, version) if self._cache is not None else None
+        self._keys: dict[str, KnownKey] = {
+            name: KnownKey(*found) for name, found in (kept or {}).items()
+        }
+        self._has_new = False
+
+    def get(self, name: str) -> KnownKey | None:
+        """What is known of a model."""
+        return self._keys.get(name)
+
+    def put(self, name: str, key: KnownKey) -> None:
+        """Know it of a model, while this process runs and, after `save`, until the
+        project changes."""
+        self._keys[name] = key
+        self._has_new = True
+
+    def save(self) -> None:
+        """Keep what is known now."""
+        if self._cache is None or not self._has_new:
+            return
+        self._cache.put(_ENTRY, self._version, self._keys)
+        self._cache.save((_ENTRY,))
+        self._has_new = False
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What compiling a model says of it, beside the text: `columns` is None where only
+    Spark's analyzer knows them.
+
+    `notes` are what its rows are that its author may have meant otherwise; `lineage` is
+    where its columns come from.
+    """
+
+    digest: str
+    columns: tuple[Column, ...] | None
+    stateful: bool
+    notes: tuple[str, ...] = ()
+    lineage: ModelLineage = ModelLineage()
+
+
+def decode_compiled(said: Any) -> Compiled:
+    """What was kept, of the JSON that it was kept as."""
+    return _decode(said)  # type: ignore[no-any-return]
+
+
+_decode = decoder([Compiled, Column, ModelLineage, MadeColumn, SourceColumn])

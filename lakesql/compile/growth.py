@@ -11,7 +11,7 @@ from lakesql.model.config import AvailableNow, Every, OnChange, Trigger
 from lakesql.model.maintenance_tasks import own_tasks
 from lakesql.model.model import Model
 from lakesql.model.writing import TASK_RECORDS
-from lakesql.project.procedures import AT_END, HOUR_MS, RemoveOrphanFiles
+from lakesql.project.procedures import AT_END, DAY_MS, HOUR_MS, RemoveOrphanFiles
 from lakesql.table.simulation import (
     Maintained,
     SimulatedTask,
@@ -160,7 +160,7 @@ def maintenance_by(model: Model, trigger: Trigger) -> Maintained | None:
 
 
 def grow_assumed(
-    assumed: Assumed, span_ms: float
+    assumed: Assumed, span_ms: float = DAY_MS
 ) -> tuple[TableGrowth, TableGrowth | None]:
     """What comes of a new table within `span_ms`: without maintenance, and with the
     model's, None if it has none."""

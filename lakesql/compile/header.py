@@ -22,7 +22,6 @@ from lakesql.model.maintenance_tasks import maintenance_tasks, own_tasks
 from lakesql.modes.batches.all_batches import batches_of, refreshes_of
 from lakesql.modes.batches.batches import Batches, listed
 from lakesql.names import CHANGE, COMPILED_FROM
-from lakesql.project.procedures import DAY_MS
 from lakesql.stream.stream import Column, LateFiles, Stream
 from lakesql.table.simulation import TableCounts, TableGrowth
 
@@ -359,7 +358,7 @@ def _maintenance(select: Select) -> str:
 def _day(select: Select) -> str:
     """The comment on the files of a new table after a day of batches, as `lakesql
     forecast --offline` computes them."""
-    unkept, kept = grow_assumed(assume(select.model), DAY_MS)
+    unkept, kept = grow_assumed(assume(select.model))
     runs = ", run every hour" if isinstance(select.model.trigger, AvailableNow) else ""
     said = f"at {ROWS_PER_SECOND:g} rows of {ROW_BYTES:g} bytes a second{runs}, {_grown(unkept, unkept.end)}"
     if kept is None:

@@ -9,8 +9,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import assert_never
 
-from lakesql.compile.call_times import age_mark
 from lakesql.compile.quote import field_path, identifier, literal, text, timestamp
+from lakesql.compile.shown_text import age_mark
 from lakesql.model.config import SortField
 from lakesql.model.maintenance_tasks import MaintenanceTask
 from lakesql.project.duration import Duration

@@ -17,11 +17,11 @@ from lakesql.errors import Place
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import Writing
-from lakesql.names import CHANGE, RECORD, RESCUED
+from lakesql.names import CHANGE, CHANGE_FIELDS, RECORD, RESCUED
 from lakesql.select.functions import is_unsteady
 from lakesql.select.query import Query, carry_position
 from lakesql.select.text_of_bytes import find_text_of_bytes
-from lakesql.stream.stream import CHANGE_FIELDS, Column, Stream
+from lakesql.stream.stream import Column, Stream
 from lakesql.template.template import Rendered
 
 _CHANGE = f"{CHANGE}."

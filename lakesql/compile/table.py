@@ -12,8 +12,7 @@ from lakesql.model.config import PartitionField, SortField, TableConfig
 from lakesql.model.model import Model
 from lakesql.model.table_name import TableName
 from lakesql.model.writing import Versions
-from lakesql.names import CHANGE
-from lakesql.stream.stream import CHANGE_FIELDS
+from lakesql.names import CHANGE, CHANGE_FIELDS
 from lakesql.table.terms import Terms, read_terms
 
 DEFAULT_PROPERTIES: Mapping[str, str] = {

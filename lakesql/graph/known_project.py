@@ -17,8 +17,7 @@ from lakesql.graph.folders import LookedAt, folders_looked_at
 from lakesql.graph.graph import Graph, GraphNode, graph_of
 from lakesql.graph.manifest import Manifest
 from lakesql.graph.named_selectors import Selectors, parse_selectors
-from lakesql.project.cache import CacheFile, digest
-from lakesql.project.codec import decoder, encode
+from lakesql.project.cache import CacheFile, decoder, digest, encode
 from lakesql.project.files import ProjectFiles
 from lakesql.project.profiles import Target, resolve_paths
 from lakesql.secrets import find_secrets

@@ -29,8 +29,7 @@ from lakesql.model.group import GroupConfig, Tables
 from lakesql.model.model import TemplateFacts
 from lakesql.model.properties import ColumnProperties, Freshness, ModelProperties
 from lakesql.modes.all_modes import all_modes
-from lakesql.project.cache import CacheFile, digest
-from lakesql.project.codec import decoder, encode
+from lakesql.project.cache import CacheFile, decoder, digest, encode
 from lakesql.project.duration import Duration
 from lakesql.project.files import SourceFile
 from lakesql.project.procedures import PROCEDURES, Maintenance

@@ -16,8 +16,7 @@ from lakesql.lint.all_rules import model_rules, project_rules
 from lakesql.lint.finding import LintFinding, RuleMatch, Span, TextEdit
 from lakesql.lint.lint_settings import LintSettings
 from lakesql.lint.noqa import Suppressions, find_idle, read_noqas
-from lakesql.project.cache import CacheFile, digest
-from lakesql.project.codec import decoder, encode
+from lakesql.project.cache import CacheFile, decoder, digest, encode
 
 if TYPE_CHECKING:
     from lakesql.compile.select import Select

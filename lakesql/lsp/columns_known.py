@@ -10,8 +10,8 @@ from lakesql.graph.manifest import Manifest
 from lakesql.lsp.open_project import OpenProject
 from lakesql.lsp.sql_scopes import KnownColumn
 from lakesql.model.model import Model
-from lakesql.names import CHANGE, RECORD
-from lakesql.stream.stream import RECORD_FIELDS, Column, Stream, change_fields
+from lakesql.names import CHANGE, RECORD, RECORD_FIELDS
+from lakesql.stream.stream import Column, Stream, change_fields
 
 
 def columns_read(

@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lakesql.clock import now
-from lakesql.compile.call_times import with_times
-from lakesql.compile.compiled_header import read_header
+from lakesql.compile.shown_text import read_header, with_times
 from lakesql.compile.statements import compiled_text
 from lakesql.errors import LakesqlError
 from lakesql.graph.manifest import Manifest
@@ -90,7 +88,7 @@ def _compiled(project: OpenProject, manifest: Manifest, path: str) -> str:
     if select is None:
         return ""
     try:
-        text = with_times(compiled_text(select), now())
+        text = with_times(compiled_text(select))
     except LakesqlError:
         return ""
     more = "\n-- … lakesql compile prints the rest" if len(text) > MOST_TEXT else ""

@@ -6,7 +6,6 @@ from __future__ import annotations
 from lakesql.compile.growth import BATCH_MS, Assumed, assume, falls_behind, grow_assumed
 from lakesql.graph.manifest import most_records
 from lakesql.model.config import Trigger
-from lakesql.project.procedures import DAY_MS
 from lakesql.review.causes import ModelVersions
 from lakesql.review.verdicts import DayChange, DayCounts, ForecastDay
 from lakesql.table.simulation import TableCounts, TableGrowth
@@ -31,7 +30,7 @@ def find_day_change(change: ModelVersions) -> DayChange | None:
 
 
 def _day(trigger: Trigger, assumed: Assumed, limit: int | None) -> ForecastDay:
-    unkept, kept = grow_assumed(assumed, DAY_MS)
+    unkept, kept = grow_assumed(assumed)
     return ForecastDay(
         freshness_ms=round(assumed.writes.interval_ms + BATCH_MS),
         is_behind=falls_behind(trigger, assumed.writes.rows, limit),

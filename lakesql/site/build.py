@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from lakesql.compile.checks import checks_of
 from lakesql.compile.compiled import CompiledFiles
-from lakesql.compile.compiled_header import read_header
 from lakesql.compile.maintenance import when_due
+from lakesql.compile.shown_text import read_header
 from lakesql.decode import fields_of
 from lakesql.errors import Problem
 from lakesql.graph.find_tests import tested_ids

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from docs.readme import README
+from lakesql.compile.batch import BOUNDS_PLACE
 from lakesql.compile.build_select import build_selects
-from lakesql.compile.key_range import BOUNDS_PLACE
 from lakesql.compile.select import output_columns
 from lakesql.compile.statements import compiled_text
 from lakesql.compile.table import UNKNOWN_TYPE

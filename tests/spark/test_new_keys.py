@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakesql.compile.key_range import KeyRange
+from lakesql.compile.batch import KeyRange
 from lakesql.engine.batch.bounds import spare_files
 from lakesql.engine.ledger.snapshots import load_table
 from lakesql.model.table_name import TableName

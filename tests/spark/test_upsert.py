@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from lakesql.compile.key_range import KeyRange
+from lakesql.compile.batch import KeyRange
 from lakesql.engine.batch.bounds import BULK, FEW, LISTED, read_keys
 from lakesql.engine.batch.counters import BatchCounters
 from lakesql.engine.batch.prepare import make_once

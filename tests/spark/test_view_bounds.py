@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lakesql.compile.key_range import KeyRange
+from lakesql.compile.batch import KeyRange
 from lakesql.engine.batch.bounds import FEW, read_keys
 from lakesql.engine.ledger.snapshots import load_table
 from lakesql.engine.refresh import shared_changes
 from lakesql.engine.refresh.shared_changes import SharedChanges
+from lakesql.engine.spark.few_rows import FEW_ROWS, keep_rows
 from lakesql.engine.spark.internals import SETTING, choose_way
-from lakesql.engine.spark.kept_rows import FEW_ROWS, keep_rows
 from lakesql.engine.spark.row_changes import RowChanges
 from lakesql.engine.spark.session import new_session
 from lakesql.events import BatchCommitted

@@ -6,11 +6,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakesql.compile.batch import COMMIT, Bounded, MakeView, ReadBounds, Step, Write
+from lakesql.compile.batch import (
+    COMMIT,
+    Bounded,
+    MakeView,
+    ReadBounds,
+    Step,
+    Write,
+    made_views,
+)
 from lakesql.compile.quote import identifiers, table_name, text
 from lakesql.compile.select import Select
 from lakesql.errors import Problem
-from lakesql.modes.batches.batches import Batches, made_views
+from lakesql.modes.batches.batches import Batches
 from lakesql.names import BATCH_VIEW, POSITION, ROWS_VIEW
 from tests.types.insert_new import InsertNew
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from lakesql.compile.batch import NEW_COMMIT, MakeView, ReadBounds, Remember, Write
-from lakesql.compile.key_range import BOUNDS_PLACE, KeyRange
+from lakesql.compile.batch import (
+    BOUNDS_PLACE,
+    NEW_COMMIT,
+    KeyRange,
+    MakeView,
+    ReadBounds,
+    Remember,
+    Write,
+)
 from lakesql.compile.statements import compiled_text
 from lakesql.modes.batches.all_batches import batches_of
 from tests.cases import each_of

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lakesql.compile.key_range import KeyRange
+from lakesql.compile.batch import KeyRange
 from lakesql.compile.quote import EpochDay
 from lakesql.engine.batch.bounds import (
     BULK,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
-from lakesql.compile.call_times import age_mark, with_times, without_times
+from lakesql.compile.shown_text import age_mark, with_times, without_times
 from tests.cases import each_of
 
 AT = datetime(2026, 3, 10, 12, 30, tzinfo=UTC)

@@ -24,8 +24,7 @@ from lakesql.model.config import AvailableNow, Every
 from lakesql.modes.append import Append
 from lakesql.modes.upsert import Upsert
 from lakesql.project import cache
-from lakesql.project.cache import CacheFile
-from lakesql.project.codec import decoder, encode
+from lakesql.project.cache import CacheFile, decoder, encode
 from lakesql.project.duration import Duration
 from lakesql.project.files import outputs_of
 from lakesql.project.procedures import PROCEDURES, ExpireSnapshots, Maintenance

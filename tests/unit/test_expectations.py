@@ -8,7 +8,7 @@ from lakesql.model.properties import (
     read_model_properties,
     read_sections,
 )
-from lakesql.project.codec import decoder, encode
+from lakesql.project.cache import decoder, encode
 from lakesql.project.yaml import parse_yaml
 from lakesql.review.option_changes import resolved
 from lakesql.select.functions import is_unsteady

@@ -5,8 +5,7 @@ from decimal import Decimal
 import pytest
 from sqlglot import exp, parse_one
 
-from lakesql.compile.batch import Bounded, Write
-from lakesql.compile.key_range import BOUNDS_PLACE, KeyRange
+from lakesql.compile.batch import BOUNDS_PLACE, Bounded, KeyRange, Write
 from lakesql.compile.quote import EpochDay, Instant
 from lakesql.model.table_name import TableName
 from lakesql.modes.batches.merge import merge_parts, newest_rows

@@ -6,7 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakesql.compile.batch import COMMIT, Bounded, MakeView, ReadBounds, Step, Write
+from lakesql.compile.batch import (
+    COMMIT,
+    Bounded,
+    MakeView,
+    ReadBounds,
+    Step,
+    Write,
+    made_views,
+)
 from lakesql.compile.select import Select
 from lakesql.errors import Problem
 from lakesql.modes.append import Append
@@ -17,7 +25,6 @@ from lakesql.modes.batches.batches import (
     check_null_groups,
     contradictory,
     listed,
-    made_views,
 )
 from lakesql.modes.batches.insert import (
     insert_first_parts,

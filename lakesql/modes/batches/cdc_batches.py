@@ -17,6 +17,7 @@ from lakesql.compile.batch import (
     Step,
     Write,
     forget,
+    made_views,
 )
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
@@ -29,7 +30,6 @@ from lakesql.modes.batches.batches import (
     check_updating,
     contradictory,
     find_keys_in_sequence,
-    made_views,
     say_ratio,
 )
 from lakesql.modes.batches.feed_rows import (

@@ -16,6 +16,7 @@ from lakesql.compile.batch import (
     Step,
     Write,
     forget,
+    made_views,
 )
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableColumn
@@ -29,7 +30,6 @@ from lakesql.modes.batches.batches import (
     find_keys_in_sequence,
     find_tracked_keys,
     listed,
-    made_views,
 )
 from lakesql.modes.batches.feed_rows import (
     GIVEN_ROWS,

@@ -17,6 +17,7 @@ from lakesql.compile.batch import (
     TakeTombstones,
     Write,
     forget,
+    made_views,
 )
 from lakesql.compile.select import Select
 from lakesql.errors import Problem
@@ -32,7 +33,6 @@ from lakesql.modes.batches.batches import (
     contradictory,
     find_keys_in_sequence,
     listed,
-    made_views,
     say_ratio,
 )
 from lakesql.modes.batches.merge import (

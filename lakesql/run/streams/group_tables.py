@@ -14,7 +14,7 @@ from dataclasses import replace
 from lakesql.errors import Place
 from lakesql.graph.load_manifest import GroupFeeds
 from lakesql.graph.manifest import Manifest
-from lakesql.project.codec import decoder, encode
+from lakesql.project.cache import decoder, encode
 from lakesql.project.profiles import Target
 from lakesql.run.streams.asked_topics import KeptStreams, open_kafka
 from lakesql.run.streams.events_in_json import in_json

@@ -37,8 +37,8 @@ from lakesql.engine.progress.progress import ReplayProgress, open_replay
 from lakesql.engine.refresh.refresh_table import Refresh, refresh_table
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import pack
-from lakesql.engine.spark.changed_settings import settings_of_few
 from lakesql.engine.spark.failure import explain
+from lakesql.engine.spark.few_rows import settings_of_few
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import LakesqlError, ProjectError
 from lakesql.graph.manifest import own_table

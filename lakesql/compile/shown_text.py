@@ -1,12 +1,17 @@
-"""The times in compiled CALLs. What a run would say in their places is known when it
-runs, so the text that is compared has a mark there; what people are shown has the time
-that holds when it is compiled, and can be pasted."""
+"""A compiled text as people are shown it: its CALLs with times, and the comments that
+open it as pairs.
+
+What a run would say in the places of times is known when it runs, so the text that is
+compared has a mark there; what people are shown has the time that holds when it is
+compiled, and can be pasted.
+"""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, time, timedelta
 
+from lakesql.clock import now
 from lakesql.decode import Node
 from lakesql.errors import Place
 from lakesql.project.duration import parse_duration
@@ -22,7 +27,7 @@ def age_mark(age: str, more: str = "") -> str:
     return f"/* {age} before it runs{more} */"
 
 
-def with_times(text: str, at: datetime) -> str:
+def with_times(text: str, at: datetime | None = None) -> str:
     """A compiled text whose marks have a time before them: that of the beginning of the
     day, less the age.
 
@@ -31,7 +36,7 @@ def with_times(text: str, at: datetime) -> str:
     # only here: most texts are read, and say their times
     from lakesql.compile.quote import timestamp
 
-    today = datetime.combine(at.astimezone(UTC).date(), time(tzinfo=UTC))
+    today = datetime.combine((at or now()).astimezone(UTC).date(), time(tzinfo=UTC))
 
     def stamped(found: re.Match[str]) -> str:
         age = parse_duration(Node(found["age"], Place("")))
@@ -45,3 +50,20 @@ def without_times(text: str) -> str:
     """The text with its marks alone, whenever it was compiled: what two versions are
     compared by."""
     return _AGE.sub(lambda found: f"older_than => {found['mark']}", text)
+
+
+def read_header(text: str) -> tuple[tuple[str, str], ...]:
+    """The label and the sentence of each comment behind the first, which says where the
+    model is from."""
+    found: list[tuple[str, str]] = []
+    for line in text.splitlines()[1:]:
+        if not line.startswith("-- "):
+            break
+        said = line.removeprefix("-- ")
+        if said.startswith("  ") and found:
+            label, before = found[-1]
+            found[-1] = label, f"{before} {said.strip()}"
+            continue
+        label, _, rest = said.partition(": ")
+        found.append((label, rest))
+    return tuple(found)
