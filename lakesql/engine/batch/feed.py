@@ -17,7 +17,6 @@ from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.parsed import good_records
 from lakesql.engine.spark.few_rows import make_rows
 from lakesql.engine.spark.internals import replace_view
-from lakesql.errors import RunError
 from lakesql.modes.batches.all_batches import batches_of
 from lakesql.modes.batches.feed_views import FeedViews
 from lakesql.names import CHANGE, CHANGES_VIEW, NEWEST_VIEW, POSITION, RAW
@@ -111,12 +110,9 @@ def _open_feed(
         newest = keys.move_values(session, newest)
     truncate = None
     if counts.truncates:
-        if refusal := batches_of(select).refuse_truncate():
+        has_place = not counts.bad_truncates
+        if refusal := batches_of(select).refuse_truncate(has_place=has_place):
             raise refusal
-        if any(stream.reads_several for stream in select.streams.values()):
-            raise _refused_of_one(select)
-        if counts.bad_truncates:
-            raise _refused_without_place(select)
         truncate = _read_truncate(newest, views)
     for view in (views.changed(truncate is not None), views.current(with_deleted)):
         frame = session.sql(view.query)
@@ -143,31 +139,3 @@ def _read_truncate(newest: DataFrame, views: FeedViews) -> Truncate:
     truncates = newest.where(F.col(f"{CHANGE}.op") == "t")
     last, at = truncates.agg(F.max(position), at_us).collect()[0]
     return Truncate(tuple(last) if sequenced else (), at)
-
-
-def _refused_of_one(select: Select) -> RunError:
-    (stream,) = select.streams.values()
-    return RunError.of(
-        "truncate-refused",
-        f"A source of model '{select.model.name}' was truncated, and its stream '{stream.name}' reads several topics. "
-        "Nothing of the batch was written.",
-        why="The rows of the other topics would go too: which topic a row of the table is from is not known.",
-        fix="Declare a stream of one topic for each source, and mirror each by a model of its own.",
-        place=stream.place,
-    )
-
-
-def _refused_without_place(select: Select) -> RunError:
-    model = select.model
-    place = " or ".join(
-        word for word in select.sequence.values() if word.startswith(f"{CHANGE}.")
-    )
-    return RunError.of(
-        "truncate-refused",
-        f"The source of model '{model.name}' was truncated, and the event has no {place}, by which the changes are "
-        "ordered. Nothing of the batch was written.",
-        why="Which rows are older than the truncate is not known, and as a dead letter it would leave them all.",
-        fix=f"Leave {place} out of sequence_by, and `lakesql rebuild {model.name}`. To go on without the truncate: "
-        f"`lakesql rewind {model.name} --to TIME`, with a time after it.",
-        place=model.option_place("sequence_by"),
-    )

@@ -15,6 +15,7 @@ from lakesql.compile.table import TableColumn
 from lakesql.errors import Problem, RunError
 from lakesql.model.writing import Writing, common
 from lakesql.modes.batches.feed_views import FeedViews
+from lakesql.names import CHANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,17 @@ class Batches(ABC):
         them."""
         return {}
 
-    def refuse_truncate(self) -> RunError | None:
-        """The refusal of a truncate of the source; None where it empties the table."""
+    def refuse_truncate(self, *, has_place: bool) -> RunError | None:
+        """The refusal of a truncate of the source; None where it empties the table.
+        Unless it `has_place` among the changes, nobody knows which rows are older."""
+        if refusal := self.refuse_any_truncate():
+            return refusal
+        if any(stream.reads_several for stream in self.select.streams.values()):
+            return _truncate_of_one(self.select)
+        return None if has_place else _truncate_without_place(self.select)
+
+    def refuse_any_truncate(self) -> RunError | None:
+        """The refusal of each truncate; None where the mode takes one."""
         return None
 
     # --- what is remembered
@@ -295,3 +305,31 @@ def check_groups(select: Select) -> Iterator[Problem]:
                 "or say by sequence_by which row is to stay.",
                 select.model.option_place("keys"),
             )
+
+
+def _truncate_of_one(select: Select) -> RunError:
+    (stream,) = select.streams.values()
+    return RunError.of(
+        "truncate-refused",
+        f"A source of model '{select.model.name}' was truncated, and its stream '{stream.name}' reads several topics. "
+        "Nothing of the batch was written.",
+        why="The rows of the other topics would go too: which topic a row of the table is from is not known.",
+        fix="Declare a stream of one topic for each source, and mirror each by a model of its own.",
+        place=stream.place,
+    )
+
+
+def _truncate_without_place(select: Select) -> RunError:
+    model = select.model
+    place = " or ".join(
+        word for word in select.sequence.values() if word.startswith(f"{CHANGE}.")
+    )
+    return RunError.of(
+        "truncate-refused",
+        f"The source of model '{model.name}' was truncated, and the event has no {place}, by which the changes are "
+        "ordered. Nothing of the batch was written.",
+        why="Which rows are older than the truncate is not known, and as a dead letter it would leave them all.",
+        fix=f"Leave {place} out of sequence_by, and `lakesql rebuild {model.name}`. To go on without the truncate: "
+        f"`lakesql rewind {model.name} --to TIME`, with a time after it.",
+        place=model.option_place("sequence_by"),
+    )

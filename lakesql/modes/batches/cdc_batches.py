@@ -95,7 +95,7 @@ class CdcBatches(Batches):
         """The keys."""
         return self.config.keys
 
-    def refuse_truncate(self) -> RunError | None:
+    def refuse_any_truncate(self) -> RunError | None:
         """Where the model says so."""
         if self.config.on_truncate == "apply":
             return None

@@ -87,7 +87,7 @@ class Scd2Batches(Batches):
             *(tuple(self.select.sequence) or self.config.sequence_by),
         )
 
-    def refuse_truncate(self) -> RunError | None:
+    def refuse_any_truncate(self) -> RunError | None:
         """A truncate is no change of any key."""
         model = self.select.model
         return RunError.of(
