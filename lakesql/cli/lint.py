@@ -151,18 +151,18 @@ def _show(
     output: str,
     options: Options,
 ) -> None:
+    from lakesql.lint.shown_findings import (
+        render_annotations,
+        render_objects,
+        render_sarif,
+    )
+
     match output:
         case "github":
-            from lakesql.lint.as_annotations import render_annotations
-
             click.echo(render_annotations(findings, _from_root(options)), nl=False)
         case "sarif":
-            from lakesql.lint.as_sarif import render_sarif
-
             click.echo(render_sarif(findings, _from_root(options)))
         case "json":
-            from lakesql.lint.as_objects import render_objects
-
             click.echo(render_objects(findings))
         case _:
             _show_text(findings, manifest, models)
@@ -176,7 +176,7 @@ def _show_text(
     from lakesql.cli.report import paint
     from lakesql.counts import count
     from lakesql.lint.all_rules import load_rule
-    from lakesql.lint.as_lines import render_finding
+    from lakesql.lint.shown_findings import render_finding
     from lakesql.observe.text import printable
 
     for finding in findings:

@@ -131,7 +131,7 @@ def answer_lint(question: Question) -> Answer:
     """The findings as `lint --output json` has them."""
     from lakesql.cli import project
     from lakesql.cli.lint import find_all
-    from lakesql.lint.as_objects import render_objects
+    from lakesql.lint.shown_findings import render_objects
 
     manifest = project.load_project(question.options)
     found = find_all(
