@@ -13,19 +13,18 @@ from dataclasses import dataclass
 import click
 
 from lakesql.catalog.connect import OpenCatalog
-from lakesql.catalog.tables import load_metadata
 from lakesql.cli.options import Options, find_directory, find_outputs
 from lakesql.cli.review import Compared, compare_with, with_live
 from lakesql.errors import LakesqlError, UsageError
 from lakesql.events import Emit, Noted
 from lakesql.graph.manifest import Manifest
-from lakesql.model.table_name import TableName
 from lakesql.project.files import read_project
 from lakesql.review.as_text import reason_line, render_text
 from lakesql.review.continuation import is_refusal
-from lakesql.review.tables_now import LiveModel, Unread, add_live
+from lakesql.review.tables_now import add_live
 from lakesql.review.verdicts import Verdict
 from lakesql.run.manifest.former import Former, open_state
+from lakesql.run.tell.live_tables import read_tables
 
 WAITS_S = 5.0
 """How long a run whose session is up waits for what is worked out meanwhile."""
@@ -69,11 +68,7 @@ class RunReview:
             if it.name in compared.new.manifest.models and it.reasons
         ]
         tables = {name: compared.new.manifest.models[name].table for name in names}
-        live = {
-            name: found
-            for name, table in tables.items()
-            if (found := _look(catalog, table, name)) is not None
-        }
+        live = read_tables(catalog, tables)
         for model in add_live(compared.review, compared.old, compared.new, live).models:
             if model.name not in live or any(
                 it.verdict == "refused" or is_refusal(it) for it in model.reasons
@@ -149,13 +144,3 @@ def _compare(
         except Exception:
             _log.debug("What the change does cannot be told.", exc_info=True)
             return None
-
-
-def _look(catalog: OpenCatalog, table: TableName, model: str) -> LiveModel | None:
-    """The table, if there is one that can be read. Its checkpoint is compared as the
-    query starts."""
-    try:
-        found = load_metadata(catalog, table)
-    except LakesqlError:
-        return None
-    return LiveModel(found, Unread(""), "") if found is not None else None

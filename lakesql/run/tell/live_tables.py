@@ -36,6 +36,19 @@ def read_live(
         return dict(zip(tables, found, strict=True))
 
 
+def read_tables(
+    opened: OpenCatalog, tables: Mapping[str, TableName]
+) -> Mapping[str, LiveModel]:
+    """The tables that are there and can be read, without their checkpoints: these are
+    compared as the queries start."""
+    found = {name: _read_table(opened, table) for name, table in tables.items()}
+    return {
+        name: LiveModel(table, Unread(""), "")
+        for name, table in found.items()
+        if isinstance(table, TableMetadata)
+    }
+
+
 def _find(
     target: Target, opened: OpenCatalog | None, name: TableName, model: str
 ) -> LiveModel:
