@@ -7,12 +7,10 @@ from dataclasses import replace
 
 from lakesql.compile.select import Select
 from lakesql.compile.statements import compiled_text
-from lakesql.errors import RunError
 from lakesql.model.model import Model
 from lakesql.progress.advice import rename_command
-from lakesql.progress.decide import decide
 from lakesql.review.causes import ModelVersions, changed_option_place
-from lakesql.review.continuation import find_identity_refusals, old_progress
+from lakesql.review.continuation import find_fresh_refusal, find_identity_refusals
 from lakesql.review.option_changes import find_option_changes, resolved
 from lakesql.review.query_changes import find_contract_changes, find_query_changes
 from lakesql.review.table_changes import find_table_changes
@@ -82,15 +80,10 @@ def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelRev
         return ModelReview(
             name, hardest_first((renamed, *others)), table.columns, texts
         )
-    try:
-        decide(
-            replace(old_progress(change), checkpoint=None, entry=None, has_rows=True)
-        )
-    except RunError as error:
+    if refused := find_fresh_refusal(change):
         what = (
             f"It was '{former}', and has no checkpoint under its new name. From the start of the streams it would "
-            f"write the rows again that {after.model.table} has: a run refuses that "
-            f"({error.problems[0].condition})."
+            f"write the rows again that {after.model.table} has: a run refuses that ({refused})."
         )
         renamed = Reason("breaks", "model-renamed", what, place, f"{along}.")
     else:
