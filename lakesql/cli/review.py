@@ -117,6 +117,13 @@ class Compared:
     unmatched: tuple[str, ...] = ()
 
 
+def compare_now(options: Options, former: Former, names: Collection[str]) -> Compared:
+    """What the change from the former version to the project as it is does to the
+    models `names`. Raises what `compare_with` raises."""
+    files = read_project(find_directory(options), find_outputs(options))
+    return compare_with(options, former, files, names)
+
+
 def compare_with(
     options: Options,
     former: Former,

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import click
 
 from lakesql.catalog.connect import OpenCatalog
-from lakesql.cli.options import Options, find_directory, find_outputs
-from lakesql.cli.review import Compared, compare_with, with_live
+from lakesql.cli.options import Options
+from lakesql.cli.review import Compared, compare_now, with_live
 from lakesql.errors import LakesqlError, UsageError
 from lakesql.events import Emit, Noted
 from lakesql.graph.manifest import Manifest
-from lakesql.project.files import read_project
 from lakesql.review.as_text import reason_line, render_text
 from lakesql.review.continuation import is_refusal
 from lakesql.review.tables_now import add_live
@@ -112,8 +111,7 @@ def ask_first(options: Options, manifest: Manifest, names: Sequence[str]) -> boo
                 raise UsageError.of(
                     "state-outdated", f"{former.called} was written for another target."
                 )
-            files = read_project(find_directory(options), find_outputs(options))
-            compared = compare_with(options, former, files, names)
+            compared = compare_now(options, former, names)
     except UsageError as error:
         click.echo(f"What the change does is not known: {error.problems[0].what}")
     else:
@@ -137,8 +135,7 @@ def _compare(
 ) -> Compared | None:
     with stack:
         try:
-            files = read_project(find_directory(options), find_outputs(options))
-            return compare_with(options, former, files, names)
+            return compare_now(options, former, names)
         except LakesqlError:  # of the former version: the run has read the new one
             return None
         except Exception:
