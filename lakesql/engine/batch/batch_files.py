@@ -3,6 +3,8 @@ their streams, and with which columns and in which order they are read."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyspark.sql import DataFrame, SparkSession
 
 from lakesql.engine.sources.binding import StreamBinding
@@ -34,8 +36,13 @@ def open_files(
     `RunError` for files whose types are not those of the contract.
     """
     check_file_types(session, arrived, bindings)
-    arrived = with_nanoseconds(session, arrived, bindings, emit)
+    say = None if emit is None else partial(_note, emit)
+    arrived = with_nanoseconds(session, arrived, bindings, say)
     return arrived, batch_bindings(session, arrived, bindings, emit)
+
+
+def _note(emit: Emit, text: str) -> None:
+    emit(Noted(text))
 
 
 def check_files(

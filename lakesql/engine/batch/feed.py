@@ -63,6 +63,23 @@ def give_rows(
     return Feed()
 
 
+def give_sample(
+    session: SparkSession, select: Select, binding: StreamBinding, records: DataFrame
+) -> None:
+    """Make the view, under the stream's name, of a few records, without deleted rows:
+    as of a batch that nobody counts and that follows no other."""
+    give_rows(
+        session,
+        select,
+        binding,
+        records,
+        BatchCounters(),
+        Moves(),
+        with_deleted=False,
+        are_few=True,
+    )
+
+
 def _open_feed(
     session: SparkSession,
     views: FeedViews,

@@ -19,10 +19,9 @@ from lakesql.engine.ledger import snapshots
 from lakesql.engine.records.key_changes import with_moves
 from lakesql.engine.sources.binding import StreamBinding, contract_of
 from lakesql.engine.spark.internals import replace_view
-from lakesql.model.table_name import TableName
 from lakesql.modes.batches.feed_views import FeedViews
 from lakesql.modes.batches.moves import KeyChanges
-from lakesql.names import CHANGES_VIEW, CUT_VIEW, MOVED_VIEW, PAIR, RAW
+from lakesql.names import CHANGES_VIEW, CUT_VIEW, MOVED_VIEW, PAIR, RAW, Memory
 
 
 class Tombstones:
@@ -32,15 +31,13 @@ class Tombstones:
     def __init__(self) -> None:
         self._forgetting = Forgetting()
 
-    def remember(self, session: SparkSession, table: TableName, step: Remember) -> int:
+    def remember(self, session: SparkSession, select: Select, step: Remember) -> int:
         """Insert those of a batch, and say how many they are. Done twice, they are
         there twice and say the same."""
         session.sql(step.text)
-        inserted = next(
-            snapshots.read_history(snapshots.load_table(session, table.tombstones)),
-            None,
-        )
-        self._forgetting.once_a_day(session, table.tombstones, step.forget)
+        table = snapshots.load_table(session, select.model.table.tombstones)
+        inserted = next(snapshots.read_history(table), None)
+        self._forgetting.once_a_day(session, select, "tombstones", step.forget)
         return inserted.added if inserted else 0
 
 
@@ -51,15 +48,16 @@ class Forgetting:
     def __init__(self) -> None:
         self._done_on: date | None = None
 
-    def once_a_day(self, session: SparkSession, table: TableName, forget: str) -> None:
+    def once_a_day(
+        self, session: SparkSession, select: Select, kind: Memory, forget: str
+    ) -> None:
         """Remove them by this statement, if that was not done today; after its first
         commit nothing is old."""
         today = datetime.now(UTC).date()
         if today == self._done_on:
             return
-        newest = next(
-            snapshots.read_history(snapshots.load_table(session, table)), None
-        )
+        table = snapshots.load_table(session, select.model.table.memory(kind))
+        newest = next(snapshots.read_history(table), None)
         if newest is not None and newest.parent is not None:
             session.sql(forget)
             self._done_on = today
@@ -173,7 +171,7 @@ class Moves:
             table.make_moves()
             self._is_made = self._is_there = True
         session.sql(step.statement.text(bounds))
-        self._forgetting.once_a_day(session, select.model.table.moves, step.forget)
+        self._forgetting.once_a_day(session, select, "moves", step.forget)
 
     def _exists(self, session: SparkSession, select: Select) -> bool:
         if self._is_there is None:

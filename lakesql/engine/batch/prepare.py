@@ -318,7 +318,7 @@ class _Preparation:
         ):
             check_source_table(self._sink, self._table, self._rows)
             self._remembered = self._sink.tombstones.remember(
-                self._session, self._sink.model.table, step
+                self._session, self._select, step
             )
 
     def _make_rows(self, query: str) -> DataFrame:

@@ -12,9 +12,7 @@ from lakesql.catalog.tables import python_rows
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.engine.batch.batch_files import open_files
-from lakesql.engine.batch.counters import BatchCounters
-from lakesql.engine.batch.feed import give_rows
-from lakesql.engine.batch.memories import Moves
+from lakesql.engine.batch.feed import give_sample
 from lakesql.engine.batch.new_schemas import preview_schemas
 from lakesql.engine.batch.valid_text import with_valid_text
 from lakesql.engine.sources.binding import StreamBinding
@@ -38,9 +36,7 @@ def preview_rows(
     and the bad ones by reason."""
     with changed_settings(session, settings_of_few(session)):
         seen = _open_sample(session, select, bindings, brokers)
-        rows = with_valid_text(
-            session.sql(select.text), select, bindings, BatchCounters()
-        )
+        rows = with_valid_text(session.sql(select.text), select, bindings)
         landed = [name for name in rows.columns if not is_reserved(name)]
         # Through Arrow: times keep their zone, where rows would bring them in that of
         # this process.
@@ -74,14 +70,5 @@ def _open_sample(
         seen.update(
             reason for (reason,) in records.select(f"{REJECTED}.reason").collect()
         )
-        give_rows(
-            session,
-            select,
-            binding,
-            records,
-            BatchCounters(),
-            Moves(),
-            with_deleted=False,
-            are_few=True,
-        )
+        give_sample(session, select, binding, records)
     return seen

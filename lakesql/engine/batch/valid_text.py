@@ -28,10 +28,10 @@ def with_valid_text(
     rows: DataFrame,
     select: Select,
     bindings: Sequence[StreamBinding],
-    counters: BatchCounters,
+    counters: BatchCounters | None = None,
 ) -> DataFrame:
     """The rows, in whose texts U+FFFD stands for bytes that are not UTF-8, as
-    `make_valid_utf8` has it; counted.
+    `make_valid_utf8` has it; counted, where somebody counts.
 
     Where such text makes dead letters (`select.judges_text`), the columns that are
     judged stay as they are.
@@ -54,7 +54,9 @@ def with_valid_text(
         for name, kind in texts.items()
     }
     in_keys = [found for name, found in invalid.items() if name.lower() in keys]
-    counted = counters.texts(rows, list(invalid.values()), in_keys)
+    counted = rows
+    if counters is not None:
+        counted = counters.texts(rows, list(invalid.values()), in_keys)
     return counted.select(
         *(
             _valid(F.col(identifier(name)), texts[name]).alias(name)

@@ -9,7 +9,7 @@ types that it has.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial, reduce
@@ -31,7 +31,6 @@ from lakesql.engine.spark.few_rows import changed_settings
 from lakesql.engine.spark.gateway import java_class
 from lakesql.engine.spark.internals import as_given, frame_of
 from lakesql.errors import RunError
-from lakesql.events import Emit, Noted
 from lakesql.source.pattern import escape_glob, listing_of, without_scheme
 
 READERS = 8
@@ -47,12 +46,12 @@ def with_nanoseconds(
     session: SparkSession,
     arrived: DataFrame,
     bindings: Sequence[StreamBinding],
-    emit: Emit | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> DataFrame:
     """A batch's raw records, with the files read anew of each stream that has
     nanoseconds in one of them.
 
-    Where none has, it is the frame itself. `emit` hears how many of the records lose
+    Where none has, it is the frame itself. `say` hears how many of the records lose
     digits.
     """
     asked = [
@@ -80,8 +79,8 @@ def with_nanoseconds(
                 next(iter(files)),
             )
         ((index, kinds),) = owners.items()
-        if emit is not None and bindings[index].stream.nanoseconds == "cut":
-            _tell_cut(session, bindings[index], kinds, emit)
+        if say is not None and bindings[index].stream.nanoseconds == "cut":
+            _tell_cut(session, bindings[index], kinds, say)
         again.append(
             pack_one(_read_again(session, bindings[index], kinds), index, len(bindings))
         )
@@ -254,7 +253,10 @@ def _has_nanoseconds(column: Any, wanted: T.DataType) -> bool:
 
 
 def _tell_cut(
-    session: SparkSession, binding: StreamBinding, kinds: _Kinds, emit: Emit
+    session: SparkSession,
+    binding: StreamBinding,
+    kinds: _Kinds,
+    say: Callable[[str], None],
 ) -> None:
     """Say how many records have timestamps of which digits are cut, if any have: only
     those columns are read."""
@@ -275,7 +277,7 @@ def _tell_cut(
                 paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
             )
             text = f"stream {binding.stream.name}: {of}: {count(found, 'record')} with digits below a microsecond, cut"
-            emit(Noted(text))
+            say(text)
 
 
 def _read_again(
