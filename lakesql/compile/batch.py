@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakesql.compile.checks import checked_rows, is_dead, kept_rows
 from lakesql.compile.quote import Literal, column_of, literal, table_name
 from lakesql.compile.select import Select
-from lakesql.names import CHECKED_VIEW, DELETE, DELETED_AT, MADE_VIEW, ROWS_VIEW, Memory
+from lakesql.names import DELETE, DELETED_AT, Memory
 
 BOUNDS_PLACE = "/* the batch's key range */ true"
 """What stands in the compiled MERGE where each batch puts a literal predicate on the
@@ -317,32 +316,3 @@ def forget(select: Select, kind: Memory) -> str:
     seconds = select.writing.memories[kind].length_ms // 1000
     oldest = f"date_trunc('DAY', current_timestamp() - INTERVAL '{seconds}' SECOND)"
     return f"DELETE FROM {table_name(select.model.table.memory(kind))} WHERE {DELETED_AT} < {oldest}"
-
-
-def made_views(select: Select) -> tuple[MakeView, ...]:
-    """The views of what the SELECT makes, `_lakesql_rows` last; where it is given the
-    rows that a feed leaves, they are checked as they are to be written."""
-    when = (
-        "the streaming query"
-        if select.query.stateful
-        else "each batch: the rows that the SELECT makes of it"
-    )
-    if not select.checks or select.feed is not None:
-        return (MakeView(when, ROWS_VIEW, select.text),)
-    sets_aside = bool(is_dead(select.checks))
-    return (
-        MakeView(when, MADE_VIEW, select.text),
-        MakeView(
-            "each batch: its rows, each with what it fails",
-            CHECKED_VIEW,
-            checked_rows(select.checks),
-        ),
-        MakeView(
-            f"each batch: its rows{', without those whose records are dead letters' if sets_aside else ''}",
-            ROWS_VIEW,
-            kept_rows(
-                select.checks,
-                is_placed=select.writing.is_positioned and not select.writing.keys,
-            ),
-        ),
-    )

@@ -100,7 +100,7 @@ def find_identity_refusals(change: ModelVersions) -> tuple[Reason, ...]:
     """Why a model that has another name than its table's writer had cannot write to the
     rows of that one."""
     try:
-        check_identity(_old_progress(change))
+        check_identity(old_progress(change))
     except RunError as error:
         return (_refusal(change, error),)
     return ()
@@ -127,7 +127,7 @@ def sources_of(version: Version, select: Select) -> tuple[SourceState, ...]:
 def find_fresh_refusal(change: ModelVersions) -> str:
     """The condition by which a run refuses the new version where it has no checkpoint
     and its table has rows; '' where it does not."""
-    state = _old_progress(change)
+    state = old_progress(change)
     try:
         decide(replace(state, checkpoint=None, entry=None, has_rows=True))
     except RunError as error:
@@ -135,7 +135,7 @@ def find_fresh_refusal(change: ModelVersions) -> str:
     return ""
 
 
-def _old_progress(change: ModelVersions) -> ProgressState:
+def old_progress(change: ModelVersions) -> ProgressState:
     """What the old version's query leaves behind, and what the new version is, as
     `decide` compares them."""
     before, after = change.before, change.after
@@ -276,7 +276,7 @@ def _renamed_streams(change: ModelVersions) -> tuple[tuple[str, str], ...]:
 def _decide(change: ModelVersions) -> Iterator[RunError]:
     """All refusals of `decide`: each is supposed to be settled before the next one is
     looked for."""
-    state, seen = _old_progress(change), set[str]()
+    state, seen = old_progress(change), set[str]()
     while True:
         try:
             decide(state)

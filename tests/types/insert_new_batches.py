@@ -13,7 +13,6 @@ from lakesql.compile.batch import (
     ReadBounds,
     Step,
     Write,
-    made_views,
 )
 from lakesql.compile.quote import identifiers, table_name, text
 from lakesql.compile.select import Select
@@ -55,7 +54,7 @@ class InsertNewBatches(Batches):
             f"WHERE NOT EXISTS (SELECT 1 FROM {table} AS target WHERE {match} AND "
         )
         return (
-            *made_views(self.select),
+            *self.made_views(),
             MakeView("each batch: the first row of each key", BATCH_VIEW, firsts),
             ReadBounds(BATCH_VIEW, self.config.keys),
             Write(COMMIT, Bounded((insert, ")"), ("target",)), only_adds=True),

@@ -23,7 +23,6 @@ from lakesql.compile.batch import (
     Step,
     TakeTombstones,
     Write,
-    made_views,
 )
 from lakesql.engine.batch.bounds import (
     bounds_of_write,
@@ -118,7 +117,9 @@ class _Preparation:
         )
         self._table, self._rows, self._write, self._stack = table, rows, write, stack
         self._remembered, self._of_few = 0, of_few
-        self._frames = {view.name: rows.frame for view in made_views(sink.select)}
+        self._frames = {
+            view.name: rows.frame for view in batches_of(sink.select).made_views()
+        }
         self._made: dict[str, DataFrame] = {}
         self._bounds: tuple[KeyRange, ...] = ()
         self._unknown: DataFrame | None = None

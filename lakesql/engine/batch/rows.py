@@ -15,7 +15,6 @@ from lakesql.compile.batch import (
     Remember,
     Step,
     Write,
-    made_views,
 )
 from lakesql.compile.checks import Check, names_of
 from lakesql.compile.select import Select
@@ -176,7 +175,9 @@ def kept_rows(session: SparkSession, select: Select, checked: DataFrame) -> Data
 
 
 def _query_of(select: Select, view: str) -> str:
-    return next(made.query for made in made_views(select) if made.name == view)
+    return next(
+        made.query for made in batches_of(select).made_views() if made.name == view
+    )
 
 
 def open_streams(

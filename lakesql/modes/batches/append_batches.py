@@ -13,7 +13,6 @@ from lakesql.compile.batch import (
     ReadBounds,
     Step,
     Write,
-    made_views,
 )
 from lakesql.compile.select import Select
 from lakesql.errors import Problem
@@ -69,7 +68,7 @@ class AppendBatches(Batches):
         """One INSERT, of the rows whose key is not in the table where there are
         keys."""
         config, table = self.config, self.select.model.table
-        rows = made_views(self.select)
+        rows = self.made_views()
         if not config.keys:
             insert = Bounded((insert_statement(table, columns),), ())
             return *rows, Write(COMMIT, insert, only_adds=True, compares=False)

@@ -8,14 +8,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lakesql.compile.batch import Step
+from lakesql.compile.batch import MakeView, Step
+from lakesql.compile.checks import checked_rows, is_dead, kept_rows
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableColumn
 from lakesql.errors import Problem, RunError
 from lakesql.model.writing import Writing, common
 from lakesql.modes.batches.feed_views import FeedViews
-from lakesql.names import CHANGE
+from lakesql.names import CHANGE, CHECKED_VIEW, MADE_VIEW, ROWS_VIEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,35 @@ class Batches(ABC):
         `columns` are those that land in the table; None where only Spark's analyzer
         knows them.
         """
+
+    def made_views(self) -> tuple[MakeView, ...]:
+        """The views of what the SELECT makes, `_lakesql_rows` last; where it is given
+        the rows that a feed leaves, they are checked as they are to be written."""
+        select = self.select
+        when = (
+            "the streaming query"
+            if select.query.stateful
+            else "each batch: the rows that the SELECT makes of it"
+        )
+        if not select.checks or select.feed is not None:
+            return (MakeView(when, ROWS_VIEW, select.text),)
+        sets_aside = bool(is_dead(select.checks))
+        return (
+            MakeView(when, MADE_VIEW, select.text),
+            MakeView(
+                "each batch: its rows, each with what it fails",
+                CHECKED_VIEW,
+                checked_rows(select.checks),
+            ),
+            MakeView(
+                f"each batch: its rows{', without those whose records are dead letters' if sets_aside else ''}",
+                ROWS_VIEW,
+                kept_rows(
+                    select.checks,
+                    is_placed=select.writing.is_positioned and not select.writing.keys,
+                ),
+            ),
+        )
 
     @property
     @abstractmethod

@@ -17,7 +17,6 @@ from lakesql.compile.batch import (
     Step,
     Write,
     forget,
-    made_views,
 )
 from lakesql.compile.quote import identifier
 from lakesql.compile.select import Select
@@ -118,7 +117,7 @@ class CdcBatches(Batches):
         landing = (*columns, MARKED_AT) if marks and columns is not None else columns
         aliases = ("deleted", "target") if merge.remembers else ("target",)
         return (
-            *made_views(select),
+            *self.made_views(),
             MakeView(
                 "each batch: each key that has changed",
                 BATCH_VIEW,

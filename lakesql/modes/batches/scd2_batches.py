@@ -16,7 +16,6 @@ from lakesql.compile.batch import (
     Step,
     Write,
     forget,
-    made_views,
 )
 from lakesql.compile.select import Select
 from lakesql.compile.table import TableColumn
@@ -113,7 +112,7 @@ class Scd2Batches(Batches):
             select.model.table, config, tuple(sequence), columns or (), select.is_placed
         )
         return (
-            *made_views(select),
+            *self.made_views(),
             MakeView(
                 "each batch: its changes, and what the SELECT makes of them",
                 BATCH_VIEW,

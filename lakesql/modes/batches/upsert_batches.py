@@ -17,7 +17,6 @@ from lakesql.compile.batch import (
     TakeTombstones,
     Write,
     forget,
-    made_views,
 )
 from lakesql.compile.select import Select
 from lakesql.errors import Problem
@@ -115,7 +114,7 @@ class UpsertBatches(Batches):
         aliases = ("deleted", "target") if merge.remembers else ("target",)
         ratio = self._max_delete_ratio
         return (
-            *made_views(select),
+            *self.made_views(),
             MakeView("each batch: the newest row of each key", BATCH_VIEW, newest),
             ReadBounds(BATCH_VIEW, config.keys),
             *(
