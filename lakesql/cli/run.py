@@ -371,7 +371,7 @@ def _choose_jobs(asked: RunRequest, manifest: Manifest) -> JobsBy | None:
             manifest, asked.names, asked.rebuild_from, asked.how.accept_data_loss
         )
     if asked.build is not None:
-        from lakesql.run.build import jobs_with_tests
+        from lakesql.run.build_jobs import jobs_with_tests
 
         jobs_by = jobs_with_tests(asked.build, jobs_by)
     return jobs_by

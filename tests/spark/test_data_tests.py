@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from lakesql.plan.data_test_results import TestResult
-from lakesql.run.build import Build, jobs_with_tests, plan_build
+from lakesql.run.build import Build, plan_build
+from lakesql.run.build_jobs import jobs_with_tests
 from lakesql.run.test.run_data_tests import Engine, TestRun, run_data_tests
 from lakesql.unit.outcomes import Passed
 from lakesql.unit.run import run_tests

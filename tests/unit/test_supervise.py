@@ -33,7 +33,8 @@ from lakesql.model.properties import Freshness
 from lakesql.plan.run_health import TableLimits
 from lakesql.project.duration import Duration
 from lakesql.project.profiles import Retries
-from lakesql.run.build import Build, jobs_with_tests
+from lakesql.run.build import Build
+from lakesql.run.build_jobs import jobs_with_tests
 from lakesql.run.interrupt import Interrupt
 from lakesql.run.job import Job, RunOptions
 from lakesql.run.models import Order
