@@ -1,9 +1,9 @@
-"""From a model's checkpoint, its table's ledger and its sources, as they are now, to
-the progress that its query continues with."""
+"""From a model's checkpoint and its table's ledger to the progress that its query
+continues with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -11,122 +11,29 @@ from typing import assert_never
 
 from pyspark.sql import SparkSession
 
-from lakesql.clock import now_ms
-from lakesql.engine.ledger.snapshots import (
-    JavaTable,
-    load_table,
-    read_entry,
-    read_history,
-    read_newest_entry,
-    table_exists,
-    table_id,
-)
+from lakesql.engine.progress.begin import id_of, new_origin, seed
 from lakesql.engine.progress.checkpoint import (
     CheckpointFiles,
     create_checkpoint,
     forget_start,
     save_origin,
 )
+from lakesql.engine.progress.inspect import read_topics
 from lakesql.engine.progress.progress import QueryProgress
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.sources.broker import Brokers
-from lakesql.engine.sources.spark_sources import spark_source
-from lakesql.errors import ProjectError, RunError
-from lakesql.model.table_name import TableName
-from lakesql.progress.position import topic_ids
+from lakesql.errors import ProjectError
 from lakesql.progress.state import (
     Decision,
     Fresh,
-    MovedFiles,
-    Origin,
     ProgressState,
     QueryIdentity,
     Resume,
     StartFrom,
-    newest_batch,
-    state_of,
 )
-from lakesql.progress.stored import read_checkpoint
 from lakesql.progress.topics import next_positions
-from lakesql.source.known_files import knows_all, read_known
 from lakesql.source.source import Start
-from lakesql.source.stream_state import SeededSource, SeenFile, SourceState, read_seen
 from lakesql.stream.stream import Stream
-
-AHEAD_MS = 60_000
-"""By how much a snapshot may be older than the one before it, for Iceberg to take
-it."""
-
-
-def read_state(
-    session: SparkSession,
-    identity: QueryIdentity,
-    sources: Sequence[SourceState],
-    accept_data_loss: bool = False,
-    moved: MovedFiles | None = None,
-) -> ProgressState:
-    """What the checkpoint and the table are now."""
-    table = (
-        load_table(session, identity.table)
-        if table_exists(session, identity.table)
-        else None
-    )
-    head = next(read_history(table), None) if table is not None else None
-    if table is not None:
-        _check_clock(identity.table, table)
-    written = entry = read_newest_entry(table) if table is not None else None
-    if table is not None and written is not None and written.model != identity.owner:
-        entry = read_entry(table, identity.owner)
-    return state_of(
-        identity,
-        sources,
-        read_checkpoint(CheckpointFiles(session, identity.folder)),
-        table_id=table_id(table) if table is not None else "",
-        entry=entry,
-        has_rows=head is not None and not head.is_empty,
-        written=written,
-        accept_data_loss=accept_data_loss,
-        moved=moved,
-    )
-
-
-def _check_clock(name: TableName, table: JavaTable) -> None:
-    """Raise `RunError` (`table-ahead`) where Iceberg takes no commit of the table: it
-    would be older than the last."""
-    snapshot = table.currentSnapshot()
-    if snapshot is None or snapshot.timestampMillis() - now_ms() < AHEAD_MS:
-        return
-    at = datetime.fromtimestamp(snapshot.timestampMillis() / 1000, UTC).isoformat(
-        timespec="seconds"
-    )
-    raise RunError.of(
-        "table-ahead",
-        f"The newest snapshot of table {name} is of {at}, and by this machine's clock it is "
-        f"{datetime.now(UTC).isoformat(timespec='seconds')}.",
-    )
-
-
-def read_sources(
-    session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]
-) -> tuple[SourceState, ...]:
-    """The streams as they are now; brokers are asked for their topics.
-
-    Raises what `open_broker` raises, and `RunError` (`unknown-topic`).
-    """
-    return tuple(
-        spark_source(binding.source).state_now(session, binding, brokers)
-        for binding in bindings
-    )
-
-
-def read_topics(
-    session: SparkSession, brokers: Brokers, bindings: Sequence[StreamBinding]
-) -> list[Mapping[str, str]]:
-    """The ids of each stream's topics, as they are now."""
-    return [
-        spark_source(binding.source).topic_ids(session, binding, brokers)
-        for binding in bindings
-    ]
 
 
 def open_progress(
@@ -183,30 +90,6 @@ def open_progress(
         positions,
         planned_before,
     )
-
-
-def seed(
-    session: SparkSession,
-    start: StartFrom,
-    now: Origin,
-    bindings: Sequence[StreamBinding],
-    old: CheckpointFiles,
-    old_origin: Origin | None,
-) -> tuple[Origin, tuple[SeededSource, ...]]:
-    """A checkpoint that continues where `start` says. `old` is the one that it
-    replaces: it knows what it has seen."""
-    streams = old_origin.streams if old_origin else now.streams
-    seeded = tuple(_seed(session, binding, start, old, streams) for binding in bindings)
-    is_started = any(found.position is not None for found in seeded)
-    origin = replace(
-        now,
-        follows=start.follows,
-        accepted=start.accepted,
-        start_ms=start.start_ms,
-        empty_through=0 if is_started else -1,
-        is_seeded=is_started,
-    )
-    return origin, seeded
 
 
 def check_starts(
@@ -277,40 +160,4 @@ def _start_of(stream: Stream, start_ms: int | None) -> Start:
         stream.start
         if start_ms is None
         else datetime.fromtimestamp(start_ms / 1000, UTC)
-    )
-
-
-def id_of(session: SparkSession, table: TableName) -> str:
-    """The table's UUID, empty where there is none."""
-    return table_id(load_table(session, table)) if table_exists(session, table) else ""
-
-
-def new_origin(state: ProgressState, table_id: str) -> Origin:
-    """What a checkpoint that is made now is made for."""
-    return Origin(
-        model=state.owner,
-        table_id=table_id,
-        streams=tuple(source.name for source in state.sources),
-        state=state.shape,
-        follows=newest_batch(state.entry),
-        topics=topic_ids(state.sources),
-    )
-
-
-def _seed(
-    session: SparkSession,
-    binding: StreamBinding,
-    start: StartFrom,
-    old: CheckpointFiles,
-    old_streams: tuple[str, ...],
-) -> SeededSource:
-    name = binding.stream.name
-    seen: Callable[[int], Sequence[SeenFile]] | None = None
-    if binding.source.is_planned:
-        seen = partial(read_known, old) if knows_all(old) else None
-    elif name in old_streams:
-        seen = partial(read_seen, old, old_streams.index(name), 0)
-
-    return spark_source(binding.source).seed(
-        session, binding, start.positions.get(name), start.start_ms, seen
     )

@@ -9,7 +9,7 @@ from functools import partial
 
 from lakesql.engine.ledger.snapshots import load_table, read_history
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.open import read_sources
+from lakesql.engine.progress.inspect import read_sources
 from lakesql.engine.progress.taken_files import check_taken, files_read
 from lakesql.engine.sources.spark_sources import spark_source
 from lakesql.errors import RunError

@@ -27,14 +27,9 @@ from lakesql.engine.ledger.snapshots import (
     table_exists,
 )
 from lakesql.engine.ledger.swap import fit, lost_partitions
+from lakesql.engine.progress.begin import id_of, new_origin, seed
 from lakesql.engine.progress.checkpoint import CheckpointFiles, create_checkpoint
-from lakesql.engine.progress.open import (
-    id_of,
-    new_origin,
-    read_sources,
-    read_state,
-    seed,
-)
+from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.sources.binding import StreamBinding
 from lakesql.engine.spark.session import new_session
 from lakesql.errors import Place, RunError

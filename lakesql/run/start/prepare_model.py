@@ -13,13 +13,8 @@ from lakesql.engine.batch.sink import Sink, Step
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.maintenance.partitions import check_specs
 from lakesql.engine.progress.checkpoint import CheckpointFiles
-from lakesql.engine.progress.open import (
-    check_starts,
-    open_progress,
-    read_sources,
-    read_state,
-    restart,
-)
+from lakesql.engine.progress.inspect import read_sources, read_state
+from lakesql.engine.progress.open import check_starts, open_progress, restart
 from lakesql.engine.progress.seen_files import (
     explain_changes,
     follow_files,

@@ -15,7 +15,6 @@ from lakesql.catalog.connect import check_checkpoints
 from lakesql.compile.build_select import build_select
 from lakesql.compile.select import Select
 from lakesql.engine.batch.analyze import analyze_select
-from lakesql.engine.batch.dead_letter import make_letter_table
 from lakesql.engine.batch.letters import (
     count_taken,
     find_unfinished,
@@ -27,9 +26,10 @@ from lakesql.engine.batch.preview import preview_batch
 from lakesql.engine.batch.sink import Sink, Step
 from lakesql.engine.batch.sync_table import TableSync
 from lakesql.engine.batch.write import write_batch
+from lakesql.engine.batch.write_letters import make_letter_table
 from lakesql.engine.ledger.snapshots import load_table, read_entry, table_exists
+from lakesql.engine.progress.inspect import read_state
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
-from lakesql.engine.progress.open import read_state
 from lakesql.engine.progress.progress import open_replay, replay_owner
 from lakesql.engine.progress.writer import name_files
 from lakesql.engine.sources.parsed import pack

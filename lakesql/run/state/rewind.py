@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import check_checkpoints
 from lakesql.compile.build_select import build_select
+from lakesql.engine.progress.begin import new_origin, seed
 from lakesql.engine.progress.checkpoint import (
     CheckpointFiles,
     create_checkpoint,
     move_aside,
 )
+from lakesql.engine.progress.inspect import read_sources, read_state
 from lakesql.engine.progress.lease import LOOK_EVERY_S, Leases
-from lakesql.engine.progress.open import new_origin, read_sources, read_state, seed
 from lakesql.engine.progress.seen_files import settle_files
 from lakesql.engine.progress.taken_files import check_taken, files_read
 from lakesql.engine.sources.binding import StreamBinding

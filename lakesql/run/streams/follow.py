@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakesql.engine.batch.new_schemas import follow_kept
+from lakesql.engine.batch.kept_schemas import follow_kept
 from lakesql.events import Emit, Noted
 from lakesql.graph.manifest import Manifest
 from lakesql.run.streams.bind import BoundSelect

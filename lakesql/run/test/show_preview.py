@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakesql.compile.build_select import build_select
 from lakesql.engine.batch.sample import preview_rows
-from lakesql.engine.progress.open import read_sources
+from lakesql.engine.progress.inspect import read_sources
 from lakesql.engine.sources.broker import Brokers
 from lakesql.engine.spark.failure import explained
 from lakesql.run.start.spark import open_spark, open_spark_alone, session_settings
