@@ -19,12 +19,7 @@ from lakesql.engine.batch.batch_events import (
 )
 from lakesql.engine.batch.batch_files import check_files, open_files
 from lakesql.engine.batch.counters import BatchCounts, ReplacedText, count_rescued_in
-from lakesql.engine.batch.dead_letter import (
-    DeadLetters,
-    union_letters,
-    unknown_rows,
-    write_dead_letters,
-)
+from lakesql.engine.batch.dead_letter import DeadLetters, union_letters, unknown_rows
 from lakesql.engine.batch.letters import take_letters
 from lakesql.engine.batch.prepare import PreparedWrite, prepare_write
 from lakesql.engine.batch.refuse import (
@@ -49,6 +44,7 @@ from lakesql.engine.batch.watermark import (
     raw_records_read,
     watermark_letters,
 )
+from lakesql.engine.batch.write_letters import write_dead_letters
 from lakesql.engine.ledger import snapshots
 from lakesql.engine.ledger.commit import (
     PUBLISH_TRIES,
