@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from lakesql.decode import (
     Node,
 )
 from lakesql.errors import Place, ProjectError
-
-if TYPE_CHECKING:
-    pass
-
 
 RESERVED_PREFIX = "_lakesql_"
 """No column of a model or a stream may start with this."""

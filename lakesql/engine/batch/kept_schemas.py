@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,10 +19,6 @@ from lakesql.registry.registry_client import fetch_newest, fetch_schema, fetch_v
 from lakesql.registry.schema_kinds import is_same_schema
 from lakesql.registry.schemas import StreamSchemas
 from lakesql.stream.followed_columns import Followed, follow_schemas
-
-if TYPE_CHECKING:
-    pass
-
 
 Bindings = tuple[StreamBinding, ...]
 

@@ -22,7 +22,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,11 @@ class WarmPlace:
     folder: Path
     names: tuple[str, ...]
     idle_s: float
+
+    def beside(self, what: str) -> WarmPlace:
+        """The place of a Spark for something else: this one, if that would start it
+        alike, or one of its own."""
+        return replace(self, names=(*self.names, f"{self.names[-1]}-{what}"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,20 +12,17 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from lakesql.catalog.connect import OpenCatalog
-from lakesql.compile.build_select import build_select
-from lakesql.compile.select import Select
 from lakesql.engine.sources.binding import StreamBinding
-from lakesql.engine.spark.warm import WarmPlace
 from lakesql.errors import Problem, ProjectError
 from lakesql.graph.manifest import Manifest, with_stored_rows
 from lakesql.model.unit_tests import UnitTest
 from lakesql.run.start.context import RunContext
 from lakesql.run.start.spark import open_spark, session_settings
 from lakesql.run.streams.bind import bind_select
+from lakesql.run.test.build_tested import build_tested
 from lakesql.run.test.unit_target import embedded, on_recordings
 from lakesql.run.test.unit_test_run import SparkTest
 from lakesql.unit.outcomes import Result
-from lakesql.unit.running_clock import find_running_clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +50,7 @@ def run_tests_on_spark(
         settings = session_settings(own, (), say, is_shared=True)
         if settings.warm is not None:
             reads_later = reads_later or ()
-            settings = replace(settings, warm=beside(settings.warm))
+            settings = replace(settings, warm=settings.warm.beside("unit"))
         if reads_later is not None:
             others = session_settings(manifest, reads_later, say, is_shared=True)
             settings = replace(
@@ -63,18 +60,12 @@ def run_tests_on_spark(
             return run_in_session(own, session, catalog, tests)
 
 
-def beside(place: WarmPlace) -> WarmPlace:
-    """The place of a warm Spark for unit tests: the target's, if the tests would start
-    it alike, or one of their own."""
-    return replace(place, names=(*place.names, f"{place.names[-1]}-unit"))
-
-
 def build_all(manifest: Manifest, tests: Iterable[UnitTest]) -> None:
     """Build the SELECTs of the tests' models. Raises `ProjectError` with all problems
     of them, and of tests that stop a clock which cannot be stopped."""
     with _all_problems() as attempt:
         for test in tests:
-            attempt(partial(_build, manifest, test))
+            attempt(partial(build_tested, manifest, test))
 
 
 def run_in_session(
@@ -107,7 +98,7 @@ def _run(
     number: int,
 ) -> Result:
     folder = Path(manifest.target.checkpoints).parent / f"test-{number}"
-    own, select, built = _build(on_recordings(manifest, folder), test)
+    own, select, built = build_tested(on_recordings(manifest, folder), test)
     context = RunContext(own, session, catalog, lambda event: None)
     with closing(context.brokers):
         return Result(
@@ -130,35 +121,3 @@ def _all_problems() -> Iterator[Callable[[Callable[[], object]], None]]:
     yield attempt
     if problems:
         raise ProjectError(problems)
-
-
-def _build(
-    manifest: Manifest, test: UnitTest
-) -> tuple[Manifest, Select, dict[str, Select]]:
-    """The project with the test's variables, the model in it, and all SELECTs that were
-    built for that."""
-    built: dict[str, Select] = {}
-    overrides = test.overrides.vars.plain() if test.overrides.vars else {}
-    own = replace(manifest, vars={**manifest.vars, **overrides})
-    select = build_select(own, test.model, built)
-    if test.overrides.now is not None and (word := find_running_clock(_texts(select))):
-        raise ProjectError.of(
-            "clock-not-stopped",
-            f"Test '{test.name}' sets the time, and model '{test.model}' asks for it by {word}.",
-            fix="Write current_timestamp() or current_date(), with the brackets, or leave `now` out.",
-            place=test.place,
-        )
-    return own, select, built
-
-
-def _texts(select: Select) -> list[str]:
-    """All SQL of the author's that a batch runs."""
-    conditions = (
-        *select.writing.conditions.values(),
-        *select.writing.match_conditions.values(),
-    )
-    return [
-        select.query.sql,
-        *conditions,
-        *(check.condition for check in select.checks),
-    ]
