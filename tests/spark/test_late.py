@@ -278,7 +278,10 @@ def test_records_without_an_event_time_are_counted(project: Project) -> None:
         project.record("s", when)
         project.record("t", at(12, 18))
         ran = project.run().check()
-        batches = [*ran.of(BatchCommitted), *ran.of(BatchEmpty)]
+        batches: list[BatchCommitted | BatchEmpty] = [
+            *ran.of(BatchCommitted),
+            *ran.of(BatchEmpty),
+        ]
         missing = {
             model: sum(
                 batch.without_event_time for batch in batches if batch.model == model
