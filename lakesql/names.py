@@ -32,7 +32,7 @@ RECORD_FIELDS: Mapping[str, str] = {
     "key": "binary",
     "headers": "array<struct<key:string,value:binary>>",
 }
-"""Fields of the `_record` struct and their types (Kafka's own)."""
+"""The fields of the `_record` struct and their types, as Kafka has them."""
 
 CHANGE_FIELDS: Mapping[str, str] = {
     "op": "string",
@@ -44,8 +44,8 @@ CHANGE_FIELDS: Mapping[str, str] = {
     "source_schema": "string",
     "source_table": "string",
 }
-"""Fields of the `_change` struct and their types, beside `before`: a struct of the
-stream's columns."""
+"""The fields of the `_change` struct and their types, without `before`, which is a
+struct of the stream's columns."""
 
 MARKED_AT = "_deleted_at"
 """The column of a mirror that keeps what its source deletes: when that was; NULL on the

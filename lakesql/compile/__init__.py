@@ -1,1 +1,1 @@
-"""Values to SQL text. Pure."""
+"""From a checked SELECT to the SQL text of every statement. Pure."""

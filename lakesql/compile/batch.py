@@ -1,5 +1,5 @@
-"""A batch as the list of steps that it takes: `lakesql compile` prints them, and the
-engine runs them. Pure."""
+"""A batch as a list of steps, which `lakesql compile` prints and the engine runs.
+Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from lakesql.compile.select import Select
 from lakesql.names import DELETE, DELETED_AT, Memory
 
 BOUNDS_PLACE = "/* the batch's key range */ true"
-"""What stands in the compiled MERGE where each batch puts a literal predicate on the
+"""The placeholder in the compiled MERGE for the literal predicate of each batch on the
 target's keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The keys of one batch in one column: all of them, the smallest and the largest,
-    or both; NULL is named apart (`has_null`), and may be the only one."""
+    """The keys of one batch in one column: all of them (`values`), the smallest and the
+    largest, or both. NULL is marked separately (`has_null`), and may be the only
+    key."""
 
     column: str
     values: tuple[Literal, ...] = ()
@@ -28,7 +29,7 @@ class KeyRange:
 
 
 def bounds_text(ranges: tuple[KeyRange, ...], alias: str = "target") -> str:
-    """The literal predicate on the keys of a table."""
+    """The literal predicate on the keys of a table; `true` if there are no ranges."""
     return "\n  AND ".join(_bound(bound, alias) for bound in ranges) or "true"
 
 
@@ -50,18 +51,20 @@ COMMIT = "each batch: the commit"
 NEW_COMMIT = "each batch of keys that no file of the table can have: the commit"
 
 TIME_PLACE = "/* the truncate's time */ current_timestamp()"
-"""What stands in the compiled MERGE for the time of the batch's newest truncate."""
+"""The placeholder in the compiled MERGE for the time of the batch's newest truncate."""
 
 POSITION_PLACE = "/* the truncate's position */ array()"
-"""What stands in the compiled MERGE for the position of the batch's newest truncate."""
+"""The placeholder in the compiled MERGE for the position of the batch's newest
+truncate."""
 
 
 @dataclass(frozen=True, slots=True)
 class MakeView:
-    """Give the rows of a query a name. `when` says for people when the step is taken.
+    """The step that creates a temporary view of a query. `when` describes for people
+    when the step is taken.
 
-    `stands_for` is the view in whose place the statements that follow read these rows;
-    '' where it has a place of its own.
+    `stands_for` is the view that this one replaces in the statements that follow; '' if
+    it replaces none.
     """
 
     when: str
@@ -71,17 +74,16 @@ class MakeView:
 
     @property
     def text(self) -> str:
-        """The statement that makes the view."""
+        """The statement that creates the view."""
         return f"CREATE OR REPLACE TEMPORARY VIEW {self.name} AS\n{self.query.strip()}"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBounds:
-    """Read the keys of the rows in a view: they bound what the write that follows reads
-    of the table.
+    """The step that reads the range of the keys in a view: it bounds which files of the
+    table the following write reads.
 
-    It also looks at rows that lie beyond them by some milliseconds, in the columns of
-    `margins_ms`.
+    In the columns of `margins_ms` the range is widened by so many milliseconds.
     """
 
     view: str
@@ -91,8 +93,8 @@ class ReadBounds:
 
 @dataclass(frozen=True, slots=True)
 class CheckDeletes:
-    """Stop before the batch is written if more of the rows in a view than this share of
-    the table are deletes, as the condition says."""
+    """The step that fails the batch before it is written if the rows of a view that are
+    deletes (`condition`) are more than the share `ratio` of the table."""
 
     view: str
     ratio: float
@@ -101,15 +103,16 @@ class CheckDeletes:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A query in parts, between which the bounds of the batch's keys are put. Each
-    bound is on the table with the alias at the same place of `aliases`."""
+    """A query in parts, with a place for the bounds of the batch's keys between each
+    two. The bounds at each place are on the table with the alias of the same index in
+    `aliases`."""
 
     parts: tuple[str, ...]
     aliases: tuple[str, ...]
 
     def text(self, bounds: tuple[KeyRange, ...] | None = None) -> str:
-        """The query with these bounds in their places; with None it has a mark in each,
-        as in the compiled file."""
+        """The query with these bounds in their places; without them (None) with
+        placeholders, as in the compiled file."""
         whole, *rest = self.parts
         for alias, part in zip(self.aliases, rest, strict=True):
             whole += (
@@ -121,10 +124,10 @@ class Bounded:
 @dataclass(frozen=True, slots=True)
 class CheckRows:
     """The step that evaluates a mirror's expectations: the rows of `view` are computed
-    once, each with the expectations that it fails, and the batch is stopped before it
-    is written if one of them says so.
+    once, each with the expectations that it fails; the batch fails before it is written
+    if one of these has `on_fail: stop`.
 
-    The computed rows are the view `name`; the steps that follow read it in the place of
+    The computed rows are the view `name`, which the following steps read instead of
     `view`.
     """
 
@@ -135,18 +138,18 @@ class CheckRows:
 
     @property
     def text(self) -> str:
-        """The statement that makes the view, as the compiled file has it."""
+        """The statement that creates the view, as the compiled file has it."""
         return MakeView(self.when, self.name, self.query).text
 
 
 @dataclass(frozen=True, slots=True)
 class TakeTombstones:
     """The step that adds the deletes of tombstones, which are records without a value.
-    It is taken where the batch has any.
+    It is taken if the batch has any.
 
-    `rows` makes the view `name` of the batch's rows and of one row for each tombstone;
-    it is bounded by the keys of `_lakesql_tombstones`. `newest` makes the view of the
-    newest row of each key of these.
+    `rows` creates the view `name` of the batch's rows and of one row for each
+    tombstone; it is bounded by the keys of `_lakesql_tombstones`. `newest` creates the
+    view of the newest row of each key among them.
     """
 
     when: str
@@ -157,14 +160,15 @@ class TakeTombstones:
 
     @property
     def text(self) -> str:
-        """The statement that makes the view of both, as the compiled file has it."""
+        """The statement that creates the view of rows and tombstones, as the compiled
+        file has it."""
         return MakeView(self.when, self.name, self.rows.text()).text
 
 
 @dataclass(frozen=True, slots=True)
 class KeepRows:
-    """The step that computes the rows of a query over the target table once, and names
-    them, as the table changes later.
+    """The step that computes a query over the target table once and names its rows, as
+    the table changes later in the batch.
 
     `stands_for` is as in `MakeView`.
     """
@@ -176,18 +180,18 @@ class KeepRows:
 
     @property
     def text(self) -> str:
-        """The statement that makes the view, as the compiled file has it."""
+        """The statement that creates the view, as the compiled file has it."""
         return MakeView(self.when, self.name, self.query.text()).text
 
 
 @dataclass(frozen=True, slots=True)
 class FillUnsent:
-    """The step that fills columns which the change events leave out with the values
-    that the table has. It is taken where events of the batch leave any out.
+    """The step that fills columns missing in change events with the table's values. It
+    is taken if events of the batch have missing columns.
 
-    The filled rows are the view `name`, which the steps that follow read in the place
-    of `view`. `known` is the condition of the rows that are written: of the others a
-    value is nowhere to be found.
+    The filled rows are the view `name`, which the following steps read instead of
+    `view`. `known` is the condition of the rows that are written; of the other rows a
+    missing value is nowhere to be found.
     """
 
     when: str
@@ -198,14 +202,14 @@ class FillUnsent:
 
     @property
     def text(self) -> str:
-        """The statement that makes the view, as the compiled file has it."""
+        """The statement that creates the view, as the compiled file has it."""
         return MakeView(self.when, self.name, self.query.text()).text
 
 
 @dataclass(frozen=True, slots=True)
 class Remember:
-    """The step that inserts the rows of a view for which `condition` holds into the
-    table of tombstones, if there are any.
+    """The step that inserts the rows of a view with `condition` into the table of
+    tombstones, if there are any.
 
     It is idempotent. `forget` is the statement that removes tombstones past their
     retention, whole days at a time.
@@ -220,11 +224,11 @@ class Remember:
 
 @dataclass(frozen=True, slots=True)
 class RememberMoves:
-    """The step that stores the batch's changes of keys, where the batch may hold only a
-    part of the transaction that has changed them.
+    """The step that stores the batch's key changes, as the batch may hold only a part
+    of the transaction that made them.
 
     It is idempotent. `keys` is the query for the model's keys in the batch, which bound
-    `statement`. `forget` is the statement that removes stored changes past their
+    `statement`. `forget` is the statement that removes stored key changes past their
     retention, whole days at a time.
     """
 
@@ -241,11 +245,8 @@ class RememberMoves:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """A truncate among the changes of a batch.
-
-    `position` is that of the newest one, and `at_us` its time, in microseconds since
-    the epoch, where the mode asks for it.
-    """
+    """The newest truncate among the changes of a batch: its `position` in the log, and
+    its time `at_us` in microseconds since the epoch, None unless the mode needs it."""
 
     position: tuple[int, ...] = ()
     at_us: int | None = None
@@ -255,12 +256,12 @@ class Truncate:
 class Write:
     """The one statement that changes the table.
 
-    `truncating` is the text that the statement of a batch with a truncate ends with;
-    such a statement has no bounds. `new` is the statement for a table that has no row
-    of the batch's keys: it reads no row of the table. `only_adds`: no row of the table
-    is updated or deleted. `compares`: which rows it adds or updates depends on the rows
-    of the table. `skips_older`: rows of the batch are left out where the table has
-    newer ones.
+    `truncating` is the text appended to the statement if the batch has a truncate; the
+    statement then has no bounds. `new` is the statement for a batch whose keys no file
+    of the table can have: it reads no row of the table. `only_adds`: no row of the
+    table is updated or deleted. `compares`: which rows it adds or updates depends on
+    the rows of the table. `skips_older`: rows of the batch are left out if the table
+    has newer ones.
     """
 
     when: str
@@ -272,13 +273,13 @@ class Write:
     skips_older: bool = False
 
     def text(self, bounds: tuple[KeyRange, ...] | None = None) -> str:
-        """The statement with these bounds in its places; with None it has a mark in
-        each, as in the compiled file."""
+        """The statement with these bounds in their places; without them (None) with
+        placeholders, as in the compiled file."""
         return self.statement.text(bounds)
 
     def truncating_text(self, truncate: Truncate | None = None) -> str:
-        """The statement of a batch with this truncate, or with a mark in its place; ''
-        where the mode does nothing at a truncate."""
+        """The statement of a batch with this truncate, or with placeholders if it is
+        None; '' if the mode does nothing at a truncate."""
         end = self.truncating
         if truncate is not None:
             end = end.replace(POSITION_PLACE, position_text(truncate.position))
@@ -306,13 +307,13 @@ Step = (
 
 
 def position_text(position: Sequence[int]) -> str:
-    """A position in a database's log as a literal."""
+    """A position in a database's log as an SQL literal."""
     return f"array({', '.join(f'{number}L' for number in position)})"
 
 
 def forget(select: Select, kind: Memory) -> str:
-    """The statement that removes what has been remembered for long enough, whole days
-    at a time."""
+    """The statement that removes what the batches have remembered for longer than the
+    retention, whole days at a time."""
     seconds = select.writing.memories[kind].length_ms // 1000
     oldest = f"date_trunc('DAY', current_timestamp() - INTERVAL '{seconds}' SECOND)"
     return f"DELETE FROM {table_name(select.model.table.memory(kind))} WHERE {DELETED_AT} < {oldest}"

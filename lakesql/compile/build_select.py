@@ -1,5 +1,5 @@
-"""A model's SELECT is rendered once, read, and checked, also against what its mode can
-write. Pure."""
+"""The checked SELECT of a model: its template rendered, parsed, and checked against its
+streams, its tables and its mode. Pure."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def build_select(
     built: dict[str, Select] | None = None,
     is_full_refresh: bool = False,
 ) -> Select:
-    """The SELECT of the model `name`. `built` keeps those of models that others read as
-    streams.
+    """The checked SELECT of the model `name`. `built` caches the SELECTs of the models
+    whose tables others read.
 
-    Raises `ProjectError` with everything that is wrong with the SELECT and with the
-    options that name its columns.
+    Raises `ProjectError` with all problems of the SELECT and of the options that name
+    its columns.
     """
     built = {} if built is None else built
     if name not in built:
@@ -180,7 +180,8 @@ def _build_select(
 
 
 def _check_reads(model: Model) -> Iterable[Problem]:
-    """Problems of what a model over tables reads: a stream, or its own table."""
+    """Problems of a model whose mode reads tables: its SELECT reads a stream, or the
+    model's own table."""
     mode = model.config.mode
     for found in model.facts.streams:
         yield Problem(
@@ -230,14 +231,13 @@ def _stream_of(manifest: Manifest, name: str, built: dict[str, Select]) -> Strea
 
 
 def shapes_of(streams: Mapping[str, Stream]) -> dict[str, StreamShape]:
-    """The parts of streams that a SELECT over them is checked by, by the streams'
-    names."""
+    """What the check of a SELECT needs to know of each stream, by the stream's name."""
     return {name: _shape_of(stream) for name, stream in streams.items()}
 
 
 def selects_of(select: Select) -> SelectsRead:
-    """The SELECTs of a model's text, over the streams and the tables that it was built
-    with."""
+    """The SELECTs in a model's text, subqueries too, read against the streams and
+    tables that the model was built with."""
     inputs = select.input_columns.items()
     tables = {
         parts: typed_columns(zip(names, kinds, strict=True))
@@ -262,8 +262,8 @@ def _shape_of(stream: Stream) -> StreamShape:
 def _views_of(
     manifest: Manifest, model: Model, built: dict[str, Select]
 ) -> dict[tuple[str, ...], str]:
-    """The SELECTs of the views that a model reads, by the parts of their names in small
-    letters."""
+    """The SELECTs of the views that a model reads, by the parts of the views' names in
+    lower case."""
     views: dict[tuple[str, ...], str] = {}
     for name in _refs_of(model):
         if not is_stored(manifest, name):
@@ -274,15 +274,16 @@ def _views_of(
 
 
 def _refs_of(model: Model) -> Iterable[str]:
-    """The models and seeds that a model reads by `ref`, each once."""
+    """The names of the models and seeds that a model reads by `ref`, without
+    duplicates."""
     return dict.fromkeys(found.name for found in model.facts.refs)
 
 
 def _tables_of(
     manifest: Manifest, model: Model, built: dict[str, Select]
 ) -> dict[tuple[str, ...], tuple[QueryColumn, ...]]:
-    """The columns of the tables that a model joins: of models as far as their SELECTs
-    tell, of seeds."""
+    """The columns of the tables that a model joins, by the parts of the tables' names.
+    A table is missing if its columns are not known from its model's SELECT."""
     tables: dict[tuple[str, ...], tuple[QueryColumn, ...]] = {}
     for name in _refs_of(model):
         if name in manifest.deferred:
@@ -309,7 +310,8 @@ def _tables_of(
 def _input_columns(
     tables: Mapping[tuple[str, ...], tuple[QueryColumn, ...]],
 ) -> dict[tuple[str, ...], tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The names of the columns of tables, and their types as far as they are known."""
+    """The names of the columns of tables, and their types; '' for a name or a type that
+    is not known."""
     return {
         parts: (
             tuple(column.name or "" for column in columns),
@@ -329,7 +331,8 @@ def template_of(manifest: Manifest, model: Model) -> Template:
 def names_of_template(
     manifest: Manifest, model: Model, is_full_refresh: bool = False
 ) -> Names:
-    """What the names of a template mean for a model of this project and target."""
+    """The values of the names that a template may use, for a model of this project and
+    target."""
     target, member = manifest.target, model.member
     renamed = {member.feed: member.stream} if member is not None else {}
     return Names(
@@ -347,8 +350,8 @@ def names_of_template(
 
 
 def _with_feed_key(select: Select) -> Select:
-    """Where a mirrored feed declares no key, the model's keys say which of its columns
-    are the key of its records."""
+    """The SELECT with the model's keys as the key of the mirrored feed's records, if
+    the feed declares no key and the model's keys are plain columns of it."""
     key = tuple(select.feed_keys.values())
     if select.feed is None or len(key) < len(select.writing.keys):
         return select
@@ -366,11 +369,11 @@ def _reads(
 
 
 def _key_columns(query: Query, streams: Mapping[str, Stream]) -> Mapping[str, str]:
-    """The topic's key columns that the SELECT passes on as they are: by the names that
-    the SELECT gives them, in small letters, their names in the stream.
+    """The key columns of the topic that the SELECT passes on unchanged: for each output
+    name in lower case, the column's name in the stream in lower case.
 
-    None of them where one is missing, where several streams are read, or where the
-    records are changes or no records of a topic.
+    Empty if a key column is missing, if several streams are read, or if the stream is a
+    change feed or not read from topics.
     """
     read = [streams[name] for name in query.streams_read]
     if len(read) != 1 or read[0].is_feed or read[0].origin.brings != "records":
@@ -387,7 +390,8 @@ def _key_columns(query: Query, streams: Mapping[str, Stream]) -> Mapping[str, st
 
 def _check_columns(select: Select) -> Iterable[Problem]:
     """Problems of options that name columns which the SELECT does not have, and of
-    columns that its mode adds under a name that is taken."""
+    columns that the mode adds under a name that the SELECT or another added column
+    already has."""
     model, known = select.model, select.columns
     if known is None:
         if option := batches_of(select).needs_columns:
@@ -440,14 +444,15 @@ def _check_task(
     select: Select, task: MaintenanceTask, names: Collection[str]
 ) -> Iterable[Problem]:
     """Problems of a maintenance task that Iceberg would refuse: columns that the table
-    does not have, and filters that it cannot use. `names` are the table's columns."""
+    does not have, and filters that Iceberg cannot evaluate. `names` are the table's
+    columns."""
     place, options = said_at(select.model, task), task.options
     lowered = {name.lower() for name in names}
     if isinstance(options, RewriteDataFiles):
         for term in sort_terms(options):
             for column in term.columns:
                 word = column.partition(".")[0]
-                # Iceberg asks for the capitals too, but in a zorder.
+                # Iceberg compares these names case-sensitively, except in a zorder.
                 if word not in names and not (
                     term.transform == ZORDER and word.lower() in lowered
                 ):
@@ -500,8 +505,8 @@ def _no_columns(stream: Stream) -> Problem:
 
 
 def _check_open(select: Select) -> Iterable[Problem]:
-    """Problems of a stateful SELECT over a stream that declares no columns: its state
-    would have others as soon as the stream's schema changes."""
+    """Problems of a stateful SELECT over a stream without declared columns: the state
+    keeps the columns that it began with, while the stream's follow its schema."""
     for stream in select.streams.values():
         if select.query.stateful and stream.is_open:
             what = f"Stream '{stream.name}' declares no columns, and '{select.model.name}' keeps state of its rows."
@@ -512,8 +517,8 @@ def _check_open(select: Select) -> Iterable[Problem]:
 
 
 def _check_registered(select: Select) -> Iterable[Problem]:
-    """Problems of a stateful SELECT over a stream with a registry: its state would hold
-    rows of schemas that are registered while it runs."""
+    """Problems of a stateful SELECT over a stream with a registry: new schemas are
+    registered while the query runs, and its state could not follow them."""
     for stream in select.streams.values():
         if select.query.stateful and stream.registry:
             what = f"Model '{select.model.name}' keeps state, and values of its stream '{stream.name}' name schemas of "
@@ -530,7 +535,8 @@ def _check_registered(select: Select) -> Iterable[Problem]:
 
 
 def _check_routed(select: Select) -> Iterable[Problem]:
-    """A SELECT whose rows are made of many records, of some of those of a topic."""
+    """Problems of a stateful SELECT over a stream that is one value of a group's route:
+    values without a table could not be reported."""
     for stream in select.streams.values():
         if select.query.stateful and stream.route is not None:
             what = f"'{select.model.name}' keeps state of its rows, and reads the records of one value of a route."
@@ -540,8 +546,8 @@ def _check_routed(select: Select) -> Iterable[Problem]:
 
 
 def _check_storable(select: Select) -> Iterable[Problem]:
-    """Problems of columns and partition fields that Iceberg would refuse when the table
-    is created, as far as their types are known."""
+    """Problems of columns and partition fields that Iceberg would refuse when it
+    creates the table. Columns of unknown type are not checked."""
     model, types = (
         select.model,
         {column.name.lower(): column.type for column in output_columns(select)},
@@ -586,7 +592,8 @@ def _check_storable(select: Select) -> Iterable[Problem]:
 
 
 def _check_query(select: Select) -> Iterable[Problem]:
-    """Problems of a SELECT that no mode can write."""
+    """Problems of a SELECT that are the same in every mode, such as `_change` of a
+    stream that is no change feed."""
     model, query = select.model, select.query
     if select.drops_late and model.config.late == "dead_letter" and not query.ungrouped:
         yield Problem(
@@ -617,8 +624,8 @@ def _check_query(select: Select) -> Iterable[Problem]:
 def _check_told_apart(
     manifest: Manifest, model: Model, streams: Mapping[str, Stream]
 ) -> Iterable[Problem]:
-    """Problems of tables that are read as streams of changes, and whose rows have no
-    key to identify them by."""
+    """Problems of tables that are read as streams of changes although their rows have
+    no key."""
     for found in model.facts.streams:
         read = reads_model(manifest, found.name)
         if (
@@ -637,8 +644,9 @@ def _check_told_apart(
 
 
 def _check_table_changes(select: Select) -> Iterable[Problem]:
-    """Problems of a SELECT over the changes of a table that does more than make a row
-    of each change: Spark does not stream these changes."""
+    """Problems of a SELECT over the changes of a table that keeps state, reads a second
+    stream or uses unknown fields of `_change`: such changes are not streamed by
+    Spark."""
     for name in select.query.streams_read:
         stream = select.streams[name]
         if not stream.has_table_changes:
@@ -668,8 +676,8 @@ def _check_table_changes(select: Select) -> Iterable[Problem]:
 
 
 def _check_planned_files(select: Select) -> Iterable[Problem]:
-    """Problems of a SELECT that needs a stream of Spark's, and reads files that lakesql
-    finds by itself."""
+    """Problems of a SELECT that keeps state or reads a second stream, over files whose
+    batches lakesql plans itself (`ordered_by`, `notifications`) instead of Spark."""
     for name in select.query.streams_read:
         stream = select.streams[name]
         said = "`ordered_by: name`" if stream.ordered_by else "`notifications`"
@@ -697,8 +705,8 @@ def _check_planned_files(select: Select) -> Iterable[Problem]:
 
 
 def _check_watermark(select: Select) -> Iterable[Problem]:
-    """Problems of a watermark on the model's table by which no model could read the
-    table as a stream."""
+    """Problems of the watermark that the model declares on its own table for models
+    that read the table as a stream."""
     watermark, place = select.model.properties.watermark, select.model.properties.place
     if watermark is None:
         return
@@ -716,8 +724,8 @@ def _check_watermark(select: Select) -> Iterable[Problem]:
 
 
 def _check_event_times(select: Select) -> Iterable[Problem]:
-    """Problems of watermarks on streams without declared columns: they are checked
-    here, where the columns are known."""
+    """Problems of watermarks on streams without declared columns, which could not be
+    checked before the columns were found."""
     for stream in select.streams.values():
         if stream.is_open and stream.watermark is not None:
             yield from find_unfit(
@@ -729,8 +737,9 @@ def _check_event_times(select: Select) -> Iterable[Problem]:
 
 
 def _check_expectations(select: Select) -> Iterable[Problem]:
-    """Problems of expectations: on columns that the SELECT does not have, of conditions
-    that are none, and of dead letters for rows whose records cannot be found."""
+    """Problems of expectations: on columns that the SELECT does not have, with
+    conditions that are no boolean expressions, and with `dead_letter` where the records
+    of a row cannot be found."""
     known = select.columns
     outputs = output_columns(select)
     typed = typed_columns((it.name, it.type) for it in outputs)
@@ -772,8 +781,9 @@ def _check_expectations(select: Select) -> Iterable[Problem]:
 
 
 def _check_text(select: Select) -> Iterable[Problem]:
-    """Problems of `invalid_text: dead_letter` in a stateful model that may make text of
-    bytes: its rows are made of many records, none of which could be the dead letter."""
+    """Problems of `invalid_text: dead_letter` in a stateful model that may turn bytes
+    into text: its rows are made of many records, so no single record could be the dead
+    letter."""
     asking = next(
         (
             stream
@@ -801,8 +811,7 @@ def _check_text(select: Select) -> Iterable[Problem]:
 
 
 def _wants_valid_text(select: Select) -> bool:
-    """Whether a record becomes a dead letter where its row has text that is not
-    UTF-8."""
+    """Whether a record becomes a dead letter if its row has text that is not UTF-8."""
     is_asked = any(
         stream.invalid_text == "dead_letter" for stream in select.streams.values()
     )

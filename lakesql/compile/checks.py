@@ -1,5 +1,5 @@
-"""What a model expects of its rows, as SQL: the views in which each row says what it
-fails. Pure."""
+"""The expectations on a model's rows as SQL: views in which each row has the names of
+the expectations that it fails. Pure."""
 
 from __future__ import annotations
 
@@ -37,12 +37,11 @@ FROM {checked}"""
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """An expectation: a row fails it where the condition is false, and not where the
-    condition is NULL.
+    """An expectation: a row fails it if the condition is false, but not if it is NULL.
 
-    `column` is the column that it is declared at, '' where it is the model's.
+    `column` is the column for which it is declared, '' if it is the model's.
     `is_written`: the condition is the author's SQL. `values` are the accepted values of
-    the column, where the expectation is a list of them.
+    the column, if the expectation is a list of them.
     """
 
     name: str
@@ -55,7 +54,7 @@ class Check:
 
 
 def checks_of(properties: ModelProperties) -> tuple[Check, ...]:
-    """All that a model expects of its rows."""
+    """All expectations that a model has of its rows."""
     return tuple(
         Check(
             name_of(expectation, column),
@@ -71,15 +70,15 @@ def checks_of(properties: ModelProperties) -> tuple[Check, ...]:
 
 
 INVALID_TEXT = "text that is UTF-8"
-"""The name of what a row fails in which there is other text, where a stream says
-`invalid_text: dead_letter`."""
+"""The name of the expectation that a row with text other than UTF-8 fails, for streams
+with `invalid_text: dead_letter`."""
 
 
 def check_of_text(
     columns: Sequence[str], made_of_bytes: Collection[str], place: Place
 ) -> Check:
     """The expectation that all text in these columns is UTF-8. In columns that
-    functions have made of bytes (`made_of_bytes`, in small letters) U+FFFD is a failure
+    functions have made of bytes (`made_of_bytes`, in lower case) U+FFFD is a failure
     too.
 
     Binary columns, and columns that contain binary values, are not checked.
@@ -115,10 +114,10 @@ def _condition(expectation: Expectation, column: str) -> str:
 
 
 def find_unacceptable(check: Check, kind: SparkType) -> Iterator[Problem]:
-    """Problems of accepted values that are not of their column's type, which is `kind`.
+    """Problems of accepted values that do not fit the type `kind` of their column.
 
     Spark would cast one to the other's type, for example a text to a number. The first
-    text that is no number would fail the batch, whatever `on_fail` says.
+    text that is no number would then fail the batch, whatever `on_fail` is.
     """
     types, fix = _values_of(kind)
     for accepted in check.values:
@@ -168,8 +167,8 @@ def names_of(checks: Sequence[Check], *on_fail: OnFail) -> tuple[str, ...]:
 
 def checked_rows(checks: Sequence[Check], rows: str = MADE_VIEW, of: str = "") -> str:
     """The query that adds to the rows of a view the names of the expectations that each
-    fails, in `_lakesql_failed`. Where `of` is given, only rows for which this condition
-    holds are checked."""
+    fails, in `_lakesql_failed`. With `of`, only rows with this condition are
+    checked."""
     unless = f"{of} AND " if of else ""
     cases = (
         f"CASE WHEN {unless}NOT ({check.condition}) THEN {text(check.name)} END"
@@ -180,7 +179,8 @@ def checked_rows(checks: Sequence[Check], rows: str = MADE_VIEW, of: str = "") -
 
 def kept_rows(checks: Sequence[Check], is_placed: bool) -> str:
     """The query for the rows of the view `_lakesql_checked` whose records do not become
-    dead letters. `is_placed`: they need their position no more."""
+    dead letters. With `is_placed` the column of positions is dropped, as it is no
+    longer needed."""
     left_out = (FAILED, POSITION) if is_placed else (FAILED,)
     query = _KEPT.format(left_out=identifiers(left_out), checked=CHECKED_VIEW)
     condition = is_dead(checks)
@@ -188,7 +188,7 @@ def kept_rows(checks: Sequence[Check], is_placed: bool) -> str:
 
 
 def is_dead(checks: Sequence[Check]) -> str:
-    """The condition of a checked row whose record becomes a dead letter; '' where no
+    """The condition for checked rows whose records become dead letters; '' if no
     expectation makes dead letters."""
     names = names_of(checks, "dead_letter")
     return (
@@ -199,7 +199,7 @@ def is_dead(checks: Sequence[Check]) -> str:
 
 
 def show_checks(checks: Sequence[Check]) -> Iterator[str]:
-    """What becomes of the rows that fail, in words."""
+    """What happens to rows that fail, in words, a sentence for each `on_fail`."""
     says: dict[OnFail, str] = {
         "warn": "are written, and counted",
         "dead_letter": "are not written: their records are dead letters",

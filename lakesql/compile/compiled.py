@@ -1,5 +1,5 @@
-"""Compiled texts, kept from one command to the next in the files that `lakesql compile`
-writes."""
+"""The cache of compiled texts: the files that `lakesql compile` writes, reused by later
+commands while nothing that they depend on has changed."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _GARBAGE = 50
-"""After so many models the garbage is collected that was made since."""
+"""After so many models, the garbage that their compilation has left is collected."""
 
 WORTH_TWO = 100
-"""To compile so many models takes longer than to copy the process."""
+"""From so many models on, forking a second process to compile half of them is
+faster."""
 
 
 class CompiledFiles:
-    """The compiled files of a project's models below `folder`; the file `cache` says
-    from what each was made.
+    """The compiled files of a project's models below `folder`; the file `cache` records
+    what each was made from.
 
-    The key of a text names everything that it depends on (`compiled_keys.py`). Nothing
-    depends on the times in a text, which are those that hold at `at`: a file is as good
-    with older ones.
+    The key of a text covers everything that it depends on (`compiled_keys.py`). The
+    times in a text are those at `at`; nothing depends on them, so a file with older
+    times is still valid.
     """
 
     def __init__(
@@ -58,24 +59,24 @@ class CompiledFiles:
         self._at = at
 
     def check(self, names: Iterable[str]) -> None:
-        """Compile those of the models `names` that are not known to be right; write no
-        compiled file.
+        """Compile those of the models `names` that are not in the cache, without
+        writing compiled files.
 
         Raises `ProjectError` with the problems of all of them.
         """
         self._each(names, lambda name: self.is_known(name) or self._build(name))
 
     def compile(self, names: Iterable[str]) -> Mapping[str, str]:
-        """The compiled texts of the models `names`; each stands in its file then.
+        """The compiled texts of the models `names`, each written to its file.
 
-        Raises `ProjectError` with the problems of all of them; the files of the others
-        are written all the same.
+        Raises `ProjectError` with the problems of all of them; the files of the valid
+        models are written nevertheless.
         """
         return self._each(names, lambda name: self._written(name) or self._write(name))
 
     def compile_in_two(self, names: Collection[str]) -> Mapping[str, str]:
-        """The texts of `compile`, for one who needs no SELECTs: of many new ones, a
-        copy of the process makes half."""
+        """The result of `compile` for callers that need no SELECTs: if many models are
+        new, a forked process compiles half of them."""
         from lakesql.project.copies import in_two
 
         new = [name for name in names if not self.is_known(name)]
@@ -85,44 +86,46 @@ class CompiledFiles:
         return self.compile(names)
 
     def _compile_new(self, names: Sequence[str]) -> dict[str, Any]:
-        """Compile models, and hand out what the cache has of each then; nothing of
-        those that are wrong."""
+        """Compile models, and return the cache's entry of each; invalid models are left
+        out."""
         done, _ = self._try_each(names, self._write)
         return {name: self._cache.get(name, self.key(name)) for name in done}
 
     def selects(self, names: Iterable[str]) -> dict[str, Select]:
-        """The SELECTs of the models `names`; those that were compiled just now are not
+        """The SELECTs of the models `names`; those compiled by this command are not
         built again."""
         from lakesql.compile.build_select import build_selects
 
         return build_selects(self._manifest, names, self._built)
 
     def known(self, name: str) -> Compiled | None:
-        """The result of compiling a model last, if nothing that it depends on has
-        changed since."""
+        """The cached result of compiling a model; None if something that it depends on
+        has changed."""
         key = self.key(name)
         if (name, key) not in self._known:
             found = self._cache.get(name, key)
             if found is None:
                 return None
-            # only here: most commands ask for texts alone
+            # imported here: most commands need only the texts
             from lakesql.compile.compiled_keys import decode_compiled
 
             self._known[name, key] = decode_compiled(found["said"])
         return self._known[name, key]
 
     def notes(self, name: str) -> Sequence[str]:
-        """The notes of a model, where it is known."""
+        """The cached notes of a model; empty if it is not in the cache."""
         found = self._cache.get(name, self.key(name))
         return found["notes"] if found is not None else ()
 
     @property
     def version(self) -> str:
-        """A text that differs after another state of some model was compiled."""
+        """The version of the cache, which changes when a model is compiled in another
+        state."""
         return self._cache.version
 
     def is_known(self, name: str) -> bool:
-        """Whether a model was compiled before, and nothing has changed since."""
+        """Whether a model was compiled before and nothing that it depends on has
+        changed."""
         return self._cache.get(name, self.key(name)) is not None
 
     def key(self, name: str) -> str:
@@ -131,7 +134,7 @@ class CompiledFiles:
         if found is not None:
             return found.key
         if self._all_keys is None:
-            # only here: mostly nothing has changed
+            # imported here: mostly nothing has changed
             from lakesql.compile.compiled_keys import CompiledKeys
 
             self._all_keys = CompiledKeys(self._manifest)
@@ -158,11 +161,12 @@ class CompiledFiles:
     def _try_each(
         self, names: Iterable[str], work: Callable[[str], T]
     ) -> tuple[dict[str, T], dict[Problem, None]]:
-        """What the work makes of each, and the problems of the others."""
+        """The result of `work` for each name, and the problems of the names for which
+        it failed."""
         done: dict[str, T] = {}
         problems: dict[Problem, None] = {}
-        # what is made here stays: the search for garbage would walk through all of it
-        # again and again
+        # the objects made here stay: automatic garbage collection would walk through
+        # all of them again and again
         gc.disable()
         try:
             for number, name in enumerate(names, 1):
@@ -178,7 +182,8 @@ class CompiledFiles:
         return done, problems
 
     def _written(self, name: str) -> str | None:
-        """The text in the compiled file, if it is what would be written there."""
+        """The text of the compiled file if it is up to date and nobody has edited it,
+        else None."""
         found = self._cache.get(name, self.key(name))
         if found is None:
             return None
@@ -192,13 +197,13 @@ class CompiledFiles:
         text = with_times(self._build(name), self._at)
         path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        # In place: half a file, from a command that broke off, has another digest and
-        # is written anew.
+        # Not atomic: an incomplete file of a killed command has another digest and is
+        # written again.
         path.write_bytes(text.encode())
         return text
 
     def _build(self, name: str) -> str:
-        # Only here, as reading SQL is what the import costs, and mostly nothing has
+        # Imported here, as the import of the SQL parser is slow and mostly nothing has
         # changed.
         from lakesql.compile.build_select import build_select
         from lakesql.compile.compiled_keys import Compiled
@@ -215,8 +220,8 @@ class CompiledFiles:
         lineage = model_lineage(self._manifest, select, self._columns_read(name))
         said = Compiled(digest(text), columns, select.query.stateful, notes, lineage)
         self._known[name, self.key(name)] = said
-        # Digest and notes beside it: most commands ask for nothing else of a thousand
-        # models.
+        # Digest and notes stand outside the encoded value: most commands need nothing
+        # else of a thousand models.
         self._cache.put(
             name,
             self.key(name),
@@ -225,7 +230,7 @@ class CompiledFiles:
         return text
 
     def _columns_read(self, name: str) -> dict[str, tuple[str, ...]]:
-        """The columns of the models that a model reads by `ref`, as far as these are
+        """The columns of the models that a model reads by `ref`, as far as they are
         known."""
         from lakesql.compile.build_select import build_select
 
@@ -254,9 +259,9 @@ def compiled_files(
     texts: dict[str, str] | None = None,
     at: datetime | None = None,
 ) -> CompiledFiles:
-    """The compiled files of the project. `built` and `texts` keep the SELECTs and the
-    texts that are worked out, these without the times that hold at `at`: now, if it is
-    not said."""
+    """The compiled files of the project. `built` and `texts` collect the SELECTs and
+    the texts that are made, the texts without the times, which are those at `at`, by
+    default now."""
     cache = manifest.outputs.cache / "compiled.json"
     built = {} if built is None else built
     texts = {} if texts is None else texts
@@ -267,9 +272,9 @@ def write_copies(manifest: Manifest, texts: Mapping[str, str], folder: Path) -> 
     """Write the compiled texts of models below `folder`, where a project keeps them
     under version control.
 
-    Files that lakesql wrote there of models that are no more are removed. Raises
-    `UsageError` (`bad-output-dir`) before anything is written, if that would change a
-    file that lakesql did not write, or add one to the project's own.
+    Files that lakesql wrote there for models that no longer exist are removed. Raises
+    `UsageError` (`bad-output-dir`), before anything is written, if a file that lakesql
+    did not write would be overwritten, or if the folder is among the project's own.
     """
     _check_folder(manifest, folder)
     paths = {
@@ -302,8 +307,8 @@ def write_copies(manifest: Manifest, texts: Mapping[str, str], folder: Path) -> 
 
 
 def _says_the_same(path: Path, text: str) -> bool:
-    """Whether a file has this text already but for its times: a commit would show no
-    other change."""
+    """Whether a file differs from this text at most in its times, so that writing it
+    would change nothing else."""
     return path.is_file() and without_times(
         path.read_bytes().decode(errors="replace")
     ) == without_times(text)
@@ -320,8 +325,8 @@ def _check_folder(manifest: Manifest, folder: Path) -> None:
 
 
 def _compiled_from(path: Path) -> str | None:
-    """The path of the model that a file was compiled from, as its first line says; None
-    if lakesql did not write it."""
+    """The path of the model that a file was compiled from, from its first line; None if
+    lakesql did not write it."""
     if not path.is_file():
         return None
     with path.open("rb") as file:

@@ -18,9 +18,9 @@ from lakesql.stream.stream import Column
 
 
 class CompiledKeys:
-    """The keys of a project's models.
+    """The cache keys of a project's models.
 
-    A key names everything that the compiled text depends on: the model's file, its
+    A key covers everything that the compiled text depends on: the model's file, its
     options and descriptions, the macros, vars and fields of the target that it reads,
     the tables that it joins, and the contracts of its streams.
     """
@@ -31,7 +31,7 @@ class CompiledKeys:
         self._contracts: dict[str, str] = {}
 
     def key(self, name: str) -> str:
-        """The key of a model."""
+        """The cache key of a model."""
         if name in self._keys:
             return self._keys[name]
         manifest, model = self._manifest, self._manifest.models[name]
@@ -68,7 +68,8 @@ class CompiledKeys:
             ],
             encode(model.properties.watermark),
         ]
-        # A template sees the entries of a mapping in their order.
+        # `read_values` is not sorted: a template sees the entries of a mapping in their
+        # order.
         self._keys[name] = digest(
             model.source, json.dumps(read_values), _text_of(parts)
         )
@@ -107,16 +108,16 @@ _ENTRY = "keys"
 
 
 class KnownKey(NamedTuple):
-    """The key of a model's compiled text, and where its file stands below a folder of
-    these."""
+    """The cache key of a model's compiled text, and the path of its file below the
+    folder of compiled files."""
 
     key: str
     compiled_path: str
 
 
 class KnownKeys:
-    """The keys that are kept in the file `cache` for a `version` of the project; none,
-    where that is ''."""
+    """The cache keys kept in the file `cache` for a `version` of the project; none if
+    the version is ''."""
 
     def __init__(self, cache: Path, version: str) -> None:
         self._cache = CacheFile(cache) if version else None
@@ -128,17 +129,17 @@ class KnownKeys:
         self._has_new = False
 
     def get(self, name: str) -> KnownKey | None:
-        """What is known of a model."""
+        """The key of a model; None if unknown."""
         return self._keys.get(name)
 
     def put(self, name: str, key: KnownKey) -> None:
-        """Know it of a model, while this process runs and, after `save`, until the
-        project changes."""
+        """Keep the key of a model: in this process, and after `save` until the project
+        changes."""
         self._keys[name] = key
         self._has_new = True
 
     def save(self) -> None:
-        """Keep what is known now."""
+        """Write the keys to the cache file, if there are new ones."""
         if self._cache is None or not self._has_new:
             return
         self._cache.put(_ENTRY, self._version, self._keys)
@@ -148,11 +149,11 @@ class KnownKeys:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What compiling a model says of it, beside the text: `columns` is None where only
+    """The result of compiling a model, beside the text: `columns` is None if only
     Spark's analyzer knows them.
 
-    `notes` are what its rows are that its author may have meant otherwise; `lineage` is
-    where its columns come from.
+    `notes` are what the author may not have intended; `lineage` is where its columns
+    come from.
     """
 
     digest: str
@@ -163,7 +164,7 @@ class Compiled:
 
 
 def decode_compiled(said: Any) -> Compiled:
-    """What was kept, of the JSON that it was kept as."""
+    """The `Compiled` of the JSON in the cache."""
     return _decode(said)  # type: ignore[no-any-return]
 
 

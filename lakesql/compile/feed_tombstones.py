@@ -1,10 +1,11 @@
-"""What a record without a value deletes in a change feed that is mirrored, where it
-stands alone. Pure.
+"""What a tombstone (a record without a value) deletes in a mirrored change feed if it
+follows no delete. Pure.
 
-A tombstone that follows a delete of its key says nothing: it is there for the broker's
-sake. Where the broker has compacted that delete away it is all that is left of it, and
-a flat feed may write nothing else. It is newer than what came before it in its
-partition, and older than each change that follows.
+A tombstone that follows a delete of its key adds nothing: the broker needs it for
+compaction. If the broker has compacted the delete away, the tombstone is all that is
+left of it; and a flat feed may write nothing but tombstones for deletes. A tombstone is
+newer than what came before it in its partition, and older than each change that
+follows.
 """
 
 from __future__ import annotations
@@ -67,15 +68,15 @@ ON changes.{raw}.value IS NULL
 
 
 def first_tombstones() -> str:
-    """The query for the places of tombstones that are the first record of their
-    partition in a batch: whether they follow a delete, an earlier batch tells."""
+    """The query for the positions of tombstones that are the first record of their
+    partition in a batch: only an earlier batch tells whether they follow a delete."""
     return _FIRST.format(position=POSITION, raw=RAW, changes=CHANGES_VIEW)
 
 
 def without_followers(keys: Sequence[str]) -> str:
-    """The query for the changes without the tombstones that only follow a delete of the
-    same key. `_lakesql_earlier` has the records of the topic before the batch, where
-    `first_tombstones` asks for them."""
+    """The query for the changes without tombstones that only follow a delete of the
+    same key. `_lakesql_earlier` has the records of the topic before the batch, for the
+    tombstones that `first_tombstones` returns."""
     return _ALONE.format(
         former=_FORMER,
         change=CHANGE,
@@ -92,11 +93,11 @@ def closing_tombstones(
     table: TableName, keys: Mapping[str, str], place: str, fields: Sequence[str]
 ) -> tuple[str, str, str]:
     """The query for the changes of a history in which each tombstone is placed just
-    behind the newest change of its key: among those before it in its partition, and
-    those that the table and its own tombstones have. It is in three parts, between
-    which the bounds of the keys are put.
+    after the newest change of its key: among those before it in its partition, and
+    those in the table and its table of tombstones. It is returned in three parts, with
+    the bounds of the keys to be put between them.
 
-    `keys` are the columns of the feed's key, by the model's names for them, `place` is
+    `keys` are the columns of the feed's key by the model's names for them, `place` is
     the table's column of positions, and `fields` are those of `_change`, in their
     order.
     """

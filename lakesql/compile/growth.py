@@ -1,5 +1,5 @@
-"""How the table of a model grows by its commits, as far as its configuration tells.
-Pure."""
+"""How the table of a model grows by its commits, as far as the model's configuration
+tells, for compiled files and forecasts. Pure."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ ROWS_PER_SECOND = 100.0
 ROW_BYTES = 100.0
 BATCH_MS = 2_000.0
 RUN_MS = HOUR_MS
-"""What is assumed where nobody says or has measured it: rows that arrive, bytes that
-one takes in a data file, how long a batch takes, and how often a model with trigger
+"""Assumptions where nothing is configured or measured: rows a second, bytes of a row in
+a data file, duration of a batch, and the interval at which a model with trigger
 `available_now` is run."""
 
 MOST_TASKS = 8
-"""In how many tasks a large batch is taken to be written."""
+"""The assumed maximum number of tasks that write a large batch."""
 
 MERGE_SNAPSHOT_BYTES = 2_000.0
-"""Bytes of a snapshot in the metadata file that a MERGE has made: Spark says more of
-it."""
+"""Bytes in the metadata file of a snapshot that a MERGE has committed; Spark writes a
+longer summary for it."""
 
 
 def sizes_of(model: Model) -> Sizes:
-    """The sizes of metadata that are assumed where no table of the model tells them."""
+    """The assumed sizes of a table's metadata, for a model whose table cannot be
+    measured."""
     merges = model.config.replaced_ratio > 0
     return replace(Sizes(), snapshot=MERGE_SNAPSHOT_BYTES) if merges else Sizes()
 
@@ -48,8 +49,8 @@ def sizes_of(model: Model) -> Sizes:
 def assume_writes(
     model: Model, interval_ms: float, rows_per_second: float, row_bytes: float
 ) -> Writes:
-    """The commits of a model as its configuration tells; what it does not tell is
-    assumed."""
+    """The commits of a model by its configuration, and by assumptions where that does
+    not tell."""
     config = model.config
     rows = rows_per_second * interval_ms / 1000
     partitions, new_partitions = 1.0, 1.0
@@ -77,15 +78,16 @@ def assume_writes(
 
 
 _NEW_A_DAY = {"hours": 24.0, "days": 1.0, "months": 1 / 30.4, "years": 1 / 365.25}
-"""How many partitions a day rows open that are partitioned by their time, and come in
-its order."""
+"""How many partitions a day are opened by rows that arrive in the order of the time by
+which they are partitioned."""
 
 
 def commit_files(writes: Writes, target_bytes: float, *, is_spread: bool) -> float:
-    """How many data files a commit has: for each partition one, and one more wherever a
-    file has the target size.
+    """How many data files a commit writes: one for each partition, and one more for
+    each time that a file reaches the target size.
 
-    Where the rows are not brought together by partition or key, each task writes one.
+    If the rows are not shuffled by partition or key (`is_spread` is false), each task
+    writes at least one.
     """
     tasks = 1 if is_spread else min(MOST_TASKS, math.ceil(writes.rows / TASK_RECORDS))
     by_size = (
@@ -96,8 +98,8 @@ def commit_files(writes: Writes, target_bytes: float, *, is_spread: bool) -> flo
 
 
 def interval_of(trigger: Trigger, rows_per_second: float, batch_ms: float) -> float:
-    """How long it is from one commit to the next: no batch begins before the last one
-    ends, or without a row."""
+    """The time between two commits in milliseconds: no batch begins before the last one
+    has ended, or without a row."""
     match trigger:
         case Every(interval_ms=interval_ms):
             every = float(interval_ms)
@@ -109,8 +111,8 @@ def interval_of(trigger: Trigger, rows_per_second: float, batch_ms: float) -> fl
 
 
 def falls_behind(trigger: Trigger, rows: float, most_records: int | None) -> bool:
-    """Whether more rows come between two batches than one may read. With
-    `available_now` a run takes several."""
+    """Whether more rows arrive between two batches than one batch may read. With
+    `available_now` a run has several batches, so never."""
     match trigger:
         case Every():
             return most_records is not None and rows > most_records
@@ -120,8 +122,8 @@ def falls_behind(trigger: Trigger, rows: float, most_records: int | None) -> boo
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """A model's new table before it exists, as assumed from its configuration.
-    `maintenance` is None where nobody does it."""
+    """What is assumed of a model's table before it exists. `maintenance` is None if
+    nobody maintains it."""
 
     writes: Writes
     terms: Terms
@@ -130,7 +132,7 @@ class Assumed:
 
 
 def assume(model: Model) -> Assumed:
-    """The model's commits, and the maintenance of its table, by its configuration."""
+    """The assumed commits of the model, and the maintenance of its table."""
     interval_ms = interval_of(model.trigger, ROWS_PER_SECOND, BATCH_MS)
     writes = assume_writes(model, interval_ms, ROWS_PER_SECOND, ROW_BYTES)
     return Assumed(
@@ -139,11 +141,11 @@ def assume(model: Model) -> Assumed:
 
 
 def maintenance_by(model: Model, trigger: Trigger) -> Maintained | None:
-    """How the model's table is maintained under a trigger: at the end of a run a part
+    """How the model's table is maintained under a trigger: at the end of a run, a part
     of each threshold is enough.
 
-    None where nobody maintains it. Orphans are left out: files that no version has are
-    in no figure.
+    None if nobody maintains it. Removing orphans is left out, as orphan files are not
+    counted.
     """
     tasks = own_tasks(model)
     if not tasks:
@@ -162,8 +164,8 @@ def maintenance_by(model: Model, trigger: Trigger) -> Maintained | None:
 def grow_assumed(
     assumed: Assumed, span_ms: float = DAY_MS
 ) -> tuple[TableGrowth, TableGrowth | None]:
-    """What comes of a new table within `span_ms`: without maintenance, and with the
-    model's, None if it has none."""
+    """The growth of a new table within `span_ms`, without maintenance and with the
+    model's; the latter is None if it has none."""
     known = (assumed.writes, assumed.terms, assumed.sizes, Stock())
     kept = (
         grow(*known, assumed.maintenance, span_ms)

@@ -1,4 +1,5 @@
-"""The comments that open a compiled file: what no statement of it says."""
+"""The comments at the top of a compiled file: what happens to a model's rows that its
+statements do not show."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ _WIDTH = 120
 
 
 def render_header(select: Select) -> str:
-    """Where the model is from, and what happens around its statements: a comment line
-    each, long ones wrapped."""
+    """The origin of the model, and what happens around its statements, as comment
+    lines; long ones are wrapped."""
     model = select.model
     first = f"-- {'.'.join(model.fqn)}: mode {select.writing.mode}, table {model.table}; {COMPILED_FROM}{model.path}"
     says = (
@@ -52,7 +53,8 @@ def render_header(select: Select) -> str:
 
 
 def _say_batches(select: Select) -> dict[str, str]:
-    """What happens around the batches of a model that reads streams."""
+    """The comments on the batches of a model that reads streams, by their labels; ''
+    for a comment that does not apply."""
     mode = batches_of(select)
     return {
         **{
@@ -82,7 +84,7 @@ def _say_batches(select: Select) -> dict[str, str]:
 
 
 def _say_refreshes(select: Select) -> dict[str, str]:
-    """What happens around the refreshes of a model that reads tables."""
+    """The comments on the refreshes of a model that reads tables, by their labels."""
     names = map(whole_name, select.query.tables)
     mode = refreshes_of(select)
     if not select.model.config.is_stored:
@@ -117,7 +119,8 @@ def _refreshes(select: Select) -> str:
 
 
 def _lines(said: str) -> Iterator[str]:
-    """Comment lines. Nothing that a project's file says ends one before its end."""
+    """Comment lines of a text, without line breaks and other unprintable characters
+    that a project's file may have put into it."""
     plain = (
         said
         if said.isprintable()
@@ -140,11 +143,12 @@ _LATE: Mapping[LateFiles, str] = {
     "read": "late ones too",
     "refuse": "late ones refused",
 }
-"""What becomes of files that come late."""
+"""What happens to files that arrive late, in words."""
 
 
 def _routed(select: Select) -> str:
-    """Which records of a topic are those of the table, where it has those of others."""
+    """The comment on which records of a topic belong to the table if the topic has
+    records of several tables; '' if it has not."""
     route = next(
         (
             stream.route
@@ -163,8 +167,8 @@ def _routed(select: Select) -> str:
 
 
 def _source(select: Select, name: str) -> str:
-    """The comment on a stream: what the SELECT is given of it, where it is read from,
-    and its contract."""
+    """The comment on a stream: what the SELECT reads of it, where it comes from, and
+    its contract."""
     stream, table = select.streams[name], select.read_tables.get(name)
     given = batches_of(select).given()
     if table is not None:
@@ -192,7 +196,7 @@ def _source(select: Select, name: str) -> str:
 
 
 def _reading_facts(stream: Stream, finds_by_key: bool) -> Iterator[str]:
-    """How records are read, and what becomes of their files."""
+    """How records are read, and what happens to their files, a phrase for each."""
     yield (
         f"{stream.format} by {text(stream.schema)}" if stream.schema else stream.format
     )
@@ -216,7 +220,7 @@ def _reading_facts(stream: Stream, finds_by_key: bool) -> Iterator[str]:
 
 
 def _contract_column(column: Column) -> str:
-    """A column as a contract has it: `a_b string required from 'a.b'`."""
+    """A column of a contract as text: `a_b string required from 'a.b'`."""
     required = " required" if column.required else ""
     read_from = f" from {text(column.from_field)}" if column.from_field else ""
     read_from += " in the key" if column.is_in_key else ""
@@ -251,8 +255,7 @@ def _bad(select: Select) -> str:
         return "there can be none"
     limit = ""
     if ratio < 1 and (writing.not_null or not select.query.stateful):
-        # A second query reads the records of a stateful model: those that it finds bad
-        # do not count.
+        # A second query finds the bad records of a stateful model: those do not count.
         counted = "the latter" if select.query.stateful and len(reasons) > 1 else "them"
         limit = f"; a batch with more than {ratio * 100:g}% of {counted} fails"
     return f"{' and '.join(reasons)} go to {select.model.table.dead_letter}{limit}"
@@ -260,7 +263,7 @@ def _bad(select: Select) -> str:
 
 def _state(select: Select) -> str:
     """The comment on the state that the query keeps between two batches, and for how
-    long; '' where it keeps none."""
+    long; '' if it keeps none."""
     query, says = select.query, []
     if not query.stateful:
         return ""
@@ -304,8 +307,8 @@ def _late(select: Select, mode: Batches) -> str:
 
 
 def _equal(select: Select) -> str:
-    """The comment on changes with equal values in all columns of `sequence_by`; ''
-    where there are none."""
+    """The comment on changes with equal values in all columns of `sequence_by`; '' if
+    there can be none."""
     if not select.sequence or f"{CHANGE}.position" in select.sequence.values():
         return ""
     (stream,) = select.query.streams_read
@@ -319,8 +322,8 @@ def _equal(select: Select) -> str:
 
 
 def _between_topics(select: Select) -> str:
-    """The comment on the order of changes to one row that are in several topics; ''
-    where one topic has them, or `sequence_by` orders them."""
+    """The comment on the order of a row's changes in several topics; '' if one topic
+    has them all, or `sequence_by` orders them."""
     if not select.order or select.sequence:
         return ""
     return (

@@ -1,11 +1,12 @@
-"""How the places of two changes in a database's log are compared, where one is a row
-that a snapshot has read. Pure.
+"""How the positions of two changes in a database's log are compared in SQL, if one may
+be a row that a snapshot of the database has read. Pure.
 
-A streamed change has its place, such as `[lsn, number]`. A row that a snapshot has read
-has -1, and then the place that the database gave the snapshot, if it gave one. So it is
-older than each change: those that follow it in the feed may have begun before the
-snapshot, and so have a smaller place in the log than that. And it replaces what came
-before it in the feed, unless the log says that this came after the snapshot.
+A streamed change has its position, such as `[lsn, number]`. A row that a snapshot has
+read has -1, followed by the snapshot's own position if the database gave one. So it
+compares as older than every streamed change: changes that follow it in the feed may
+have begun before the snapshot, and so have smaller positions than the snapshot. And it
+replaces what came before it in the feed, unless the log says that this came after the
+snapshot.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from lakesql.compile.quote import column_of, identifiers
 from lakesql.names import CHANGE, CHANGES_VIEW, POSITION
 
 READ_BY_SNAPSHOT = -1
-"""What the place of a row begins with that a snapshot has read."""
+"""The number with which the position of a row begins that a snapshot has read."""
 
 LATE_READ = -2
-"""What it begins with where the row comes as a dead letter, by itself: it is older than
-all that is there."""
+"""The number with which the position of such a row begins if it comes alone, as a
+replayed dead letter: it is older than everything in the table."""
 
 _IT, _AT = "_lakesql_it", "_lakesql_at"
-"""A number of a place, and where it stands there. Such a name hides a column of the
-same name."""
+"""The names of a number in a position and of its index, in lambdas. They would hide
+columns of the same name."""
 
 READS = "_lakesql_reads"
-"""The column of what snapshots have read of a row."""
+"""The column with what snapshots have read of a row."""
 
 _NOT_REPLACED = """\
 SELECT * EXCEPT ({reads})
@@ -68,7 +69,7 @@ CASE
     END"""
 
 BEFORE = "_lakesql_before_it"
-"""The column of the place of the newest change before a row that a snapshot has
+"""The column with the position of the newest change before a row that a snapshot has
 read."""
 
 
@@ -76,10 +77,10 @@ def not_replaced(keys: Sequence[str]) -> str:
     """The query for the changes of `_lakesql_changes` that no row of a snapshot
     replaces.
 
-    A row that a snapshot has read replaces the changes of its key that come before it
-    in its partition, and those of other partitions; but none with a greater place in
-    the log than the snapshot. Where the snapshot has no place in the log, its
-    partition's are replaced alone.
+    A row that a snapshot has read replaces the changes of its key that came before it
+    in its partition, and those in other partitions; but no change with a greater
+    position than the snapshot. If the snapshot has no position, it replaces only
+    changes in its own partition.
     """
     place = f"{CHANGE}.position"
     return _NOT_REPLACED.format(
@@ -94,12 +95,12 @@ def not_replaced(keys: Sequence[str]) -> str:
 
 
 def placed_behind(keys: Sequence[str], fields: Sequence[str]) -> str:
-    """The query for the changes of a history, in which each row of a snapshot is placed
-    behind the newest change of its key that came before it in its partition; at the
-    snapshot's own place in the log where that change has a greater one.
+    """The query for the changes of a history in which each row of a snapshot gets a
+    position just after the newest change of its key that came before it in its
+    partition; the snapshot's own position if that change has a greater one.
 
-    `fields` are those of `_change`, in their order. A row without a place in the log is
-    left out where a change of its key came before it, as it says nothing new.
+    `fields` are those of `_change`, in their order. A row without a position in the log
+    is left out if a change of its key came before it, as it adds nothing new.
     """
     place = f"changes.{CHANGE}.position"
     placed = _PLACED_BEHIND.format(
@@ -116,12 +117,12 @@ def placed_anew(
     keys: Sequence[str],
     fields: Sequence[str],
 ) -> str:
-    """The query for `_lakesql_changes`, as `changes`, whose positions are replaced by
-    the expression `placed`.
+    """The query for `_lakesql_changes`, as `changes`, in which the expression `placed`
+    replaces the positions.
 
-    The expression may name `before`: the greatest position among the changes of the
-    row's key that came before it in its partition, without those for which
-    `passed_over` holds. `fields` are those of `_change`, in their order.
+    The expression may use `before`: the greatest position among the earlier changes of
+    the row's key in its partition, without those for which `passed_over` is true.
+    `fields` are those of `_change`, in their order.
     """
     values = {
         field: placed if field == "position" else f"changes.{CHANGE}.{field}"
@@ -139,31 +140,31 @@ def placed_anew(
 
 
 def is_read(place: str) -> str:
-    """Whether a snapshot has read the row of this place."""
+    """The condition that a snapshot has read the row with this position."""
     return f"array_contains({place}, {READ_BY_SNAPSHOT}L)"
 
 
 def is_unplaced(place: str) -> str:
-    """Whether a snapshot has read the row of this place, which has no place in the log
-    itself."""
+    """The condition that a snapshot without a position of its own has read the row with
+    this position."""
     return f"element_at({place}, -1) = {READ_BY_SNAPSHOT}"
 
 
 def own_place(place: str) -> str:
-    """The place in the log: the snapshot's, of a row that one has read; empty where it
-    has none."""
+    """The expression for the position in the log: of a row that a snapshot has read the
+    snapshot's, an empty array if it has none."""
     return f"filter({place}, ({_IT}, {_AT}) -> {_AT} >= array_position({place}, {READ_BY_SNAPSHOT}L))"
 
 
 def place_before(place: str) -> str:
-    """The expression for the position of the change that a snapshot's row is placed
-    behind, in a history; any other position as it is."""
+    """The expression for the position of the change after which a snapshot's row was
+    placed in a history; any other position is unchanged."""
     at = f"CAST(array_position({place}, {READ_BY_SNAPSHOT}L) AS int)"
     return f"if({is_read(place)}, slice({place}, 1, {at} - 1), {place})"
 
 
 def behind(place: str, before: str) -> str:
-    """The expression for the position of a snapshot's row that is placed behind the
+    """The expression for the position of a snapshot's row that is placed after the
     change at `before`."""
     of_snapshot = f"filter({place}, (_lakesql_n, _lakesql_i) -> _lakesql_i + 1 >= array_position({place}, {READ_BY_SNAPSHOT}L))"
     return f"concat(greatest({before}, {place_before(place)}), {of_snapshot})"

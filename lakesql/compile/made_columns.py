@@ -1,5 +1,4 @@
-"""Where the columns of a model's table come from, as values: what is kept of a model's
-lineage."""
+"""The lineage of a model's table as values, which are kept with the compiled model."""
 
 from __future__ import annotations
 
@@ -10,11 +9,11 @@ from lakesql.select.lineage_edges import Kind
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
-    """A column of a node, by its id, that another one is made of; `kind` is
+    """A column of a node, given by its id, from which another column is made; `kind` is
     OpenLineage's word for how.
 
-    The column `*` is any that is not known; the node `table.…` is a table that is none
-    of the project's.
+    The column `*` is any unknown column; a node `table.…` is a table outside the
+    project.
     """
 
     node: str
@@ -24,7 +23,7 @@ class SourceColumn:
 
 @dataclass(frozen=True, slots=True)
 class MadeColumn:
-    """A column of a model's table, and what its value comes from."""
+    """A column of a model's table, and the columns from which its value is made."""
 
     name: str
     sources: tuple[SourceColumn, ...]

@@ -1,4 +1,5 @@
-"""The CALL statements that keep a table in order, and when each is due."""
+"""The CALL statements that maintain a table, and when each is due, for compiled files
+and for runs."""
 
 from __future__ import annotations
 
@@ -41,12 +42,12 @@ def call_text(
     options: Mapping[str, str] | None = None,
     file_list_view: str = "",
 ) -> str:
-    """The CALL of a task, without the `;`. `order` is the table's.
+    """The CALL of a task, without the `;`. `order` is the sort order of the table.
 
-    `before` is the time before which snapshots or files go; without it a mark stands
-    there. In the place of partitions that only the table tells, all stand. `options`
-    narrow one run of a rewrite further, and a `file_list_view` that of a removal of
-    orphans: to the files that are its rows.
+    `before` is the time before which snapshots or files are removed; without it the
+    text has a mark there. For `where: recent`, whose partitions only a run knows, the
+    text has all partitions. `options` limit a single run of a rewrite further;
+    `file_list_view` limits a removal of orphans to the files in this view.
     """
     arguments: dict[str, str] = {
         "table": text(
@@ -101,8 +102,8 @@ def argument_text(value: Argument) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PartitionValue:
-    """A field of a partition: the source's column, Iceberg's text of the transform, and
-    the value it has given."""
+    """A field of a partition: the source column, Iceberg's text of the transform, and
+    the transformed value."""
 
     column: str
     transform: str
@@ -112,8 +113,8 @@ class PartitionValue:
 def partitions_text(
     catalog: str, partitions: Iterable[tuple[PartitionValue, ...]]
 ) -> str | None:
-    """A condition that holds for the rows of these partitions alone; None if it cannot
-    be written."""
+    """A condition that is true only of the rows of these partitions; None if it cannot
+    be written in SQL."""
     texts: list[str] = []
     for partition in partitions:
         fields = [
@@ -168,7 +169,7 @@ def _partition_literal(value: object) -> str | None:
 
 
 def when_due(options: Procedure, is_by_time: bool = False) -> str:
-    """When a task is due, for people; `is_by_time`: by its trigger alone."""
+    """When a task is due, in words. `is_by_time`: its trigger alone counts."""
     due = [f"every {options.trigger.text}"] if options.trigger else []
     if is_by_time:
         return "".join(due)
@@ -196,8 +197,8 @@ def when_due(options: Procedure, is_by_time: bool = False) -> str:
 
 
 def plain_options(options: Procedure) -> dict[str, str]:
-    """All options that are said, or have a default of lakesql's, by their own names, as
-    people write them."""
+    """All options that are set or have a default, by lakesql's names, as people write
+    them."""
     values = {field.name: getattr(options, field.name) for field in fields(options)}
     return {
         name: _plain(value)
@@ -207,7 +208,7 @@ def plain_options(options: Procedure) -> dict[str, str]:
 
 
 def iceberg_options(options: Procedure) -> dict[str, str]:
-    """What a rewrite gives to Iceberg as `options`: those that are said, by Iceberg's
+    """The `options` argument of a rewrite: the options that are set, by Iceberg's
     names."""
     said = {
         key: _option_text(value)
@@ -266,7 +267,7 @@ def _said(values: Mapping[str, Argument | None]) -> Iterator[tuple[str, Argument
 
 
 def _order_text(order: tuple[SortField, ...]) -> str:
-    """An order as a procedure reads it, with everything said."""
+    """A sort order as a procedure reads it, with direction and nulls written out."""
     return ", ".join(
         f"{identifier(field.column)} {'DESC' if field.descending else 'ASC'} "
         f"NULLS {'FIRST' if field.nulls_first else 'LAST'}"

@@ -1,4 +1,5 @@
-"""`target/manifest.json`: every node of the project, for other tools."""
+"""Writing `target/manifest.json`, which describes every node of the project for other
+tools."""
 
 from __future__ import annotations
 
@@ -20,13 +21,13 @@ MANIFEST = "manifest.json"
 def write_manifest(
     manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]
 ) -> Path:
-    """Write the file, unless it is there and nothing that it says has changed; where it
-    is.
+    """Write manifest.json, unless it exists and its content has not changed. Returns
+    its path.
 
-    A model whose SELECT is not known to be right has the contract null. The project's
-    files stand in it, and `schemas`, the Avro schemas by their paths, so that a later
-    version can be compared with this one. What profiles.yml says is there by its names
-    alone: it may hold what nobody else is to see.
+    A model whose SELECT was not compiled successfully has the contract null. The
+    project's files are included, and `schemas`, the texts of schema files by their
+    paths, so that a later version can be compared with this one. Of profiles.yml only
+    names are included, as it may contain secrets.
     """
     path = manifest.outputs.target / MANIFEST
     cache = CacheFile(manifest.outputs.cache / MANIFEST)
@@ -34,7 +35,7 @@ def write_manifest(
     written = cache.get(MANIFEST, key)
     if written is not None and digest(_read(path)) == written:
         return path
-    # only here: mostly nothing has changed
+    # imported here: mostly nothing has changed
     from lakesql.compile.manifest_text import render_manifest
 
     text = render_manifest(manifest, compiled, schemas)
@@ -54,11 +55,11 @@ def _read(path: Path) -> str:
 def _key(
     manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]
 ) -> str:
-    """What the file is made from, as a digest.
+    """A digest of everything that the file is made from.
 
-    Models, tests and macros are as the project's texts say them on this target with
-    these vars. Of which models the contract is known, and what it is, follows from them
-    and from what the compiled files were made from.
+    Models, tests and macros follow from the project's texts with this target and these
+    vars. Which contracts are known, and their columns, follows from these and from the
+    version of the compiled files.
     """
     folder = shorten(compiled.folder, manifest.directory)
     if manifest.version:

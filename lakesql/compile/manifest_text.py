@@ -1,4 +1,5 @@
-"""The text of `target/manifest.json`: what it says of each node of the project."""
+"""The text of `target/manifest.json`: the facts about each node of the project, for
+tools that read it."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 def render_manifest(
     manifest: Manifest, compiled: CompiledFiles, schemas: Mapping[str, str]
 ) -> str:
-    """The text of the file."""
+    """The text of manifest.json; `schemas` are the texts of schema files by their
+    paths."""
     folder = shorten(compiled.folder, manifest.directory)
     nodes = {
         id_: {**_node(node), **_details(manifest, compiled, folder, node)}
@@ -44,7 +46,7 @@ def render_manifest(
         test.id: {**_node(test_node(test)), **_test(test, folder)}
         for test in manifest.data_tests
     }
-    # A node a line: as easy to compare as one with indents, and written ten times
+    # One node a line: as easy to compare as indented text, and written ten times
     # faster.
     tasks = [f'"{id_}": {text}' for id_, text in sorted(_task_lines(manifest, folder))]
     lines = ",\n".join(
@@ -59,7 +61,7 @@ def render_manifest(
 
 
 def metadata_of(manifest: Manifest) -> dict[str, Any]:
-    """What the file says of itself."""
+    """The `metadata` entry of manifest.json."""
     return {
         "lakesql_version": __version__,
         "project": manifest.settings.name,
@@ -95,8 +97,8 @@ def _details(
 
 
 def _task_lines(manifest: Manifest, folder: str) -> Iterator[tuple[str, str]]:
-    """The ids of the tasks, and the text of each: what the tasks of a procedure have in
-    common is rendered once."""
+    """The ids of the maintenance tasks, each with its text as JSON; the options of a
+    procedure are rendered once."""
     defaults = {
         name: _procedure_text(name, options) for name, options in DEFAULTS.items()
     }
@@ -127,7 +129,7 @@ def _task_lines(manifest: Manifest, folder: str) -> Iterator[tuple[str, str]]:
 
 
 def _written_task(manifest: Manifest, folder: str, task: MaintenanceTask) -> str:
-    """A task that somebody has written in a file of its own. Its statement stands in
+    """A maintenance task that a file of its own declares, as JSON. Its statement is in
     the model's compiled file."""
     said = {
         **_node(task_node(manifest, task)),
@@ -180,8 +182,8 @@ def _model(
 
 
 def _lineage(lineage: ModelLineage) -> dict[str, Any]:
-    """The lineage of a model: the sources of each column, and of the conditions that
-    decide which rows there are."""
+    """The lineage of a model: the source columns of each column, and of the conditions
+    that decide which rows exist."""
 
     def sources(found: Iterable[SourceColumn]) -> list[dict[str, str]]:
         return [
@@ -201,8 +203,8 @@ def _lineage(lineage: ModelLineage) -> dict[str, Any]:
 
 
 def _expectation(check: Check) -> dict[str, str | None]:
-    """An expectation on the rows of a batch; its condition is in Spark's SQL. `column`
-    is null for one of the model."""
+    """An expectation on the rows of a batch; its condition is in Spark SQL. `column` is
+    null for an expectation of the whole model."""
     return {
         "name": check.name,
         "column": check.column or None,
@@ -220,7 +222,7 @@ def _test(test: DataTest, folder: str) -> dict[str, Any]:
 
 
 def _freshness(limits: Freshness) -> dict[str, str | float] | None:
-    """The limits that the model has, as its file says them; null where there are
+    """The freshness limits of the model as its file gives them; null if there are
     none."""
     said = {field.name: getattr(limits, field.name) for field in fields(limits)}
     return {
@@ -231,8 +233,7 @@ def _freshness(limits: Freshness) -> dict[str, str | float] | None:
 
 
 def _model_contract(model: Model, columns: Iterable[Column]) -> list[dict[str, Any]]:
-    """The columns of the table; the type is null where only Spark's analyzer knows
-    it."""
+    """The columns of the table; the type is null if only Spark's analyzer knows it."""
     return [
         {
             "name": item.name,
@@ -244,7 +245,7 @@ def _model_contract(model: Model, columns: Iterable[Column]) -> list[dict[str, A
 
 
 def stream_facts(stream: Stream) -> dict[str, Any]:
-    """What it says of a stream alone."""
+    """The entries of manifest.json that only a stream has."""
     watermark = stream.watermark
     return {
         "description": stream.description,
@@ -272,7 +273,7 @@ def stream_facts(stream: Stream) -> dict[str, Any]:
 
 
 def seed_facts(seed: Seed) -> dict[str, Any]:
-    """What it says of a seed alone."""
+    """The entries of manifest.json that only a seed has."""
     return {
         "table": str(seed.table),
         "description": seed.properties.description,

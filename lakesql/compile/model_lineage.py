@@ -1,5 +1,5 @@
-"""From which columns of which nodes of the project the columns of a model's table come.
-Pure."""
+"""The lineage of a model: from which columns of which nodes of the project the columns
+of its table come. Pure."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from lakesql.select.lineage_edges import NOTHING, Kind, Made, as_rows, through
 def model_lineage(
     manifest: Manifest, select: Select, read: Mapping[str, tuple[str, ...]]
 ) -> ModelLineage:
-    """The lineage of a model whose SELECT has been checked.
+    """The lineage of a model with a checked SELECT.
 
     `read` are the columns of the models that it reads, by the models' names, as far as
-    these are known.
+    they are known.
     """
     relations = {
         relation: (id_, names)
@@ -57,8 +57,8 @@ def model_lineage(
 def _relations(
     manifest: Manifest, select: Select, read: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str, tuple[str, ...] | None]]:
-    """What a model reads, as its SELECT calls it: the id of the node, and its columns
-    if they are known."""
+    """What a model reads: for each, its name in the SELECT, the id of its node, and its
+    columns or None if they are unknown."""
     model = select.model
     for name, stream in select.streams.items():
         of_model = reads_model(manifest, name)
@@ -92,7 +92,8 @@ def _folded(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
 
 
 def _sql(manifest: Manifest, select: Select) -> str:
-    """The SELECT of the model's file, in which views are read by their names."""
+    """The SELECT of the model's file, with views by their names instead of their
+    queries."""
     if all(is_stored(manifest, found.name) for found in select.model.facts.refs):
         return select.query.sql
     from lakesql.compile.build_select import names_of_template, template_of
@@ -104,8 +105,8 @@ def _sql(manifest: Manifest, select: Select) -> str:
 
 
 def _written(select: Select, found: Lineage) -> tuple[dict[str, Made], Made]:
-    """The columns of the table, with those that the mode adds; and the columns that
-    decide which rows it has, with those in conditions of the mode and of
+    """The columns of the table, including those that the mode adds, and the columns
+    that decide which rows it has, including those in conditions of the mode and of
     expectations."""
     writing, names = select.writing, select.columns
     columns = {name: found.columns.get(name.lower(), NOTHING) for name in names or ()}
@@ -130,7 +131,7 @@ def _written(select: Select, found: Lineage) -> tuple[dict[str, Made], Made]:
 
 
 def _conditions(select: Select) -> Iterator[str]:
-    """The conditions by which a row of the SELECT gets into the table or not."""
+    """The conditions that decide whether a row of the SELECT gets into the table."""
     writing: Writing = select.writing
     yield from writing.conditions.values()
     yield from writing.match_conditions.values()
@@ -142,8 +143,8 @@ def _conditions(select: Select) -> Iterator[str]:
 
 
 def _named(conditions: Iterator[str], columns: tuple[str, ...]) -> Iterator[str]:
-    """The columns of the model in these conditions, plain or qualified by one of the
-    two sides of a MERGE."""
+    """The columns of the model in these conditions, unqualified or qualified by the
+    source or the target of a MERGE."""
     for condition in conditions:
         yield from _named_in(condition, columns)
 

@@ -1,5 +1,5 @@
-"""What a model's table holds that its author may have meant otherwise: the compiled
-file says it, and `parse` does."""
+"""Notes on what a model's table holds that its author may not have intended, for the
+compiled file and for `parse`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from lakesql.modes.batches.all_batches import batches_of
 
 
 def find_notes(select: Select) -> Iterator[tuple[str, str]]:
-    """The notes of a model, each with the word under which it stands in the compiled
-    file."""
+    """The notes of a model, each with its label in the compiled file."""
     query = select.query
     counted = [
         note for name in query.streams_read if (note := _records_of(select, name))
@@ -45,8 +44,8 @@ def find_notes(select: Select) -> Iterator[tuple[str, str]]:
 
 
 def _records_of(select: Select, name: str) -> str:
-    """What the records of a stream may be beside events: newer states of a key, or
-    changes of rows."""
+    """What the records of a stream may be besides events: newer states of a key, or
+    changes of rows. '' if neither."""
     stream = select.streams[name]
     if stream.is_feed:
         return (
@@ -61,7 +60,8 @@ def _records_of(select: Select, name: str) -> str:
 
 
 def _tables_of(select: Select) -> str:
-    """The tables of other models that the SELECT reads beside its streams."""
+    """The tables of other models that the SELECT reads beside its streams; '' if there
+    are none."""
     if not select.query.reads_tables or select.model.config.reads == "tables":
         return ""
     return " and ".join(

@@ -1,4 +1,4 @@
-"""Identifiers and literals as Spark SQL text: the only way a value enters a
+"""Identifiers and literals as Spark SQL text: the only way in which a value enters a
 statement."""
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from lakesql.stream.stream import Stream
 
 @dataclass(frozen=True, slots=True, order=True)
 class Instant:
-    """A point in time, in microseconds since the epoch: no time zone and no calendar
-    can misread it."""
+    """A point in time, in microseconds since the epoch, independent of time zone and
+    calendar."""
 
     epoch_us: int
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class EpochDay:
-    """A date, in days since the epoch, whatever its year."""
+    """A date, in days since the epoch, of any year."""
 
     epoch_days: int
 
@@ -34,8 +34,8 @@ Literal = str | int | bool | Decimal | Instant | EpochDay
 
 
 def event_time(stream: Stream) -> str:
-    """The event time that a stream's watermark is on: a column, a field or an
-    expression over columns."""
+    """The SQL of the event time that a stream's watermark is on: a column, a field or
+    an expression over columns."""
     assert stream.watermark is not None
     column = stream.watermark.column
     if not stream.makes_event_time:
@@ -46,18 +46,18 @@ def event_time(stream: Stream) -> str:
 
 
 def table_name(table: TableName) -> str:
-    """A table's whole name: `lake.shop.orders`."""
+    """The qualified name of a table: `lake.shop.orders`."""
     return whole_name((table.catalog, table.namespace, table.name))
 
 
 def whole_name(parts: Iterable[str]) -> str:
-    """The name of a table by its parts, however many its namespace has."""
+    """The qualified name of a table from its parts; a namespace may have several."""
     return ".".join(map(identifier, parts))
 
 
 def field_path(path: str) -> str:
-    """A column, or a field of a struct by its path: `s.t`. No column has a dot in its
-    name."""
+    """A column, or a field of a struct by its path: `s.t`. No column name contains a
+    dot."""
     return ".".join(map(identifier, path.split(".")))
 
 
@@ -67,7 +67,7 @@ def column_of(alias: str, name: str) -> str:
 
 
 def text(value: str) -> str:
-    """A string literal. Backslashes are escaped: Spark reads them as escapes by
+    """A string literal. Backslashes are escaped, as Spark reads them as escapes by
     default."""
     escaped = (
         value.replace("\\", "\\\\")
@@ -79,7 +79,7 @@ def text(value: str) -> str:
 
 
 def literal(value: Literal) -> str:
-    """A literal of the value's own type; of times and dates, an expression that Spark
+    """A literal of the value's own type; for times and dates, an expression that Spark
     folds into one."""
     match value:
         case bool():
@@ -101,5 +101,5 @@ def literal(value: Literal) -> str:
 
 
 def timestamp(at: datetime) -> str:
-    """A time as a literal that means the same in each time zone."""
+    """A time as a literal that means the same in every time zone."""
     return f"TIMESTAMP '{at.astimezone(UTC).isoformat(' ', 'milliseconds').replace('+00:00', 'Z')}'"

@@ -1,5 +1,5 @@
-"""What a group says of columns and records, as the SELECT that stands in the place of a
-feed's table."""
+"""The rules of a group for columns and records, as a SELECT that replaces the feed's
+table."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from lakesql.stream.stream import Column, Stream
 def ruled_views(
     model: Model, streams: Mapping[str, Stream]
 ) -> dict[tuple[str, ...], str]:
-    """The SELECT that the group's rules, and its route, make of the stream of one of
-    its models, by the stream's name in small letters.
+    """The SELECT that the group's rules and its route make of the stream of one of its
+    models, by the stream's name in lower case.
 
-    None where no rule names a column of it, and all records are the table's. Raises
-    `ProjectError` (`group-column`) where a rule would change a column of the key, by
-    which changes find their rows.
+    Empty if no rule names a column of the stream and all records are the table's.
+    Raises `ProjectError` (`group-column`) if a rule would change a key column, by which
+    changes find their rows.
     """
     member = model.member
     if member is None or member.stream not in streams:
@@ -46,7 +46,8 @@ def ruled_views(
     if not items and len(ruled) == len(stream.columns):
         what = f"The rules of group '{member.group}' leave table '{member.source_table}' no column."
         raise ProjectError.of("group-column", what, place=model.option_place("tables"))
-    # Columns that no rule names are not named: another one is no other SELECT.
+    # Columns without a rule are not named, so that a new column does not change the
+    # SELECT.
     columns = ",\n  ".join(
         [f"* EXCEPT ({', '.join(identifier(column.name) for column in ruled)})", *items]
     )
@@ -58,8 +59,8 @@ def ruled_views(
 
 
 def route_condition(route: Route) -> str:
-    """Whether a record is one of the table: its column, or the field of a struct, has
-    the table's value."""
+    """The condition that a record belongs to the route's table: its column, or the
+    field of a struct, has the table's value."""
     return f"{field_path(route.column)} = {text(route.value)}"
 
 
@@ -76,8 +77,8 @@ def _check_key(model: Model, member: GroupMember, stream: Stream) -> Iterator[Pr
 
 
 def _items(member: GroupMember, column: Column) -> Iterator[str]:
-    """The text that replaces a column named by a rule; nothing where the rule leaves it
-    out."""
+    """The select item that replaces a column named by a rule; none if the rule drops
+    the column."""
     rule = member.rule_of(column.name)
     value = _value(rule, column) if rule is not None else ""
     if value:
@@ -85,7 +86,8 @@ def _items(member: GroupMember, column: Column) -> Iterator[str]:
 
 
 def _value(rule: ColumnRule, column: Column) -> str:
-    """The expression that replaces a column's value; '' where no rule does."""
+    """The expression that replaces a column's value; '' if the rule drops the
+    column."""
     name = identifier(column.name)
     match rule.action:
         case "mask_hash":

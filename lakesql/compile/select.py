@@ -1,4 +1,4 @@
-"""A model with its SELECT, which has been read and checked, and how its batches are
+"""A model with its checked SELECT, and what follows from both for how its batches are
 written. Pure."""
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _CHANGE = f"{CHANGE}."
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """A model with its SELECT, and how its batches are written.
+    """A model with its checked SELECT, and how its batches are written.
 
-    `streams` are what it reads: declared ones, and other models' tables as such, whose
-    names are in `read_tables`. `checks` are what is expected of its rows.
-    `input_columns` are the names of the columns of the tables that it reads, and their
-    types ('' where it is not known), by the parts of the tables' names in small
-    letters.
+    `streams` are what it reads: declared streams, and other models' tables that are
+    read as streams, whose table names are in `read_tables`. `checks` are the
+    expectations of its rows. `input_columns` has, for each table that it reads, the
+    names and types of its columns, by the parts of the table's name in lower case; a
+    type is '' if unknown.
     """
 
     model: Model
@@ -51,9 +51,9 @@ class Select:
 
     @property
     def text(self) -> str:
-        """The SELECT that Spark runs: the author's text, with the position carried
-        through it where it is needed, and with columns for the event times that its
-        streams make."""
+        """The SELECT that Spark runs: the author's text, with the record's position
+        passed through if it is needed, and with columns for the event times that its
+        streams compute."""
         if self.query.timed is not None:
             return self.query.timed.sql
         return (
@@ -62,11 +62,11 @@ class Select:
 
     @property
     def query_hash(self) -> str:
-        """The hash by which the ledger identifies the SELECT."""
+        """A hash of the SELECT, by which the ledger recognizes it."""
         return hashlib.sha256(self.query.sql.encode()).hexdigest()[:16]
 
     def place(self, offset: int) -> Place:
-        """Where in the model's file the character at `offset` of `text` stands."""
+        """The place in the model's file of the character at `offset` of `text`."""
         if self.query.timed is not None:
             return self.rendered.place(self.query.timed.original(offset))
         if self.writing.is_positioned:
@@ -80,8 +80,8 @@ class Select:
 
     @property
     def feed(self) -> Stream | None:
-        """The change feed that the SELECT is a mirror of: it reads the rows which the
-        changes leave. None where it reads the records of its streams."""
+        """The change feed that the SELECT mirrors: it then reads the rows that result
+        from the changes. None if it reads the records of its streams."""
         if self.writing.given == "records":
             return None
         return next(
@@ -90,8 +90,8 @@ class Select:
 
     @property
     def is_copy(self) -> bool:
-        """Whether the table holds what the SELECT makes of the rows that the feed's
-        source has now, and nothing else."""
+        """Whether the table holds exactly the SELECT's result over the present rows of
+        the feed's source: no older versions, and no soft-deleted rows."""
         return (
             self.feed is not None
             and self.model.config.versions is None
@@ -107,7 +107,7 @@ class Select:
     @property
     def adds_columns(self) -> bool:
         """Whether lakesql adds columns to a stream, such as `_record` and `_change`,
-        which a `*` would give too."""
+        which a `*` would include."""
         query = self.query
         return self.writing.is_positioned or bool(
             query.record_fields or query.change_fields or self.late_text
@@ -115,12 +115,13 @@ class Select:
 
     @property
     def finds_by_key(self) -> bool:
-        """Whether records find their row of the table by the key of the stream."""
+        """Whether records are matched with rows of the table by the key of the
+        stream."""
         return self.feed is not None or bool(self.writing.tombstones)
 
     @property
     def change_fields(self) -> frozenset[str]:
-        """The fields of `_change` that the SELECT, or the mode, uses."""
+        """The fields of `_change` that the SELECT or the mode uses."""
         if self.feed is None:
             return self.query.change_fields
         needed = {
@@ -137,19 +138,16 @@ class Select:
 
     @property
     def change_columns(self) -> tuple[str, ...]:
-        """The fields of `_change` that the SELECT, or the mode, uses, in the order in
-        which `_change` has them."""
+        """The fields of `_change` that the SELECT or the mode uses, in the order of
+        `_change`."""
         return tuple(
             name for name in (*CHANGE_FIELDS, "before") if name in self.change_fields
         )
 
     @property
     def feed_keys(self) -> Mapping[str, str]:
-        """The columns of the feed's key, by the names that `keys` of a mirroring model
-        has for them.
-
-        Of a key that is no plain column of the stream there is none.
-        """
+        """The columns of the feed's key, by the names that the model's `keys` give
+        them. A key that is no plain column of the stream is left out."""
         outputs = {output.name.lower(): output for output in self.query.outputs or ()}
         columns = {
             column.name.lower(): column.name
@@ -159,8 +157,8 @@ class Select:
         found = {}
         for key in self.writing.keys:
             output = outputs.get(key.lower())
-            # Where a table's columns are known to Spark alone, a column has the name
-            # that the stream gives it.
+            # If only Spark knows the output columns, a column is assumed to keep its
+            # name in the stream.
             made_of = (
                 output.column
                 if output
@@ -174,18 +172,18 @@ class Select:
 
     @property
     def sequence(self) -> Mapping[str, str]:
-        """The columns that order the changes of a mirrored feed, by the model's names
-        for them: columns of the stream, or fields of `_change`.
+        """The columns that order the changes of a mirrored feed, by their names in the
+        model: columns of the stream, or fields of `_change`.
 
-        A column that the SELECT does not pass on as it is, is left out.
+        A column that the SELECT does not pass on unchanged is left out.
         """
         words = self.writing.sequence_by if self.feed is not None else ()
         return dict(found for word in words if (found := self.sequenced(word)))
 
     def sequenced(self, word: str) -> tuple[str, str] | None:
-        """The column of the SELECT that a word of a mirror's `sequence_by` names, and
-        what it is in the feed: a column, or a field of `_change`. None where the SELECT
-        does not pass it on as it is."""
+        """The output column that a name in a mirror's `sequence_by` means, and what it
+        is in the feed: a column, or a field of `_change`. None if the SELECT does not
+        pass it on unchanged."""
         columns = {
             column.name.lower(): column.name
             for stream in self.streams.values()
@@ -202,8 +200,8 @@ class Select:
 
     @property
     def compared(self) -> Mapping[str, tuple[str, ...]]:
-        """The table's columns that a batch compares its rows with, by the option that
-        names them."""
+        """The columns of the table with which a batch compares its rows, by the option
+        that names them."""
         return {
             **self.writing.compared,
             **({"sequence_by": tuple(self.sequence)} if self.sequence else {}),
@@ -211,10 +209,12 @@ class Select:
 
     @property
     def kept(self) -> Mapping[str, tuple[str, ...]]:
-        """The columns of a mirrored feed whose values the table keeps where a change
-        does not send them.
+        """The columns of a mirrored feed whose values the table keeps if they are
+        missing in the change event, each with the names by which the SELECT passes it
+        on.
 
-        The SELECT does nothing with them but pass them on, by these names.
+        A column that the SELECT also uses otherwise, or that is a key or orders
+        changes, is left out.
         """
         query = self.query
         if self.writing.unsent == "dead letter" or "star-in-function" in query.noted:
@@ -239,8 +239,8 @@ class Select:
         return found
 
     def unused_of(self, stream: Stream) -> tuple[str, ...]:
-        """The columns of a feed that nothing reads: neither the SELECT, nor what finds
-        and orders its rows."""
+        """The columns of a feed that nothing reads: neither the SELECT, nor its key or
+        watermark."""
         words = self.query.words
         if words is None or not stream.is_feed or stream.has_table_changes:
             return ()
@@ -259,7 +259,7 @@ class Select:
 
     @property
     def has_moves(self) -> bool:
-        """Whether changes of a row's key are distinguished from a delete and an
+        """Whether a change of a row's key is distinguished from a delete and an
         insert."""
         return "moves" in self.writing.memories
 
@@ -267,9 +267,10 @@ class Select:
     def has_one_table(self) -> bool:
         """Whether all changes of its feed must be of one table of the database.
 
-        Not where the stream reads several topics, or says which tables it takes as one.
-        A SELECT that looks at the table tells rows apart by it; a mirror's has the
-        newest change of each key alone, of whichever table that is.
+        Not if the stream reads several topics, or declares the tables that it takes as
+        one. Nor if the SELECT, not being a mirror, reads the table's name from
+        `_change` and so can keep the rows apart; a mirror has only the newest change of
+        each key, of any table.
         """
         feeds = [stream for stream in self.streams.values() if stream.is_feed]
         looks = (
@@ -283,17 +284,17 @@ class Select:
 
     @property
     def is_placed(self) -> bool:
-        """Whether the changes of a mirrored feed, truncates too, are ordered by their
-        places in the log alone."""
+        """Whether all changes of a mirrored feed, truncates too, are ordered only by
+        their position in the database's log."""
         return tuple(self.sequence.values()) == (f"{_CHANGE}position",)
 
     @property
     def order(self) -> tuple[str, ...]:
-        """What orders the changes of a row in a batch before their arrival: columns of
-        the feed, fields of `_change`.
+        """What orders the changes of a row in a batch, before their order of arrival:
+        columns of the feed, or fields of `_change`.
 
-        Where the mode leaves it to arrival, there is none between topics: what is known
-        of a change orders them.
+        Between topics the order of arrival means nothing, so without `sequence_by` the
+        changes of several topics are ordered by position and time.
         """
         is_of_several = self.feed is not None and any(
             stream.reads_several for stream in self.streams.values()
@@ -304,13 +305,13 @@ class Select:
 
     @property
     def orders_reads(self) -> bool:
-        """Whether rows that a snapshot has read are ordered in a batch by the
-        snapshot's place in the log."""
+        """Whether rows that a database snapshot has read are ordered in a batch by the
+        snapshot's position in the log."""
         return self.order[:1] == (f"{_CHANGE}position",)
 
     @property
     def drops_late(self) -> bool:
-        """Whether a watermark drops rows that come too late."""
+        """Whether a watermark drops late rows."""
         has_watermark = any(
             self.streams[name].watermark for name in self.query.streams_read
         )
@@ -319,8 +320,8 @@ class Select:
 
     @property
     def late_text(self) -> str:
-        """The SELECT of the rows among which the late ones are looked for, by event
-        time; '' where none is."""
+        """The SELECT among whose rows the late ones are found by event time; '' if late
+        rows do not become dead letters."""
         return (
             self.query.ungrouped
             if self.drops_late and self.model.config.late == "dead_letter"
@@ -334,8 +335,8 @@ class Select:
 
     @property
     def text_of_bytes(self) -> frozenset[str]:
-        """The columns, in small letters, whose text functions may have made of bytes,
-        with U+FFFD where these are no UTF-8."""
+        """The columns, in lower case, whose text may be made of bytes by functions,
+        with U+FFFD where the bytes are no UTF-8."""
         uses_bytes = bool(self.query.record_fields & {"key", "headers"})
         columns: dict[str, tuple[str, ...] | None] = {}
         bytes_ = set()
@@ -356,8 +357,8 @@ class Select:
 
     @property
     def has_unsteady_checks(self) -> bool:
-        """Whether a row that is looked at again, as its record becomes a dead letter,
-        may fail something else."""
+        """Whether a row may fail other expectations when it is computed again for its
+        dead letter, because the SELECT or a condition is not deterministic."""
         conditions = (check.condition for check in self.checks)
         return bool(names_of(self.checks, "dead_letter")) and is_unsteady(
             self.query.sql, *conditions
@@ -365,7 +366,8 @@ class Select:
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The columns of the table; None where only Spark's analyzer knows them."""
+        """The names of the table's columns; None if only Spark's analyzer knows
+        them."""
         return (
             tuple(output.name for output in self.query.outputs)
             if self.query.outputs is not None
@@ -374,8 +376,8 @@ class Select:
 
 
 def output_columns(select: Select) -> tuple[Column, ...]:
-    """The SELECT's columns with the types that are known without Spark; an unknown type
-    is the empty text."""
+    """The columns of the SELECT with the types that are known without Spark; '' for an
+    unknown type."""
     columns = []
     for output in select.query.outputs or ():
         declared = select.streams[output.stream].columns if output.stream else ()

@@ -23,17 +23,17 @@ _AGE = re.compile(
 
 def age_mark(age: str, more: str = "") -> str:
     """The mark in a compiled CALL for a time that is known only when the procedure
-    runs: the age of what is removed."""
+    runs; it names the age of what is removed."""
     return f"/* {age} before it runs{more} */"
 
 
 def with_times(text: str, at: datetime | None = None) -> str:
-    """A compiled text whose marks have a time before them: that of the beginning of the
-    day, less the age.
+    """A compiled text with a time before each mark: the beginning of the day minus the
+    age.
 
-    So it is the same all day, and no time is later than the one that a run would take.
+    So the text is the same all day, and no time is later than that of a run.
     """
-    # only here: most texts are read, and say their times
+    # imported here: most texts are read from files, with their times
     from lakesql.compile.quote import timestamp
 
     today = datetime.combine((at or now()).astimezone(UTC).date(), time(tzinfo=UTC))
@@ -47,14 +47,14 @@ def with_times(text: str, at: datetime | None = None) -> str:
 
 
 def without_times(text: str) -> str:
-    """The text with its marks alone, whenever it was compiled: what two versions are
-    compared by."""
+    """The text with only the marks, so that texts compiled at different times can be
+    compared."""
     return _AGE.sub(lambda found: f"older_than => {found['mark']}", text)
 
 
 def read_header(text: str) -> tuple[tuple[str, str], ...]:
-    """The label and the sentence of each comment behind the first, which says where the
-    model is from."""
+    """The label and the sentence of each comment after the first, which names the
+    model's origin."""
     found: list[tuple[str, str]] = []
     for line in text.splitlines()[1:]:
         if not line.startswith("-- "):

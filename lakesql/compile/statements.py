@@ -1,5 +1,4 @@
-"""Everything that a model runs, as the text that a reviewer reads: the content of a
-compiled file."""
+"""The text of a compiled file: everything that a model runs, for a reviewer to read."""
 
 from __future__ import annotations
 
@@ -37,11 +36,11 @@ from lakesql.names import DELETED_AT, Memory
 
 
 def compiled_text(select: Select) -> str:
-    """The statements of a model in the order in which they run, each ended by `;`, each
-    under a line that says when.
+    """The statements of a model in the order in which they run, each ended by `;` and
+    under a comment line that tells when it runs.
 
-    They are what Spark is given, but for the CREATE TABLE, which is shown without the
-    properties that each table has.
+    They are the statements that Spark gets, except the CREATE TABLE, which is shown
+    without the default properties.
     """
     model = select.model
     if not model.config.is_stored:
@@ -96,7 +95,7 @@ def compiled_text(select: Select) -> str:
                     )
                 )
             case ReadBounds() | CheckDeletes():
-                # it is no statement: the mark in the one that follows stands for it
+                # no statement: the placeholder in the one that follows represents it
                 pass
     if select.late_text:
         when = (
@@ -118,8 +117,8 @@ def compiled_text(select: Select) -> str:
 
 
 def task_texts(select: Select, names: Collection[str]) -> str:
-    """The statements of those of a model's maintenance tasks that are in `names`, each
-    under a line that says when."""
+    """The statements of the model's maintenance tasks in `names`, each under a comment
+    line that tells when it is due."""
     table = build_table_spec(
         select.model.table, compiled_columns(select), select.model.config, ""
     )
@@ -136,7 +135,7 @@ def _task_section(task: MaintenanceTask, table: TableSpec) -> str:
 
 
 def compiled_columns(select: Select) -> tuple[TableColumn, ...]:
-    """The columns of a model's table, as far as its SELECT tells their types."""
+    """The columns of a model's table; a type is None if the SELECT does not tell it."""
     return tuple(
         TableColumn(
             column.name,
@@ -148,8 +147,8 @@ def compiled_columns(select: Select) -> tuple[TableColumn, ...]:
 
 
 def _shown_columns(select: Select) -> tuple[TableColumn, ...]:
-    """The columns of a model's table for the compiled file: in a model over tables also
-    those that a `*` stands for, as far as the models that it reads tell."""
+    """The columns of a model's table for the compiled file; for a model over tables
+    including those of a `*`, as far as the models that it reads tell them."""
     offered = select.query.offered
     if offered is None or select.columns is not None:
         return compiled_columns(select)
@@ -167,14 +166,14 @@ _MADE: Mapping[Memory, str] = {
     "tombstones": "when",
     "moves": "when the first batch has changes of keys to remember, and",
 }
-"""When the table of a memory is made."""
+"""When the table of a memory is created, in words."""
 
 
 def memory_spec(
     select: Select, kind: Memory, columns: tuple[TableColumn, ...] = ()
 ) -> TableSpec:
-    """The table of what batches of a model remember of a kind; `columns` are those of
-    the model's own table."""
+    """The table in which a model's batches remember deleted keys (`tombstones`) or key
+    changes (`moves`); `columns` are those of the model's own table."""
     match kind:
         case "tombstones":
             what, remembered = batches_of(select).remembered(columns)

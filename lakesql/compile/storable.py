@@ -1,5 +1,5 @@
-"""What Iceberg would refuse when a table is made, told before: types of columns, and
-fields to partition by."""
+"""Problems that Iceberg would raise when a table is created, found in advance: types of
+columns, partition fields and sort fields."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from lakesql.stream.types import parse_type, parts_of, stored_type
 
 _SINCE = {"void": 3}
 _NEVER = frozenset({"interval", "time", "variant"})
-"""Types of Spark's that no table holds: Iceberg has no interval, and its Spark runtime
-knows no time. A variant could be written to a table of version 3, whose metadata
-pyiceberg 0.12 could not read any more."""
+"""Types of Spark that no table can hold: Iceberg has no interval, and its Spark runtime
+no time. A variant could be written to a table of version 3, but pyiceberg 0.12 could
+then no longer read the table's metadata."""
 
 
 def find_unstorable(text: str, format_version: int) -> str:
-    """The part of a type that a table of this format version cannot hold; '' where
-    there is none, or none is known."""
+    """The part of a type that a table of this format version cannot hold; '' if there
+    is none, or if the type is unknown."""
     parsed = parse_type(text)
     if parsed is None:
         return ""
@@ -31,7 +31,7 @@ def find_unstorable(text: str, format_version: int) -> str:
 
 
 def say_unstorable(text: str, part: str) -> tuple[str, str]:
-    """Why a type cannot be stored, and what to do about it."""
+    """The reason why a type cannot be stored, and what to do about it."""
     inside = "" if text == part else f" of {text}"
     name = part.split("(")[0].split(" ")[0]
     if name == "variant":
@@ -52,7 +52,7 @@ def say_unstorable(text: str, part: str) -> tuple[str, str]:
 def find_taken_names(
     fields: Iterable[PartitionField], columns: Collection[str]
 ) -> Mapping[PartitionField, str]:
-    """The fields whose name a column has, with the column."""
+    """The partition fields whose name a column already has, each with that column."""
     spelled = {column.lower(): column for column in columns}
     return {
         field: spelled[name]
@@ -71,13 +71,13 @@ _SOURCES = {
     "bucket": _DATES | {"int", "bigint", "decimal", "string", "binary"},
     "truncate": frozenset({"int", "bigint", "decimal", "string", "binary"}),
 }
-"""The types that each transform takes (Iceberg's specification, partition
+"""The types that each transform accepts (Iceberg's specification, partition
 transforms)."""
 
 
 def takes(field: PartitionField, text: str) -> bool:
-    """Whether a column of Spark's type `text` can be partitioned by this field; true
-    where the type is not known."""
+    """Whether a column of Spark's type `text` can be partitioned by this field; true if
+    the type is unknown."""
     kind = parse_type(stored_type(text))
     if kind is None:
         return True
@@ -89,8 +89,8 @@ def takes(field: PartitionField, text: str) -> bool:
 
 
 def can_be_ordered(text: str) -> bool:
-    """Whether Iceberg orders rows by a column of Spark's type `text`; true where the
-    type is not known."""
+    """Whether Iceberg can sort rows by a column of Spark's type `text`; true if the
+    type is unknown."""
     kind = parse_type(stored_type(text))
     return kind is None or kind.name not in _NESTED
 
@@ -102,11 +102,11 @@ def find_misused(
     compared: Mapping[str, Iterable[str]],
     place: Callable[[str], Place | None] = lambda option: None,
 ) -> Iterator[Problem]:
-    """Problems of columns that rows are ordered or compared by, though their type has
+    """Problems of columns by which rows are sorted or compared although their type has
     no order.
 
-    `types` are Spark's by column in small letters, as far as they are known, `compared`
-    the columns by option.
+    `types` are Spark's types by column in lower case, as far as they are known;
+    `compared` are the columns by option.
     """
     for field in order_by:
         kind = types.get(field.column.lower(), "")

@@ -1,4 +1,5 @@
-"""CREATE TABLE and ALTER TABLE."""
+"""CREATE TABLE and ALTER TABLE: the text of the statements for a model's table and for
+its dead-letter table."""
 
 from __future__ import annotations
 
@@ -31,32 +32,33 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
     "write.metadata.previous-versions-max": "100",
     "commit.manifest.min-count-to-merge": "8",
 }
-"""What a table that is written in micro-batches needs and Iceberg's own defaults do not
-give: row-level changes that write deletes beside the data, no shuffle before a small
-write, files that are as small (within a hundredth) for a tenth less work, and neither
-metadata files nor manifests that pile up: each reader reads all manifests first, and so
-does each MERGE."""
+"""The table properties that micro-batches need and Iceberg's defaults do not give:
+row-level changes write delete files (merge-on-read), small writes are not shuffled,
+compression is cheap (files within a hundredth as small, for a tenth less work), and
+neither metadata files nor manifests pile up, as each reader and each MERGE reads all
+manifests first."""
 
 MARKS = DEFAULT_PROPERTIES.keys() - {"commit.manifest.min-count-to-merge"}
-"""The properties that a table has had from lakesql from its first version on, by which
-it is known as lakesql's."""
+"""The properties that every version of lakesql has set on its tables, by which a table
+is recognized as lakesql's."""
 
 
 def format_version(properties: Mapping[str, str]) -> int:
-    """The format version of a table that is given these properties."""
+    """The format version of a table that is created with these properties; 0 if it is
+    no number."""
     version = {**DEFAULT_PROPERTIES, **properties}["format-version"]
     return int(version) if version.isdecimal() else 0
 
 
 UNKNOWN_TYPE = "/* its type in the SELECT */"
 _UNKNOWN_COLUMNS = "/* the columns of the SELECT */"
-"""What stands in a compiled statement for what only Spark's analyzer will know."""
+"""The placeholders in a compiled statement for what only Spark's analyzer knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column of a table. `type` is Spark's text of it, None where only Spark's
-    analyzer will know."""
+    """A column of a table. `type` is Spark's text of its type, None if only Spark's
+    analyzer knows it."""
 
     name: str
     type: str | None
@@ -65,8 +67,8 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """Everything that a CREATE TABLE says. `added` are the columns that its mode adds,
-    by the option for which they are there. `versions`: its rows are versions of
+    """Everything that a CREATE TABLE declares. `added` are the columns that the mode
+    adds, by the option that adds them. `versions` is set if the rows are versions of
     keys."""
 
     name: TableName
@@ -92,7 +94,7 @@ def build_table_spec(
     columns = (*columns, *added)
     properties = {**DEFAULT_PROPERTIES, **config.default_properties}
     if config.properties.get("write.parquet.compression-codec", "zstd") != "zstd":
-        # a level goes with its codec: others count differently
+        # the level is of the default codec: other codecs have other levels
         del properties["write.parquet.compression-level"]
     order_by = config.order_by or tuple(
         field for field in config.default_order if _can_be_ordered(field, columns)
@@ -110,7 +112,8 @@ def build_table_spec(
 
 
 def _type_like(word: str, columns: tuple[TableColumn, ...]) -> str | None:
-    """The type of what `sequence_by` names: a column, or a field of `_change`."""
+    """The type of a name in `sequence_by`: of a column, or of a field of `_change`.
+    None if it is not known."""
     field = word.lower().removeprefix(f"{CHANGE}.")
     if field != word.lower():
         return CHANGE_FIELDS.get(field)
@@ -120,8 +123,8 @@ def _type_like(word: str, columns: tuple[TableColumn, ...]) -> str | None:
 
 
 def _in_capitals_of(columns: tuple[TableColumn, ...], field: SortField) -> SortField:
-    """A part of an order by the column's own name: Iceberg's rewrites ask for its
-    capitals."""
+    """The sort field with the column's own spelling, as Iceberg's rewrites compare
+    names case-sensitively."""
     own = next(
         (
             column.name
@@ -143,10 +146,10 @@ def _can_be_ordered(field: SortField, columns: tuple[TableColumn, ...]) -> bool:
 def create_table(
     spec: TableSpec, existing: Literal["", "IF NOT EXISTS", "OR REPLACE"] = ""
 ) -> tuple[str, ...]:
-    """The statements that make the table: CREATE TABLE, and where rows are to be
-    ordered the ALTER that says so.
+    """The statements that create the table: CREATE TABLE and, if it has a sort order,
+    the ALTER TABLE that sets it.
 
-    `existing` says what is to be done where there is one.
+    `existing` decides what happens if the table exists already.
     """
     create = {"": "CREATE TABLE", "OR REPLACE": "CREATE OR REPLACE TABLE"}.get(
         existing, f"CREATE TABLE {existing}"
@@ -163,8 +166,8 @@ def create_table(
 
 
 def create_table_as(spec: TableSpec, query: str, *, replaces: bool) -> str:
-    """The statement that makes the table with the rows of a query, or `replaces` one
-    that is there, in one commit."""
+    """The statement that creates the table with the rows of a query in one commit, or
+    that replaces an existing one (`replaces`)."""
     lines = [
         f"CREATE {'OR REPLACE ' if replaces else ''}TABLE {table_name(spec.name)}",
         "USING iceberg",
@@ -173,7 +176,7 @@ def create_table_as(spec: TableSpec, query: str, *, replaces: bool) -> str:
 
 
 def _table_clauses(spec: TableSpec) -> Iterator[str]:
-    """What a CREATE TABLE says behind its columns."""
+    """The clauses of a CREATE TABLE after its columns."""
     if spec.partition_by:
         yield f"PARTITIONED BY ({', '.join(map(partition_text, spec.partition_by))})"
     if spec.comment:
@@ -183,7 +186,7 @@ def _table_clauses(spec: TableSpec) -> Iterator[str]:
 
 
 def alter_table(table: TableName, change: str) -> str:
-    """ALTER TABLE with one change."""
+    """An ALTER TABLE statement with one change."""
     return f"ALTER TABLE {table_name(table)} {change}"
 
 
@@ -233,7 +236,7 @@ def partition_text(field: PartitionField) -> str:
 
 
 def sort_text(field: SortField) -> str:
-    """A sort field as ORDERED BY reads it; what is the default is left out."""
+    """A sort field as ORDERED BY reads it, without defaults."""
     direction = " DESC" if field.descending else ""
     nulls = (
         ""
@@ -244,7 +247,7 @@ def sort_text(field: SortField) -> str:
 
 
 def order_text(order_by: tuple[SortField, ...]) -> str:
-    """The change of a table that orders what is written from now on."""
+    """The change that sets a table's sort order, for rows written from then on."""
     return f"WRITE LOCALLY ORDERED BY {', '.join(map(sort_text, order_by))}"
 
 
@@ -263,7 +266,8 @@ def properties_text(properties: Mapping[str, str]) -> str:
 
 
 def terms_of(model: Model) -> Terms:
-    """The terms of the table that the model's configuration asks for."""
+    """The terms (properties as values) of the table that the model's configuration asks
+    for."""
     said = {
         **DEFAULT_PROPERTIES,
         **model.config.default_properties,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def with_query(parts: Mapping[str, str], last: str) -> str:
-    """The query `last` over the parts, by their names; without parts it is that query
+    """The query `last` over the named parts, as a WITH query; without parts, `last`
     alone."""
     if not parts:
         return last

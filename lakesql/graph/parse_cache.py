@@ -99,8 +99,8 @@ class FileCache:
     def read_model(self, file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
         """What `parse_model` says, or said before."""
         self._read.add(file.path)
-        # A macro of the model's own must not have the name of one of the project's:
-        # there all names matter.
+        # A file that defines macros depends on the names of all macros of the project,
+        # as it must not use one of them again.
         names = sorted(macros.by_name) if "endmacro" in file.text else []
         key = digest(file.text, json.dumps(defaults.plain(), sort_keys=True), *names)
         found = self._cache.get(file.path, key)

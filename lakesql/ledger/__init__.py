@@ -1,1 +1,1 @@
-"""What a table's snapshots say of the batches that it has."""
+"""The ledger: the record of a model's batches in the snapshots of its table."""

@@ -1,12 +1,12 @@
-"""The newest ledger entries in a property of their table, where the catalog shows no
-snapshot but the newest one.
+"""The newest ledger entries kept in a property of their table, for catalogs that return
+only a table's newest snapshot.
 
-Nessie does so: an entry is out of sight as soon as a commit without one comes, such as
-a rewrite of data files or somebody else's INSERT. So each commit with an entry also
-sets the property `lakesql.ledger`, and every later commit, whoever makes it, carries
-the property on. It holds the snapshots of the entries as they were, less their files,
-by model. It is looked at behind the snapshots that the table has. A snapshot that is
-newer than the table's head is passed over: the table was rolled back behind it.
+Nessie is such a catalog: an entry disappears as soon as a commit without one follows,
+such as a rewrite of data files or somebody else's INSERT. So each commit with an entry
+also sets the property `lakesql.ledger`, which every later commit, by whomever, keeps.
+It holds the snapshots of the entries, without their files, by model. It is looked at
+after the snapshots that the table has. A snapshot newer than the table's head is
+ignored, as the table was rolled back to before it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from lakesql.ledger.entry import Snapshot, snapshot_of
 from lakesql.names import CARRIED_PROPERTY, LEDGER_MODEL
 
 _OF_NESSIE = "nessie."
-"""How the properties begin that Nessie adds to each table."""
+"""The prefix of the properties that Nessie adds to each table."""
 
 _KEPT = ("snapshot-id", "sequence-number", "timestamp-ms", "summary")
-"""What is carried of a snapshot, as Iceberg's JSON names it."""
+"""The keys of a snapshot in Iceberg's JSON that the property keeps."""
 
 
 def shows_newest_alone(properties: Mapping[str, str]) -> bool:
-    """Whether the catalog of the table with these properties shows its newest snapshot
-    and no other."""
+    """Whether the catalog of the table with these properties returns only the newest
+    snapshot."""
     return any(key.startswith(_OF_NESSIE) for key in properties)
 
 
 def may_carry(properties: str) -> bool:
-    """The same, or whether it carries something, by a text that has all of its
-    properties; true rather than false."""
+    """Whether a table may carry entries, or is of such a catalog, by a text that
+    contains all of its properties; true if in doubt."""
     return _OF_NESSIE in properties or CARRIED_PROPERTY in properties
 
 
@@ -41,8 +41,7 @@ def carry(properties: Mapping[str, str], facts: Mapping[str, Any]) -> dict[str, 
     """The property to be set in the commit of a snapshot with an entry, which `facts`
     describe in Iceberg's JSON.
 
-    Nothing is to be set where the catalog shows all snapshots, or where there is no
-    entry.
+    Empty if the catalog returns all snapshots, or if there is no entry.
     """
     model = facts["summary"].get(LEDGER_MODEL)
     if model is None or not shows_newest_alone(properties):
@@ -57,8 +56,7 @@ def carry(properties: Mapping[str, str], facts: Mapping[str, Any]) -> dict[str, 
 def carried_facts(
     properties: Mapping[str, str], head_sequence: int
 ) -> Iterator[Mapping[str, Any]]:
-    """The snapshots that a table's property carries, in Iceberg's JSON, the newest
-    first.
+    """The snapshots in a table's property, in Iceberg's JSON, the newest first.
 
     `head_sequence` is the sequence number of the table's current snapshot.
     """
@@ -71,8 +69,8 @@ def carried_facts(
 
 
 def carried_in(metadata: Mapping[str, Any]) -> tuple[Snapshot, ...]:
-    """The snapshots that a table carries by its metadata, in Iceberg's JSON, the newest
-    first."""
+    """The snapshots that a table carries in its property, the newest first, from its
+    metadata in Iceberg's JSON."""
     head = metadata.get("current-snapshot-id")
     sequence = next(
         (
@@ -91,8 +89,8 @@ def _sequence(facts: Mapping[str, Any]) -> int:
 
 
 def _decode(properties: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
-    """What the property holds; nothing where it holds something else, which leaves the
-    ledger to the snapshots."""
+    """The content of the property; empty if it is invalid, so that only the snapshots
+    count."""
     try:
         found: Any = json.loads(properties.get(CARRIED_PROPERTY, "{}"))
     except ValueError:

@@ -1,8 +1,8 @@
-"""The record of progress: it stands in the table's own snapshots, in the commit that
-holds the data.
+"""The ledger: a batch's record of progress, kept in the summary of the very snapshot
+that commits the batch's rows.
 
-There is no other state beside Spark's checkpoint, so data and progress cannot disagree.
-Pure: reading snapshots from a table is `snapshots.py`'s.
+There is no other state beside Spark's checkpoint, so rows and progress cannot disagree.
+Pure: `snapshots.py` reads the snapshots of a table.
 """
 
 from __future__ import annotations
@@ -42,36 +42,36 @@ from lakesql.names import (
 )
 
 SOURCE_SNAPSHOT = "source-snapshot-id"
-"""What Iceberg leaves in a snapshot that a cherry-pick replayed on top of a foreign
-commit, instead of our keys."""
+"""The summary key that Iceberg sets, instead of ours, in a snapshot that a cherry-pick
+has replayed on top of another commit."""
 
 ROWS_COPIED = "spark.merge-into.num-target-rows-copied"
-"""What Spark says of a MERGE: how many rows it has carried over, unchanged, from files
-that it wrote anew."""
+"""The summary key in which Spark reports how many rows a MERGE has copied unchanged
+from files that it rewrote."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One batch of one model, as its commit records it.
 
-    `model` is the name of its query (`ProgressState.owner`). `offsets` is JSON: the
-    source positions after the batch, by stream. `query` and `state` are hashes of the
-    SELECT and of its stateful shape. `event_time` is the newest event, ISO 8601 in UTC,
-    or empty where no record has a time. `topics` are the ids of Kafka's topics,
-    `accepted` the records that somebody has accepted to lose. `mode` and `keys` are the
-    model's when it wrote the batch, both empty where dead letters are written. `late`
-    are the rows that a watermark has dropped, and `violations` count the rows that fail
-    each expectation. `remembered` are the rows that the batch has put into the
-    tombstones, `older` those that it has left out, as the table has newer ones of their
-    keys. `deletes`: what became of rows that the source had deleted. `backlog` is what
-    its source still had when Spark last looked: `1200 records`, or files.
-    `newest_place` is the greatest place in a database's log that was read, and the time
-    of its record, as JSON. `source_table` is
-    the table of a database whose changes the model's batches have had, if all of them
-    must be of one. `inputs` are the snapshots of the tables of which the rows are made,
-    as JSON (`ledger/inputs.py`), where the model reads tables: its refreshes are its
-    batches, and have no checkpoint. `rescued` are the records with fields that their
-    contract does not know.
+    `model` is the name of the model's query (`ProgressState.owner`). `offsets` is JSON:
+    the source positions after the batch, by stream. `query` and `state` are hashes of
+    the SELECT and of its stateful shape. `event_time` is the newest event's time, ISO
+    8601 in UTC, or empty if no record has a time. `topics` are the ids of Kafka's
+    topics; `accepted` names the records whose loss somebody has accepted. `mode` and
+    `keys` are the model's when it wrote the batch, both empty for dead letters.
+
+    `late` counts the rows that a watermark has dropped, and `violations` the rows that
+    fail each expectation. `remembered` counts the rows that the batch has added to the
+    tombstones, `older` those that it has left out because the table has newer rows of
+    their keys. `deletes` is what happened to rows that the source had deleted.
+    `backlog` is what the source still had when Spark last looked, such as `1200
+    records`. `newest_place` is the greatest position in a database's log that was read,
+    with the time of its record, as JSON. `source_table` is the database's table whose
+    changes the batches hold, if they must all be of one. `inputs` are, for a model that
+    reads tables, the snapshots of the tables that its rows are made of, as JSON
+    (`ledger/inputs.py`): its refreshes are its batches, and have no checkpoint.
+    `rescued` counts the records with fields that their contract does not know.
     """
 
     model: str
@@ -98,21 +98,21 @@ class Entry:
 
     @property
     def written_as(self) -> WrittenAs:
-        """How the model wrote the rows of the batch."""
+        """The model's mode, keys and handling of deletes when it wrote the batch."""
         return WrittenAs(
             self.mode, self.keys, self.deletes, "tables" if self.inputs else "streams"
         )
 
     @property
     def positions(self) -> dict[str, Any]:
-        """`offsets` by stream."""
+        """`offsets`, parsed: the source positions by stream."""
         return dict(json.loads(self.offsets or "{}"))
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot of an Iceberg table: its id, its summary, the id of the one that it
-    was made on, and when that was."""
+    """A snapshot of an Iceberg table: its id, its summary, the id of its parent, and
+    its time."""
 
     id: int
     summary: Mapping[str, str]
@@ -120,54 +120,53 @@ class Snapshot:
     at_ms: int = 0
 
     def count(self, key: str) -> int:
-        """A number of the summary; 0 where it has none."""
+        """A number in the summary; 0 if it is missing."""
         return int(self.summary.get(key, 0))
 
     @property
     def delete_files(self) -> int:
-        """How many delete files the table has."""
+        """The number of the table's delete files."""
         return self.count("total-delete-files")
 
     @property
     def deleted_rows(self) -> int:
-        """How many rows the delete files of the table delete: some of them twice, where
-        others write to it too."""
+        """The number of rows that the table's delete files delete. A row counts twice
+        if two delete files delete it, which other writers may cause."""
         return self.count("total-position-deletes") + self.count(
             "total-equality-deletes"
         )
 
     @property
     def added(self) -> int:
-        """How many rows its commit wrote, those among them that were in the table
-        before, in files that it removed."""
+        """The number of rows that its commit wrote, including those copied from files
+        that it removed."""
         return self.count("added-records")
 
     @property
     def rewrote(self) -> bool:
-        """Whether its commit wrote files anew: some of the rows that it wrote were in
-        the table before."""
+        """Whether its commit rewrote data files, so that some of the rows that it wrote
+        were in the table before."""
         return "deleted-data-files" in self.summary
 
     @property
     def is_empty(self) -> bool:
-        """Whether the table certainly has no row in it."""
+        """Whether the table certainly has no rows."""
         return self.summary.get("total-records") == "0"
 
     @property
     def total(self) -> int:
-        """How many rows the table has in it, deleted ones among them of which files
-        still hold the data."""
+        """The number of rows in the table's data files, including deleted ones."""
         return self.count("total-records")
 
     @property
     def live(self) -> int:
-        """How many rows a reader sees. A table that something else writes may count a
-        row as deleted twice."""
+        """The number of rows that a reader sees. It may be too small if another writer
+        has deleted rows twice."""
         return max(0, self.total - self.deleted_rows)
 
 
 def snapshot_of(found: Mapping[str, Any]) -> Snapshot:
-    """A snapshot in Iceberg's JSON."""
+    """The snapshot of Iceberg's JSON for it."""
     return Snapshot(
         found["snapshot-id"],
         found.get("summary", {}),
@@ -177,20 +176,21 @@ def snapshot_of(found: Mapping[str, Any]) -> Snapshot:
 
 
 def rows_written(summary: Mapping[str, str]) -> int:
-    """How many rows a commit has inserted or updated: none of those that it has carried
-    over from files that it wrote anew."""
+    """How many rows a commit has inserted or updated, without those copied from files
+    that it rewrote."""
     return max(0, (whole(summary, "added-records") or 0) - rows_carried(summary))
 
 
 def rows_carried(summary: Mapping[str, str]) -> int:
-    """How many rows a commit has carried over from files that it wrote anew; all of
-    these files if it does not say."""
+    """How many rows a commit has copied unchanged from files that it rewrote. If the
+    summary does not say, all rows of these files count."""
     copied = whole(summary, ROWS_COPIED)
     return copied if copied is not None else whole(summary, "deleted-records") or 0
 
 
 def totals_of(summary: Mapping[str, str]) -> TableTotals:
-    """What a table holds with the snapshot that has this summary, whoever wrote it."""
+    """The totals of a table in the summary of one of its snapshots, whoever wrote
+    it."""
     deletes = [
         whole(summary, key)
         for key in ("total-position-deletes", "total-equality-deletes")
@@ -204,31 +204,32 @@ def totals_of(summary: Mapping[str, str]) -> TableTotals:
 
 
 def whole(summary: Mapping[str, str], key: str) -> int | None:
-    """A number of a summary that others wrote; None where it is none."""
+    """A non-negative number in a summary that anybody may have written; None if it is
+    missing or no number."""
     text = summary.get(key, "")
     return int(text) if text.isascii() and text.isdigit() else None
 
 
 class Follower(Protocol):
-    """What knows the snapshot that it was made on."""
+    """Something with the id of the snapshot that it was made on."""
 
     @property
     def parent(self) -> int | None:
-        """Its id."""
+        """The id of its parent snapshot."""
 
 
 S = TypeVar("S", bound=Follower)
 
 
 def walk_back(snapshots: Mapping[int, S], head: int | None) -> Iterator[S]:
-    """From the head of a branch to its root, as far as the snapshots are left."""
+    """The snapshots from `head` to the root, as far as they have not expired."""
     while head is not None and (found := snapshots.get(head)) is not None:
         yield found
         head = found.parent
 
 
 def summary_of(entry: Entry) -> dict[str, str]:
-    """The summary keys that record `entry`; an empty value is left out."""
+    """The summary keys that record `entry`; empty values are left out."""
     summary = {
         LEDGER_MODEL: entry.model,
         LEDGER_CHECKPOINT: entry.checkpoint,
@@ -268,7 +269,7 @@ def _rescued_text(rescued: Iterable[RescuedFields]) -> str:
 
 
 def read_rescued(summary: Mapping[str, str]) -> tuple[RescuedFields, ...]:
-    """The records of a batch with fields that their contract does not know, by the
+    """The records of a batch with fields that their contract does not know, from the
     summary of its commit."""
     found = json.loads(summary.get(LEDGER_RESCUED, "{}"))
     return tuple(
@@ -278,7 +279,7 @@ def read_rescued(summary: Mapping[str, str]) -> tuple[RescuedFields, ...]:
 
 
 def ledger_tag(model: str) -> str:
-    """The tag of the snapshot with the newest ledger entry of `model`."""
+    """The name of the tag on the snapshot with the newest ledger entry of `model`."""
     return f"{TAG_PREFIX}{model}"
 
 
@@ -288,12 +289,13 @@ def newest_entry(
     find: Callable[[int], Snapshot | None],
     checkpoint: str | None = None,
 ) -> Entry | None:
-    """The newest entry of `model`, or of whichever one (None). `history` walks from the
-    head of the branch to its root; `find` looks a snapshot up.
+    """The newest ledger entry of `model`, or of any model if None; None if there is
+    none. `history` is the snapshots from the head of the branch to its root; `find`
+    looks up a snapshot by its id.
 
-    With `checkpoint` the newest one of that checkpoint: where two queries of a model
-    write into one table. A snapshot that a cherry-pick replayed carries no entry of its
-    own: its source's is taken.
+    With `checkpoint` the newest entry of that checkpoint, for tables that two queries
+    of a model write. A snapshot that a cherry-pick has replayed has no entry of its
+    own; that of its source snapshot is used.
     """
     for snapshot in history:
         summary = snapshot.summary
@@ -337,8 +339,7 @@ def newest_entry(
 def find_writer(
     history: Iterable[Snapshot], model: str, checkpoint: str, batch: int
 ) -> int | None:
-    """The id of the snapshot that has brought a batch; None where it is not among those
-    of `history`."""
+    """The id of the snapshot that committed a batch; None if it is not in `history`."""
     wanted = (model, checkpoint, str(batch))
     for snapshot in history:
         found = snapshot.summary
@@ -353,10 +354,10 @@ def find_writer(
 
 def is_untouched(history: Iterable[Snapshot], model: str) -> bool:
     """Whether nobody else has changed rows of a table since the newest entry of
-    `model`: a rewrite changes none.
+    `model`; rewriting files changes none.
 
-    `history` walks from the head of the branch to its root, as that of `newest_entry`.
-    What snapshots have done that have expired, nobody knows.
+    `history` is the snapshots from the head of the branch to its root. False if
+    snapshots between have expired, as nobody knows what they did.
     """
     parent: int | None = None
     for snapshot in history:
@@ -371,6 +372,6 @@ def is_untouched(history: Iterable[Snapshot], model: str) -> bool:
 
 
 def overtaken(what: str) -> RunError:
-    """The error of a runner that would write what another one has written; `what` says
-    how it is known."""
+    """The error of a runner whose batch another runner has already written; `what` says
+    how that is known."""
     return RunError.of("batch-published", what)

@@ -1,5 +1,5 @@
-"""Of which snapshots of which tables a table is made: what the ledger entry of a
-refresh says of its inputs. Pure."""
+"""The input snapshots of a table that is made of other tables, as the ledger entry of a
+refresh records them. Pure."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from lakesql.model.table_name import TableName
 
 Inputs = Mapping[str, "InputSnapshot"]
-"""The tables that a SELECT reads, by their whole names as Spark reads them."""
+"""The tables that a SELECT reads, by their qualified names as Spark reads them."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputSnapshot:
-    """A table as a refresh has read it: its UUID, the snapshot, when that was made, and
-    the schema that the table had (None where the ledger does not say it). One without a
-    row may have no snapshot yet.
+    """A table as a refresh has read it: its UUID, the snapshot and its time, and the id
+    of the table's schema (None if the ledger does not have it). An empty table may have
+    no snapshot yet.
 
-    A snapshot alone does not say what a SELECT makes of a table: a column that is
-    renamed, or dropped and added again, is another one under its name, and no snapshot
-    is made for it.
+    A snapshot alone does not determine what a SELECT makes of a table: a column that is
+    renamed, or dropped and added again, is another column, and no snapshot is made for
+    it.
     """
 
     table_id: str
@@ -32,8 +32,8 @@ class InputSnapshot:
 
 
 def write_inputs(inputs: Inputs) -> str:
-    """The inputs as the ledger has them, by name: `{"table": …, "snapshot": …, "at_ms":
-    …, "schema": …}` of each."""
+    """The inputs as JSON for the ledger: `{"table": …, "snapshot": …, "at_ms": …,
+    "schema": …}` by name."""
     found = {
         name: {
             "table": each.table_id,
@@ -47,7 +47,7 @@ def write_inputs(inputs: Inputs) -> str:
 
 
 def read_inputs(text: str) -> dict[str, InputSnapshot]:
-    """What `write_inputs` has written; nothing of an empty text."""
+    """The inputs from the text of `write_inputs`; empty for an empty text."""
     found = json.loads(text or "{}")
     return {
         name: InputSnapshot(
@@ -60,15 +60,14 @@ def read_inputs(text: str) -> dict[str, InputSnapshot]:
 def version_time_ms(
     newest_ms: int, former_ms: int, now_ms: int, *, is_timed: bool
 ) -> int:
-    """When the versions begin that a refresh opens, and those end that it ends: in
-    milliseconds.
+    """The time at which the versions begin that a refresh opens, and end that it
+    closes, in milliseconds.
 
-    It is when rows of its inputs were changed last (`newest_ms`): from then on they
-    were as the refresh has read them. So a refresh that has died, and is begun anew,
-    opens the same versions. `former_ms` is the time of the refresh before it; where no
-    row was changed since, it is another SELECT, or another past of an input, that makes
-    other rows, as it is time itself where the rows are `is_timed`. These are so from
-    now on.
+    It is when rows of its inputs were last changed (`newest_ms`), as they have been
+    since then what the refresh has read. So a refresh that died and is repeated opens
+    the same versions. `former_ms` is the time of the refresh before it. If no row was
+    changed since, the rows differ because of another SELECT or a rolled back input, or
+    because time passes if the rows are `is_timed`; these versions begin now.
     """
     if newest_ms > former_ms and not is_timed:
         return newest_ms
@@ -76,7 +75,7 @@ def version_time_ms(
 
 
 def table_of(name: str) -> TableName:
-    """A table by its whole name, as Spark reads it."""
+    """The table with this qualified name, as Spark reads it."""
     catalog, *namespace, table = (
         quoted.replace("``", "`") or plain for quoted, plain in _PARTS.findall(name)
     )
@@ -84,4 +83,4 @@ def table_of(name: str) -> TableName:
 
 
 _PARTS = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
-"""The parts of a table's name, in backticks or without."""
+"""The parts of a table's name, with or without backticks."""

@@ -1,2 +1,1 @@
-"""Columns of the whole project and the edges between them: which are made of which,
-through all models. Pure."""
+"""Which columns of the project are made of which, through all models. Pure."""

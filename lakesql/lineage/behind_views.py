@@ -1,5 +1,5 @@
-"""The lineage of a model in which views are what they are made of: a view has no rows
-of its own. Pure."""
+"""How the lineage of a model leads past views, which have no rows of their own: to the
+columns that a view is made of. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from lakesql.select.lineage_edges import through
 def without_views(
     manifest: Manifest, compiled: CompiledFiles, lineage: ModelLineage
 ) -> ModelLineage:
-    """The lineage in which the columns of a view are those that it is made of."""
+    """The lineage with the columns that a view is made of in the place of the view's
+    columns."""
 
     def resolved(sources: Iterable[SourceColumn]) -> tuple[SourceColumn, ...]:
         return tuple(

@@ -1,5 +1,5 @@
-"""The columns of streams, seeds, tables of others and models, and the edges between
-them."""
+"""Which columns the streams, seeds, models and foreign tables of a project have, and
+which columns are made of which."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from lakesql.graph.manifest import Manifest
 from lakesql.select.lineage_edges import Kind
 
 ColumnKey = tuple[str, str]
-"""The id of a node, and a column of it in small letters."""
+"""The id of a node, and the name of one of its columns in lower case ('' for its
+rows)."""
 
 Direction = Literal["upstream", "downstream"]
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnNode:
-    """A stream, a seed, a model or a table of others. `columns` are the types of its
-    columns by their names, '' where a type is not known; `is_open`: it has columns that
-    are not known too."""
+    """A stream, a seed, a model, or a table that is not the project's. `columns` are
+    the types of its columns by name, '' for a type that is not known; `is_open`: it has
+    columns that are not known too."""
 
     id: str
     name: str
@@ -34,7 +35,8 @@ class ColumnNode:
 
     @property
     def label(self) -> str:
-        """What the command line calls it: a model by its name alone."""
+        """The node's name on the command line: that of a model alone, others with their
+        type, as in `stream:orders`."""
         return (
             self.name
             if self.resource_type == "model"
@@ -44,8 +46,8 @@ class ColumnNode:
 
 @dataclass(frozen=True, slots=True)
 class ColumnEdge:
-    """`made` is made of `source`, in the way `kind`; where `made` has no column,
-    `source` decides about its rows."""
+    """The column `made` is made of the column `source`, in the way `kind`. If `made`
+    has no column, `source` decides about its rows."""
 
     source: ColumnKey
     made: ColumnKey
@@ -54,8 +56,12 @@ class ColumnEdge:
 
 @dataclass(frozen=True, slots=True)
 class ColumnGraph:
-    """The nodes by their ids, the edges between columns by what they lead to and by
-    what they come from, and by node those that decide which rows it has."""
+    """The columns of a project and the edges between them.
+
+    `nodes` are by id. `into` has the edges by the column that they lead to, `out_of` by
+    the column that they come from. `rows` has, by node, the edges of the columns that
+    decide which rows it has.
+    """
 
     nodes: Mapping[str, ColumnNode]
     into: Mapping[ColumnKey, Sequence[ColumnEdge]]
@@ -63,7 +69,7 @@ class ColumnGraph:
     rows: Mapping[str, Sequence[ColumnEdge]]
 
     def spelled(self, key: ColumnKey) -> str:
-        """A column as its node spells it."""
+        """The name of a column with the case that its node declares."""
         id_, column = key
         return next(
             (name for name in self.nodes[id_].columns if name.lower() == column), column
@@ -71,7 +77,8 @@ class ColumnGraph:
 
 
 def build_column_graph(manifest: Manifest, compiled: CompiledFiles) -> ColumnGraph:
-    """The graph of all models that are known to be right."""
+    """The graph of all models whose lineage is known; models with errors have no
+    edges."""
     lineages = {
         name: known.lineage
         for name in manifest.models
@@ -98,9 +105,9 @@ def build_column_graph(manifest: Manifest, compiled: CompiledFiles) -> ColumnGra
 
 
 def _add_read(nodes: dict[str, ColumnNode], edges: Sequence[ColumnEdge]) -> None:
-    """Adds the tables that are none of the project's, and columns that are read and not
-    declared: fields of `_record` and `_change`, and those of a node whose columns are
-    not known."""
+    """Adds to `nodes` what is read and not declared: tables that are not the project's,
+    fields of `_record` and `_change`, and columns of a node whose columns are not all
+    known."""
     read: dict[str, dict[str, str]] = {}
     for id_, column in (edge.source for edge in edges):
         known = (
@@ -163,10 +170,10 @@ def _key(source: SourceColumn) -> ColumnKey:
 
 def find_column(graph: ColumnGraph, word: str) -> tuple[ColumnNode, str | None]:
     """The node and the column that `orders.amount`, `stream:orders` or
-    `table:lake.shop.prices.price` means.
+    `table:lake.shop.prices.price` means; None for the column if a node alone is meant.
 
-    A name alone is that of a model or a seed, else of a stream. Raises `UsageError`
-    (`unknown-model`, `unknown-column`) with the nearest name.
+    A name without a type is that of a model, else a seed, a stream or a table. Raises
+    `UsageError` (`unknown-model`, `unknown-column`) with the nearest name.
     """
     type_, _, path = word.rpartition(":")
     for id_, column in _readings(type_, path):
@@ -196,7 +203,8 @@ def find_column(graph: ColumnGraph, word: str) -> tuple[ColumnNode, str | None]:
 
 
 def _readings(type_: str, path: str) -> Iterator[tuple[str, str | None]]:
-    """The ids that a word may mean, with the column, if it names one."""
+    """The ids of nodes that a word may mean, each with the column if the word would
+    name one."""
     for each in (type_,) if type_ else ("model", "seed", "stream", "table"):
         yield f"{each}.{path}", None
         name, dot, column = path.rpartition(".")
@@ -207,12 +215,11 @@ def _readings(type_: str, path: str) -> Iterator[tuple[str, str | None]]:
 def trace(
     graph: ColumnGraph, start: ColumnKey, direction: Direction
 ) -> tuple[ColumnEdge, ...]:
-    """All edges between a column and what it is made of, or what is made of it; each
-    once, the nearest first.
+    """All edges between a column and the columns that it is made of, or those that are
+    made of it; each once, the nearest first.
 
-    What only decides about rows is there where it leads from or to the column itself or
-    one on the way; it is not followed, as else everything would be made of almost
-    everything.
+    An edge to the rows of a node, from the column itself or from one on the way, is
+    included but not followed: otherwise almost everything would be made of everything.
     """
     found: dict[ColumnEdge, None] = {}
     seen, waiting = {start}, [start]

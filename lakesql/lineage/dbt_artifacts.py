@@ -1,5 +1,5 @@
-"""The project as dbt's `manifest.json` and `catalog.json`, for catalogs of data that
-read dbt's files. Pure."""
+"""What a project is in dbt's files `manifest.json` and `catalog.json`, for data
+catalogs that read these. Pure."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from lakesql.stream.stream import Column, Stream
 MANIFEST_SCHEMA = "https://schemas.getdbt.com/dbt/manifest/v12.json"
 CATALOG_SCHEMA = "https://schemas.getdbt.com/dbt/catalog/v1.json"
 DBT_VERSION = "1.10.0"
-"""The version of dbt whose files these are like."""
+"""The version of dbt whose files these have the form of."""
 
 MATERIALIZED: Mapping[str, str] = {
     "view": "view",
     "table": "table",
     "materialized_view": "materialized_view",
 }
-"""What dbt calls a mode. All others add to a table, or change it: `incremental`."""
+"""dbt's materialization of a mode. All other modes are `incremental`."""
 
 FILES = "files"
-"""The source, in dbt's sense, of streams that are read without a connection."""
+"""The name of the dbt source of streams that are read without a connection."""
 
 Artifact = dict[str, Any]
 
@@ -38,10 +38,10 @@ def dbt_manifest(
     manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], at: str
 ) -> Artifact:
     """dbt's `manifest.json`: models and seeds as its nodes, streams as its sources.
-    `selects` are those of all models.
+    `selects` are those of all models; `at` is the time of generation.
 
-    Tests, expectations and maintenance are not in it, nor the lineage of columns, of
-    which dbt's file knows nothing.
+    It has no tests, expectations and maintenance, and no lineage of columns, for which
+    dbt's file has no place.
     """
     nodes = _nodes(manifest, compiled, selects)
     sources = {
@@ -89,7 +89,7 @@ def dbt_catalog(
     manifest: Manifest, compiled: CompiledFiles, selects: Mapping[str, Select], at: str
 ) -> Artifact:
     """dbt's `catalog.json`: the columns of each table, as far as they are known without
-    Spark."""
+    Spark. `at` is the time of generation."""
     nodes = {}
     for node in _of_tables(manifest):
         table, columns = (

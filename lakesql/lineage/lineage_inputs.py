@@ -1,5 +1,5 @@
-"""What batches read, as OpenLineage's datasets: what these are called, and which part
-of them was read. Pure."""
+"""Which OpenLineage datasets a batch reads: their names, and the part of each that was
+read. Pure."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from lakesql.stream.stream import Column
 
 @dataclass(frozen=True, slots=True)
 class PartitionRange:
-    """What is read of a partition: the first offset, None where it is not known, and
-    the one behind the last."""
+    """What is read of a partition: from the offset `begin` (None: not known) up to, and
+    without, `end`."""
 
     partition: str
     begin: int | None
@@ -30,11 +30,11 @@ class PartitionRange:
 
 @dataclass(frozen=True, slots=True)
 class LineageInput:
-    """A dataset that is read, and what of it: offsets of partitions, or a position
-    before and one behind, as JSON.
+    """A dataset that is read, and the part of it: offsets by partition, or else the
+    positions `before` and `after`, as JSON.
 
-    `stream` is the one that reads it, if one does. `table` is its name in the catalog,
-    '' of what is no table, and `snapshot` the one that is read.
+    `stream` is the stream that reads it, if one does. `table` is its name in the
+    catalog, '' if it is no table, and `snapshot` the one that is read.
     """
 
     dataset: Dataset
@@ -50,18 +50,18 @@ class LineageInput:
 def inputs_of(
     facts: LineageFacts, job: LineageJob | None, reads: Sequence[ReadRange]
 ) -> tuple[LineageInput, ...]:
-    """The datasets of what a batch of a job reads. One that several streams read stands
-    once for each."""
+    """The datasets that a batch of a job reads. A dataset that several streams read
+    occurs once for each."""
     if job is not None and any(each.name.isdecimal() for each in reads):
-        # Of a stream that a SELECT joins with itself Spark has two positions, and none
-        # has its name.
+        # For a stream that a SELECT joins with itself, Spark has two positions without
+        # the stream's name.
         reads = [ReadRange(name, "", "") for name in job.streams]
     return tuple(found for each in reads for found in _input_of(facts, each))
 
 
 def _input_of(facts: LineageFacts, read: ReadRange) -> Iterator[LineageInput]:
     stream = facts.streams.get(read.name)
-    # a table: of a model that is read as it grows, or one of those of a refresh
+    # a table: that of a model which is read as a stream, or one that a refresh reads
     if stream is None:
         table = facts.tables.get(node_id("model", read.name))
         name = str(table) if table is not None else read.name.replace("`", "")
@@ -100,7 +100,7 @@ def _partitions(
 
 
 def _columns_of(facts: LineageFacts, table: str) -> tuple[Column, ...]:
-    """The columns of a table of the project, where these are known."""
+    """The columns of a table of the project; none where they are not known."""
     return next(
         (job.columns for job in facts.jobs.values() if str(job.table) == table), ()
     )
@@ -109,8 +109,8 @@ def _columns_of(facts: LineageFacts, table: str) -> tuple[Column, ...]:
 def datasets_of_node(
     facts: LineageFacts, node: str, inputs: Sequence[LineageInput]
 ) -> tuple[Dataset, ...]:
-    """What a node of the column graph is called: as the batch's inputs are, else as it
-    is known without its place."""
+    """The datasets of a node of the column graph: those of the batch's inputs, else
+    those that are known without a location."""
     type_, _, name = node.partition(".")
     if type_ == "stream":
         read = dict.fromkeys(each.dataset for each in inputs if each.stream == name)
@@ -121,18 +121,19 @@ def datasets_of_node(
 
 
 def table_dataset(catalog: Catalog, table: str, location: str) -> Dataset:
-    """A table by the place of its files; by its name in the catalog where that is not
-    known."""
+    """The dataset of a table, by the location of its files; by its name in the catalog
+    if that is not known."""
     return dataset_at(location) if location else symlink_of(catalog, table)
 
 
 def symlink_of(catalog: Catalog, table: str) -> Dataset:
-    """A table by its name in the catalog."""
+    """The dataset of a table by its name in the catalog."""
     return Dataset(catalog_namespace(catalog), table.partition(".")[2])
 
 
 def catalog_namespace(catalog: Catalog) -> str:
-    """The catalog by its address, without a login."""
+    """The dataset namespace of a catalog: its address without a login, or its type and
+    name if it has none."""
     uri = without_login(catalog.uri).partition("?")[0].rstrip("/")
     if not uri:
         return f"{catalog.type}://{catalog.name}"

@@ -1,4 +1,4 @@
-"""What the runs of a project tell of its models and seeds in lineage. Pure."""
+"""What lineage tells of a project's models and seeds, the same in all runs. Pure."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from lakesql.stream.stream import Column, Stream
 
 @dataclass(frozen=True, slots=True)
 class LineageJob:
-    """A model, or a seed, as a job of lineage. `sql` is what it selects, '' of a seed,
-    which is made of a `file`."""
+    """A model or a seed as a job of lineage. `sql` is the SELECT of a model, '' for a
+    seed, which is loaded from a `file`."""
 
     name: str
     table: TableName
@@ -37,11 +37,11 @@ class LineageJob:
 
 @dataclass(frozen=True, slots=True)
 class LineageFacts:
-    """What is the same in all runs of a project on a target: its jobs by their names,
-    and the streams that they read.
+    """What is the same in all runs of a project on a target: its jobs by name, and the
+    streams that they read.
 
-    `sources` are what the streams are read from, `tables` the tables of models and
-    seeds, by the ids of their nodes.
+    `sources` are what the streams are read from, by the stream's name; `tables` are the
+    tables of models and seeds, by the ids of their nodes.
     """
 
     project: str
@@ -59,8 +59,8 @@ def lineage_facts(
     selects: Mapping[str, Select],
     namespace: str,
 ) -> LineageFacts:
-    """The facts of the models of `selects`, and of the project's seeds. `namespace` is
-    that of its jobs, '' where the target says none."""
+    """The facts of the models of `selects` and of the project's seeds. `namespace` is
+    that of the jobs; if it is '', project and target are used."""
     jobs = {
         name: _model_job(manifest, compiled, select) for name, select in selects.items()
     }
@@ -123,9 +123,9 @@ def _model_job(
 
 
 def table_columns(compiled: CompiledFiles, select: Select) -> tuple[Column, ...]:
-    """The columns of a model's table with their descriptions, those too that the mode
-    adds; none where Spark's analyzer alone knows them. A type that it alone knows is
-    the empty text."""
+    """The columns of a model's table with their descriptions, including those that the
+    mode adds; none if only Spark's analyzer knows them. A type that only it knows is
+    ''."""
     known, properties = compiled.known(select.model.name), select.model.properties
     if known is None or known.columns is None:
         return ()

@@ -1,4 +1,5 @@
-"""A lineage as text, as JSON and as a graph of Graphviz."""
+"""How the lineage of columns is printed: as text, as JSON, or as a graph for
+Graphviz."""
 
 from __future__ import annotations
 
@@ -27,8 +28,9 @@ def render_text(
     *,
     with_rows: bool,
 ) -> str:
-    """A tree for each column: what it is made of behind `<-`, what is made of it behind
-    `->`."""
+    """A tree for each column: the columns that it is made of behind `<-`, those that
+    are made of it behind `->`. `with_rows` adds the columns that decide about the
+    node's rows."""
     lines: list[str] = []
     for column in columns:
         key = node.id, column
@@ -54,7 +56,7 @@ def _tree(
     indent: str,
     above: set[ColumnKey],
 ) -> Iterator[str]:
-    """The lines below a column. What stands further up already is named, and not
+    """The lines below a column. A column that has been printed before is named, and not
     followed again."""
     edges = (graph.into if direction == "upstream" else graph.out_of).get(key, ())
     for edge in edges:
@@ -77,8 +79,8 @@ def render_json(
     columns: Sequence[str],
     directions: Sequence[Direction],
 ) -> str:
-    """The columns with all edges of their lineage, and what decides about the node's
-    rows."""
+    """The columns as JSON, with all edges of their lineage and the edges of the columns
+    that decide about the node's rows."""
     said: dict[str, Any] = {"node": node.id, "columns": {}}
     for column in columns:
         key = node.id, column
@@ -92,8 +94,8 @@ def render_json(
 
 
 def _edge(graph: ColumnGraph, edge: ColumnEdge) -> dict[str, Any]:
-    """An edge; `column` of what it leads to is null where the source decides about
-    rows."""
+    """An edge as JSON. The `column` that it leads to is null if the source decides
+    about the rows of the node."""
     return {
         "from": {"node": edge.source[0], "column": graph.spelled(edge.source)},
         "to": {
@@ -111,8 +113,8 @@ def render_dot(
     columns: Sequence[str],
     directions: Sequence[Direction],
 ) -> str:
-    """A graph in the language of Graphviz: a box for each node of the project, a dashed
-    line for what only decides."""
+    """A graph in Graphviz's language: a box for each node of the project, and a dashed
+    line for an indirect edge."""
     traced = [
         trace(graph, (node.id, column), direction)
         for column in columns

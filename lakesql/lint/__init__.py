@@ -1,2 +1,2 @@
-"""What a project says rightly and its author may regret: rules with codes, each in a
-file of its own."""
+"""Lint: finds what a project may say but its author may regret, by rules with codes,
+each in a file of its own."""

@@ -1,5 +1,5 @@
-"""Which rules there are: a line for each, its code and its module. A rule is added by
-its file and a line here."""
+"""The list of all lint rules: the code and the module of each. A new rule is a file and
+a line here."""
 
 from __future__ import annotations
 
@@ -56,19 +56,20 @@ MODULES: Mapping[str, str] = {
     "LK081": "projects.unused_macro",
     "LK082": "projects.unused_var",
 }
-"""The module of each rule, below this package, by its code. Codes are never given to
-another rule."""
+"""The module of each rule, relative to this package, by its code. The code of a removed
+rule is never used again."""
 
 
 def load_rule(code: str) -> Rule:
-    """The rule of a code."""
+    """The rule with this code."""
     rule: Rule = import_module(f"{__package__}.{MODULES[code]}").RULE
     return rule
 
 
 @cache
 def model_rules() -> Mapping[str, ModelRule]:
-    """The rules about models by their codes. Loading them loads what reads SQL."""
+    """The rules that look at single models, by code. Loading them imports the SQL
+    parser."""
     codes = [
         code
         for code, module in MODULES.items()
@@ -79,7 +80,7 @@ def model_rules() -> Mapping[str, ModelRule]:
 
 @cache
 def project_rules() -> Mapping[str, ProjectRule]:
-    """The rules about a project as a whole by their codes."""
+    """The rules that look at a project as a whole, by code."""
     codes = [
         code for code, module in MODULES.items() if module.startswith(_ABOUT_PROJECTS)
     ]

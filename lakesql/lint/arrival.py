@@ -1,5 +1,5 @@
-"""Whether the order in which records of a key arrive is the one in which they were
-written."""
+"""Decides whether records of a key may be read in another order than they were written
+in."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from lakesql.stream.stream import Stream
 
 
 def why_unordered(select: Select) -> str:
-    """Why a newer record of a key may be read before an older one; '' where the source
-    keeps them in their order.
+    """Why a newer record of a key may be read before an older one; '' if the source
+    keeps the order.
 
-    A topic keeps the records of one key of its own in one partition: so those of the
-    model's keys, if the stream's key is a part of these.
+    A topic keeps all records with one record key in one partition, in order. So it
+    keeps the order of the model's keys if these contain the stream's key.
     """
     outputs = {output.name.lower(): output for output in select.query.outputs or ()}
     for name in select.query.streams_read:

@@ -1,5 +1,5 @@
-"""What a rule has found: a code, a range in a file, what is wrong, what to do, and the
-edits that do it."""
+"""The value that a rule returns: a code, a range in a file, what is wrong, how to fix
+it, and the edits that do so."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from lakesql.errors import Place
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A range in a file: from a place, which has a line and a column, up to another one
-    of the same file, exclusively.
+    """A range in a file, from its start up to its end, which is excluded.
 
-    Columns are counted in characters, from 1, as in `Place`.
+    Both places have a line and a column. Columns are counted in characters, from 1, as
+    in `Place`.
     """
 
     start: Place
@@ -21,13 +21,13 @@ class Span:
 
     @property
     def line(self) -> int:
-        """The line in which it begins."""
+        """The line in which the range begins."""
         return self.start.line or 1
 
     @property
     def width(self) -> int:
-        """How many characters of its first line it has; 1 where it goes on in the next
-        one."""
+        """The number of characters on its line; 1 if the range extends over several
+        lines."""
         if self.start.line != self.end.line:
             return 1
         return max(1, (self.end.column or 1) - (self.start.column or 1))
@@ -35,7 +35,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class TextEdit:
-    """The text that is to stand in the place of a range."""
+    """An edit: the text that replaces a range."""
 
     span: Span
     text: str
@@ -43,11 +43,11 @@ class TextEdit:
 
 @dataclass(frozen=True, slots=True)
 class RuleMatch:
-    """What a rule says of one place: what is wrong there, what to do, and the edits
-    that do it, if any do.
+    """One match of a rule: what is wrong, how to fix it, and the edits that do so, if
+    there are any.
 
-    Without a span it is about text that the file does not have: the SELECT of a view,
-    as a reader of it runs that.
+    `span` is None for SQL that is in no place of the model's file: the SELECT of a view
+    that the model reads.
     """
 
     span: Span | None
@@ -58,7 +58,7 @@ class RuleMatch:
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
-    """What is shown of it, with the rule's code."""
+    """A match as it is shown, with the rule's code. It always has a place."""
 
     code: str
     span: Span
@@ -68,13 +68,13 @@ class LintFinding:
 
     @property
     def path(self) -> str:
-        """The file."""
+        """The path of the file."""
         return self.span.start.path
 
 
 def word_span(text: str, place: Place) -> Span:
-    """The range of the word, or of the quoted text, that begins at a place of the file
-    with this text."""
+    """The range of the word, or of the quoted text, that begins at a place of the file.
+    `text` is the text of the file."""
     line = place.line or 1
     column = place.column or 1
     lines = text.splitlines()

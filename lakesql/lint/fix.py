@@ -1,5 +1,5 @@
-"""The edits of findings, made in the texts of files until none is left, where each text
-still parses."""
+"""Applies the edits of findings to the texts of files, round by round until none is
+left, as long as the project parses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from lakesql.errors import ProjectError
 from lakesql.lint.finding import LintFinding, TextEdit
 
 MAX_ROUNDS = 10
-"""How often what was fixed is looked at again: a fix may make room for another one."""
+"""The maximum number of rounds; a fix may make another one possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The texts that fixes have changed, by their paths, and how many findings they
-    were for."""
+    """The texts that fixes have changed, by path, and the number of findings that were
+    fixed."""
 
     texts: Mapping[str, str]
     count: int
@@ -25,10 +25,11 @@ class Fixed:
 def fix_texts(
     texts: Mapping[str, str], find: Callable[[Mapping[str, str]], Sequence[LintFinding]]
 ) -> Fixed:
-    """The texts of files with the edits of what `find` finds in them.
+    """The texts of files with the edits of the findings that `find` returns for them.
 
-    `find` is given the changed texts, by their paths, and raises `ProjectError` where
-    the project does not parse with them. A file with which it does not stays as it was.
+    `find` gets the changed texts by path, and raises `ProjectError` if the project does
+    not parse with them. A file for which it does so keeps its text from before that
+    round.
     """
     changed: dict[str, str] = {}
     count = 0
@@ -57,10 +58,10 @@ def fix_texts(
 
 
 def apply_edits(text: str, findings: Iterable[LintFinding]) -> tuple[str, int]:
-    """A text with the edits of findings, and of how many. One whose edits meet those of
-    another waits for its turn.
+    """A text with the edits of findings, and the number of findings that were applied.
+    A finding whose edits touch those of an earlier one is left for the next round.
 
-    Line ends are those of the text.
+    The line ends of the text are kept.
     """
     taken: list[tuple[int, int, str]] = []
     count = 0
@@ -77,8 +78,8 @@ def apply_edits(text: str, findings: Iterable[LintFinding]) -> tuple[str, int]:
 
 
 def _line_starts(text: str) -> list[int]:
-    """The offset of each line, as `SourceText` divides it, with the text's own line
-    ends."""
+    """The offset of the start of each line. The text has its own line ends; lines are
+    counted as in `SourceText`."""
     starts = [0]
     for at, character in enumerate(text):
         if character == "\n" or (character == "\r" and text[at + 1 : at + 2] != "\n"):

@@ -1,5 +1,5 @@
-"""From a parsed project to findings: what a command shows, and what an editor asks for
-one file as it is typed."""
+"""Runs the lint rules over a parsed project, for `lakesql lint` and for the files of an
+editor."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from lakesql.compile.select import Select
 
 NOQA = "LK000"
-"""The code of a noqa that suppresses nothing."""
+"""The code of the rule about a noqa comment that suppresses nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class LintFiles:
-    """What is looked at: the models `names`, and with `whole` the other files of the
-    project, and its noqas there."""
+    """The files that are linted: those of the models `names`, and with `whole` also the
+    project's files that are no models."""
 
     names: tuple[str, ...]
     whole: bool
@@ -43,21 +43,19 @@ def lint(
     compiled: CompiledFiles | None = None,
     built: dict[str, Select] | None = None,
 ) -> tuple[LintFinding, ...]:
-    """What the rules find in the models `names`, and with `whole` in the other files of
-    the project, in their order.
+    """The findings of the rules in the models `names`, and with `whole` in the
+    project's other files, sorted by file and line.
 
-    `built` keeps the SELECTs that are worked out; `compiled` names what a model's
-    findings depend on, so that those of a model that has not changed are those of the
-    command before.
-    Raises `ProjectError` for a model that `parse` refuses: nothing is said of how it is
-    written.
+    `built` caches the SELECTs that are built. `compiled` gives the cache keys of
+    models: with it, the findings of a model that has not changed are taken from the
+    last run. Raises `ProjectError` for a model that does not parse.
     """
     files = LintFiles(tuple(names), whole)
     kept = _KeptFindings(manifest, compiled)
     selects = {} if built is None else built
     found: list[LintFinding] = []
-    # what is read stays: the search for garbage would walk through all of it again and
-    # again
+    # the garbage collector would scan the many objects that are made here, and kept,
+    # again and again
     gc.disable()
     try:
         for name in files.names:
@@ -73,8 +71,8 @@ def lint(
 
 
 def _once(manifest: Manifest, found: Iterable[LintFinding]) -> Iterator[LintFinding]:
-    """The findings; of a file that stands for many models each once, as the first of
-    these has it."""
+    """The findings without repetitions in a group's file: it stands for many models,
+    and each finding in it is returned once, for the first of these."""
     shared = {group.path for group in manifest.groups.values()}
     seen: set[tuple[str, Span]] = set()
     for finding in found:
@@ -91,8 +89,9 @@ def _order(finding: LintFinding) -> tuple[str, int, int, str]:
 def _find_in_model(
     manifest: Manifest, name: str, built: dict[str, Select]
 ) -> tuple[LintFinding, ...]:
-    """What all rules about models find in one, whatever the settings say."""
-    # only here: it reads SQL, and mostly nothing has changed
+    """The findings of all model rules in one model, whatever the settings select."""
+    # imported only here, as it loads the SQL parser, and most runs find all in the
+    # cache
     from lakesql.lint.linted_model import open_model
 
     model = open_model(manifest, name, built)
@@ -108,7 +107,7 @@ def _find_in_model(
 
 
 def _find_in_project(manifest: Manifest, files: LintFiles) -> Iterator[LintFinding]:
-    """What the rules about a project find in the files that are looked at."""
+    """The findings of the project rules in the linted files."""
     paths = {manifest.models[name].path for name in files.names}
     others = (
         manifest.texts.keys() - {model.path for model in manifest.models.values()}
@@ -133,8 +132,8 @@ def _suppressed(
     files: LintFiles,
     found: Collection[LintFinding],
 ) -> Iterator[LintFinding]:
-    """The findings that neither the settings nor a comment leave out, and the comments
-    that leave none out."""
+    """The findings that neither the settings nor a noqa comment suppress, and a finding
+    for each noqa comment that suppresses nothing."""
     noqas = {
         path: read_noqas(path, text) for path, text in _texts(manifest, files).items()
     }
@@ -151,7 +150,7 @@ def _suppressed(
 
 
 def _texts(manifest: Manifest, files: LintFiles) -> Mapping[str, str]:
-    """The texts of the files that are looked at, by their paths."""
+    """The texts of the linted files, by their paths."""
     models = {model.path: model.source for model in manifest.models.values()}
     looked_at = {manifest.models[name].path for name in files.names}
     others = (
@@ -166,8 +165,8 @@ def _texts(manifest: Manifest, files: LintFiles) -> Mapping[str, str]:
 
 
 class _KeptFindings:
-    """The findings of models, kept from one command to the next beside what they depend
-    on."""
+    """A cache of the findings of each model, kept in a file from one run to the
+    next."""
 
     def __init__(self, manifest: Manifest, compiled: CompiledFiles | None) -> None:
         self._manifest = manifest
@@ -181,7 +180,8 @@ class _KeptFindings:
     def of_model(
         self, name: str, find: Callable[[], tuple[LintFinding, ...]]
     ) -> tuple[LintFinding, ...]:
-        """What was found in a model before, or what `find` finds now."""
+        """The cached findings of a model, or else those that `find` returns, which are
+        then cached."""
         if self._cache is None or self._compiled is None:
             return find()
         key = self._key(self._compiled, name)
@@ -193,8 +193,8 @@ class _KeptFindings:
         return found
 
     def _key(self, compiled: CompiledFiles, name: str) -> str:
-        """What the findings of a model depend on: all that its compiled text does, and
-        where it may name tables by hand, which of them are the project's."""
+        """The cache key of a model's findings: all that its compiled text depends on;
+        and if its SQL names the catalog, also the names of the project's tables."""
         model = self._manifest.models[name]
         if f"{model.table.catalog}." not in model.source:
             return compiled.key(name)
@@ -203,7 +203,7 @@ class _KeptFindings:
         return digest(compiled.key(name), *sorted(tables))
 
     def save(self) -> None:
-        """Write what is known of the project's models."""
+        """Write the cache, without models that are no longer in the project."""
         if self._cache is not None:
             self._cache.save(self._manifest.models)
 

@@ -1,5 +1,5 @@
-"""`[tool.lakesql.lint]` of pyproject.toml: which rules are asked, in all files and in
-those of a folder."""
+"""The settings of `[tool.lakesql.lint]` in pyproject.toml: which rules run, in all
+files and in single folders."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def _read_folders(node: Node) -> Mapping[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class LintSettings:
-    """Which rules `lakesql lint` asks. Of a finding that one of the lists leaves out
-    nothing is said."""
+    """Which rules `lakesql lint` runs. Findings of other rules are not shown."""
 
     select: tuple[str, ...] | None = option(
         "Codes of the rules that are asked, and no others; all, if left out.",
@@ -54,12 +53,12 @@ class LintSettings:
 
     @property
     def enabled(self) -> frozenset[str]:
-        """The codes of the rules that are asked anywhere."""
+        """The codes of the rules that run in any file."""
         chosen = MODULES.keys() if self.select is None else self.select
         return frozenset(chosen) - {*self.ignore}
 
     def asks(self, path: str) -> frozenset[str]:
-        """The codes of the rules that are asked of a file."""
+        """The codes of the rules that run in this file."""
         file = PurePosixPath(path)
         ignored = [
             codes
@@ -70,9 +69,9 @@ class LintSettings:
 
 
 def read_lint_settings(manifest: Manifest) -> LintSettings:
-    """What a project's settings say of its linter.
+    """The lint settings of a project.
 
-    Raises `ProjectError` with every option, code and folder that there is not.
+    Raises `ProjectError` with every unknown option, code and folder.
     """
     node = manifest.settings.lint
     settings = decode(node, LintSettings, what="[tool.lakesql.lint]")

@@ -1,5 +1,5 @@
-"""A model as rules look at it: its SELECT, checked and with its tree, and where in its
-file each part stands."""
+"""The view of a model that lint rules get: its checked SELECT with its tree, and the
+place in its file of each part."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from lakesql.select.selects_read import SelectRead, SelectsRead
 
 @dataclass(frozen=True, slots=True)
 class LintedModel:
-    """A model of a project with its SELECT. `read` has the SELECTs that this is made
-    of, with their trees, and `built` keeps the SELECTs of models that were worked
-    out."""
+    """A model of a project with its SELECT. `read` has the SELECTs that it consists of,
+    with their trees. `built` caches the SELECTs of the project's models that have been
+    built."""
 
     manifest: Manifest
     select: Select
@@ -38,33 +38,35 @@ class LintedModel:
 
     @property
     def tokens(self) -> list[Token]:
-        """The words of its SQL."""
+        """The tokens of its SQL."""
         return self.read.text.tokens
 
     @property
     def selects(self) -> tuple[SelectRead, ...]:
-        """The SELECTs that it is made of."""
+        """All SELECTs in it: the outermost one, subqueries, and common table
+        expressions."""
         return self.read.selects
 
     @property
     def types(self) -> dict[str, str]:
-        """The types of its columns by their names in small letters, as far as they are
-        known."""
+        """The types of its columns, as far as they are known, by their names in lower
+        case."""
         return {
             column.name.lower(): column.type for column in output_columns(self.select)
         }
 
     def unique_by(self, name: str) -> tuple[str, ...]:
-        """The columns of which no two rows of another model's table have the same
-        values; none where that does not parse: it is refused by itself."""
+        """The columns by which the rows of another model's table are unique. Empty if
+        there are none, or if that model does not parse, which is reported for the model
+        itself."""
         try:
             return batches_of(build_select(self.manifest, name, self.built)).unique_by
         except ProjectError:
             return ()
 
     def columns_made(self) -> Iterator[tuple[str, exp.Expr, SelectRead]]:
-        """The columns of the outermost SELECT by their names in small letters, with the
-        expressions that make them."""
+        """The output columns of the outermost SELECT: for each its name in lower case,
+        the expression that makes it, and the SELECT."""
         tree = self.read.tree
         for read in self.selects:
             if read.select is tree:
@@ -72,8 +74,8 @@ class LintedModel:
                     yield item.alias_or_name.lower(), item.unalias(), read
 
     def option(self, name: str, item: int | None = None) -> Span:
-        """Where `config(...)` gives an option, or an item of it; the call, where a
-        default gives it."""
+        """The range of an option, or of one item of it, in `config(...)`; the range of
+        the call if the option is not given there."""
         return word_span(self.model.source, self.model.option_place(name, item))
 
     def found(
@@ -84,8 +86,8 @@ class LintedModel:
         fix: str,
         edits: tuple[TextEdit | None, ...] = (),
     ) -> RuleMatch:
-        """What is found between two offsets of the SQL. Edits count where all of them
-        can be made."""
+        """A match between two offsets of the SQL. It has the edits only if all of them
+        can be made: None is one that cannot."""
         made = tuple(edit for edit in edits if edit is not None)
         return RuleMatch(
             self.span(start, end), what, fix, made if len(made) == len(edits) else ()
@@ -98,18 +100,18 @@ class LintedModel:
         fix: str,
         edits: tuple[TextEdit | None, ...] = (),
     ) -> RuleMatch:
-        """What is found where a part of the tree stands."""
+        """A match at a part of the tree."""
         return self.found(*self.range_of(node), what, fix, edits)
 
     def found_for(
         self, option: str, what: str, fix: str, item: int | None = None
     ) -> RuleMatch:
-        """What is found in an option of the model."""
+        """A match at an option of the model."""
         return RuleMatch(self.option(option, item), what, fix)
 
     def range_of(self, node: exp.Expr) -> tuple[int, int]:
-        """The offsets of the first word of a part of the tree, and behind its last one,
-        as far as words have places."""
+        """The offsets of the start of the first token of a part of the tree and of the
+        end of its last one, as far as sqlglot knows the positions of tokens."""
         placed = [
             inner._meta
             for inner in node.walk()
@@ -124,8 +126,8 @@ class LintedModel:
     def span(self, start: int, end: int) -> Span | None:
         """The range of the model's file that the SQL from `start` to `end` comes from.
 
-        Of text that an expression writes it is that expression. None for the text of a
-        view that it reads.
+        For SQL that a template expression produces, it is the range of that expression.
+        None for the SQL of a view that is put in for a `ref`.
         """
         rendered = self.select.rendered
         first, is_own = rendered.origin(start)
@@ -149,8 +151,8 @@ class LintedModel:
         )
 
     def edit(self, start: int, end: int, text: str) -> TextEdit | None:
-        """The text in the place of the SQL between two offsets; None where the file
-        does not have that as it is."""
+        """The edit that replaces the SQL between two offsets by `text`; None if the
+        file does not have that SQL literally."""
         rendered = self.select.rendered
         first, is_first_own = rendered.origin(start)
         last, is_last_own = rendered.origin(max(end - 1, start))
@@ -165,8 +167,9 @@ class LintedModel:
         )
 
     def edit_over(self, start: int, end: int, text: str) -> TextEdit | None:
-        """The text in the place of the SQL between two offsets, with the expressions
-        that have written parts of it."""
+        """The edit that replaces the SQL between two offsets by `text`, including
+        template expressions that produce parts of it; None if it begins or ends within
+        the SQL of one."""
         rendered = self.select.rendered
         first, is_first_own = rendered.origin(start)
         last, is_last_own = rendered.origin(end - 1)
@@ -177,8 +180,8 @@ class LintedModel:
         )
 
     def written_between(self, start: int, end: int) -> str | None:
-        """What the file has in the place of the SQL between two offsets; None where
-        either is of an expression."""
+        """The text of the file that the SQL between two offsets comes from; None if it
+        begins or ends within the SQL of a template expression."""
         rendered = self.select.rendered
         first, is_first_own = rendered.origin(start)
         last, is_last_own = rendered.origin(end - 1)
@@ -189,13 +192,14 @@ class LintedModel:
         )
 
     def insertion(self, offset: int, text: str) -> TextEdit | None:
-        """The text behind the character before an offset of the SQL."""
+        """The edit that inserts `text` at an offset of the SQL; None if the character
+        before it comes from a template expression."""
         before, is_own = self.select.rendered.origin(offset - 1)
         place = self.select.rendered.lines.place(before + 1)
         return TextEdit(Span(place, place), text) if is_own else None
 
     def token_index(self, offset: int) -> int:
-        """The number of the word that begins at an offset; -1 where none does."""
+        """The index of the token that begins at an offset; -1 if none does."""
         return next(
             (
                 number
@@ -207,10 +211,12 @@ class LintedModel:
 
 
 _READS_TABLE = re.compile(r"\{\{[-+]?\s*ref\s*\(")
-"""An expression whose text is the name of a table, or the SELECT of a view."""
+"""The start of a template expression that produces the name of a table, or the SELECT
+of a view."""
 
 
 def open_model(manifest: Manifest, name: str, built: dict[str, Select]) -> LintedModel:
-    """A model as rules look at it. Raises `ProjectError` where `parse` refuses it."""
+    """The view of a model that rules get. Raises `ProjectError` for a model that does
+    not parse."""
     select = build_select(manifest, name, built)
     return LintedModel(manifest, select, selects_of(select), built)

@@ -1,9 +1,9 @@
-"""Comments that say which findings of their line are meant: `-- noqa: LK012 why`, `--
-noqa` for all.
+"""Comments that suppress findings of their line: `-- noqa: LK012 why`, or `-- noqa` for
+all.
 
-In a model such a comment is one of SQL (`--`) or of Jinja (`{# #}`), in YAML and TOML
-it begins with `#`. On the line where a tag of Jinja begins or ends, as that of
-`config(...)`, it counts for all lines of the tag.
+In a model such a comment is one of SQL (`--`) or of Jinja (`{# #}`); in YAML and TOML
+it begins with `#`. On the line where a Jinja tag begins or ends, such as that of
+`config(...)`, it applies to all lines of the tag.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from lakesql.template.jinja import SourceText, source_of
 
 @dataclass(frozen=True, slots=True)
 class Noqa:
-    """One such comment: the lines for which it counts, the codes that it names, each
-    with its range, and its own range.
+    """One noqa comment: its range, the lines that it applies to, and the codes that it
+    names, each with its range.
 
-    Without codes it is for all. `removed` is what goes where all of it goes; `has_more`
-    says that it has more to say, such as why.
+    Without codes it applies to all rules. `removed` is the range to delete if the
+    comment goes. `has_more` is true if the comment has other text, such as a reason, or
+    codes of other tools.
     """
 
     span: Span
@@ -36,15 +37,15 @@ class Noqa:
 
 @dataclass(slots=True)
 class Suppressions:
-    """The comments of a file, and which of their codes have met a finding: by the
-    comment's number."""
+    """The noqa comments of a file. `used` has the index of a comment and a code for
+    each finding that was suppressed."""
 
     noqas: tuple[Noqa, ...]
     used: set[tuple[int, str]] = field(default_factory=set)
 
     def covers(self, code: str, line: int) -> bool:
-        """Whether a finding of a line is meant. The comment that says so is used
-        then."""
+        """Whether a comment suppresses a finding with this code on this line. Records
+        in `used` the comments that do."""
         is_covered = False
         for number, noqa in enumerate(self.noqas):
             named = {each for each, _ in noqa.codes}
@@ -55,7 +56,7 @@ class Suppressions:
 
 
 def read_noqas(path: str, text: str) -> Suppressions:
-    """The comments of a file that say `noqa`, in their order."""
+    """The noqa comments of a file, in their order."""
     if "noqa" not in text.lower():
         return Suppressions(())
     source = source_of(path, text)
@@ -71,9 +72,11 @@ def read_noqas(path: str, text: str) -> Suppressions:
 def find_idle(
     suppressions: Suppressions, enabled: frozenset[str]
 ) -> Iterator[RuleMatch]:
-    """The comments that name a code which no rule has, or that no finding has met.
+    """A finding for each noqa comment that names an unknown code, or suppresses
+    nothing.
 
-    Of a rule that is not `enabled` nobody knows whether it would have found something.
+    A code that is not `enabled` is not reported: its rule has not run, and might have
+    found something.
     """
     for number, noqa in enumerate(suppressions.noqas):
         used = {code for at, code in suppressions.used if at == number}
@@ -108,7 +111,8 @@ def find_idle(
 
 
 def _removal(noqa: Noqa) -> tuple[TextEdit, ...]:
-    """What takes a comment away; nothing does where it has more to say than codes."""
+    """The edit that deletes a comment; none if the comment has other text than
+    codes."""
     return () if noqa.has_more else (TextEdit(noqa.removed, ""),)
 
 
@@ -118,7 +122,8 @@ _MODEL = re.compile(
     r"|/\*.*?\*/|'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\"|`[^`]*`",
     re.DOTALL,
 )
-"""Comments, tags of Jinja, and what may hold something that looks like either."""
+"""Comments and tags of Jinja, and the strings and quoted names that may contain
+something that looks like either."""
 
 _SETTINGS = re.compile(
     r"(?P<comment>(?:(?<=\s)|\A)\#[^\n]*)|\"(?:[^\"\\\n]|\\.)*+\"|(?<![\w'])'[^'\n]*'",
@@ -135,8 +140,8 @@ _OF_SQLFLUFF = re.compile(r"[A-Z]{2}\d\d\Z")
 def _read_comment(
     source: SourceText, offset: int, comment: str, tags: list[tuple[int, int]]
 ) -> Noqa | None:
-    """The noqa that a comment begins with; None where it has none, or only codes of
-    other tools."""
+    """The noqa that a comment begins with; None if it has none, or only codes of other
+    tools."""
     found = _NOQA.match(comment)
     if found is None:
         return None
@@ -168,16 +173,16 @@ def _read_comment(
 
 
 def _is_own(code: str, path: str) -> bool:
-    """Whether a code is meant for lakesql: in SQL all that are none of sqlfluff's,
-    elsewhere those that begin so."""
+    """Whether a code is one of lakesql's: in SQL any that is none of sqlfluff's,
+    elsewhere those that begin with LK."""
     return code.startswith("LK") or (
         path.endswith(".sql") and not _OF_SQLFLUFF.match(code)
     )
 
 
 def _lines_of(source: SourceText, offset: int, tags: list[tuple[int, int]]) -> range:
-    """The lines for which a comment counts: its own, and those of the tags that begin
-    or end there."""
+    """The lines that a comment applies to: its own, and those of the tags that begin or
+    end on it."""
     own = source.place(offset).line or 1
     first, last = own, own
     for start, end in tags:

@@ -1,4 +1,4 @@
-"""Which tables of a FROM may have no row beside those of the others."""
+"""Finds the tables of a FROM that an outer join may leave without a row."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from sqlglot import exp
 
 
 def optional_sides(select: exp.Select) -> frozenset[str]:
-    """The names, in small letters, of what outer joins of a SELECT may find no row
-    of."""
+    """The names, in lower case, of the tables for which an outer join of the SELECT may
+    have no row."""
     from_ = select.args.get("from_")
     if from_ is None:
         return frozenset()

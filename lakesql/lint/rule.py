@@ -1,5 +1,5 @@
-"""What a rule is: a code, a name, the texts of its section of docs/lint.md, and what it
-looks for."""
+"""The interface of a lint rule: its code, its name, its texts in docs/lint.md, and the
+function that finds matches."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class RuleTexts(Protocol):
-    """What every rule says of itself.
+    """The code, name and texts of a rule.
 
-    `finds` is what it finds, as a sentence. `why` says what goes wrong, `example` has
-    files in which it does, by their paths, and `instead` the same files as they are
-    right. `fix` says what `--fix` does; it is empty where it does nothing.
+    `finds` is what it finds, as a sentence. `why` is what goes wrong, `example` has
+    files in which it does, by path, and `instead` the same files corrected. `fix` is
+    what `--fix` does; empty if it does nothing.
     """
 
     code: ClassVar[str]
@@ -29,18 +29,18 @@ class RuleTexts(Protocol):
 
 
 class ModelRule(RuleTexts, Protocol):
-    """A rule that looks at one model, and at nothing that its compiled text does not
-    depend on: what it found is kept until the model, or what it reads, has changed."""
+    """A rule that looks at one model. It may use only what the model's compiled text
+    depends on: its findings are cached until the model, or what it reads, changes."""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """What it finds in a model."""
+        """The matches in a model."""
 
 
 class ProjectRule(RuleTexts, Protocol):
-    """A rule that looks at the project as a whole, and reads no SQL."""
+    """A rule that looks at the project as a whole, without reading SQL."""
 
     def find_all(self, manifest: Manifest) -> Iterator[RuleMatch]:
-        """What it finds in a project."""
+        """The matches in a project."""
 
 
 Rule = ModelRule | ProjectRule

@@ -17,8 +17,8 @@ from lakesql.lint.rule import Rule
 
 
 def render_finding(finding: LintFinding, name: str, texts: Mapping[str, str]) -> str:
-    """One finding of the rule with this name. `texts` are those of the project's files,
-    by their paths."""
+    """One finding of the rule with this name. `texts` are the texts of the project's
+    files, by path."""
     lines = [f"{finding.code}[{name}] {finding.span.start}"]
     source = line_at(finding.span.start, texts)
     if source is not None:
@@ -30,14 +30,15 @@ def render_finding(finding: LintFinding, name: str, texts: Mapping[str, str]) ->
 
 
 def line_at(place: Place, texts: Mapping[str, str]) -> str | None:
-    """The line of a place; None where the text of its file is not known."""
+    """The line of a place; None if the text of its file is not known, or has no such
+    line."""
     lines = texts.get(place.path, "").splitlines()
     number = place.line or 1
     return lines[number - 1] if number <= len(lines) else None
 
 
 def render_objects(findings: Iterable[LintFinding]) -> str:
-    """One list of objects, one for each finding."""
+    """A JSON list with an object for each finding."""
     return json.dumps(
         [_object(finding) for finding in findings], ensure_ascii=False, indent=2
     )
@@ -63,8 +64,8 @@ def _range(span: Span) -> dict[str, Any]:
 
 
 def render_annotations(findings: Iterable[LintFinding], folder: str) -> str:
-    """A workflow command for each finding, a line each. `folder` is the project's, from
-    the repository's root."""
+    """A workflow command for each finding, one a line. `folder` is the path of the
+    project's folder in the repository."""
     return "".join(f"{_annotation(finding, folder)}\n" for finding in findings)
 
 
@@ -75,7 +76,7 @@ def _annotation(finding: LintFinding, folder: str) -> str:
         "line": start.line,
         "endLine": end.line,
         "col": start.column,
-        # Columns count within one line alone.
+        # GitHub accepts an end column only if the range is on one line.
         "endColumn": max((end.column or 1) - 1, start.column or 1)
         if start.line == end.line
         else None,
@@ -101,8 +102,8 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def render_sarif(findings: Iterable[LintFinding], folder: str) -> str:
-    """The log of one run of the linter. `folder` is the project's, from the
-    repository's root."""
+    """The SARIF log of one run of the linter. `folder` is the path of the project's
+    folder in the repository."""
     rules = {code: load_rule(code) for code in MODULES}
     numbers = {code: number for number, code in enumerate(rules)}
     driver = {

@@ -1,5 +1,5 @@
-"""The templates of a project: of models, groups, maintenance that is written by hand,
-and tests in files."""
+"""The templates of a project: those of models, groups, handwritten maintenance, and
+tests in files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakesql.template.template import Template, parse_template
 
 
 def templates_read(manifest: Manifest) -> Iterator[TemplateFacts | Template]:
-    """What each of them reads."""
+    """What each template of the project reads."""
     yield from (model.facts for model in manifest.models.values())
     yield from (model.facts for model in manifest.written.values())
     yield from (group.facts for group in manifest.groups.values())

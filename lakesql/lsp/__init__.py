@@ -1,2 +1,2 @@
-"""The language server: what an editor asks of a project while it is typed, over stdin
+"""The language server: answers an editor about a project while it is typed, over stdin
 and stdout."""

@@ -1,5 +1,5 @@
-"""The columns of what a name means in `stream('…')` and `ref('…')`, with their types
-and what is said of them."""
+"""The columns of what `stream('…')` or `ref('…')` reads, with their types and
+descriptions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakesql.stream.stream import Column, Stream, change_fields
 def columns_read(
     project: OpenProject, function: str, name: str
 ) -> Sequence[KnownColumn]:
-    """The columns of what `stream` or `ref` of a name reads; none where it is not
+    """The columns of what `stream` or `ref` with this name reads; empty if they are not
     known."""
     manifest = project.manifest
     if manifest is None:
@@ -40,7 +40,7 @@ def columns_read(
 
 
 def own_columns(project: OpenProject, path: str) -> Sequence[KnownColumn]:
-    """The columns of the model in a file; none where it has none, or stands for
+    """The columns of the model in a file; empty for a file without a model, or with
     several."""
     manifest = project.manifest
     for model in manifest.models.values() if manifest is not None else ():
@@ -50,7 +50,7 @@ def own_columns(project: OpenProject, path: str) -> Sequence[KnownColumn]:
 
 
 def stream_columns(stream: Stream) -> Iterator[KnownColumn]:
-    """The columns of a declared stream, and those that lakesql adds."""
+    """The columns of a declared stream, and the metadata columns that lakesql adds."""
     for column in stream.columns:
         yield _known(column, column.description, f"stream {stream.name}")
     fields = ", ".join(f"{name} {kind}" for name, kind in RECORD_FIELDS.items())

@@ -1,5 +1,5 @@
-"""What may stand at the cursor: names of streams and models, columns, options, their
-values, macros, variables."""
+"""Completes what is typed: names of streams and models, columns, options and their
+values, macros and variables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from lakesql.lsp.sql_scopes import KnownColumn, read_scopes
 from lakesql.template.reader import FUNCTIONS, SEVEN
 
 MOST_ITEMS = 2_000
-"""So many names are offered at most: of more, an editor asks again as one types."""
+"""The maximum number of items in a list. With more, the list is marked as incomplete,
+and the editor asks again as one types."""
 
 Kind = types.CompletionItemKind
 
@@ -40,7 +41,7 @@ Kind = types.CompletionItemKind
 def complete(
     project: OpenProject, path: str, positions: TextPositions, offset: int
 ) -> types.CompletionList:
-    """What may stand at an offset of a file."""
+    """The completions at an offset of a template; empty for files of other kinds."""
     manifest = project.manifest
     if manifest is None or not path.endswith(".sql"):
         return types.CompletionList(is_incomplete=False, items=[])
@@ -95,8 +96,8 @@ def _item(
 
 
 def _names(manifest: Manifest, function: str) -> Iterator[tuple[str, str, str]]:
-    """What an argument of a function may be: each name, what it is, and what is said of
-    it."""
+    """The possible arguments of `stream`, `ref` or `var`: for each its name, a short
+    detail, and its description."""
     if function == "var":
         for name, value in manifest.vars.items():
             yield name, f"variable: {value!r}", ""
@@ -164,7 +165,8 @@ def _values(
     positions: TextPositions,
     cursor: ConfigValue,
 ) -> Iterator[types.CompletionItem]:
-    """The values of an option, in quotes where they stand in none."""
+    """The completions of an option's value, with quotes unless the cursor is in
+    quotes."""
 
     def quoted(value: str) -> str:
         return value if cursor.is_text or value in ("true", "false") else f"'{value}'"

@@ -1,5 +1,5 @@
-"""The options that `config(…)` of a file takes, what each means, and the values that
-some have."""
+"""The options that `config(…)` of a file accepts, their descriptions, and the values of
+those that are enumerations."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ COLUMN_OPTIONS = (
 
 
 def mode_of(text: str) -> str:
-    """The mode that a file gives itself, as far as it is written; '' where it gives
-    none."""
+    """The mode in a file's `config(…)`, as far as it is typed; '' if there is none."""
     found = re.search(r"\bconfig\s*\([^{}%]*?\bmode\s*=\s*['\"](\w*)", text, re.DOTALL)
     return found[1] if found else ""
 
 
 def options_of(text: str) -> tuple[Field, ...]:
-    """The options of a file's mode; those of all modes, where it has none yet."""
+    """The options of the file's mode; those of all modes if it has none yet."""
     reads: Literal["streams", "tables"] = (
         "streams" if re.search(r"\bstream\s*\(", text) else "tables"
     )
@@ -51,7 +50,8 @@ def options_of(text: str) -> tuple[Field, ...]:
 
 
 def find_option(text: str, name: str) -> Field | None:
-    """An option by its name, as the file's mode has it, or else another mode."""
+    """The option with this name, as the file's mode has it, or else any other mode;
+    None if none has it."""
     for options in (options_of(text), *(fields_of(kind) for kind in all_modes())):
         found = next((field for field in options if field.name == name), None)
         if found is not None:
@@ -60,7 +60,7 @@ def find_option(text: str, name: str) -> Field | None:
 
 
 def option_text(field: Field) -> str:
-    """What an option means, and what it is without being said."""
+    """The description of an option: what it means, its values, and its default."""
     default = default_of(field)
     values = ", ".join(f"`{value}`" for value in values_of(field))
     parts = [
@@ -74,8 +74,8 @@ def option_text(field: Field) -> str:
 
 
 def values_of(field: Field) -> Sequence[str]:
-    """The values that an option has some of, as one writes them; none where it takes
-    others."""
+    """The fixed values that an option may have, as they are written; empty if it has
+    none."""
     return [*_values(field.kind)]
 
 
@@ -91,7 +91,7 @@ def _values(kind: object) -> Iterator[str]:
 
 
 def default_of(field: Field) -> str:
-    """A default as one writes it; '' where there is none to show."""
+    """The default of an option as it is written; '' if there is none to show."""
     match field.default:
         case Duration() | Size() as value:
             return value.text
@@ -106,7 +106,7 @@ def default_of(field: Field) -> str:
 
 
 def mode_texts() -> Iterator[tuple[str, str]]:
-    """The modes, each with what it is."""
+    """The modes, each with its description."""
     for word in mode_words():
         kinds = [kind for (each, _), kind in MODES.items() if each == word]
         said = " ".join(" ".join((kind.__doc__ or "").split()) for kind in kinds)
@@ -118,7 +118,7 @@ def mode_texts() -> Iterator[tuple[str, str]]:
 
 
 def keys_within(option: str) -> Iterator[tuple[str, str]]:
-    """The keys of an option that is a mapping, each with what it means."""
+    """The keys of an option that is a mapping, each with its description."""
     if option == "maintenance":
         for name, kind in PROCEDURES.items():
             yield name, " ".join((kind.__doc__ or "").split())

@@ -1,7 +1,7 @@
-"""What the cursor stands in, in a file of Jinja and SQL that may be broken off
-anywhere: it is being typed.
+"""Finds what the cursor is on, in a file of Jinja and SQL that may be incomplete, as it
+is being typed.
 
-A tag that nothing closes ends where the next one begins, and a text that nothing closes
+A tag that is not closed ends where the next one begins, and a string that is not closed
 ends with its line.
 """
 
@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 REFERRING = ("stream", "ref", "var")
-"""The functions of templates whose argument is a name."""
+"""The template functions whose argument is a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class NameArgument:
-    """The name in `stream('…')`, `ref('…')` or `var('…')`, between two offsets."""
+    """The name in `stream('…')`, `ref('…')` or `var('…')`, and its offsets."""
 
     function: str
     name: str
@@ -28,8 +28,8 @@ class NameArgument:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """The name of an option in `config(…)`, or of a key in the mapping of one, whose
-    name is `within`."""
+    """The name of an option in `config(…)`; or, if `within` names an option, a key of
+    that option's mapping."""
 
     word: str
     start: int
@@ -39,7 +39,7 @@ class ConfigKey:
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """A value of an option, or a part of one. `is_text`: it stands in quotes."""
+    """The value of an option, or a part of it. `is_text` is true if it is in quotes."""
 
     option: str
     word: str
@@ -50,7 +50,7 @@ class ConfigValue:
 
 @dataclass(frozen=True, slots=True)
 class TagWord:
-    """A word in a tag of Jinja: a macro, a function, a variable."""
+    """A word in a Jinja tag: a macro, a function or a variable."""
 
     word: str
     start: int
@@ -59,7 +59,8 @@ class TagWord:
 
 @dataclass(frozen=True, slots=True)
 class SqlWord:
-    """A word of SQL, behind `qualifier` and a dot, where there is one."""
+    """A word of SQL. `qualifier` is the word before it and a dot; '' if there is
+    none."""
 
     word: str
     start: int
@@ -72,7 +73,7 @@ Cursor = NameArgument | ConfigKey | ConfigValue | TagWord | SqlWord
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A tag of Jinja, with its signs, or a comment of it."""
+    """A Jinja tag or comment, with its delimiters. `sign` is the opening one."""
 
     start: int
     end: int
@@ -80,7 +81,7 @@ class Tag:
 
 
 def find_cursor(text: str, offset: int) -> Cursor | None:
-    """What stands at an offset of a template; None in a comment, and in a text of
+    """What is at an offset of a template; None in a comment, and in a string of the
     SQL."""
     tags = find_tags(text)
     at = bisect_right([tag.start for tag in tags], offset - 1) - 1
@@ -112,7 +113,7 @@ _IN_TAG = re.compile(rf"{_QUOTED}|\}}\}}|%\}}|\{{\{{|\{{%|\{{#", re.DOTALL)
 
 
 def _end_of(text: str, position: int, sign: str) -> int:
-    """Where a tag ends whose opening sign ends at a position."""
+    """The offset where a tag ends. `position` is the end of its opening delimiter."""
     if sign == "{#":
         end = text.find("#}", position)
         return end + 2 if end >= 0 else len(text)
@@ -133,8 +134,8 @@ def _is_closed(text: str, tag: Tag) -> bool:
 
 @dataclass(slots=True)
 class _Bracket:
-    """A bracket that is open: what is called by it, and the key whose value is being
-    written."""
+    """An open bracket: the name of the function that is called by it, and the key whose
+    value is being written."""
 
     sign: str
     called: str
@@ -181,13 +182,15 @@ def _in_tag(text: str, tag: Tag, offset: int) -> Cursor | None:
 
 
 def _end_of_word(text: str, start: int) -> int:
-    """The end of a text that nothing closes: it is a word, most likely."""
+    """The end of a string that is not closed: that of the first word in it, as a
+    guess."""
     found = re.compile(r"[\w.]*").match(text, start)
     return found.end() if found else start
 
 
 def _note_key(brackets: list[_Bracket], word: str, text: str, end: int) -> None:
-    """Note a word as a key, where `=` or in a mapping `:` follows."""
+    """Record a word as the key of the innermost bracket if `=` follows it, or `:` in a
+    mapping."""
     if not brackets:
         return
     sign = ":" if brackets[-1].sign == "{" else "="
@@ -196,8 +199,8 @@ def _note_key(brackets: list[_Bracket], word: str, text: str, end: int) -> None:
 
 
 def _option_of(brackets: list[_Bracket]) -> str | None:
-    """The option of `config(…)` whose value the brackets are in; '' where none is
-    begun, None outside of it."""
+    """The option of `config(…)` whose value the brackets are in; '' if no option has
+    begun there, None outside of `config(…)`."""
     call = next((each for each in brackets if each.called == "config"), None)
     return call.key if call is not None else None
 
@@ -235,8 +238,8 @@ _SQL = re.compile(
 
 
 def sql_tokens(text: str, tags: list[Tag]) -> Iterator[tuple[int, int, str]]:
-    """The words and signs of the SQL, each with its offsets; of a tag its text.
-    Comments and texts are left out."""
+    """The tokens of the SQL with their offsets; a tag `{{ … }}` is one token. Comments
+    and strings are left out."""
     position = 0
     for tag in (*tags, None):
         end = tag.start if tag is not None else len(text)
@@ -278,7 +281,7 @@ def _is_word(token: str) -> bool:
 
 
 def _qualifier(before: list[re.Match[str]]) -> str:
-    """The word before a dot, where these tokens end with one."""
+    """The word before the dot with which these tokens end; '' if they do not end so."""
     if len(before) < 2 or before[-1][0] != "." or not _is_word(before[-2][0]):
         return ""
     return before[-2][0].strip("`")

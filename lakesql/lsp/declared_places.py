@@ -1,4 +1,4 @@
-"""Where what stands at the cursor is declared, and where it is used."""
+"""Finds where the name at the cursor is declared, and where it is used."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lakesql.lsp.sql_scopes import KnownColumn, read_scopes
 
 
 def declared_at(project: OpenProject, mention: Mention, text: str) -> Iterator[Place]:
-    """Where what is mentioned is declared: in files of the project, as far as it is
-    known."""
+    """The places in the project's files that declare what is mentioned, as far as they
+    are known."""
     manifest = project.manifest
     if manifest is None:
         return
@@ -35,8 +35,8 @@ def declared_at(project: OpenProject, mention: Mention, text: str) -> Iterator[P
 
 
 def _of_model(manifest: Manifest, name: str) -> Iterator[Place]:
-    """The file of a model or a seed; of a model that stands for a table of a feed also
-    where that is declared."""
+    """The place of a model, group or seed; for a model that stands for a table of a
+    feed, also where that table is declared."""
     if name in manifest.models:
         model = manifest.models[name]
         yield model.place
@@ -78,7 +78,7 @@ def _of_column(
 
 
 def _line_of(project: OpenProject, start: Place, column: str) -> Place | None:
-    """The line of a stream's entry that declares a column."""
+    """The place in a stream's entry that declares a column; None if it is not found."""
     text = project.text(start.path) or ""
     pattern = re.compile(
         rf"""(?:^|[{{,])\s*(?:-\s*)?(['"`]?){re.escape(column)}\1\s*:""", re.IGNORECASE
@@ -95,7 +95,7 @@ def _line_of(project: OpenProject, start: Place, column: str) -> Place | None:
 def find_column(
     project: OpenProject, mention: Mention, text: str
 ) -> KnownColumn | None:
-    """The column that a word of SQL names."""
+    """The column that a word of SQL names; None if it is not known."""
     scopes = read_scopes(text)
 
     def read(function: str, name: str) -> list[KnownColumn]:
@@ -113,7 +113,7 @@ def find_column(
 def used_at(
     project: OpenProject, mention: Mention, *, with_declaration: bool
 ) -> Iterator[Mention]:
-    """Every place of the project that names what is mentioned."""
+    """All places of the project that name what is mentioned; none for a column."""
     if mention.kind == "column":
         return
     for each in all_mentions(project, mention.kind, mention.name):

@@ -1,4 +1,4 @@
-"""What is wrong with a file, as an editor marks it: conditions, findings of the linter,
+"""The diagnostics of a file, as an editor marks them: problems, warnings, lint findings
 and notes."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def file_diagnostics(
     positions: TextPositions,
     problems: tuple[Problem, ...],
 ) -> list[types.Diagnostic]:
-    """What is shown of a file of which these problems are known."""
+    """The diagnostics of a file. If it has problems, these are all that is shown."""
     shown = [problem_diagnostic(problem, positions) for problem in problems]
     if problems:
         return shown
@@ -52,7 +52,7 @@ def problem_diagnostic(
     positions: TextPositions,
     severity: types.DiagnosticSeverity = types.DiagnosticSeverity.Error,
 ) -> types.Diagnostic:
-    """A condition at its place, with a link to its section of the docs."""
+    """A problem at its place, with a link to its condition in the docs."""
     span = problem_span(problem, positions)
     return types.Diagnostic(
         positions.range(span),
@@ -65,8 +65,8 @@ def problem_diagnostic(
 
 
 def problem_span(problem: Problem, positions: TextPositions) -> Span:
-    """The word at the place of a problem; the first character of a file, where it names
-    no line."""
+    """The range of the word at the place of a problem; the first character of the file
+    if it has no line."""
     place = problem.place
     if place is None or place.line is None:
         start = Place("", 1, 1)
@@ -77,7 +77,7 @@ def problem_span(problem: Problem, positions: TextPositions) -> Span:
 def finding_diagnostic(
     finding: LintFinding, positions: TextPositions
 ) -> types.Diagnostic:
-    """A finding of the linter, with a link to its rule's section of the docs."""
+    """A lint finding, with a link to its rule in the docs."""
     rule = load_rule(finding.code)
     return types.Diagnostic(
         positions.range(finding.span),
@@ -93,7 +93,8 @@ def finding_diagnostic(
 
 
 def _first_tag(positions: TextPositions) -> types.Range:
-    """Where a model's file says what the model is: its first tag of Jinja."""
+    """The range of the word `config` in a model's file; the first character if there is
+    none."""
     found = re.search(r"\{\{-?\s*(config)\b", positions.source.text)
     return positions.range_of(*found.span(1)) if found else positions.range_of(0, 1)
 
@@ -107,8 +108,8 @@ def _link(page: str, anchor: str) -> types.CodeDescription | None:
 
 @cache
 def docs_folder() -> Path | None:
-    """Where the pages of conditions and rules are: in the installed package, or beside
-    it in the repository."""
+    """The folder with the docs of conditions and rules: in the installed package, or
+    beside it in the repository; None if there is neither."""
     package = Path(lakesql.__file__).parent
     folders: Iterator[Path] = iter((package / "docs", package.parent / "docs"))
     return next(

@@ -1,5 +1,5 @@
-"""The requests of the protocol: each is answered by the module that knows the
-answer."""
+"""Registers the handlers of the protocol's requests and notifications, each of which
+calls the module that answers it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WATCHED = ("**/*.{sql,yml,yaml,csv,avsc,proto}", f"**/{SETTINGS_FILE}")
 
 
 def build_server(options: ServerOptions, only: Path | None) -> ProjectServer:
-    """The server, which answers as soon as it is started."""
+    """The language server with all handlers."""
     server = ProjectServer(options, only)
     _add_lifecycle(server)
     _add_files(server)
@@ -265,7 +265,7 @@ def _add_rename(server: ProjectServer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _AskedAt:
-    """Where something is asked: a file with its text, and an offset of it."""
+    """The subject of a request: a file, its text, and an offset in it."""
 
     file: ProjectFile
     positions: TextPositions

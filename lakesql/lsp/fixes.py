@@ -1,5 +1,5 @@
-"""What an editor offers to do about what is wrong: the edits of the linter, and the
-name that was meant."""
+"""The code actions of the editor: the edits of lint findings, and the name that was
+probably meant."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from lakesql.lsp.open_project import OpenProject
 from lakesql.lsp.positions import TextPositions
 
 FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.lakesql"
-"""The kind of the action that does what `lakesql lint --fix` does to the file; editors
-may do it at each save."""
+"""The kind of the action that does what `lakesql lint --fix` does to the file. Editors
+can run it on each save."""
 
 
 def file_actions(
@@ -29,7 +29,7 @@ def file_actions(
     positions: TextPositions,
     asked: types.CodeActionParams,
 ) -> list[types.CodeAction]:
-    """The actions for a range of a file."""
+    """The code actions for a range of a file."""
     only = asked.context.only
     actions: list[types.CodeAction] = []
     if _is_asked(types.CodeActionKind.QuickFix, only):
@@ -46,7 +46,8 @@ def file_actions(
 def _is_asked(
     kind: types.CodeActionKind | str, only: Sequence[types.CodeActionKind | str] | None
 ) -> bool:
-    """Whether a client wants actions of a kind: that, or one of which it is a part."""
+    """Whether the client wants actions of this kind: it names no kinds, or this one, or
+    a more general one."""
     if not only:
         return True
     name = _name(kind)
@@ -88,7 +89,7 @@ _MEANT = re.compile(r"Did you mean '([^']+)'\?")
 def _meant(
     problem: Problem, uri: str, positions: TextPositions, asked: types.Range
 ) -> Iterator[types.CodeAction]:
-    """The name that a problem suggests in the place of the one that there is not."""
+    """The action that replaces an unknown name by the one that the problem suggests."""
     found = _MEANT.search(problem.fix) or _MEANT.search(problem.why)
     if found is None or problem.place is None or problem.place.column is None:
         return
@@ -118,7 +119,8 @@ def _written(span: Span, positions: TextPositions) -> str:
 def _fix_all(
     project: OpenProject, path: str, uri: str, positions: TextPositions
 ) -> Iterator[types.CodeAction]:
-    """What `lakesql lint --fix` makes of a model's file."""
+    """The action with the changes that `lakesql lint --fix` would make to a model's
+    file."""
     manifest = project.manifest
     if manifest is None or not any(finding.edits for finding in project.findings(path)):
         return

@@ -1,5 +1,5 @@
-"""What is shown of a name where the cursor rests: what it means, its columns, what a
-model compiles to."""
+"""The text that is shown for the name under the cursor: what it means, its columns, and
+the SQL that a model compiles to."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from lakesql.lsp.sql_scopes import KnownColumn
 
 MOST_COLUMNS = 60
 MOST_TEXT = 12_000
-"""So much of a compiled text is shown: an editor's window is no place for more."""
+"""The maximum number of characters of compiled SQL that is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A text in Markdown, and the offsets of the word that it is about."""
+    """A text in Markdown, and the offsets of the word that it describes."""
 
     text: str
     start: int
@@ -37,8 +37,7 @@ class Shown:
 def show(
     project: OpenProject, path: str, positions: TextPositions, offset: int
 ) -> Shown | None:
-    """What is shown of what stands at an offset of a file; None where there is nothing
-    to say."""
+    """The text for what is at an offset of a file; None if there is nothing to show."""
     manifest = project.manifest
     if manifest is None:
         return None
@@ -57,8 +56,8 @@ def show(
 def _in_config(
     project: OpenProject, manifest: Manifest, path: str, text: str, offset: int
 ) -> Shown | None:
-    """What is shown in the tag of `config(…)`: of the word itself, what the model
-    compiles to."""
+    """The text for a word in the tag of `config(…)`; for the word `config` itself, the
+    SQL that the model compiles to."""
     match find_cursor(text, offset):
         case TagWord(word="config", start=start, end=end):
             said = _compiled(project, manifest, path)
@@ -81,8 +80,7 @@ def _in_config(
 
 
 def _compiled(project: OpenProject, manifest: Manifest, path: str) -> str:
-    """What the model of a file compiles to: what happens around its statements, then
-    these."""
+    """The compiled SQL of the model in a file; '' if it does not compile."""
     model = next((each for each in manifest.models.values() if each.path == path), None)
     select = project.select(model.name) if model is not None else None
     if select is None:
@@ -132,7 +130,7 @@ def _of_mention(
 
 
 def _own_column(project: OpenProject, mention: Mention) -> KnownColumn | None:
-    """The column of the model's own SELECT that a word names."""
+    """The output column of the model's own SELECT with this name."""
     columns = own_columns(project, mention.path) if not mention.qualifier else ()
     return next(
         (each for each in columns if each.name.lower() == mention.name.lower()), None
@@ -167,7 +165,8 @@ def _cell(text: str) -> str:
 
 
 def _day(project: OpenProject, name: str) -> Iterator[str]:
-    """What a model's compiled header says of its rows, and of a day of it."""
+    """The lines of a model's compiled header on its rows, its batches, and a day of
+    it."""
     select = project.select(name)
     if select is None:
         return

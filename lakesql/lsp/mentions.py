@@ -1,5 +1,5 @@
-"""Where the files of a project name its models, streams, seeds, macros and variables,
-and what stands at the cursor."""
+"""Finds where the files of a project name its models, streams, seeds, macros and
+variables, and which name the cursor is on."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from lakesql.project.yaml import parse_yaml
 from lakesql.template.jinja import SourceText, source_of
 
 MentionKind = Literal["model", "stream", "macro", "var", "column"]
-"""What a name is of. A seed is read as a model is, and a model's table may be read as a
-stream."""
+"""What a name refers to. Seeds count as models, as both are read by `ref`; and `stream`
+may name a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name between two offsets of a file. `declares`: the file says there what it
-    is."""
+    """A name between two offsets of a file. `declares` is true if this place declares
+    it. `qualifier` is what stands before a column and a dot."""
 
     kind: MentionKind
     name: str
@@ -49,7 +49,7 @@ class Mention:
 def mention_at(
     project: OpenProject, path: str, positions: TextPositions, offset: int
 ) -> Mention | None:
-    """The name that stands at an offset of a file."""
+    """The name at an offset of a file; None if there is none."""
     manifest = project.manifest
     if manifest is None:
         return None
@@ -86,7 +86,7 @@ def _in_template(
 def all_mentions(
     project: OpenProject, kind: MentionKind, name: str
 ) -> Iterator[Mention]:
-    """Every place of the project that names a model, a stream, a macro or a variable of
+    """All places of the project that name the model, stream, macro or variable with
     this name."""
     manifest = project.manifest
     if manifest is None:
@@ -102,7 +102,7 @@ def all_mentions(
 def file_mentions(
     path: str, source: SourceText, manifest: Manifest
 ) -> Iterator[Mention]:
-    """The names of the project that a file has, in no order."""
+    """All names of models, streams, macros and variables in a file, unordered."""
     if path.endswith(".sql"):
         yield from _template_mentions(path, source.text, manifest)
     elif path.endswith(PROPERTIES_SUFFIXES):
@@ -112,8 +112,8 @@ def file_mentions(
 
 
 def _settings_mentions(source: SourceText, manifest: Manifest) -> Iterator[Mention]:
-    """The variables that pyproject.toml declares, and the models that it has options
-    for."""
+    """The variables that pyproject.toml declares, and the models for which it sets
+    options."""
     try:
         settings = parse_settings(source.path, source.text)
     except ProjectError:
@@ -160,7 +160,7 @@ def _template_mentions(path: str, text: str, manifest: Manifest) -> Iterator[Men
 
 
 _TO = re.compile(r"\bto:[ \t]*(['\"]?)([\w.]+)\1(?=[ \t]*(?:[,}#\n]|\Z))")
-"""The other table of a test of relationships, where it is not written as `ref(…)`."""
+"""The other table of a `relationships` test, if it is not written as `ref(…)`."""
 
 _SECTIONS: Mapping[str, MentionKind] = {
     "models": "model",
@@ -172,7 +172,7 @@ _SECTIONS: Mapping[str, MentionKind] = {
 def _properties_mentions(
     path: str, source: SourceText, manifest: Manifest
 ) -> Iterator[Mention]:
-    """The names in a properties file; none where it is no YAML."""
+    """The names in a properties file; none if it is not valid YAML."""
     try:
         root = parse_yaml(path, source.text)
     except ProjectError:
@@ -226,7 +226,7 @@ def _at(
     place: Place,
     declares: bool = False,
 ) -> Iterator[Mention]:
-    """The mention of a name where a file has it, in quotes or without."""
+    """The mention of a name at a place of a file, with or without quotes."""
     span = word_span(source.text, place)
     first = (
         source.starts[span.line - 1]

@@ -1,9 +1,9 @@
-"""A project in memory, as an editor has it: its files with what is typed over them, and
-what is wrong with each.
+"""A project that is open in an editor: its files, with unsaved text over those of the
+disk, and the problems of each.
 
-What is typed into a model is looked at by itself, in some milliseconds (`look`). What
-else it means for the project is worked out in a pause (`read_all`), and then model by
-model (`check_next`), so that nobody waits for it. Nothing is written, no broker is
+A model that is typed in is checked by itself, in some milliseconds (`look`). The rest
+of the project is read in a pause of typing (`read_all`), and then checked model by
+model (`check_next`), so that no request waits long. Nothing is written, no broker is
 asked, and no Java is started.
 """
 
@@ -44,10 +44,9 @@ from lakesql.unit.data_test_query import check_tests_of, table_columns
 
 @dataclass(frozen=True, slots=True)
 class CheckedModel:
-    """What checking a model's SELECT has found, under the key of all that it depends
-    on.
+    """The result of checking a model's SELECT. `key` identifies all that it depends on.
 
-    `columns` is None where they are not known.
+    `columns` is None if they are not known.
     """
 
     key: str
@@ -58,7 +57,7 @@ class CheckedModel:
 
 @dataclass(frozen=True, slots=True)
 class FileLook:
-    """What was found in a file when it had this text, by looking at it alone."""
+    """The result of checking one file by itself. `text` is the text that it had."""
 
     text: str
     problems: tuple[Problem, ...]
@@ -66,8 +65,8 @@ class FileLook:
 
 
 class OpenProject:
-    """One project of an editor. `manifest` is what can be read of it now, or could
-    before; None where nothing can."""
+    """One project of an editor. `manifest` is the last one that could be read; None if
+    none could be."""
 
     def __init__(self, directory: Path, options: ServerOptions) -> None:
         self.directory = directory
@@ -77,7 +76,7 @@ class OpenProject:
         """The texts of the files that are open in the editor, by their paths from the
         project's directory."""
         self.built: dict[str, Select] = {}
-        """The SELECTs of models of `manifest`, as far as they were needed."""
+        """A cache of the SELECTs of `manifest`'s models."""
         self._reader = ProjectReader(directory, options)
         self._gone: set[str] = set()
         self._good: dict[str, str] = {}
@@ -90,39 +89,39 @@ class OpenProject:
         self._waiting: deque[str] = deque()
         self._has_tests_waiting = False
 
-    # What the editor says
+    # Notifications of the editor
 
     def open(self, path: str, text: str) -> None:
-        """Take in the text of a file that is open in the editor, whatever the disk
-        has."""
+        """Set the text of a file that is open in the editor. It takes precedence over
+        the disk."""
         self.opened[path] = text.removeprefix("\ufeff")
         self._gone.discard(path)
 
     def close(self, path: str) -> None:
-        """Go by the disk again for a file."""
+        """Use the disk's text of a file again, as the editor has closed it."""
         self.opened.pop(path, None)
         self._seen.pop(path, None)
 
     def forget(self, path: str) -> None:
-        """Take in that a file was deleted: what the editor has of it is no file of the
-        project until it is changed."""
+        """Note that a file was deleted. Even if it is open in the editor, it is no file
+        of the project until it changes."""
         self._gone.add(path)
         self._seen.pop(path, None)
 
     def remember(self, path: str) -> None:
-        """Take in that a file is there, or has changed."""
+        """Note that a file exists, as it was created or changed."""
         self._gone.discard(path)
 
     @property
     def buffers(self) -> dict[str, str]:
-        """The texts that stand for the files of the disk."""
+        """The texts of open files that replace those of the disk, by path."""
         return {
             path: text for path, text in self.opened.items() if path not in self._gone
         }
 
     def text(self, path: str) -> str | None:
-        """The text of a file of the project, as the editor has it or else the disk;
-        None where there is none."""
+        """The text of a file of the project, from the editor or else from the disk;
+        None if there is no such file, or it is not UTF-8."""
         if path in self.opened:
             return self.opened[path]
         if self._reader.disk is not None and path in self._reader.disk.texts:
@@ -133,19 +132,19 @@ class OpenProject:
             return None
 
     def texts(self) -> dict[str, str]:
-        """The texts of all files that say what the project is, as the editor has them
-        or else the disk."""
+        """The texts of all files that the project is read from, by path: from the
+        editor or else from the disk."""
         on_disk = self._reader.disk.texts if self._reader.disk is not None else {}
         return {
             **{path: text for path, text in on_disk.items() if path not in self._gone},
             **self.buffers,
         }
 
-    # What is worked out
+    # Checks
 
     def look(self, path: str) -> bool:
-        """Look at one file alone, as it was typed; whether the rest of the project has
-        to be looked at too."""
+        """Check one file by itself, after it was typed in. Returns whether the rest of
+        the project must be read again."""
         text = self.opened.get(path)
         if text is None or path in self._gone:
             return True
@@ -194,8 +193,8 @@ class OpenProject:
         return was_wrong or before is None or before != self._face(changed, name)
 
     def _built_beside(self, manifest: Manifest, name: str) -> dict[str, Select]:
-        """The SELECTs that were built, but for that of a model and those that are made
-        of its rows."""
+        """The cached SELECTs without those of a model and of all models downstream of
+        it."""
         changed = manifest.graph.downstream([node_id("model", name)])
         return {
             each: select
@@ -204,7 +203,8 @@ class OpenProject:
         }
 
     def _face(self, manifest: Manifest, name: str) -> object:
-        """All of a model that other files depend on; None where it is not known."""
+        """All properties of a model that other files may depend on, to be compared;
+        None if the model does not parse."""
         model = manifest.models[name]
         try:
             select = build_select(manifest, name, self.built)
@@ -227,10 +227,10 @@ class OpenProject:
         )
 
     def read_all(self, *, from_disk: bool) -> None:
-        """Read the whole project again, what has not changed as it was read before, and
-        note what is to be checked."""
-        # the search for garbage would walk through all that is being read again and
-        # again
+        """Read the whole project again, reusing what is known of unchanged files, and
+        queue the models that must be checked."""
+        # the garbage collector would scan the many objects that are being made again
+        # and again
         gc.disable()
         try:
             self._take(self._reader.read(self.buffers, self._good, from_disk=from_disk))
@@ -285,8 +285,8 @@ class OpenProject:
         self._findings = {}
 
     def _is_unknown(self, name: str, key: str) -> bool:
-        """Whether a model is to be checked; what the last command knows of it
-        counts."""
+        """Whether a model must be checked. It need not be if its result is cached, here
+        or by the last command."""
         assert self._compiled is not None
         if name in self._checked and self._checked[name].key == key:
             return False
@@ -298,12 +298,12 @@ class OpenProject:
 
     @property
     def is_done(self) -> bool:
-        """Whether all of the project is checked."""
+        """Whether all queued checks are done."""
         return not self._waiting and not self._has_tests_waiting
 
     def check_next(self) -> None:
-        """Check the next model that waits, or where none does, what lies between
-        them."""
+        """Check the next queued model; after the last one, the data tests, the seeds,
+        and the lint rules for open files."""
         manifest, compiled = self.manifest, self._compiled
         if manifest is None or compiled is None:
             self._waiting.clear()
@@ -357,8 +357,7 @@ class OpenProject:
         return frozenset(right) & manifest.models.keys()
 
     def _lint_opened(self, manifest: Manifest) -> None:
-        """Ask the linter about the files that are open: it says nothing of models that
-        are refused."""
+        """Run the linter on the open files. Models that do not parse are left out."""
         right = self._checked_right(manifest)
         names = [
             name
@@ -372,10 +371,10 @@ class OpenProject:
             found[finding.path] = (*found.get(finding.path, ()), finding)
         self._findings = found
 
-    # What is known
+    # Results
 
     def problems(self) -> dict[str, tuple[Problem, ...]]:
-        """What is wrong with the project, by the paths of files; '' for what has no
+        """The problems of the project by the paths of files; '' for those without a
         place."""
         found: dict[str, dict[Problem, None]] = {}
         every = [*self._of_reading, *self._of_tests]
@@ -391,14 +390,14 @@ class OpenProject:
         return told
 
     def findings(self, path: str) -> tuple[LintFinding, ...]:
-        """What the linter has found in an open file."""
+        """The linter's findings in an open file."""
         seen = self._seen.get(path)
         if seen is not None:
             return seen.findings
         return self._findings.get(path, ())
 
     def warnings(self, path: str) -> tuple[Problem, ...]:
-        """What somebody should know of a file, and what ends no command."""
+        """The warnings about a file: problems that fail no command."""
         warnings = self.manifest.warnings if self.manifest is not None else ()
         return tuple(
             each
@@ -407,8 +406,8 @@ class OpenProject:
         )
 
     def notes(self, path: str) -> Iterable[str]:
-        """What the table of the model in a file holds that its author may have meant
-        otherwise."""
+        """The notes of `parse` on the model in a file: how its table may differ from
+        what the author intends."""
         for name, model in (
             self.manifest.models if self.manifest is not None else {}
         ).items():
@@ -416,14 +415,13 @@ class OpenProject:
                 yield from self._checked[name].notes
 
     def columns(self, name: str) -> tuple[Column, ...]:
-        """The columns of a model, as they were known when it was checked; none where
-        they are not."""
+        """The columns of a model as of its last check; empty if they are not known."""
         checked = self._checked.get(name)
         return checked.columns or () if checked is not None else ()
 
     def select(self, name: str) -> Select | None:
-        """The SELECT of a model, as it is or could be read last; None where it is
-        refused."""
+        """The SELECT of a model in the last manifest that could be read; None if it
+        does not parse."""
         if self.manifest is None or name not in self.manifest.models:
             return None
         try:

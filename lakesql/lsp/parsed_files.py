@@ -1,4 +1,4 @@
-"""What each file of a project has said when it had this text: in memory, as it is asked
+"""Keeps in memory what each file of a project was parsed to, as the project is read
 again at each change."""
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from lakesql.template.template import Macros
 
 @dataclass(frozen=True, slots=True)
 class _ParsedModel:
-    """What a model's file has said, and what it depends on beside its text."""
+    """What a model's file was parsed to, and what the result depends on besides its
+    text."""
 
     text: str
     defaults: Node
@@ -29,8 +30,8 @@ class _ParsedModel:
 
 
 class ParsedFiles:
-    """What files have said. For those that were not asked yet, the cache that the last
-    command left is read."""
+    """The parsed files. For those that are new here, the cache of the last command is
+    used."""
 
     def __init__(self, outputs: Outputs) -> None:
         self._declarations: dict[str, tuple[str, Declarations]] = {}
@@ -38,7 +39,8 @@ class ParsedFiles:
         self._kept = FileCache(outputs.cache / "files.json")
 
     def read_declarations(self, file: SourceFile) -> Declarations:
-        """What `parse_declarations` says, or said before."""
+        """What `parse_declarations` returns for a file, from memory if its text has not
+        changed."""
         text, said = self._declarations.get(file.path, ("", None))
         if said is None:
             said = self._kept.read_declarations(file)
@@ -48,10 +50,11 @@ class ParsedFiles:
         return said
 
     def read_model(self, file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
-        """What `parse_model` says, or said before. Raises the same."""
+        """What `parse_model` returns for a file, from memory if nothing that it depends
+        on has changed. Raises what `parse_model` does."""
         known = self._models.get(file.path)
-        # A macro of the model's own must not have the name of one of the project's:
-        # there all names matter.
+        # A file that defines macros depends on the names of all macros of the project,
+        # as it must not use one of them again.
         names = frozenset(macros.by_name) if "endmacro" in file.text else frozenset()
         if (
             known is not None

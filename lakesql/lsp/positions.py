@@ -1,7 +1,7 @@
-"""Where something stands, in lakesql's words and in those of the protocol.
+"""Converts positions in a text between lakesql's and those of the protocol.
 
 lakesql counts lines and characters from 1. The protocol counts them from 0, and
-characters in the units of an encoding, mostly UTF-16, in which an emoji has two. Both
+characters in code units of an encoding, mostly UTF-16, in which an emoji has two. Both
 end a line at `\\n`, `\\r\\n` and `\\r` alone, and nowhere else.
 """
 
@@ -21,7 +21,7 @@ class TextPositions:
     """The positions of one text. `source` is the text with `\\n` at the end of each
     line; offsets are those in it.
 
-    `line_end` is what the text has at the end of its lines.
+    `line_end` is how the lines of the file itself end.
     """
 
     source: SourceText
@@ -29,12 +29,11 @@ class TextPositions:
     line_end: str = "\n"
 
     def edit(self, of: types.Range, text: str) -> types.TextEdit:
-        """What puts a text in the place of a range, its lines ended as those of the
-        file."""
+        """The edit that replaces a range by a text, with the line ends of the file."""
         return types.TextEdit(of, text.replace("\n", self.line_end))
 
     def position(self, place: Place) -> types.Position:
-        """A place of the text; one that is past its end is at its end."""
+        """The position of a place; the end of the text for a place after it."""
         line = max(1, place.line or 1)
         if line > len(self.source.starts):
             return self._end()
@@ -43,7 +42,7 @@ class TextPositions:
         return types.Position(line - 1, self._units(written[:column]))
 
     def range(self, span: Span) -> types.Range:
-        """A range of the text."""
+        """The range of a span."""
         return types.Range(self.position(span.start), self.position(span.end))
 
     def range_of(self, start: int, end: int) -> types.Range:
@@ -54,12 +53,11 @@ class TextPositions:
         )
 
     def whole(self) -> types.Range:
-        """The range of all of the text."""
+        """The range of the whole text."""
         return types.Range(types.Position(0, 0), self._end())
 
     def offset(self, position: types.Position) -> int:
-        """The offset of a position; of one behind the end of its line, that of the
-        end."""
+        """The offset of a position; the end of its line for a position after that."""
         if position.line >= len(self.source.starts):
             return len(self.source.text)
         written = self.line(position.line + 1)

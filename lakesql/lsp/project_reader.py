@@ -1,5 +1,5 @@
-"""Reads a project for an editor: its files from the disk, with the editor's texts over
-them, on its target."""
+"""Reads a project for an editor: its files from disk, with the editor's unsaved texts
+over them, for one target."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from lakesql.run.manifest.part import ProjectPart, read_part
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """What the command line says: the target, the variables, and where profiles.yml may
-    be, by a project's folder."""
+    """The options of the command line: the target, the variables, and the folders in
+    which profiles.yml may be, by the project's folder."""
 
     target: str | None
     variables: Mapping[str, Any]
@@ -32,20 +32,20 @@ class ServerOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReadFiles:
-    """The files that a project was read from, and what was read: all of it, or what can
-    be."""
+    """The files that a project was read from, and the project, or the part of it that
+    could be read."""
 
     files: ProjectFiles
     part: ProjectPart
 
 
 class ProjectReader:
-    """Reads one project again and again. What has not changed is as it was read before,
-    and the disk is read where that is asked for."""
+    """Reads one project repeatedly. Unchanged files are not parsed again, and the disk
+    is read only if that is asked for."""
 
     def __init__(self, directory: Path, options: ServerOptions) -> None:
         self.disk: ProjectFiles | None = None
-        """The files as they were on the disk."""
+        """The files as they were last read from the disk."""
         self._directory = directory
         self._options = options
         self._target: Target | None = None
@@ -54,10 +54,10 @@ class ProjectReader:
     def read(
         self, buffers: Mapping[str, str], former: Mapping[str, str], *, from_disk: bool
     ) -> ReadFiles:
-        """The project with the texts `buffers` over those of the disk; `former` are
-        texts with which files could be read before.
+        """The project with the texts `buffers` in place of those of the disk. `former`
+        has texts with which files could be parsed before.
 
-        Raises `LakesqlError` where not even its files or its target can be read, and
+        Raises `LakesqlError` if its files or its target cannot be read at all, and
         `OSError`.
         """
         if self.disk is None or self._target is None or from_disk:

@@ -1,9 +1,8 @@
-"""The rename of a model over the project: the edits of its files, and what it means for
-the table that is there.
+"""Renames a model in all files of a project, and tells the user what remains to be done
+for its table.
 
-`lakesql rename` takes along what there is of a model whose file has another name: its
-table, ledger and checkpoint. The editor changes files alone, so it says that this
-command is to follow.
+The editor changes files only. The table, the ledger and the checkpoint of the model are
+renamed by `lakesql rename`, so the message says that this command must follow.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ ANNOTATION = "lakesql-rename"
 
 @dataclass(frozen=True, slots=True)
 class ModelRename:
-    """The edits by the paths of files, the file that gets another name, and what is to
-    be said of it."""
+    """A rename: the mentions to edit, the model's file before and after, and the
+    message to show."""
 
     mentions: tuple[Mention, ...]
     old_path: str
@@ -40,8 +39,8 @@ class ModelRename:
 
 
 def find_renamed(project: OpenProject, mention: Mention | None) -> Model:
-    """The model whose name stands at the cursor. Raises `LakesqlError` for what is not
-    renamed by an editor."""
+    """The model whose name is at the cursor. Raises `LakesqlError` for a name that
+    cannot be changed here."""
     manifest = project.manifest
     if manifest is None or mention is None or mention.kind not in ("model", "stream"):
         raise _refused("Only the name of a model can be changed here.")
@@ -62,8 +61,8 @@ def find_renamed(project: OpenProject, mention: Mention | None) -> Model:
 def rename_model(
     project: OpenProject, mention: Mention | None, new: str
 ) -> ModelRename:
-    """What a rename of the model at the cursor changes. Raises `LakesqlError` for a
-    name that it cannot have."""
+    """The rename of the model at the cursor. Raises `LakesqlError` for a new name that
+    is invalid or taken."""
     model = find_renamed(project, mention)
     manifest = project.manifest
     assert manifest is not None
@@ -97,8 +96,8 @@ def _refused(what: str) -> UsageError:
 def _consequence(
     project: OpenProject, manifest: Manifest, model: Model, new: str
 ) -> str:
-    """What is to be done about what there is of a model, on each target where it has
-    run."""
+    """The message about what must be done for the model's table, on each target where
+    it has run."""
     said = _of_table(model, new)
     selectors = (
         project.texts().get(SELECTORS_FILE, "") or project.text(SELECTORS_FILE) or ""
@@ -135,7 +134,8 @@ def workspace_edit(
     *,
     annotates: bool,
 ) -> types.WorkspaceEdit:
-    """The edits of a rename as the protocol has them: the texts, then the file."""
+    """The edits of a rename as the protocol has them: first the texts, then the file's
+    name."""
     by_path: dict[str, list[types.TextEdit]] = {}
     for mention in rename.mentions:
         by_path.setdefault(mention.path, []).append(edit_of(mention, rename.new))
@@ -163,6 +163,6 @@ def workspace_edit(
 
 
 def refusal(error: LakesqlError) -> str:
-    """What an editor shows of a rename that is refused."""
+    """The message about a rename that is refused."""
     problem = error.problems[0]
     return " ".join(text for text in (problem.what, problem.why, problem.fix) if text)

@@ -1,8 +1,8 @@
-"""The server: which request of the protocol is answered by what, and when a project is
-looked at.
+"""The language server: when a project is read and checked, and what is published to the
+editor.
 
-All of it runs in one thread, so that nothing is seen half done. What takes long is done
-in steps, between which requests are answered.
+All of it runs in one thread, so that no request sees a half-finished state. Long work
+is done in steps, between which requests are answered.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from lakesql.project.settings import SETTINGS_FILE
 from lakesql.secrets import find_secrets
 
 LOOK_AFTER_S = 0.05
-"""So long after a keystroke its file is looked at: of those that follow at once, the
-last one alone."""
+"""The delay after a keystroke before its file is checked. Further keystrokes within it
+restart it."""
 
 READ_AFTER_S = 0.5
-"""So long after the last keystroke that means something for other files the project is
+"""The delay after the last keystroke that affects other files before the project is
 read again."""
 
 
@@ -52,10 +52,11 @@ class ProjectServer(LanguageServer):
         self._shown: dict[str, list[types.Diagnostic]] = {}
         self._secrets = find_secrets(os.environ)
 
-    # When
+    # When something is done
 
     def file(self, uri: str) -> ProjectFile | None:
-        """The file of a project, whose project has been read."""
+        """The file with this URI, after its project has been read; None if it belongs
+        to no project."""
         found = self.projects.find(uri)
         if found is not None and found.project.manifest is None:
             self._read_if_new(found.project)
@@ -73,7 +74,8 @@ class ProjectServer(LanguageServer):
         after_s: float,
         do: Callable[[], None],
     ) -> None:
-        """Do something in a while, unless the same is asked for again until then."""
+        """Call `do` after a delay. If the same call (`what`, project and path) is
+        scheduled already, it is replaced."""
         key = (what, project.directory, path)
         if key in self._timers:
             self._timers[key].cancel()
@@ -91,7 +93,7 @@ class ProjectServer(LanguageServer):
         return guarded
 
     def report(self, error: Exception) -> None:
-        """Tell the editor's log of a defect."""
+        """Write a defect of the server to the editor's log."""
         logging.getLogger("lakesql").debug("A defect of the server", exc_info=error)
         text = InternalError.of_defect(error).problems[0]
         message = self._secrets.redact(f"{text.what} {text.why}")
@@ -100,18 +102,18 @@ class ProjectServer(LanguageServer):
         )
 
     def redact(self, text: str) -> str:
-        """A text without the secrets of this process."""
+        """A text with the secrets of this process removed."""
         return self._secrets.redact(text)
 
     def location(self, project: OpenProject, place: Place) -> types.Location:
-        """A place of a project, as the protocol has it."""
+        """A place of a project as a location of the protocol."""
         position = self.projects.positions(project, place.path).position(place)
         return types.Location(
             self.projects.uri(project, place.path), types.Range(position, position)
         )
 
     def mentioned(self, project: OpenProject, mention: Mention) -> types.Location:
-        """Where a file names something."""
+        """The location of a mention."""
         positions = self.projects.positions(project, mention.path)
         return types.Location(
             self.projects.uri(project, mention.path),
@@ -119,14 +121,14 @@ class ProjectServer(LanguageServer):
         )
 
     def look(self, file: ProjectFile) -> None:
-        """Look at a file that was typed in, and later at the rest, if that may see
-        it."""
+        """Check a file that was typed in, and schedule a read of the project if that
+        may be affected."""
         if file.project.look(file.path):
             self.read_later(file.project, from_disk=False)
         self.show(file.project)
 
     def read_later(self, project: OpenProject, *, from_disk: bool) -> None:
-        """Read a project again in a pause of typing."""
+        """Schedule a read of a project for the next pause of typing."""
         if from_disk:
             self._from_disk.add(project.directory)
         self.later(
@@ -138,7 +140,7 @@ class ProjectServer(LanguageServer):
         )
 
     def read(self, project: OpenProject, *, from_disk: bool) -> None:
-        """Read a project, and check what is to be checked step by step."""
+        """Read a project, and check it step by step in the background."""
         is_from_disk = from_disk or project.directory in self._from_disk
         self._from_disk.discard(project.directory)
         project.read_all(from_disk=is_from_disk)
@@ -165,7 +167,7 @@ class ProjectServer(LanguageServer):
             self.show(project)
 
     def leave(self, project: OpenProject) -> None:
-        """Forget a project whose folder the editor has closed."""
+        """Close a project whose folder the editor has closed."""
         for key in [key for key in self._timers if key[1] == project.directory]:
             self._timers.pop(key).cancel()
         self.projects.projects.pop(project.directory, None)
@@ -176,7 +178,7 @@ class ProjectServer(LanguageServer):
     # What is shown
 
     def show(self, project: OpenProject) -> None:
-        """Tell the editor what has changed of what is wrong with a project's files."""
+        """Publish the diagnostics of a project's files that have changed."""
         wrong: dict[str, tuple[Problem, ...]] = {}
         for named, problems in project.problems().items():
             path = self.projects.own_path(project, named or SETTINGS_FILE)

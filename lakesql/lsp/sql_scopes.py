@@ -1,8 +1,8 @@
-"""Which relations a SELECT reads, and their columns, in SQL that may be broken off
-anywhere.
+"""Finds the relations that a SELECT reads, and their columns, in SQL that may be
+incomplete.
 
-The parser knows this of a SELECT that is complete; here a SELECT is a row of words
-between brackets, of which those that make sense count.
+The parser handles only complete SELECTs. Here a SELECT is the sequence of tokens
+between two parentheses, and those that make no sense are skipped.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from lakesql.lsp.cursor import Tag, find_tags, sql_tokens
 
 @dataclass(frozen=True, slots=True)
 class KnownColumn:
-    """A column that a SELECT may name. `type` is '' where it is not known; `origin`
-    says whose it is."""
+    """A column that a SELECT may name. `type` is '' if it is not known; `origin` is the
+    stream, model or seed that it belongs to."""
 
     name: str
     type: str = ""
@@ -26,13 +26,14 @@ class KnownColumn:
 
 
 TableColumns = Callable[[str, str], Sequence[KnownColumn]]
-"""The columns of what `stream` or `ref` of a name reads."""
+"""A function that returns the columns of the relation that `stream` or `ref` with this
+name reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlRelation:
-    """What a SELECT reads under a name: a stream or a table (`function` and `name`), or
-    the SELECT of a group."""
+    """A relation of a FROM, with its alias: a stream or a table (`function` and
+    `name`), or the SELECT in parentheses with the number `group`."""
 
     alias: str
     function: str = ""
@@ -42,8 +43,8 @@ class SqlRelation:
 
 @dataclass(slots=True)
 class _Bracketed:
-    """What stands between two brackets: its words, in which an inner group is its
-    number."""
+    """The text between two parentheses. `words` has its tokens with their offsets; what
+    is in inner parentheses is one token, with its number."""
 
     start: int
     parent: int | None
@@ -96,13 +97,15 @@ MOST_DEPTH = 12
 
 @dataclass(frozen=True, slots=True)
 class SqlScopes:
-    """The SELECTs of a model's text."""
+    """The SELECTs of a model's text. `groups` are the contents of all parentheses, the
+    first of which is the whole text; `ctes` has the number of each CTE's group."""
 
     groups: tuple[_Bracketed, ...]
     ctes: dict[str, int]
 
     def relations_at(self, offset: int) -> list[SqlRelation]:
-        """What the SELECT around an offset reads, then what those around it read."""
+        """The relations that the SELECT around an offset reads, then those of the
+        SELECTs around that one."""
         found: list[SqlRelation] = []
         number: int | None = self._group_at(offset)
         while number is not None:
@@ -119,7 +122,7 @@ class SqlScopes:
         return max(inside)[1]
 
     def relations(self, number: int) -> list[SqlRelation]:
-        """What the SELECT of a group reads."""
+        """The relations that the SELECT with this number reads."""
         words = self.groups[number].words
         found: list[SqlRelation] = []
         expects = False
@@ -158,7 +161,7 @@ class SqlScopes:
     def _outputs(
         self, number: int, read: TableColumns, depth: int
     ) -> Iterator[KnownColumn]:
-        """The columns that the SELECT of a group makes."""
+        """The output columns of the SELECT with this number."""
         group = self.groups[number]
         if not group.words and group.parent is not None:
             return
@@ -180,7 +183,8 @@ class SqlScopes:
         read: TableColumns,
         depth: int,
     ) -> KnownColumn | None:
-        """The column that an item passes on, under its own name or another one."""
+        """The column that an item of a SELECT passes on unchanged, perhaps renamed;
+        None if the item is another expression, or the column is not known."""
         path = [word.strip("`") for word in item]
         renamed = path[-1]
         if len(path) > 2 and path[-2].lower() == "as":
@@ -226,13 +230,14 @@ def read_scopes(text: str) -> SqlScopes:
 
 
 def _is_with(before: Sequence[tuple[int, str, int | None]]) -> bool:
-    """Whether the words before a name make it that of a CTE."""
+    """Whether a name that follows these tokens is that of a CTE."""
     words = [word.lower() for _, word, _ in before[-2:]]
     return bool(words) and (words[-1] in ("with", "recursive") or words == ["(", ","])
 
 
 def _alias(words: Sequence[tuple[int, str, int | None]], at: int) -> str:
-    """The name that words give to the relation before them."""
+    """The alias that the tokens from `at` on give to the relation before them; '' if
+    there is none."""
     following = [word for _, word, _ in words[at : at + 2]]
     if following and following[0].lower() == "as":
         following = following[1:]
@@ -246,7 +251,7 @@ def _alias(words: Sequence[tuple[int, str, int | None]], at: int) -> str:
 
 
 def _is_in_from(words: Sequence[tuple[int, str, int | None]], at: int) -> bool:
-    """Whether a comma stands between the relations of a FROM."""
+    """Whether the comma at `at` separates relations of a FROM."""
     clauses = (
         "select",
         "from",
@@ -265,7 +270,7 @@ def _is_in_from(words: Sequence[tuple[int, str, int | None]], at: int) -> bool:
 
 
 def _select_items(words: Sequence[tuple[int, str, int | None]]) -> Iterator[list[str]]:
-    """The items of the first SELECT in a group, each as its words."""
+    """The items of the first SELECT among these tokens, each as a list of tokens."""
     item: list[str] = []
     is_inside = False
     for _, word, _ in words:

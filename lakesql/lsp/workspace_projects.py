@@ -1,4 +1,4 @@
-"""The projects of an editor's folders, and which of them a file belongs to."""
+"""The projects of an editor's folders, and the project that a file belongs to."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from lakesql.lsp.project_reader import ServerOptions
 from lakesql.project.files import find_project, has_settings
 
 MOST_FOLDERS = 200
-"""So many folders of an editor's folder are looked at for projects in them."""
+"""The maximum number of subfolders of an editor's folder that are searched for
+projects."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectFile:
-    """A file of a project: its path from the project's directory, with slashes, and the
-    editor's name for it."""
+    """A file of a project: its path from the project's directory, with slashes, and its
+    URI in the editor."""
 
     project: OpenProject
     path: str
@@ -30,19 +31,18 @@ class ProjectFile:
 
 @dataclass(slots=True)
 class WorkspaceProjects:
-    """The projects that were met, by their directories. `only` is the one of
-    --project-dir, if that was said."""
+    """The projects that are open, by their directories. `only` is the project of
+    --project-dir, if that is given."""
 
     options: ServerOptions
     only: Path | None = None
     encoding: str = "utf-16"
     projects: dict[Path, OpenProject] = field(default_factory=dict)
     uris: dict[Path, str] = field(default_factory=dict)
-    """What the editor calls the files that it has open."""
+    """The URIs that the editor uses for the files that it has open."""
 
     def find(self, uri: str) -> ProjectFile | None:
-        """The file of a project that the editor calls so; None for one that is no
-        project's."""
+        """The project's file with this URI; None if it belongs to no project."""
         path = _path_of(uri)
         if path is None:
             return None
@@ -55,14 +55,14 @@ class WorkspaceProjects:
         return None
 
     def open(self, directory: Path) -> OpenProject:
-        """The project of a directory."""
+        """The project in a directory."""
         if directory not in self.projects:
             self.projects[directory] = OpenProject(directory, self.options)
         return self.projects[directory]
 
     def open_below(self, uri: str) -> Iterator[OpenProject]:
-        """The projects of a folder of the editor: itself, or those in the folders that
-        it has."""
+        """The projects of a folder of the editor: the one that the folder is in, or
+        else those in its subfolders."""
         folder = _path_of(uri)
         if folder is None or not folder.is_dir():
             return
@@ -83,13 +83,13 @@ class WorkspaceProjects:
                 yield self.open(each)
 
     def uri(self, project: OpenProject, path: str) -> str:
-        """What the editor calls a file of a project, or one that a problem names."""
+        """The URI of a file of a project, or of a file that a problem names."""
         full = self._full_path(project, path)
         return self.uris.get(full) or full.as_uri()
 
     def own_path(self, project: OpenProject, path: str) -> str:
-        """The path from the project's directory of a file that a problem names; as it
-        is for one outside of it."""
+        """The path, from the project's directory, of a file that a problem names;
+        unchanged for a file outside of it."""
         full = self._full_path(project, path)
         return (
             full.relative_to(project.directory).as_posix()
@@ -98,8 +98,8 @@ class WorkspaceProjects:
         )
 
     def _full_path(self, project: OpenProject, path: str) -> Path:
-        """A path of a problem, which stands from the project's directory; that of a
-        profile from the working one."""
+        """The absolute path of a file that a problem names. Most are relative to the
+        project's directory, those of profiles to the working directory."""
         inside = project.directory / path
         full = inside if inside.exists() or inside in self.uris else Path.cwd() / path
         if not full.exists() and full not in self.uris:
@@ -107,7 +107,8 @@ class WorkspaceProjects:
         return Path(os.path.normpath(full))
 
     def positions(self, project: OpenProject, path: str) -> TextPositions:
-        """The positions of a file's text; of an empty one, where it cannot be read."""
+        """The positions of a file's text; those of an empty text if it cannot be
+        read."""
         text = project.text(path)
         if text is None and (Path.cwd() / path).is_file():
             text = (
@@ -125,6 +126,6 @@ class WorkspaceProjects:
 
 
 def _path_of(uri: str) -> Path | None:
-    """The file that an editor's name means; None for one that is in no file."""
+    """The path of a URI; None if it is not that of a file."""
     path = to_fs_path(uri) if uri.startswith("file:") else None
     return Path(path) if path else None

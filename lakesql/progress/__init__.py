@@ -1,1 +1,1 @@
-"""Where a query continues: what its checkpoint and its table's ledger say, compared."""
+"""Where a query continues: its checkpoint compared with its table's ledger."""

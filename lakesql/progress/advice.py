@@ -1,4 +1,4 @@
-"""What an operator is told where a checkpoint and its table do not agree: the command
+"""The advice to an operator if a checkpoint and its table do not agree: the command
 that fixes it. Pure."""
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from lakesql.source.kinds import SOURCES
 
 
 def fix_by_rewind(state: ProgressState) -> str:
-    """What to do where the table is right, and its checkpoint is not."""
+    """The advice if the table is right and its checkpoint is not."""
     if not state.is_companion and (state.shape or state.entry is None):
         return fix_by_refill(state)
     return f"To continue where the table stands: `lakesql rewind {state.model}`. The old checkpoint is kept."
 
 
 def fix_by_refill(state: ProgressState) -> str:
-    """What to do where the table must be filled from the start. A table of dead letters
-    never must."""
+    """The advice if the table must be filled from the start. A dead-letter table never
+    must."""
     if state.is_companion:
         return fix_by_rewind(state)
     start = f"`lakesql rewind {state.model} --to start`"
@@ -39,16 +39,16 @@ def fix_by_refill(state: ProgressState) -> str:
 
 
 def fix_by_fill(state: ProgressState) -> str:
-    """What to do where rows of the table would stay that nothing replaces, however
-    often the streams are read."""
+    """The advice if the table has rows that nothing would replace, however often the
+    streams are read."""
     if state.is_companion:
         return fix_by_rewind(state)
     return f"To fill the table again from what the streams have: `lakesql rebuild {state.model}`"
 
 
 def fix_by_reread(state: ProgressState) -> str:
-    """What to do where neither table nor checkpoint says what of the streams has been
-    read."""
+    """The advice if neither table nor checkpoint tells what has been read of the
+    streams."""
     if state.shape or state.is_companion:
         return fix_by_refill(state)
     start = f"To read the streams from their start: `{rewind_command(state, 'start')}`"
@@ -58,25 +58,25 @@ def fix_by_reread(state: ProgressState) -> str:
 
 
 def rewind_command(state: ProgressState, place: Literal["start", "TIME"]) -> str:
-    """The command that reads the streams again from there on, whatever the table
+    """The command that reads the streams again from this place on, whatever the table
     holds."""
     return f"lakesql rewind {state.model} --to {place}{' --allow-duplicates' if state.would_duplicate else ''}"
 
 
 def rename_command(old: str, new: str) -> str:
-    """The command by which a model of another name takes its ledger and its checkpoint
-    along."""
+    """The command that moves a model's ledger and checkpoint to the model's new
+    name."""
     return f"lakesql rename {old} {new}"
 
 
 def fix_by_time(state: ProgressState) -> str:
-    """The command that reads the streams from a time on, and what such a time looks
-    like."""
+    """The advice to read the streams again from a time on, with an example of a
+    time."""
     return f"From a time on, such as 2026-01-31T12:00:00Z: `{rewind_command(state, 'TIME')}`"
 
 
 def say_entry(entry: Entry | None) -> str:
-    """Where a table stands, in words."""
+    """The ledger entry at which a table is, in words."""
     return (
         f"batch {entry.batch} of checkpoint {entry.checkpoint}"
         if entry

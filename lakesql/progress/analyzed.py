@@ -1,5 +1,5 @@
-"""What Spark's analyzer has found nothing against, kept in a checkpoint: a run with
-nothing to read need not ask."""
+"""The results of Spark's analyzer that a checkpoint keeps, so that a run with nothing
+to read need not analyze again."""
 
 from __future__ import annotations
 
@@ -17,23 +17,22 @@ ANALYZED_FILE = "analyzed.json"
 
 @dataclass(frozen=True, slots=True)
 class Analyzed:
-    """A SELECT whose rows its table can take, by a digest of all that decides it; and
-    the shapes of the tables that it reads and writes, by their names, as they were
-    then."""
+    """A SELECT whose rows its table can hold, as a digest of everything that decides
+    it; and the shapes that the tables it reads and writes had then, by their names."""
 
     select: str
     shapes: Mapping[str, str]
 
 
 class WritableFiles(StoredFiles, Protocol):
-    """The files of a checkpoint, one of which may be written."""
+    """The files of a checkpoint, for reading and writing."""
 
     def write(self, name: str, text: str) -> None:
-        """Write a file, over one of that name."""
+        """Write a file, replacing any of that name."""
 
 
 def read_analyzed(files: StoredFiles) -> Analyzed | None:
-    """What was kept; None where that is nothing, or cannot be read."""
+    """The result that was kept; None if there is none, or if it cannot be read."""
     try:
         return Analyzed(**json.loads(files.read(ANALYZED_FILE) or ""))
     except (ValueError, TypeError):
@@ -41,20 +40,20 @@ def read_analyzed(files: StoredFiles) -> Analyzed | None:
 
 
 def is_analyzed(files: StoredFiles) -> bool:
-    """Whether anything was kept."""
+    """Whether a result was kept."""
     return ANALYZED_FILE in files.names()
 
 
 def keep_analyzed(files: WritableFiles, analyzed: Analyzed) -> None:
-    """Keep it, unless it is there."""
+    """Write the result to the checkpoint, unless it is there already."""
     if read_analyzed(files) != analyzed:
         files.write(ANALYZED_FILE, json.dumps(asdict(analyzed), indent=1))
 
 
 def shape_of(metadata: Mapping[str, Any]) -> str:
-    """What tells tables apart that take other rows: a digest of a table's metadata
-    without its snapshots, and without the properties that commits and maintenance keep
-    there."""
+    """A digest of a table's metadata that is equal as long as the table can hold the
+    same rows: without snapshots, and without the properties that commits and
+    maintenance change."""
     shape = {key: value for key, value in metadata.items() if key not in _OF_SNAPSHOTS}
     found = dict(metadata.get("properties") or {})
     properties = {key: value for key, value in found.items() if key not in _OF_COMMITS}

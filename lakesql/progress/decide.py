@@ -1,13 +1,14 @@
-"""Where a model's query continues: its checkpoint and its table's ledger, compared
+"""Where a model's query continues: its checkpoint and its table's ledger are compared
 before anything is written. Pure.
 
-A query may continue only where the two agree. Where they do not, somebody has rolled a
-table back, lost, copied or restored a checkpoint, or changed what the checkpoint was
-made for: each has a condition that names both sides and the command that fixes it. A
-checkpoint that is gone is made again from the ledger, which needs no command.
+A query may continue only if the two agree. They disagree if a table was rolled back, if
+a checkpoint was lost, copied or restored, or if the model is no longer what the
+checkpoint was made for. Each of these has a condition that names both sides and the
+command that fixes it. A lost checkpoint is created again from the ledger, which needs
+no command.
 
-What is compared is in `state.py`. Where a decision reads on from topics of Kafka,
-`topics.py` checks them. Where an operator says where to go on, `start.py` decides.
+The values that are compared are in `state.py`. `topics.py` checks Kafka's topics before
+they are read on; `start.py` decides where an operator names a start.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ from lakesql.source.kinds import SOURCES
 from lakesql.source.stream_state import Position, Positions, spark_position
 
 RETAINED = 100
-"""How many of the newest batches Spark keeps the files of; older ones may go in any
-order."""
+"""The number of the newest batches whose files Spark keeps in a checkpoint; older files
+may be deleted in any order."""
 
 
 class OtherStreamsError(RunError):
@@ -58,8 +59,8 @@ class OtherStreamsError(RunError):
 
 
 class OtherKindError(RunError):
-    """A stream is read from another kind of source, in which its position is no place.
-    `reads` says from which."""
+    """A stream is read from another kind of source than before, where its position
+    means nothing. `reads` is a clause that names the stream and its present kind."""
 
     def __init__(self, problem: Problem, reads: str) -> None:
         super().__init__([problem])
@@ -67,8 +68,8 @@ class OtherKindError(RunError):
 
 
 def decide(state: ProgressState) -> Decision:
-    """Where the query continues. Raises `RunError` where the checkpoint and the ledger
-    do not agree."""
+    """Where the query continues. Raises `RunError` if checkpoint and ledger disagree,
+    or if the sources no longer hold what is to be read next."""
     decision = compare_progress(state)
     check_upstream(state, decision)
     check_snapshots(state, decision)
@@ -79,10 +80,10 @@ def decide(state: ProgressState) -> Decision:
 
 
 def compare_progress(state: ProgressState) -> Decision:
-    """Where the query continues by its checkpoint and the ledger alone: of its sources
-    only the kinds are looked at.
+    """Where the query continues by its checkpoint and ledger alone, without looking at
+    what topics and tables hold; of the sources only the kinds are compared.
 
-    Raises as `decide` does, but for what their topics and tables hold.
+    Raises `RunError` as `decide` does, except for the state of topics and tables.
     """
     checkpoint, entry = state.checkpoint, state.entry
     check_identity(state)
@@ -103,8 +104,8 @@ def _begin(state: ProgressState) -> Fresh | StartFrom:
 
 
 def _check_writer(state: ProgressState) -> None:
-    """Raise where another model has written the rows of the table, beside which this
-    one would put those of its streams from their start."""
+    """Raise `RunError` (`table-of-another`) if another model has written the rows of
+    the table, and this one would add those of its streams from their start."""
     writer = (
         state.written.model.removesuffix(REPLAY_SUFFIX)
         if state.written
@@ -123,11 +124,11 @@ def _check_writer(state: ProgressState) -> None:
 
 
 def _begins_late(state: ProgressState, cut: Sequence[str]) -> RunError:
-    """The refusal of a stream of a table that would begin behind rows of it that nobody
-    can read any more.
+    """The error of a stream over a table that would begin after rows that nobody can
+    read any more.
 
-    Iceberg's stream begins with the oldest snapshot that is there, and gives the rows
-    that were added since.
+    Iceberg's stream begins with the oldest snapshot that still exists, and returns the
+    rows that were added since.
     """
     return RunError.of(
         "upstream-expired",
@@ -139,8 +140,8 @@ def _begins_late(state: ProgressState, cut: Sequence[str]) -> RunError:
 
 
 def decide_all(queries: Sequence[ProgressState]) -> list[Decision]:
-    """Where each of a model's queries goes on. A loss that is accepted may be any
-    one's."""
+    """Where each of a model's queries continues. With `accept_data_loss` it suffices if
+    one of them has lost records."""
     decisions: list[Decision] = []
     unlost: list[RunError] = []
     for state in queries:
@@ -157,8 +158,8 @@ def decide_all(queries: Sequence[ProgressState]) -> list[Decision]:
 
 
 def check_rebuilt(state: ProgressState, known: str, query: str) -> None:
-    """Raise where somebody has rebuilt the table from another SELECT than `query`,
-    which has run it from the checkpoint `known` until now."""
+    """Raise `RunError` (`table-rebuilt`) if the table was rebuilt from another SELECT
+    than `query`, while this run has written it from the checkpoint `known`."""
     entry = state.entry
     if (
         known
@@ -174,11 +175,11 @@ def check_rebuilt(state: ProgressState, known: str, query: str) -> None:
 
 
 def check_identity(state: ProgressState) -> None:
-    """How the table's rows were told apart when they were written against how they are
-    now, whichever model wrote them.
+    """Raise `RunError` if the table's rows were written with a mode or keys that the
+    model's present ones contradict, whichever model wrote them.
 
-    A table without a row follows its model, and an entry that does not say is not
-    compared. A companion's table has two writers, and nothing tells dead letters apart.
+    A table without rows is not checked, nor one whose ledger entry has no mode, nor a
+    companion's table of dead letters, which have no keys.
     """
     entry = state.written or state.entry
     if entry is None or not entry.mode or not state.has_rows or state.is_companion:
@@ -202,7 +203,8 @@ def check_identity(state: ProgressState) -> None:
 
 
 def _has_never_run(state: ProgressState, checkpoint: Checkpoint) -> bool:
-    """Whether no batch was planned in it, and nothing says that it is to be kept."""
+    """Whether the checkpoint has no batch and can be replaced, as it was not made to
+    follow the newest batch of the table's ledger."""
     if checkpoint.planned or checkpoint.committed or checkpoint.damage:
         return False
     origin, entry = checkpoint.origin, state.entry
@@ -274,7 +276,8 @@ def _ends(what: str, newest: int) -> str:
 
 
 def _last_batch(state: ProgressState, checkpoint: Checkpoint) -> int:
-    """The newest batch of this checkpoint in the table."""
+    """The newest batch of this checkpoint that the table has; -1 if it has none. Raises
+    `RunError` if the table's ledger is of another checkpoint or missing."""
     entry, origin = state.entry, checkpoint.origin
     if entry is not None and entry.checkpoint == checkpoint.id:
         return entry.batch
@@ -344,7 +347,8 @@ def _check_order(state: ProgressState, checkpoint: Checkpoint, last: int) -> Non
 
 
 def _check_shape(state: ProgressState, checkpoint: Checkpoint) -> None:
-    """What the checkpoint was made for against what the model is now."""
+    """Raise `RunError` if the model's streams, kinds of source or state are not those
+    that the checkpoint was made for."""
     origin, entry = checkpoint.origin, state.entry
     if origin is not None:
         streams, shape = origin.streams, origin.state
@@ -383,7 +387,7 @@ def _check_moved(state: ProgressState) -> None:
 
 def _check_streams(state: ProgressState, before: tuple[str, ...]) -> None:
     now = tuple(source.name for source in state.sources)
-    # a query that Spark reads its streams in twice
+    # Spark reads a stream of such a query twice
     if before == now or any(name.isdigit() for name in before):
         return
     raise OtherStreamsError.of(

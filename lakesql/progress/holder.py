@@ -1,5 +1,4 @@
-"""Who holds a lease, as the files of its folder say: read by whatever reaches them,
-without Spark."""
+"""Who holds a lease, read from the files of its folder, without Spark."""
 
 from __future__ import annotations
 
@@ -11,39 +10,38 @@ from pathlib import Path
 from lakesql.source.stream_state import StoredFiles
 
 RENAMING = "renaming"
-"""The file in it of a model that is being renamed, or whose rename broke off: nobody
-else may have the lease then."""
+"""The name of the file that marks a model that is being renamed, or whose rename was
+interrupted: nobody else may take the lease then."""
 
 WANTED = "wanted"
-"""The file in a lease's folder by which somebody asks the holder for the lease."""
+"""The name of the file by which another runner asks the holder for the lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of this or another machine: its number, and when it was started, in the
-    kernel's ticks."""
+    """A process: its id, and when it was started, in the kernel's ticks."""
 
     id: int
     started: str
 
     @classmethod
     def now(cls, number: int) -> Process:
-        """The process of this machine that has the number now."""
+        """The local process that has this id now."""
         return cls(number, started(number))
 
     @property
     def is_there(self) -> bool:
-        """Whether it still runs, on this machine. One whose start is unknown is not
-        known to."""
+        """Whether it is still running on this machine; false if its start is
+        unknown."""
         return self.started != "" and started(self.id) == self.started
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a lease. `machine` tells processes apart that have one number on two
-    machines, or in two containers.
+    """Who holds a lease. `machine` distinguishes processes with the same id on two
+    machines or in two containers.
 
-    `beat` counts renewals; `is_released`: it was given back.
+    `beat` counts renewals; `is_released`: the lease was given back.
     """
 
     token: str
@@ -61,8 +59,8 @@ class Holder:
 
 
 def started(process: int) -> str:
-    """When a process of this machine was started, in the kernel's ticks; '' where it
-    has ended, waited for or not."""
+    """When a local process was started, in the kernel's ticks; '' if it has ended, even
+    as a zombie."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -71,20 +69,21 @@ def started(process: int) -> str:
 
 
 def is_dead(holder: Holder, me: Holder) -> bool:
-    """Whether all processes of the holder are known to have ended. One whose start is
-    unknown may live."""
+    """Whether all processes of the holder are known to have ended, which is never known
+    of another machine. A process whose start is unknown may be alive."""
     if not holder.machine or holder.machine != me.machine or not holder.processes:
         return False
     return all(process.started and not process.is_there for process in holder.processes)
 
 
 def numbers_of(names: Iterable[str]) -> list[int]:
-    """The numbers of the files that name a holder each."""
+    """The numbers among file names; each such file names a holder."""
     return [int(name) for name in names if name.isdecimal()]
 
 
 def newest_holder(files: StoredFiles) -> int:
-    """The number of the newest one in a lease's folder; -1 where there is none."""
+    """The number of the newest holder's file in a lease's folder; -1 if there is
+    none."""
     return max(numbers_of(files.names()), default=-1)
 
 
@@ -117,8 +116,8 @@ def is_released(files: StoredFiles) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Renaming:
-    """A rename that is not done: of which model, to which name, and how its table was
-    called, with its catalog."""
+    """An unfinished rename: the model's old and new name, and its table's former name
+    with the catalog."""
 
     old: str
     new: str
@@ -126,12 +125,11 @@ class Renaming:
 
     @property
     def command(self) -> str:
-        """The command that continues it."""
+        """The command that finishes it."""
         return f"lakesql rename {self.old} {self.new}"
 
 
 def read_renaming(files: StoredFiles) -> Renaming | None:
-    """The rename of the model of a lease's folder that is not done; None where there is
-    none."""
+    """The unfinished rename of the model with this lease; None if there is none."""
     text = files.read(RENAMING)
     return Renaming(**json.loads(text)) if text else None

@@ -1,4 +1,5 @@
-"""Where a stream of a model stands: in Spark's words, and in the ledger's. Pure."""
+"""The positions of a model's streams, as Spark's checkpoints and the ledger have them.
+Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from lakesql.source.stream_state import Position, Positions, SourceState, is_ano
 
 
 def topic_ids(sources: Iterable[SourceState]) -> dict[str, str]:
-    """The id of each topic; none where two clusters have topics of one name."""
+    """The id of each topic; a topic is left out if two clusters have topics of that
+    name."""
     named = [(topic, id_) for source in sources for topic, id_ in source.topics.items()]
     ids: dict[str, set[str]] = {}
     for topic, id_ in named:
@@ -22,8 +24,8 @@ def topic_ids(sources: Iterable[SourceState]) -> dict[str, str]:
 
 
 def rebuilt_starts(sources: Iterable[SourceState]) -> dict[str, Position]:
-    """Where the streams begin that are tables which were rebuilt: what they held before
-    was removed since."""
+    """The positions at which streams of rebuilt tables begin: what these held before
+    was removed."""
     starts = {
         source.name: SOURCES[source.kind].rebuilt_start(source) for source in sources
     }
@@ -31,14 +33,14 @@ def rebuilt_starts(sources: Iterable[SourceState]) -> dict[str, Position]:
 
 
 def first_positions(sources: Iterable[SourceState]) -> dict[str, Position]:
-    """The first records that are there of each stream, in front of which none begins,
-    whatever its `start`."""
+    """The position before the first existing record of each stream; none begins before
+    it, whatever its `start`."""
     return {source.name: source.beginning for source in sources}
 
 
 def count_between(before: Positions, after: Positions) -> int | None:
-    """How many offsets lie between two positions of streams that are all topics; None
-    where that is not known."""
+    """How many offsets lie between two positions of streams that all read topics; None
+    if unknown."""
     count = 0
     for name, position in after.items():
         start = before.get(name)
@@ -55,7 +57,7 @@ def count_between(before: Positions, after: Positions) -> int | None:
 
 
 def ranges_between(before: Positions, after: Positions) -> tuple[ReadRange, ...]:
-    """What is read of each stream from one position to the next."""
+    """What is read of each stream between two positions."""
 
     def written(position: Position) -> str:
         return "" if position is None else json.dumps(position, separators=(",", ":"))
@@ -67,11 +69,11 @@ def ranges_between(before: Positions, after: Positions) -> tuple[ReadRange, ...]
 
 
 def even_limit(backlog: int, limit: int) -> int:
-    """How many records the batches of a backlog have, so that none is a small rest: a
-    tenth above the limit at most.
+    """The number of records for each batch of a backlog so that no small last batch
+    remains: at most a tenth above the limit.
 
-    A last batch of a few records takes nearly as long as a full one, and leaves files
-    that are as small.
+    A last batch of a few records takes nearly as long as a full one, and leaves small
+    files.
     """
     if backlog <= limit or limit < EVEN_FROM:
         return limit
@@ -80,13 +82,13 @@ def even_limit(backlog: int, limit: int) -> int:
 
 
 EVEN_FROM = 1_000
-"""Smaller limits are meant as they are."""
+"""Smaller limits are used unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Of the topics that a stream stood in: those that were created again since, and
-    those that are gone."""
+    """The topics in a stream's position that were created again since (`anew`), and
+    those that no longer exist (`gone`)."""
 
     anew: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
@@ -95,8 +97,8 @@ class Replaced:
 def find_replaced(
     source: SourceState, position: Position, topics: Mapping[str, str]
 ) -> Replaced:
-    """What has become of the topics of a stream that stood so while topics had these
-    ids."""
+    """What happened to the topics of a stream since it had this position and topics had
+    these ids."""
     offsets = SOURCES[source.kind].offsets(position)
     if offsets is None:
         return Replaced()
@@ -115,9 +117,9 @@ def find_replaced(
 def positions_now(
     sources: Iterable[SourceState], stands: Positions, topics: Mapping[str, str]
 ) -> dict[str, Position]:
-    """Where each of the streams stands that stood so while topics had these ids:
-    without those that are gone, and at the beginning of those that were created again,
-    whatever the stream's `start`."""
+    """The positions of the streams now, after they had the positions `stands` when
+    topics had these ids: without topics that no longer exist, and at the beginning of
+    those that were created again, whatever the stream's `start`."""
     found = {}
     for source in sources:
         if source.name not in stands:

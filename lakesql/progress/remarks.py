@@ -1,4 +1,4 @@
-"""What a person should know of a stream as it is when a query starts. Pure."""
+"""Remarks for people on the state of a stream when a query starts. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from lakesql.source.stream_state import NO_ID, SourceState
 
 SHOWN = 5
-"""How many partitions are named at most."""
+"""The maximum number of partitions that are named."""
 
 
 def remark_on(source: SourceState) -> Iterator[str]:
-    """Sentences about the stream; none where all is as it should be."""
+    """Sentences about the stream's state; none if nothing is unusual."""
     without_id = sorted(topic for topic, id_ in source.topics.items() if id_ == NO_ID)
     if without_id:
         yield (

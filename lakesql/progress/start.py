@@ -1,4 +1,4 @@
-"""Where a model continues by an operator's word: `lakesql rewind`. Pure."""
+"""Where a model continues if an operator decides it, by `lakesql rewind`. Pure."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from lakesql.source.source import offsets_of
 from lakesql.source.stream_state import NO_ID, Position, Positions
 
 RewindTo = Literal["ledger", "checkpoint", "start"] | int
-"""Where an operator has a model continue: where its table stands, where its checkpoint
-stands, where its streams start, or at a time, in milliseconds since the epoch."""
+"""Where an operator has a model continue: where its table is, where its checkpoint is,
+at the start of its streams, or at a time in milliseconds since the epoch."""
 
 
 def choose_start(
@@ -91,8 +91,8 @@ def choose_start(
 
 @dataclass(frozen=True, slots=True)
 class _Stands:
-    """Where streams stood, by their names then; the ids that topics had then; and what
-    stands there, in words."""
+    """The positions of streams, by their former names; the ids that topics had then;
+    and a clause that says whose positions they are."""
 
     positions: Positions
     topics: Mapping[str, str]
@@ -100,8 +100,8 @@ class _Stands:
 
 
 def _left_topics(state: ProgressState, there: _Stands) -> dict[str, list[Position]]:
-    """By topic, where the streams stood that the model does not read any more, at least
-    not by their names."""
+    """By topic, the offsets of streams that the model no longer reads under their old
+    names."""
     now = {source.name for source in state.sources}
     found: dict[str, list[Position]] = {}
     for name, position in there.positions.items():
@@ -113,10 +113,10 @@ def _left_topics(state: ProgressState, there: _Stands) -> dict[str, list[Positio
 
 
 def _find_renamed(state: ProgressState, there: _Stands) -> dict[str, Position]:
-    """Where those streams stand whose topics were read under another name: that is the
-    stream's, and it was changed.
+    """The positions of present streams whose topics were read under another stream
+    name: the stream was renamed.
 
-    Their topics are known by their ids, as another cluster may have topics of the same
+    Topics are matched by their ids, as another cluster may have topics of the same
     names.
     """
     left = _left_topics(state, there)
@@ -143,7 +143,8 @@ def _check_renamed(
     renamed: Positions,
     to: Literal["ledger", "checkpoint"],
 ) -> None:
-    """Raise where topics were read under another name, and nothing says how far."""
+    """Raise `RunError` (`rewind-duplicates`) if topics were read under another stream
+    name and it is not known up to which offsets."""
     left = _left_topics(state, there)
     for source in state.sources:
         unknown = sorted(

@@ -1,4 +1,5 @@
-"""What is compared before a query starts, and what may be decided: values alone."""
+"""The values that are compared before a query starts, and the decisions that may come
+of it."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from lakesql.source.stream_state import Position, Positions, SourceState
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch of a checkpoint."""
+    """The number of a batch in a checkpoint."""
 
     checkpoint: str
     number: int
@@ -28,16 +29,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What lakesql keeps in a checkpoint beside Spark's files: what it was made for,
-    and what it follows.
+    """What lakesql records in a checkpoint beside Spark's files: what the checkpoint
+    was made for, and what it follows.
 
     `model` is the query's name in the ledger (`ProgressState.owner`), `table_id` the
     table's UUID. `follows` is the newest batch in the table's ledger when the
-    checkpoint was made, `topics` the ids of Kafka's topics, as its newest batch knows
-    them. `accepted` names the records that were known to be lost. `start_ms` stands in
-    the place of the streams' `start`. The batches after `empty_after`, up to
-    `empty_through`, have no row and so no commit. `is_seeded`: it was made with
-    positions that no batch of its own has reached.
+    checkpoint was made; `topics` are the ids of Kafka's topics as of the newest batch.
+    `accepted` names the records whose loss was accepted. `start_ms` replaces the
+    streams' `start`. The batches after `empty_after`, up to `empty_through`, have no
+    rows and so no commit. `is_seeded`: it was made with positions that no batch of its
+    own has reached.
     """
 
     model: str
@@ -55,12 +56,12 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint as its files are.
+    """The state of a checkpoint by its files.
 
-    `id` is empty where the file that holds it is gone. `planned` are the batches in
-    `offsets/`, `committed` those in `commits/`. `positions` are where the sources stand
-    after the newest of each, and after -1, before the first, where Kafka's are known.
-    `damage` says what cannot be read.
+    `id` is empty if the file with it is gone. `planned` are the batches in `offsets/`,
+    `committed` those in `commits/`. `positions` are the sources' positions after the
+    newest of each, and after -1, which is before the first batch, where Kafka's are
+    known. `damage` describes what cannot be read.
     """
 
     id: str
@@ -72,22 +73,22 @@ class Checkpoint:
 
     @property
     def newest_planned(self) -> int:
-        """The newest batch whose positions are fixed; -1 before the first."""
+        """The newest batch whose positions are fixed; -1 if there is none."""
         return max(self.planned, default=-1)
 
     @property
     def newest_committed(self) -> int:
-        """The newest batch that Spark knows to be done; -1 before the first."""
+        """The newest batch that Spark has recorded as done; -1 if there is none."""
         return max(self.committed, default=-1)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryIdentity:
     """Where a query keeps its progress: in the ledger of `table` under the name
-    `owner`, and in a checkpoint's folder.
+    `owner`, and in the checkpoint's `folder`.
 
-    `shape` is a hash of the query's stateful shape, empty where it keeps no state. The
-    rest is as in `ProgressState`.
+    `shape` is a hash of the query's stateful shape, empty if it keeps no state. The
+    other fields are as in `ProgressState`.
     """
 
     model: str
@@ -104,8 +105,8 @@ class QueryIdentity:
 
 @dataclass(frozen=True, slots=True)
 class MovedFiles:
-    """Files that were read, `count` of them, whose names others have where is read now:
-    one of them, old and new."""
+    """Files whose folder was moved: `count` files that were read have the same names as
+    files where the stream reads now; `old` and `new` are the paths of one."""
 
     old: str
     new: str
@@ -114,17 +115,17 @@ class MovedFiles:
 
 @dataclass(frozen=True, slots=True)
 class ProgressState:
-    """All that is compared. `table_id` is empty where there is no table, `shape` where
+    """Everything that is compared. `table_id` is empty if there is no table, `shape` if
     the model is stateless.
 
-    `mode` and `keys` are the model's now, empty for the query of dead letters. `model`
-    is what commands take, `owner` the name of the query in the ledger and in its
-    checkpoint. `unique_by` are the columns by which the table has a row once, also
-    where the streams are read again. `has_rows`: the table has some, whoever wrote
-    them. `is_companion`: the query writes a stateful model's dead letters; its batches
-    without a row leave no trace, neither in the table nor in the checkpoint. `deletes`:
-    what becomes of rows that the source deletes. `written` is the newest entry in the
-    table, of whichever model.
+    `mode` and `keys` are the model's present ones, empty for a query of dead letters.
+    `model` is the name for commands, `owner` the name of the query in the ledger and in
+    its checkpoint. `unique_by` are the columns that keep rows unique even if the
+    streams are read again. `has_rows`: the table has rows, whoever wrote them.
+    `is_companion`: the query writes a stateful model's dead letters; its batches
+    without rows leave no trace in the table or the checkpoint. `deletes` is what
+    happens to rows that the source deletes. `written` is the newest entry in the table,
+    of any model.
     """
 
     model: str
@@ -148,22 +149,24 @@ class ProgressState:
 
     @property
     def written_as(self) -> WrittenAs:
-        """How the model writes its rows now."""
+        """The mode, keys and handling of deletes with which the model writes rows
+        now."""
         return WrittenAs(self.mode, self.keys, self.deletes)
 
     @property
     def would_duplicate(self) -> bool:
-        """Whether rows would stand twice if the streams were read from their start
+        """Whether rows would be duplicated if the streams were read from their start
         again.
 
-        Without an entry too: somebody else may have expired the snapshots that had it.
+        True even without a ledger entry: somebody may have expired the snapshots that
+        had one.
         """
         return self.has_rows and not self.unique_by
 
     @property
     def accepted(self) -> str:
-        """The records that somebody has accepted to lose. As long as no row was written
-        since, the checkpoint alone knows the last of them."""
+        """The records whose loss somebody has accepted. Until a row is written after
+        that, only the checkpoint has the latest of them."""
         origin = self.checkpoint.origin if self.checkpoint else None
         if origin is not None and (
             self.entry is None or origin.follows == newest_batch(self.entry)
@@ -172,11 +175,11 @@ class ProgressState:
         return self.entry.accepted if self.entry else ""
 
     def find_moved(self, positions: Positions) -> SourceState | None:
-        """A source that stands where none of its kind can: the stream was moved
-        elsewhere.
+        """A source whose position cannot be of its kind, because the stream was moved
+        to another kind of source; None if there is none.
 
-        Spark may order a stateful query's sources otherwise than its FROM does, so that
-        any source's place will do.
+        Spark may order a stateful query's sources differently than its FROM, so there
+        the position may be of any source's kind.
         """
         for source in self.sources:
             kinds = (
@@ -201,9 +204,9 @@ def state_of(
     accept_data_loss: bool = False,
     moved: MovedFiles | None = None,
 ) -> ProgressState:
-    """The values of a query, however its checkpoint and its table were read.
+    """The state of a query, however its checkpoint and its table were read.
 
-    Streams of models that were renamed since have their new names.
+    Streams of renamed models get their new names.
     """
     renamed = partial(_now_called, sources=sources)
     if checkpoint is not None and checkpoint.origin is not None:
@@ -239,8 +242,8 @@ def state_of(
 
 
 def _now_called(stream: str, sources: Sequence[SourceState]) -> str:
-    """The name of a stream that had this one when its position was written: its model
-    may have been renamed since."""
+    """The present name of a stream that had this name when its position was written:
+    its model may have been renamed since."""
     if any(source.name == stream for source in sources):
         return stream
     return next((source.name for source in sources if stream in source.formers), stream)
@@ -252,14 +255,14 @@ def _was_renamed(source: SourceState) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """There is neither a checkpoint nor a batch: a new checkpoint starts where the
-    streams say."""
+    """There is neither a checkpoint nor a batch in the table: a new checkpoint starts
+    where the streams say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """The checkpoint continues. `last` is its newest batch in the table, -1 before the
-    first."""
+    """The checkpoint continues. `last` is its newest batch in the table, -1 if there is
+    none."""
 
     last: int
 
@@ -269,9 +272,9 @@ class StartFrom:
     """A new checkpoint is made that continues at `positions`, after the batch `follows`
     of the table's ledger.
 
-    `start_ms` is the time at which sources without a position start, if not the
-    streams' own. `because` says why, for people; `accepted` which records are lost by
-    it.
+    `start_ms` is the time at which sources without a position start, if it replaces the
+    streams' own `start`. `because` is the reason in words; `accepted` names the records
+    that are lost by it.
     """
 
     positions: Positions
@@ -285,13 +288,13 @@ Decision = Fresh | Resume | StartFrom
 
 
 def newest_batch(entry: Entry | None) -> Batch | None:
-    """The batch that an entry records."""
+    """The batch that a ledger entry records; None without an entry."""
     return Batch(entry.checkpoint, entry.batch) if entry else None
 
 
 def query_identities(select: Select, folder: str) -> tuple[QueryIdentity, ...]:
-    """The folder and the table of a model's query, by which its progress is found; and
-    those of the companion query, where the model is stateful."""
+    """Where the model's query keeps its progress and, if the model is stateful, where
+    its companion query for dead letters does."""
     model = select.model
     identity = QueryIdentity(
         model.name,

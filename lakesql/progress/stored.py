@@ -1,8 +1,8 @@
-"""A checkpoint as its files have it, whatever they are read by. No JVM.
+"""A checkpoint read from its files, from any storage, without a JVM.
 
-They are `metadata` (the id), `offsets/N` (where the sources stand after batch N,
-written before it), `commits/N` (batch N is done) and `sources/I/…` (for a source of
-files, which files it has seen). lakesql adds `lakesql.json`.
+The files are `metadata` (the id), `offsets/N` (the sources' positions after batch N,
+written before the batch), `commits/N` (batch N is done) and `sources/I/…` (for a source
+of files, the files that it has seen). lakesql adds `lakesql.json`.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from lakesql.source.stream_state import Position, StoredFiles
 ORIGIN_FILE = "lakesql.json"
 
 VOID = "-"
-"""What stands in `offsets/N` for a source without a position."""
+"""What `offsets/N` has for a source without a position."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """`StoredFiles` in a folder of this machine."""
+    """`StoredFiles` in a local folder."""
 
     folder: Path
 
     def read(self, name: str) -> str | None:
-        """The text of a file, None if there is none."""
+        """The text of a file; None if it does not exist."""
         file = self.folder / name
         return file.read_text("utf-8") if file.exists() else None
 
     def names(self, name: str = "") -> list[str]:
-        """The names in a folder of the checkpoint, or in the checkpoint itself; none if
-        it is not there."""
+        """The names in a folder of the checkpoint, or in the checkpoint itself; empty
+        if it does not exist."""
         folder = self.folder / name
         return [path.name for path in folder.iterdir()] if folder.is_dir() else []
 
 
 def read_checkpoint(files: StoredFiles) -> Checkpoint | None:
-    """The checkpoint as it is; None if there is none, or only what an unfinished
-    `create_checkpoint` has left."""
+    """The state of the checkpoint; None if there is none, or only the remains of an
+    unfinished `create_checkpoint`."""
     names = files.names()
     origin_text = files.read(ORIGIN_FILE) if ORIGIN_FILE in names else None
     if "metadata" not in names and (
@@ -87,10 +87,11 @@ def read_checkpoint(files: StoredFiles) -> Checkpoint | None:
 
 
 def read_offsets(files: StoredFiles, batch: int) -> list[Position]:
-    """Where each source stands after `batch`, in the order of the query's sources:
-    Spark writes it before the batch.
+    """The position of each source after `batch`, in the order of the query's sources;
+    Spark writes them before the batch. Raises `ValueError` if there is none.
 
-    The file is a version line, a line of metadata, then one line of JSON a source.
+    The file has a line with the version, a line of metadata, then a line of JSON for
+    each source.
     """
     lines = (files.read(f"offsets/{batch}") or "").splitlines()[2:]
     if not lines:
@@ -99,9 +100,9 @@ def read_offsets(files: StoredFiles, batch: int) -> list[Position]:
 
 
 def is_watermark_behind(files: StoredFiles, batch: int) -> bool:
-    """Whether `batch` has moved the watermark on, by what it has written into its
-    files: a query that keeps state may make a batch without a record then, which lets
-    go of what the watermark has passed. So too where they do not say."""
+    """Whether `batch` has moved the watermark, by the checkpoint's files. A stateful
+    query may then make a batch without records, which drops the state that the
+    watermark has passed. True also if the files do not tell."""
     try:
         planned = json.loads((files.read(f"offsets/{batch}") or "").splitlines()[1])
         committed = json.loads((files.read(f"commits/{batch}") or "").splitlines()[1])
@@ -111,8 +112,8 @@ def is_watermark_behind(files: StoredFiles, batch: int) -> bool:
 
 
 def _read_start(files: StoredFiles, source: int) -> Position:
-    """Where a source of Kafka was to begin: Spark notes that before the first batch.
-    None of another source."""
+    """The position at which a source of Kafka was to begin, which Spark records before
+    the first batch; None for another kind of source."""
     version, _, position = (files.read(f"sources/{source}/0") or "").partition("\n")
     return json.loads(position) if version == "\0v1" else None
 
@@ -136,8 +137,8 @@ def _parse_origin(text: str | None) -> Origin | None:
 
 
 def _guarded(read: Callable[[], Any], damage: str, damages: list[str]) -> Any:
-    """What `read` gives; where it finds something else than it expects, None, and
-    `damage` is noted."""
+    """The result of `read`; if the content is unexpected, None, and `damage` is added
+    to `damages`."""
     try:
         return read()
     except (ValueError, LookupError, TypeError, AttributeError):

@@ -1,7 +1,8 @@
-"""Whether what a query is to read next is still what Kafka's topics hold. Pure.
+"""Whether Kafka's topics and streamed tables still hold what a query is to read next.
+Pure.
 
-Topics may have been created again, and records may be gone from the broker. Topics are
-known by what was read last.
+Topics may have been created again, and records may be gone from the broker. A topic is
+recognized by the id that it had when it was last read.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from lakesql.source.stream_state import (
 def check_topics(
     state: ProgressState, decision: Decision, has_lost: bool = False
 ) -> Decision:
-    """The decision as it was, or with `accept_data_loss` a start behind the records
+    """The unchanged decision, or, with `accept_data_loss`, a start after the records
     that are gone.
 
-    `has_lost`: there is a loss beside that of the topics, which was accepted. Raises
+    `has_lost`: another loss beside that of the topics has been accepted. Raises
     `RunError`: `topic-recreated`, `data-lost`, `nothing-lost`.
     """
     _check_ids(state, decision)
@@ -47,7 +48,8 @@ def check_topics(
 def check_offsets(
     state: ProgressState, decision: Decision, has_lost: bool = False
 ) -> Decision:
-    """What `check_topics` does of topics that are known to be those that were read."""
+    """The result of `check_topics` without comparing the topics' ids, for topics that
+    are known to be the same."""
     positions = next_positions(state, decision)
     _check_ends(state, positions)
     lost = {
@@ -68,8 +70,8 @@ def check_offsets(
 
 
 def check_upstream(state: ProgressState, decision: Decision) -> None:
-    """Raise `RunError` (`upstream-rebuilt`) where a table that is streamed was rebuilt
-    since it was read."""
+    """Raise `RunError` (`upstream-rebuilt`) if a streamed table was rebuilt since it
+    was last read."""
     positions = next_positions(state, decision)
     for source in state.sources:
         position = positions.get(source.name)
@@ -88,9 +90,9 @@ def check_upstream(state: ProgressState, decision: Decision) -> None:
 
 
 def check_snapshots(state: ProgressState, decision: Decision) -> None:
-    """Raise `RunError` where a table that is streamed does not lead on from where it
-    was read: it was rolled back (`upstream-rolled-back`), or the snapshot is gone
-    (`upstream-expired`)."""
+    """Raise `RunError` if the history of a streamed table no longer has the snapshot up
+    to which it was read: the table was rolled back (`upstream-rolled-back`), or the
+    snapshot is gone (`upstream-expired`)."""
     positions = next_positions(state, decision)
     for source in state.sources:
         position = positions.get(source.name)
@@ -122,11 +124,11 @@ def check_snapshots(state: ProgressState, decision: Decision) -> None:
 
 
 def find_cut(state: ProgressState, decision: Decision) -> list[str]:
-    """The streams of tables that are read from their first snapshots on, where these
-    have expired.
+    """The names of the streamed tables that are read from their first snapshot on,
+    although it has expired.
 
-    That is so for a new model, for one that has read something else until now, and for
-    one that was rewound.
+    That can be so for a new model, one that read something else before, or one that was
+    rewound.
     """
     positions = next_positions(state, decision)
     cut = [source for source in state.sources if source.is_cut]
@@ -138,8 +140,8 @@ def find_cut(state: ProgressState, decision: Decision) -> list[str]:
 
 
 def next_positions(state: ProgressState, decision: Decision) -> Positions:
-    """Where the next batch that is read begins; nothing where the streams' `start` says
-    it."""
+    """The positions at which the next batch begins; empty if the streams' `start`
+    decides."""
     match decision:
         case Fresh():
             return {}
@@ -149,7 +151,7 @@ def next_positions(state: ProgressState, decision: Decision) -> Positions:
             checkpoint = state.checkpoint
             assert checkpoint is not None
             # A stateful query reads a batch again that is in the table already: its
-            # state must see it.
+            # state needs the batch.
             done = (
                 checkpoint.newest_committed
                 if state.shape
@@ -159,8 +161,8 @@ def next_positions(state: ProgressState, decision: Decision) -> Positions:
 
 
 def _positions_after(state: ProgressState, batch: int) -> Positions:
-    """Where the sources stand after a batch of the checkpoint; nothing where that
-    cannot be told."""
+    """The positions of the sources after a batch of the checkpoint; empty if the
+    checkpoint does not have it."""
     stands = state.checkpoint.positions.get(batch) if state.checkpoint else None
     if stands is None:
         return {}
@@ -207,8 +209,8 @@ def _from_its_beginning(state: ProgressState) -> str:
 
 
 def _check_ends(state: ProgressState, positions: Positions) -> None:
-    """No partition may end before what was read, or what was planned and is to be read
-    again."""
+    """Raise `RunError` (`data-lost`) if a partition ends before the offset that was
+    read, or that was planned and is to be read again."""
     planned = (
         _positions_after(state, state.checkpoint.newest_planned)
         if state.checkpoint
@@ -234,8 +236,9 @@ def _check_ends(state: ProgressState, positions: Positions) -> None:
 
 
 def known_topics(state: ProgressState) -> dict[str, str]:
-    """The ids of the topics in which the checkpoint stands: what it has written last
-    says it, or else what it was made for."""
+    """The ids of the topics as the model last read them: from the newest batch in the
+    ledger if this checkpoint wrote it, else from what the checkpoint was made with.
+    Each completes the other."""
     checkpoint, entry = state.checkpoint, state.entry
     made = checkpoint.origin.topics if checkpoint and checkpoint.origin else {}
     written = entry.topics if entry else {}
@@ -257,11 +260,8 @@ def known_topics(state: ProgressState) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """Offsets of a partition that are gone from the broker, from `first` up to and
-    without `end`.
-
-    Of a partition that is gone as a whole nobody knows the end.
-    """
+    """Offsets of a partition that are gone from the broker, from `first` up to but
+    without `end`. `end` is None if the whole partition is gone."""
 
     topic: str
     partition: int
@@ -275,8 +275,8 @@ class _Lost:
 
 @dataclass(frozen=True, slots=True)
 class _LostBehind:
-    """What is gone behind a place in a log whose records have no numbers: which, nobody
-    can tell. A reader that does without goes on where `follows` says."""
+    """A loss after a place in a log whose records have no numbers, so that nobody can
+    tell which are gone. A reader that accepts the loss continues at `follows`."""
 
     topic: str
     partition: str
@@ -292,8 +292,8 @@ _AnyLost = _Lost | _LostBehind
 
 
 def _find_lost(source: SourceState, position: Position) -> tuple[_AnyLost, ...]:
-    """What lies between a position and where the partitions begin now. One that it does
-    not know is read from 0 on."""
+    """The records between a position and where the partitions begin now. A partition
+    that the position does not have is expected from offset 0 on."""
     if source.find_expired is not None and isinstance(position, dict):
         expired = source.find_expired(position)
         return tuple(
@@ -377,8 +377,8 @@ def _list(lost: Sequence[_AnyLost]) -> str:
 
 
 def _move(position: Position, lost: tuple[_AnyLost, ...]) -> Position:
-    """The position with the partitions of `lost` where they begin now, and without
-    those that are gone."""
+    """The position without the partitions that are gone, and with the others of `lost`
+    at their present beginnings."""
     if not lost:
         return position
     moved = {topic: dict(partitions) for topic, partitions in position.items()}

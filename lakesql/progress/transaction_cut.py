@@ -1,9 +1,9 @@
-"""Where a batch of several tables may end, so that it has all changes of a transaction
-or none. Pure.
+"""Where a batch of several tables may end, so that it has all changes of each
+transaction or none of them. Pure.
 
 A change feed writes the changes of a transaction to the topics of their tables, each in
-the order of the log. What it writes once a transaction is over says how many changes
-there are of each table.
+the order of the log. After the end of a transaction it writes how many changes there
+are of each table.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from dataclasses import dataclass, field
 from lakesql.source.cluster import Offsets
 
 Sizes = Mapping[str, int]
-"""How many changes a transaction has of each table, by the names of the source."""
+"""How many changes a transaction has of each table, by the table's name in the
+source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The changes of one transaction in one partition: `first` and `last` are the
-    offsets of the outermost ones.
+    """The changes of one transaction in one partition; `first` and `last` are the
+    offsets of the first and the last one.
 
-    `counts` says how many different ones there are of each table: after a restart a
-    feed sends some of them again. `reached` is the number, in the transaction, of the
-    last one of each table.
+    `counts` is how many different ones there are of each table, as a feed sends some
+    again after a restart. `reached` is, for each table, the number of the last one
+    within the transaction.
     """
 
     topic: str
@@ -38,9 +39,8 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where the batch ends: `ends` are the offsets behind its last records, `whole` the
-    transactions that are in it, and `open` those of which something is there and not
-    all."""
+    """Where the batch ends: `ends` are the offsets after its last records, `whole` the
+    transactions that are in it, and `open` those that have arrived only in part."""
 
     ends: Offsets
     whole: frozenset[str]
@@ -53,12 +53,12 @@ def find_cut(
     sizes: Mapping[str, Sizes],
     done: Collection[str],
 ) -> Cut:
-    """The last place in each partition, not behind `ends`, up to which all transactions
-    are whole.
+    """The last offset in each partition, at most `ends`, up to which all transactions
+    are complete.
 
-    `stretches` are all changes up to `ends` that are not in a batch yet, and `sizes`
-    those of the transactions that are known to be over. Changes of transactions that
-    are `done` are repetitions, and stand in nobody's way.
+    `stretches` are all changes up to `ends` that no batch has yet, and `sizes` those of
+    the transactions that are known to have ended. Changes of transactions in `done` are
+    repetitions and are ignored.
     """
     new = [stretch for stretch in stretches if stretch.transaction not in done]
     seen = count_changes(new, ends)
@@ -84,8 +84,8 @@ def find_cut(
 
 
 def find_missing(seen: Sizes, sizes: Sizes) -> Iterator[tuple[str, int, int]]:
-    """The tables of which a transaction lacks changes: how many are there, and how many
-    there must be."""
+    """The tables of which a transaction lacks changes: the name, how many have arrived,
+    and how many there must be."""
     for table, size in sizes.items():
         if seen.get(table, 0) < size:
             yield table, seen.get(table, 0), size
@@ -94,10 +94,10 @@ def find_missing(seen: Sizes, sizes: Sizes) -> Iterator[tuple[str, int, int]]:
 def count_changes(
     stretches: Iterable[Stretch], ends: Offsets
 ) -> dict[str, dict[str, int]]:
-    """How many changes of each table have come, by transaction.
+    """How many changes of each table have arrived, by transaction.
 
-    Where a topic has one partition, those before the last one have come too, as they
-    stand before it: a feed that starts again may repeat the end of a transaction alone.
+    If a topic has one partition, all changes before the last one have arrived too, even
+    if they are not counted: a restarted feed may repeat only the end of a transaction.
     """
     seen: dict[str, dict[str, int]] = {}
     for stretch in stretches:

@@ -1,7 +1,8 @@
-"""What is asked of the envelope around a stream's rows, whichever it is. Pure.
+"""What every envelope around a stream's rows answers about itself: `RecordEnvelope`.
+Pure.
 
-A new envelope is a file in `envelopes/`, a line in `kinds_of_records.py`, and what
-reads it in `engine/records`.
+A new envelope is a file in `envelopes/`, a line in `kinds_of_records.py`, and its
+reader in `engine/records`.
 """
 
 from __future__ import annotations
@@ -11,39 +12,39 @@ from typing import ClassVar, Protocol
 
 
 class RecordEnvelope(Protocol):
-    """What a record is besides its row."""
+    """What a record holds besides its row."""
 
     name: ClassVar[str]
-    """The word for it in a stream's `envelope`."""
+    """Its name in a stream's `envelope`."""
 
     is_feed: ClassVar[bool] = True
     """Whether the records are changes of rows."""
 
     says_columns: ClassVar[bool] = False
-    """Whether the records may say which columns their rows have, so that a stream need
-    not declare them."""
+    """Whether the records may name the columns of their rows, so that a stream need not
+    declare them."""
 
     says_positions: ClassVar[bool] = True
     """Whether each change has a position in its database's log."""
 
     needs_source_table: ClassVar[bool] = False
-    """Whether a stream must say which table's changes it takes: a topic may have those
-    of all."""
+    """Whether a stream must set `source_table`, as a topic may have the changes of all
+    tables."""
 
     has_field_prefix: ClassVar[bool] = False
-    """Whether what is said of a change stands among the columns, behind a prefix that
-    the stream may give."""
+    """Whether the metadata of a change is among the columns, with a prefix that the
+    stream may set."""
 
     has_sides: ClassVar[bool] = False
     """Whether an event has the row before and after the change."""
 
     is_of_log: ClassVar[bool] = True
     """Whether its changes come from a database's log, where a transaction may change
-    the key of a row, an update may leave out values, a table is truncated, and a delete
-    is followed by a tombstone."""
+    the key of a row, values may be missing in an update, a table may be truncated, and
+    a delete is followed by a tombstone."""
 
     tells_transactions: ClassVar[bool] = False
-    """Whether an event may say which transaction it is of, in JSON."""
+    """Whether an event may name its transaction, in JSON."""
 
     change_fields: ClassVar[tuple[str, ...]] = (
         *(
@@ -61,8 +62,8 @@ class RecordEnvelope(Protocol):
     """The fields of `_change` that its changes have."""
 
     may_be_registered: ClassVar[bool] = False
-    """Whether its events may be in Avro, by schemas of a registry: those that Kafka
-    Connect's converters write."""
+    """Whether its events may be in Avro with schemas in a registry, as Kafka Connect's
+    converters write them."""
 
     source_table: ClassVar[re.Pattern[str]] = re.compile(r"([^.]+\.)?[^.]*\.[^.]+")
-    """How its events write the name of a table."""
+    """The pattern of a table's name in its events."""

@@ -1,4 +1,4 @@
-"""All formats and envelopes, by their words. A new one is a line here, and a word in
+"""All formats and envelopes by their names. A new one is a line here, and a word in
 `stream/stream.py`."""
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ FORMATS: Mapping[str, RecordFormat] = {
         *(JsonSchemaFormat(), ProtobufFormat(), OrcFormat()),
     )
 }
-"""All formats."""
+"""All formats by their names."""
 
 ENVELOPES: Mapping[str, RecordEnvelope] = {
     each.name: each
     for each in (NoEnvelope(), DebeziumEnvelope(), FlatEnvelope(), DmsEnvelope())
 }
-"""All envelopes that a stream may declare."""
+"""All envelopes that a stream may declare, by their names."""

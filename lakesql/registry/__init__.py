@@ -1,2 +1,2 @@
-"""Schema registries: what a topic's records were written with, by the ids that they
-name."""
+"""Schema registries: the schemas that a topic's records were written with, by the ids
+in the records."""

@@ -1,5 +1,5 @@
-"""Schemas of Avro as trees in which each name is written out, so that any part of one
-can stand by itself. Pure."""
+"""Parses Avro schemas into trees in which all names are resolved, so that any part of
+one can stand alone. Pure."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ NAMED = frozenset({"record", "error", "enum", "fixed"})
 
 @dataclass(frozen=True, slots=True)
 class Avro:
-    """A schema: its root, and the named types in it by their full names, to which
-    `{"ref": name}` refers."""
+    """A schema: its root, and the named types in it by their full names. `{"ref":
+    name}` refers to one of these."""
 
     root: Any
     names: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def record(self) -> Mapping[str, Any] | None:
-        """The record that it describes; None where it is something else."""
+        """The record at the root; None if the schema describes anything else."""
         found = self.find(self.root)
         return (
             found
@@ -36,7 +36,7 @@ class Avro:
 
     @property
     def kind(self) -> str:
-        """What it describes, in a word."""
+        """The kind of type at the root, in one word."""
         found = self.find(self.root)
         if isinstance(found, list):
             return "union"
@@ -51,16 +51,16 @@ class Avro:
         )
 
     def text(self) -> str:
-        """The schema as JSON that needs no other: each named type is defined where it
-        first stands."""
+        """The schema as JSON that depends on no other: each named type is defined at
+        its first use."""
         return json.dumps(_written(self, self.root, set()), ensure_ascii=False)
 
 
 def parse_avro(text: str, referenced: Iterable[str] = ()) -> Avro:
-    """The schema of a text that may use the types of others, `referenced`, each of
-    which may use those before it.
+    """The schema in a text. It may use the types of the schemas in `referenced`, each
+    of which may use those of the ones before it.
 
-    Raises `SchemaError`.
+    Raises `SchemaError` for an invalid schema.
     """
     names: dict[str, Any] = {}
     for other in referenced:
@@ -78,8 +78,8 @@ def _load(text: str) -> Any:
 
 
 def _read(node: Any, space: str, names: dict[str, Any]) -> Any:
-    """A node of a schema with the names in it written out; what it defines is added to
-    `names`."""
+    """A node of a schema with its names resolved. The types that it defines are added
+    to `names`."""
     if isinstance(node, str):
         return _read_name(node, space, names)
     if isinstance(node, list):

@@ -1,5 +1,5 @@
-"""Schemas of values that are no records, such as the texts and numbers that keys are.
-Pure."""
+"""Schemas of values that are no records, such as keys that are only a string or a
+number. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from lakesql.registry.schemas import StreamSchemas
 
 
 def as_records(schemas: StreamSchemas, fields: Sequence[str]) -> StreamSchemas:
-    """The schemas with each one of Avro that describes no record as that of a record of
-    one field, where one is read: both are written in the same bytes."""
+    """The schemas, with each Avro schema that is no record wrapped into a record with
+    one field; both have the same binary encoding. They are unchanged if not exactly one
+    field is read."""
     if len(fields) != 1:
         return schemas
     return replace(

@@ -1,5 +1,5 @@
-"""Avro's schemas as Kafka Connect's, of which its converters make them: what a feed's
-JSON has beside it. Pure."""
+"""Converts Avro schemas to those of Kafka Connect, as its converters do: the schema
+that a feed's JSON has beside its values. Pure."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _MEANINGS: Mapping[tuple[str, str], str] = {
     ("long", "timestamp-millis"): "org.apache.kafka.connect.data.Timestamp",
     ("long", "timestamp-micros"): "io.debezium.time.MicroTimestamp",
 }
-"""What Avro's logical types are called by Connect. A time of a database without a zone
-is a `local-` one in neither."""
+"""Connect's names for Avro's logical types. Neither has a `local-` type for a
+database's time without a zone."""
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
@@ -68,7 +68,8 @@ def _connect(node: Any, schema: Avro) -> dict[str, Any]:
 
 
 def _meaning(node: Mapping[str, Any]) -> dict[str, Any]:
-    """The name by which Connect knows what a value means, and its parameters."""
+    """Connect's name for the logical type of a value, and its parameters; empty if it
+    has none."""
     kind, logical = str(node["type"]), str(node.get("logicalType", ""))
     if logical == "decimal":
         parameters = {
@@ -82,8 +83,8 @@ def _meaning(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_meanings(schema: Avro) -> Avro:
-    """The schema without logical types: its values are read as Connect's JsonConverter
-    writes them, dates as days."""
+    """The schema without logical types, so that values are read as Connect's
+    JsonConverter writes them: a date as a number of days, for example."""
     return Avro(
         _plain(schema.root), {name: _plain(each) for name, each in schema.names.items()}
     )

@@ -1,5 +1,5 @@
-"""A connection to a schema registry, as a profile has it. Pure; `registry_client.py`
-asks it."""
+"""The connection to a schema registry, as configured in a profile. Pure;
+`registry_client.py` makes the requests."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from lakesql.errors import Problem
 from lakesql.location import absolute
 
 Wire = Literal["confluent", "apicurio", "apicurio_headers"]
-"""Where a record says which schema it was written with: in a byte 0 and an id of 4
-bytes before its value, in a byte 0 and an id of 8 bytes, or in the header
+"""Where a record has the id of its schema: before its value, as a byte 0 and an id of 4
+bytes (`confluent`) or of 8 bytes (`apicurio`); or in the header
 `apicurio.value.contentId` or `apicurio.value.globalId`, with nothing before the
 value."""
 
 ID_BYTES: Mapping[Wire, int] = {"confluent": 4, "apicurio": 8, "apicurio_headers": 8}
-"""How long an id is, behind its byte 0 or in a header."""
+"""The length of an id in bytes, after the byte 0 or in a header."""
 
 CONTENT_HEADER, GLOBAL_HEADER = "apicurio.{side}.contentId", "apicurio.{side}.globalId"
-"""The headers that have the id of a key, or of a value."""
+"""The headers with the content id and the global id; `side` is `key` or `value`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """A schema registry that answers as Confluent's does, or a folder with the schemas
-    that records name."""
+    """A schema registry with Confluent's API, or a folder with the schemas that records
+    name."""
 
     url: str = option(
         "Its URL, of Apicurio the one that ends with `/apis/ccompat/v7`; several with commas between.",
@@ -63,13 +63,13 @@ class Registry:
 
     @property
     def name(self) -> str:
-        """Where it is, in words."""
+        """The URL or folder, for messages."""
         return self.url or self.path
 
     @property
     def apicurio_url(self) -> str:
-        """The URL of Apicurio's own interface, which stands beside the one as
-        Confluent's; '' of another registry."""
+        """The URL of Apicurio's own API, which is next to the one that is compatible
+        with Confluent's; '' for any other registry."""
         found = [_APICURIO.fullmatch(each.strip()) for each in self.url.split(",")]
         return (
             ",".join(f"{each[1]}/apis/registry" for each in found if each)
@@ -79,21 +79,23 @@ class Registry:
 
     @property
     def has_globals(self) -> bool:
-        """Whether it says what Apicurio's global ids stand for."""
+        """Whether it can resolve Apicurio's global ids."""
         return bool(self.path or self.apicurio_url)
 
     @property
     def issuer(self) -> str:
-        """The URL of who gives tokens of OAuth; '' where nobody is asked for them."""
+        """The URL of the issuer of OAuth tokens; '' if there is none."""
         return self.options.get("bearer.auth.issuer.endpoint.url", "")
 
     @property
     def digest(self) -> str:
-        """What tells it from others: ids of one registry mean nothing in another."""
+        """A short hash that identifies the registry: ids of one registry mean nothing
+        in another."""
         return sha256(self.name.encode()).hexdigest()[:8]
 
     def resolved(self, directory: Path) -> Self:
-        """The same with the local paths absolute that are relative to a directory."""
+        """The same connection with absolute paths; relative ones start at
+        `directory`."""
         return replace(
             self,
             path=absolute(self.path, directory),
@@ -103,7 +105,7 @@ class Registry:
         )
 
     def problems(self, name: str, node: Node) -> Iterator[Problem]:
-        """What is contradictory in its options. `node` is the connection `name`."""
+        """The problems of its options. `node` is the entry of the connection `name`."""
         if bool(self.url) == bool(self.path):
             what = f"Connection '{name}' needs a `url` or a `path`, and not both."
             yield Problem("registry-options", what, place=node.place)
@@ -148,4 +150,4 @@ _OWN: Mapping[str, str] = {
     "ssl.certificate.location": "certificate",
     "ssl.key.location": "certificate_key",
 }
-"""Options of the client that the connection has keys for."""
+"""Options of the client for which the connection has keys of its own."""

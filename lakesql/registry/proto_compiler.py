@@ -1,5 +1,5 @@
-"""Protobuf's own compiler, which makes descriptors of .proto files: of Google's
-program, in a folder for a moment."""
+"""Runs Protobuf's own compiler, `protoc`, which makes descriptors of .proto files, in a
+temporary folder."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ TIMEOUT_S = 60
 
 
 def compile_files(texts: Mapping[str, str], main: str, described: bytes = b"") -> bytes:
-    """The FileDescriptorSet of a file and of all that it imports, each after those that
-    it needs.
+    """The FileDescriptorSet of a file and of all files that it imports, each after
+    those that it imports itself.
 
-    `texts` are the files by the names that they are imported by, and `described` the
-    FileDescriptorSet of others. The types of `google/protobuf`, of `google/type` and of
-    `confluent` are there without. Raises `SchemaError` with what the compiler says, and
-    `ProfileError` (`extra-missing`) where it is not installed.
+    `texts` are the files by the names under which they are imported, and `described` is
+    the FileDescriptorSet of further files. The types of `google/protobuf`,
+    `google/type` and `confluent` are always available. Raises `SchemaError` with the
+    compiler's message, and `ProfileError` (`extra-missing`) if it is not installed.
     """
     compiler = _find_compiler()
     with TemporaryDirectory() as directory:
@@ -60,8 +60,8 @@ def compile_files(texts: Mapping[str, str], main: str, described: bytes = b"") -
 
 
 def compiler_version() -> str:
-    """What the compiler calls itself. Raises `ProfileError` (`extra-missing`) where it
-    is not installed."""
+    """The version that the compiler prints. Raises `ProfileError` (`extra-missing`) if
+    it is not installed."""
     command = [str(_find_compiler()), "--version"]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
@@ -69,7 +69,8 @@ def compiler_version() -> str:
 
 
 def _find_compiler() -> Path:
-    """The program. Beside this Python, where its package puts it, or on the path."""
+    """The path of the compiler: where its Python package puts it, or else on the PATH.
+    Raises `ProfileError` (`extra-missing`) if it is in neither."""
     name = "protoc.exe" if os.name == "nt" else "protoc"
     beside = Path(sysconfig.get_path("scripts"), name)
     found = beside if beside.is_file() else shutil.which(name)
@@ -79,7 +80,7 @@ def _find_compiler() -> Path:
 
 
 def _folders(compiler: Path) -> list[Path]:
-    """Where the types lie that schemas import without bringing them."""
+    """The folders with the well-known types that schemas can import."""
     found = [compiler.resolve().parents[1] / "include"]
     try:
         from google.type import date_pb2
@@ -89,7 +90,7 @@ def _folders(compiler: Path) -> list[Path]:
 
 
 def _first_fault(said: str) -> str:
-    """The first thing that the compiler finds wrong, which is no warning."""
+    """The compiler's first error, without warnings."""
     faults = [
         line for line in said.splitlines() if line.strip() and " warning: " not in line
     ]
@@ -112,5 +113,5 @@ package confluent.type;
 message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
 """,
 }
-"""Files that Confluent's registry has for every schema, which need not name them as
-references."""
+"""Files that Confluent's registry provides to every schema, without a reference to
+them."""

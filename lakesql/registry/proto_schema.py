@@ -1,5 +1,5 @@
-"""Schemas of Protobuf as values: messages, their fields and enums, of a .proto's text
-and of those that it imports."""
+"""Parses Protobuf schemas: the messages, fields and enums of a .proto and of the files
+that it imports."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from lakesql.registry.proto_compiler import compile_files
 from lakesql.registry.schema_error import SchemaError
 
 MAIN = "lakesql_schema.proto"
-"""What the file of a schema is called while it is read; what it imports has the names
-that it says."""
+"""The name of a schema's own file while it is compiled. The files that it imports have
+the names in its imports."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProtoField:
-    """A field of a message. `kind` is the word for its type, `message`, `enum` and
-    `group` among them; `of` is then the full name of that. `has_presence`: whether one
-    that was not written differs from one with the default. `default` is the one that
-    the schema itself declares. A map is repeated, of messages that are entries."""
+    """A field of a message.
+
+    `kind` is Protobuf's word for its type; for `message`, `enum` and `group`, `of` is
+    the full name of the type. `has_presence` is true if a field that was not written
+    differs from one with the default value. `default` is the default that the schema
+    declares. A map is a repeated field of entry messages.
+    """
 
     name: str
     number: int
@@ -38,19 +41,20 @@ class ProtoField:
 
 @dataclass(frozen=True, slots=True)
 class ProtoMessage:
-    """A message by its full name. One that `is_entry` is that of a map: its fields are
-    `key` and `value`."""
+    """A message with its full name. `is_entry` is true for the entry of a map, with the
+    fields `key` and `value`."""
 
     name: str
     fields: tuple[ProtoField, ...] = ()
     is_entry: bool = False
 
     def of_number(self, number: int) -> ProtoField | None:
-        """The field that has a number."""
+        """The field with this number; None if there is none."""
         return next((each for each in self.fields if each.number == number), None)
 
     def of_name(self, name: str) -> ProtoField | None:
-        """The field of a name; without one, of the same name in other capitals."""
+        """The field with this name; if there is none, the only one with that name in
+        other capitals; otherwise None."""
         exact = [each for each in self.fields if each.name == name]
         found = exact or [
             each for each in self.fields if each.name.lower() == name.lower()
@@ -60,9 +64,9 @@ class ProtoMessage:
 
 @dataclass(frozen=True, slots=True)
 class ProtoSchema:
-    """All messages and enums that a schema knows, by their full names, and the messages
-    of its own file by the paths that records name them by: the place of each in what is
-    around it."""
+    """All messages and enums that a schema knows, by their full names. `paths` has the
+    full names of the messages in its own file, by the index path with which records
+    refer to them: the index of each message in the one around it."""
 
     messages: Mapping[str, ProtoMessage] = field(default_factory=dict)
     enums: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
@@ -70,22 +74,23 @@ class ProtoSchema:
 
     @property
     def first(self) -> str:
-        """The full name of the first message; '' where its file has none."""
+        """The full name of the first message; '' if the file has none."""
         return self.paths.get((0,), "")
 
     def path_of(self, name: str) -> tuple[int, ...] | None:
-        """The path of a message of its own file."""
+        """The index path of a message of the schema's own file; None if it has no such
+        message."""
         return next((path for path, known in self.paths.items() if known == name), None)
 
 
 @lru_cache(maxsize=512)
 def parse_proto(text: str, files: tuple[tuple[str, str], ...] = ()) -> ProtoSchema:
-    """The schema of a text, with the texts of what it imports, by the names that it has
-    for them.
+    """The schema in a text. `files` has the names and texts of the files that it
+    imports.
 
-    A text is that of a .proto, or a FileDescriptorProto in base64, which is what
-    Confluent's serializer for Python registers. Raises `SchemaError`, and
-    `ProfileError` (`extra-missing`) where Protobuf is not installed.
+    The text is that of a .proto, or a FileDescriptorProto in base64, which Confluent's
+    serializer for Python registers. Raises `SchemaError` for an invalid schema, and
+    `ProfileError` (`extra-missing`) if Protobuf is not installed.
     """
     descriptors = _described(text, files)
     pool = _pool()
@@ -107,8 +112,8 @@ def parse_proto(text: str, files: tuple[tuple[str, str], ...] = ()) -> ProtoSche
 
 
 def find_message(schema: ProtoSchema, name: str) -> str:
-    """The full name of a message of a schema's own file, or of the last part of one;
-    the first one of its file where no name is said, '' where there is none."""
+    """The full name of a message of the schema's own file, by its full name or the last
+    part of it; the first message if `name` is ''. '' if there is none."""
     if not name:
         return schema.first
     return next(
@@ -122,7 +127,7 @@ def find_message(schema: ProtoSchema, name: str) -> str:
 
 
 def find_imports(text: str) -> list[str]:
-    """What a text of a .proto, or a descriptor in base64, imports."""
+    """The names of the files that a .proto, or a descriptor in base64, imports."""
     found = descriptor_of(text)
     if found is not None:
         return list(found.dependency)
@@ -134,8 +139,8 @@ def find_imports(text: str) -> list[str]:
 
 
 def _described(text: str, files: tuple[tuple[str, str], ...]) -> list[Any]:
-    """The descriptors of a schema's file and of all that it imports, each after those
-    that it needs."""
+    """The descriptors of a schema's file and of all files that it imports, each after
+    those that it imports itself."""
     own = descriptor_of(text)
     ready = {
         name: found
@@ -160,7 +165,7 @@ def _described(text: str, files: tuple[tuple[str, str], ...]) -> list[Any]:
 
 
 def descriptor_of(text: str) -> Any:
-    """The descriptor that stands in a text as base64; None where it is none."""
+    """The descriptor in a text, if that is one in base64; otherwise None."""
     if not re.fullmatch(r"[A-Za-z0-9+/\s]+={0,2}\s*", text):
         return None
     from google.protobuf.message import DecodeError
@@ -209,7 +214,7 @@ def _read_message(
     messages: dict[str, ProtoMessage],
     enums: dict[str, Mapping[int, str]],
 ) -> None:
-    """Add a message, and all that its fields are of, to those that are known."""
+    """Add a message, and the types of all its fields, to `messages` and `enums`."""
     if found.full_name in messages:
         return
     messages[found.full_name] = ProtoMessage(found.full_name)  # it may be in itself
@@ -225,7 +230,8 @@ def _read_message(
 
 
 def _names_of(enum: Any) -> dict[int, str]:
-    """The names of an enum's numbers; of several for one, the first."""
+    """The names of an enum's numbers; for a number with several names, the first
+    one."""
     names: dict[int, str] = {}
     for value in enum.values:
         names.setdefault(value.number, value.name)
@@ -252,10 +258,10 @@ KINDS = {
     17: "sint32",
     18: "sint64",
 }
-"""The words for types of fields, by their numbers in descriptors."""
+"""Protobuf's words for the types of fields, by their numbers in descriptors."""
 
 NUMBERS: Mapping[str, int] = {kind: number for number, kind in KINDS.items()}
-"""The numbers of types in descriptors."""
+"""The numbers of field types in descriptors, by Protobuf's words."""
 
 
 def _field(found: Any, comments: Mapping[str, str]) -> ProtoField:
@@ -274,8 +280,8 @@ def _field(found: Any, comments: Mapping[str, str]) -> ProtoField:
 
 
 def _comments(file: Any) -> dict[str, str]:
-    """What stands before each field of a file, or behind it, by the full names of
-    fields."""
+    """The comment before each field of a file, or else the one after it, by the full
+    names of fields."""
     said = {}
     located = file.source_code_info.location
     places = {
@@ -293,8 +299,8 @@ def _comments(file: Any) -> dict[str, str]:
 def _written_messages(
     messages: Iterable[Any], around: tuple[int, ...], space: str
 ) -> Iterator[tuple[tuple[int, ...], str, Any]]:
-    """The messages of a file's descriptor, each with its path there and its full
-    name."""
+    """The messages in a file's descriptor, each with its path in the descriptor and its
+    full name."""
     for place, message in enumerate(messages):
         path, name = (*around, place), f"{space}.{message.name}".lstrip(".")
         yield path, name, message

@@ -1,5 +1,5 @@
-"""The text of a .proto that says what a descriptor says: what people can read, and
-compare with the next version."""
+"""Converts a Protobuf descriptor to the text of a .proto, which people can read and
+compare between versions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ INDENT = "  "
 
 
 def proto_text(file: Any) -> str:
-    """The text of a FileDescriptorProto. Options, extensions and services, which no
-    record shows, are left out."""
+    """The text of a FileDescriptorProto. Options, extensions and services are left out,
+    as they do not affect records."""
     lines = [f'edition = "{2000 + file.edition - _FIRST_EDITION}";']
     if file.syntax != "editions":
         lines = [f'syntax = "{file.syntax or "proto2"}";']
@@ -29,7 +29,7 @@ def proto_text(file: Any) -> str:
 
 
 _FIRST_EDITION = 977
-"""What is subtracted of an edition's number for the year 2000: 2023 is number 1000."""
+"""The number of the edition of the year 2000; that of 2023 is 1000."""
 
 
 def _message(message: Any, file: Any) -> Iterator[str]:
@@ -119,8 +119,8 @@ def _label(field: Any, file: Any) -> str:
 
 
 def _type(field: Any) -> str:
-    """The word for a field's type; that of a message by its full name, with a dot
-    before it."""
+    """The word for a field's type; for a message or an enum, its full name with a
+    leading dot."""
     return str(field.type_name) or KINDS[field.type]
 
 

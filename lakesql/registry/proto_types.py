@@ -1,4 +1,4 @@
-"""What fields of Protobuf are as columns. Pure."""
+"""The Spark types of Protobuf's fields as columns. Pure."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SCALARS: Mapping[str, str] = {
     "bytes": "binary",
     "enum": "string",
 }
-"""Spark's texts of types. What has no sign needs a wider one."""
+"""Spark's types for scalar fields. An unsigned integer needs a wider type."""
 
 TIMESTAMP, DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"
 
 JSON = frozenset(
     {"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"}
 )
-"""Messages that are JSON in another form: a column has their text."""
+"""Messages that represent JSON: their column has it as text."""
 
 WRAPPERS: Mapping[str, str] = {
     f"google.protobuf.{name}Value": kind
@@ -42,7 +42,8 @@ WRAPPERS: Mapping[str, str] = {
         "Bytes": "bytes",
     }.items()
 }
-"""Messages around one value, which is NULL where the message is not there."""
+"""Messages that wrap one value, by their full names. The column is NULL if the message
+is absent."""
 
 KNOWN: Mapping[str, str] = {
     TIMESTAMP: "timestamp",
@@ -50,15 +51,16 @@ KNOWN: Mapping[str, str] = {
     **dict.fromkeys(JSON, "string"),
     **{name: SCALARS[kind] for name, kind in WRAPPERS.items()},
 }
-"""The types of messages that Protobuf itself gives a meaning. A Duration is in seconds,
-with all of its digits."""
+"""Spark's types for messages to which Protobuf itself gives a meaning. A Duration is in
+seconds, without loss of digits."""
 
 
 def check_held(
     field: ProtoField, message: ProtoMessage | None, inside: tuple[str, ...], path: str
 ) -> None:
-    """Raise `NoColumnError` where no column holds a field of this message; `inside` are
-    those around it."""
+    """Raise `NoColumnError` if a field cannot be a column: a group, a message that
+    contains itself, or one without fields. `inside` are the messages around the
+    field."""
     if field.kind == "group":
         _refuse(path, "is a group")
     if message is not None and message.name in inside:

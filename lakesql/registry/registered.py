@@ -1,4 +1,4 @@
-"""A schema as a registry has it."""
+"""A schema as a registry returns it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from dataclasses import dataclass
 
 
 def of_global(number: int) -> int:
-    """The id that a schema is kept by which records name by its global id.
+    """The id under which a schema is kept that records name by its global id.
 
-    Apicurio counts the versions of all subjects, which are global ids, and what stands
-    in them, which are content ids: one number means two schemas. So a global id is kept
-    as a negative number.
+    Apicurio numbers both the versions of all subjects (global ids) and their contents
+    (content ids), so that one number can mean two schemas. A global id is therefore
+    kept as a negative number.
     """
     return ~number
 
 
 def global_of(id_: int) -> int | None:
-    """The global id that an id stands for; None for one that stands for itself."""
+    """The global id that a kept id stands for; None for an ordinary id."""
     return ~id_ if id_ < 0 else None
 
 
 def say_schema(id_: int) -> str:
-    """What people are told of the schema of an id: `schema id 7`, `schema of global id
+    """How messages call the schema with this id: `schema id 7`, `schema of global id
     7`."""
     number = global_of(id_)
     return f"schema id {id_}" if number is None else f"schema of global id {number}"
@@ -29,9 +29,9 @@ def say_schema(id_: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A schema: its id, its kind (`AVRO`, `PROTOBUF`, `JSON`), its text, and the texts
-    of the `files` that it imports, by the names that it has for them. One of Avro needs
-    no others: they are put into it."""
+    """A schema: its id, its kind (`AVRO`, `PROTOBUF`, `JSON`), its text, and the names
+    and texts of the `files` that it imports. An Avro schema has no files, as the types
+    of others are put into its text."""
 
     id: int
     kind: str

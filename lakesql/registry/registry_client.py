@@ -1,5 +1,5 @@
-"""What a schema registry answers, by Confluent's client, or a folder with schemas in
-its place."""
+"""Asks a schema registry, through Confluent's client, or reads a folder with schemas
+instead."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from lakesql.registry.schema_kinds import SCHEMA_KINDS, AvroKind, SchemaKind
 from lakesql.secrets import find_secrets
 
 ANSWER_TIMEOUT_S = 10.0
-"""How long a registry may take for an answer."""
+"""The timeout of a request to a registry, in seconds."""
 
 LATEST_S = 1
-"""How long the client takes a subject's newest schema for that: for ever, unless it is
-told."""
+"""How long, in seconds, the client caches a subject's latest schema. Its own default is
+forever."""
 
 
 def fetch_schema(registry: Registry, id_: int) -> Registered | None:
-    """The schema of an id; None where the registry has none.
+    """The schema with this id; None if the registry has none.
 
-    Raises `TransientError` (`registry-unreachable`) where it does not answer, and
-    `ProfileError` where it refuses the login (`wrong-credentials`), or its client is
+    Raises `TransientError` (`registry-unreachable`) if the registry does not answer,
+    and `ProfileError` if it rejects the login (`wrong-credentials`) or its client is
     not installed (`extra-missing`).
     """
     if registry.path:
@@ -44,8 +44,8 @@ def fetch_schema(registry: Registry, id_: int) -> Registered | None:
 
 
 def fetch_content_id(registry: Registry, number: int) -> int | None:
-    """The id of what stands in the version that has a global id of Apicurio's; None
-    where there is none. Raises what `fetch_schema` does."""
+    """The content id of the version with this global id of Apicurio; None if there is
+    none. Raises the same errors as `fetch_schema`."""
     found = _ask_apicurio(registry, "v3/search/versions", {"globalId": number})
     if found is not None:
         return next((int(each["contentId"]) for each in found["versions"]), None)
@@ -53,8 +53,8 @@ def fetch_content_id(registry: Registry, number: int) -> int | None:
 
 
 def _content_id_of_two(registry: Registry, number: int) -> int | None:
-    """The same of Apicurio 2, which finds what has the version, and lists the versions
-    of that."""
+    """The content id of a global id in Apicurio 2, which can search only for the
+    artifact, whose versions are then listed."""
     found = _ask_apicurio(registry, "v2/search/artifacts", {"globalId": number})
     for artifact in (found or {}).get("artifacts", ()):
         group, name = (
@@ -77,12 +77,12 @@ def _content_id_of_two(registry: Registry, number: int) -> int | None:
 
 
 _PAGE = 100
-"""How many versions Apicurio is asked for at a time."""
+"""The number of versions that are requested from Apicurio at a time."""
 
 
 def fetch_newest(registry: Registry, subject: str) -> Registered | None:
-    """The newest schema of a subject; None where the registry has no such subject.
-    Raises what `fetch_schema` does."""
+    """The latest schema of a subject; None if the registry has no such subject. Raises
+    the same errors as `fetch_schema`."""
     if registry.path:
         return None
     found = _ask(registry, "get_latest_version", subject)
@@ -96,9 +96,9 @@ def fetch_newest(registry: Registry, subject: str) -> Registered | None:
 def fetch_versions(
     registry: Registry, subject: str, is_last: Callable[[Registered], bool]
 ) -> tuple[Registered, ...]:
-    """The versions of a subject in their order, from the newest one that `is_last`, or
-    all if none is; none where the registry does not have the subject. Raises what
-    `fetch_schema` does."""
+    """The versions of a subject in their order, starting with the newest one for which
+    `is_last` is true; all if it is true for none. Empty if the registry has no such
+    subject. Raises the same errors as `fetch_schema`."""
     if registry.path:
         return ()
     found: list[Registered] = []
@@ -113,8 +113,9 @@ def fetch_versions(
 
 
 def check_registry(registry: Registry) -> str:
-    """What it is, in words, once it has answered. Raises what `fetch_schema` does, and
-    `registry-unreachable`."""
+    """A description of the registry, after it has answered. Raises the same errors as
+    `fetch_schema`, and `ProfileError` (`registry-unreachable`) if it is a folder that
+    does not exist."""
     if not registry.path:
         subjects = _ask(registry, "get_subjects") or []
         return f"{registry.name}, {len(subjects)} subjects"
@@ -126,8 +127,8 @@ def check_registry(registry: Registry) -> str:
 
 
 def _read_schema(folder: Path, id_: int) -> Registered | None:
-    """The schema of an id as a folder has it, which has the files that it imports
-    too."""
+    """The schema with this id from a folder that also has the files that it imports;
+    None if there is no file for it."""
     for kind in SCHEMA_KINDS.values():
         file = folder / schema_file(id_, kind)
         if file.is_file():
@@ -140,7 +141,7 @@ def _read_schema(folder: Path, id_: int) -> Registered | None:
 
 
 def schema_file(id_: int, kind: SchemaKind) -> str:
-    """What the file with the schema of an id is called in a folder."""
+    """The name of the file in a folder for the schema with this id."""
     number = global_of(id_)
     return f"{id_}{kind.suffix}" if number is None else f"global-{number}{kind.suffix}"
 
@@ -148,8 +149,9 @@ def schema_file(id_: int, kind: SchemaKind) -> str:
 def _read_imported(
     folders: Sequence[Path], names: Iterable[str], kind: SchemaKind
 ) -> list[tuple[str, str]]:
-    """The files that a schema imports by these names, and those that they import, each
-    of the first folder that has it; others are not there."""
+    """The names and texts of the files that a schema imports, directly or through
+    others. Each is read from the first folder that has it, and left out if none has
+    it."""
     found: dict[str, str] = {}
     waiting = [*names]
     while waiting:
@@ -165,8 +167,8 @@ def _read_imported(
 
 
 def _is_inside(name: str) -> bool:
-    """Whether a name by which a schema imports another stays in the folder that it is
-    looked up in, and written to."""
+    """Whether the name of an imported schema is a path that stays inside the folder
+    where it is looked up and written to."""
     path = Path(name)
     return not path.is_absolute() and ".." not in path.parts
 
@@ -180,8 +182,8 @@ def _registered(registry: Registry, id_: int, found: Any) -> Registered:
 
 
 def _referenced(registry: Registry, found: Any) -> list[tuple[str, str]]:
-    """The names and texts of the schemas that one refers to, those first that others
-    refer to."""
+    """The names and texts of the schemas that a schema refers to, each after those that
+    it refers to itself."""
     texts: list[tuple[str, str]] = []
     for reference in found.references or ():
         version = _ask(registry, "get_version", reference.subject, reference.version)
@@ -215,8 +217,8 @@ def _client(registry: Registry) -> Any:
 
 
 def _settings_of(registry: Registry) -> dict[str, Any]:
-    """What Confluent's client is told. Raises `ProfileError` (`registry-options`) for a
-    file that is not there."""
+    """The options of Confluent's client. Raises `ProfileError` (`registry-options`) for
+    a file that does not exist."""
     options = {
         key: float(text) if key in _NUMBERS else text
         for key, text in registry.options.items()
@@ -234,7 +236,8 @@ def _settings_of(registry: Registry) -> dict[str, Any]:
             "bearer.auth.credentials.source": "STATIC_TOKEN",
             "bearer.auth.token": registry.token,
         }
-    # Confluent's own service has these, and others have none
+    # the client requires these two for a token, but only Confluent's own service has
+    # values for them
     if "bearer.auth.credentials.source" in settings:
         settings = {
             "bearer.auth.logical.cluster": "",
@@ -274,8 +277,8 @@ _NUMBERS = frozenset(
 
 
 def _trust_issuer(client: Any) -> None:
-    """Let the client ask for tokens as it asks the registry: its library trusts the
-    machine's authorities alone."""
+    """Let the client request tokens with the TLS settings of the registry: its OAuth
+    library trusts only the machine's certificate authorities."""
     asks = client.bearer_field_provider.client
     login = {
         "client_id": asks.client_id,
@@ -286,14 +289,15 @@ def _trust_issuer(client: Any) -> None:
 
 
 def _ask(registry: Registry, what: str, *arguments: Any) -> Any:
-    """What the client's method answers; None where the registry has no such thing."""
+    """The result of a method of the client; None if the registry does not have what is
+    requested."""
     return _answer_of(registry, lambda client: getattr(client, what)(*arguments))
 
 
 def _ask_apicurio(registry: Registry, path: str, query: Mapping[str, int]) -> Any:
-    """What Apicurio's own interface answers; None where there is no such thing."""
-    # By the HTTP client in Confluent's, which logs in as that does: Apicurio has none
-    # for Python.
+    """The answer of Apicurio's own API; None if it does not have what is requested."""
+    # Uses the HTTP client inside of Confluent's, which logs in the same way: Apicurio
+    # has no client for Python.
     own = replace(registry, url=registry.apicurio_url)
     return _answer_of(own, lambda client: client._rest_client.get(path, dict(query)))
 
@@ -304,12 +308,12 @@ def _answer_of(
     client = _client(registry)
     try:
         return ask(client)
-    # of the library, of its HTTP client, and of the system's sockets
+    # errors come from the library, its HTTP client, and the system's sockets
     except Exception as error:
         if status_of(error) in (404, 422):
             return None
         if status_of(error) == 401 and registry.issuer and not is_again:
-            # it may have been revoked: a new one is asked for
+            # the token may have been revoked, so request a new one
             client._rest_client.bearer_field_provider.token = ""
             return _answer_of(registry, ask, is_again=True)
         why = find_secrets(os.environ).redact(f"{type(error).__name__}: {error}")

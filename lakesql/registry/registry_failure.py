@@ -1,5 +1,5 @@
-"""What it means that a schema registry, or the issuer of its tokens, answers with an
-error, or not at all. Pure."""
+"""Translates failures of a schema registry, or of the issuer of its tokens, to errors
+of lakesql. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ REFUSED = (401, 403)
 
 
 def status_of(error: BaseException) -> int | None:
-    """The status of HTTP that the registry has answered with; None where it has not."""
+    """The HTTP status that the registry has answered with; None if it has not
+    answered."""
     return getattr(error, "http_status_code", None)
 
 
 def explain_failure(registry: Registry, error: BaseException, why: str) -> LakesqlError:
-    """The error of lakesql that an error of the client's is; `why` is its text without
+    """The lakesql error for an error of the client. `why` is the error's text without
     secrets."""
     asked = (
         "the issuer of tokens " + registry.issuer
@@ -48,8 +49,8 @@ def explain_failure(registry: Registry, error: BaseException, why: str) -> Lakes
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, and those behind it: the client's library raises others while it
-    handles them."""
+    """The error and its causes: while the client's library handles one error, it raises
+    others."""
     found: BaseException | None = error
     while found is not None:
         yield found
@@ -61,8 +62,7 @@ def _is_of_issuer(error: BaseException) -> bool:
 
 
 def _is_refusal(cause: BaseException) -> bool:
-    """Whether the issuer has answered that there is no token (RFC 6749, section
-    5.2)."""
+    """Whether the issuer has refused a token (RFC 6749, section 5.2)."""
     return type(cause).__name__ == "OAuthError" and bool(getattr(cause, "error", ""))
 
 

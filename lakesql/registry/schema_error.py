@@ -1,14 +1,14 @@
-"""What is wrong with a schema, and with a field of one."""
+"""The errors of invalid schemas, and of fields that no column can hold."""
 
 from __future__ import annotations
 
 
 class SchemaError(ValueError):
-    """A text is no schema of its kind."""
+    """A text that is no valid schema of its kind."""
 
 
 class NoColumnError(ValueError):
-    """A field is of a type that no column holds: its path, and why."""
+    """A field of a type that no column can hold: its path, and why."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path} {why}")

@@ -1,5 +1,5 @@
-"""What is asked of a schema, whichever kind it is: Avro's and Protobuf's. Pure but for
-Protobuf's compiler."""
+"""The kinds of schemas that records of a registry can have, Avro and Protobuf, behind
+one interface. Pure, except for Protobuf's compiler."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ from lakesql.registry.schema_error import SchemaError
 
 
 class SchemaKind(Protocol):
-    """A kind of schemas that records are read by."""
+    """A kind of schema by which records are read."""
 
     name: ClassVar[str]
     """What registries call it."""
 
     title: ClassVar[str]
-    """What people call it."""
+    """What messages call it."""
 
     suffix: ClassVar[str]
-    """The end of the names of files with such schemas."""
+    """The suffix of files with such a schema."""
 
     condition: ClassVar[str]
-    """What is wrong where one is none, or lacks a column."""
+    """The condition of the error if a schema is invalid, or lacks a column."""
 
     field_pattern: ClassVar[str]
-    """A regular expression of where a text has a field of this `{name}`, as its
-    group."""
+    """A regular expression that finds the field `{name}` in the text of a schema; its
+    first group is the name."""
 
     def with_others(
         self, id_: int, text: str, others: Sequence[tuple[str, str]]
     ) -> Registered:
-        """The schema, with the texts of those that it refers to, by the names that it
-        has for them; those first that others refer to."""
+        """The schema together with those that it refers to: `others` has their names
+        and texts, each after those that it refers to itself."""
 
     def imports(self, text: str) -> list[str]:
-        """The names of the files that it imports."""
+        """The names of the files that a schema imports."""
         return []
 
     def field_names(self, each: Registered, message: str) -> list[str]:
-        """The fields of the records that are written with it, or of a `message`; none
-        where it cannot be read."""
+        """The fields of the records that are written with a schema, or of its
+        `message`; empty if it cannot be read."""
 
     def tidy(self, text: str) -> str:
-        """The text as a file of the project."""
+        """The text of a schema as it is written into a file of the project."""
 
 
 class AvroKind(SchemaKind):
-    """JSON, in which named types are defined where they first stand."""
+    """Avro: JSON in which named types are defined at their first use."""
 
     name: ClassVar[str] = "AVRO"
     title: ClassVar[str] = "Avro"
@@ -68,7 +68,7 @@ class AvroKind(SchemaKind):
     def with_others(
         self, id_: int, text: str, others: Sequence[tuple[str, str]]
     ) -> Registered:
-        """The others are put into it."""
+        """The schema with the types of the others put into its text."""
         if not others:
             return Registered(id_, self.name, text)
         try:
@@ -79,7 +79,8 @@ class AvroKind(SchemaKind):
             return Registered(id_, self.name, text)
 
     def field_names(self, each: Registered, message: str) -> list[str]:
-        """Those of a record."""
+        """The fields of the record; empty if the schema is no record or cannot be
+        read."""
         try:
             record = parse_avro(each.text).record
         except SchemaError:
@@ -87,14 +88,14 @@ class AvroKind(SchemaKind):
         return [field["name"] for field in record["fields"]] if record else []
 
     def tidy(self, text: str) -> str:
-        """Indented."""
+        """The text as indented JSON."""
         if text.strip() in PRIMITIVES:
             return json.dumps(text.strip()) + "\n"
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
 
 
 class ProtobufKind(SchemaKind):
-    """A .proto, or the descriptor of one in base64, which imports others."""
+    """Protobuf: a .proto, or its descriptor in base64. It may import others."""
 
     name: ClassVar[str] = "PROTOBUF"
     title: ClassVar[str] = "Protobuf"
@@ -105,15 +106,16 @@ class ProtobufKind(SchemaKind):
     def with_others(
         self, id_: int, text: str, others: Sequence[tuple[str, str]]
     ) -> Registered:
-        """The others are files beside it."""
+        """The schema with the others as its files."""
         return Registered(id_, self.name, text, tuple(dict(others).items()))
 
     def imports(self, text: str) -> list[str]:
-        """Those that its `import`s name."""
+        """The names in the `import` statements."""
         return find_imports(text)
 
     def field_names(self, each: Registered, message: str) -> list[str]:
-        """Those of a message, or of the first one."""
+        """The fields of the message, or of the first one if none is named; empty if the
+        schema cannot be read."""
         try:
             schema = parse_proto(each.text, each.files)
         except SchemaError:
@@ -122,7 +124,8 @@ class ProtobufKind(SchemaKind):
         return [field.name for field in found.fields] if found else []
 
     def tidy(self, text: str) -> str:
-        """As it is; a descriptor as the text that says the same."""
+        """The text of the .proto, with a line break at its end; a descriptor is
+        converted to a .proto."""
         found = descriptor_of(text)
         if found is not None:
             return proto_text(found)
@@ -132,11 +135,11 @@ class ProtobufKind(SchemaKind):
 SCHEMA_KINDS: Mapping[str, SchemaKind] = {
     each.name: each for each in (AvroKind(), ProtobufKind())
 }
-"""The kinds of schemas that records are read by, by what registries call them."""
+"""The kinds of schemas that records can be read by, by what registries call them."""
 
 
 def is_same_schema(each: Registered, pulled: Registered) -> bool:
-    """Whether a registry's schema is the one that a file of the project has."""
+    """Whether a registry's schema equals the one in a file of the project."""
     kind = SCHEMA_KINDS.get(pulled.kind)
     if kind is None or each.kind != pulled.kind:
         return False

@@ -1,4 +1,4 @@
-"""What is known of the schemas that a stream's records were written with. Pure."""
+"""The schemas of a registry that are known for a stream's records. Pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from lakesql.registry.schema_kinds import is_same_schema
 
 @dataclass(frozen=True, slots=True)
 class StreamSchemas:
-    """The schemas that records of a stream may name, by their ids, and the id of the
-    subject's newest one.
+    """The schemas that the records of a stream may name, and the id of the subject's
+    newest one.
 
     `versions` are the ids of the subject's versions in their order, as far back as they
-    were asked for: to the one that the project keeps. `missing` are ids that the
-    registry does not have. `kind` is what the stream's schemas are, `message` the one
-    of Protobuf that its records are, where it says so. `has_globals`: the registry says
-    what the global ids stand for that headers have (`of_global`). `side` is what of a
-    record is read by them.
+    were requested: to the one that the project has as a file. `missing` are ids that
+    the registry does not have. `kind` is the kind of the stream's schemas, `message`
+    its Protobuf message if one is configured. `has_globals` is true if the registry
+    resolves the global ids in headers (`of_global`). `side` is the part of a record
+    that is read with the schemas.
     """
 
     wire: Wire
@@ -37,22 +37,22 @@ class StreamSchemas:
 
     @property
     def ids(self) -> frozenset[int]:
-        """All ids of which it is known what they stand for, or that they stand for
-        nothing."""
+        """All ids that were looked up: those of known schemas, and the missing ones."""
         return frozenset(each.id for each in self.known) | self.missing
 
     def by_newness(self) -> list[Registered]:
-        """The schemas, the subject's newest one first, then by falling ids."""
+        """The schemas from new to old: the subject's newest one first, then by
+        descending ids."""
         return sorted(
             self.known, key=lambda each: (each.id != self.newest, -abs(each.id))
         )
 
     def after(self, pulled: Registered) -> tuple[Registered, ...] | None:
-        """The schemas that are newer than that of a file, in their order; None where
-        the file's is not among them.
+        """The schemas that are newer than the one in the project's file, in their
+        order; None if the file's is not among the known ones.
 
-        Ids tell nothing of their order where the registry knows the versions: a schema
-        that another subject has had before keeps its id.
+        Ids do not give the order if the registry knows the versions: a schema that was
+        first registered under another subject keeps its id.
         """
         by_id = {each.id: each for each in self.known}
         ordered = [
@@ -74,8 +74,8 @@ class StreamSchemas:
         missing: Collection[int],
         versions: tuple[int, ...] = (),
     ) -> StreamSchemas:
-        """The same with others, and with these ids in place of those that were
-        missing."""
+        """The same with more schemas, and with `missing` in place of the former missing
+        ids."""
         known = {each.id: each for each in (*self.known, *found)}
         at_last = self.newest if newest is None else newest
         return replace(
@@ -87,7 +87,8 @@ class StreamSchemas:
         )
 
     def text(self) -> str:
-        """What is kept of it for good: ids stand for the same schema for ever."""
+        """The schemas as JSON, for a file. It stays valid, as an id always stands for
+        the same schema."""
         schemas = [
             {
                 "id": each.id,
@@ -101,8 +102,8 @@ class StreamSchemas:
         return json.dumps(said, ensure_ascii=False)
 
     def with_kept(self, text: str | None) -> StreamSchemas:
-        """The same with what `text` has written; nothing known of a text that is
-        none."""
+        """The same with the schemas in `text`, which `StreamSchemas.text` has returned
+        before; with none if `text` is None. A text that is no JSON changes nothing."""
         try:
             said = json.loads(text or "{}")
         except ValueError:

@@ -1,2 +1,2 @@
-"""Seeds: small tables that are kept in the project as files of CSV, and the contracts
-on their columns."""
+"""Seeds: small tables that are kept in the project as CSV files, and the contracts on
+their columns."""

@@ -1,4 +1,5 @@
-"""The records of a seed's file, by RFC 4180, each with the line that it begins in."""
+"""Reads the records of a CSV file by RFC 4180, each with the number of its first
+line."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from dataclasses import dataclass
 from lakesql.errors import Place, ProjectError
 
 LONGEST_VALUE = 2**31 - 1
-"""How long a value may be for Python's reader, whose own limit is lower than that of a
-file."""
+"""The maximum length of a value in Python's CSV reader, whose default is lower than
+what a file may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class CsvRecord:
-    """A record: its values, the line that it begins in, and its lines as they stand in
+    """A record: its values, the number of its first line, and its lines as they are in
     the file."""
 
     values: list[str]
@@ -24,8 +25,8 @@ class CsvRecord:
     lines: list[str]
 
     def place_of(self, value: int, path: str, delimiter: str) -> Place:
-        """Where the value of this number begins; where the record ends, if it has no
-        such value."""
+        """The place where the value with this index begins; the end of the record if it
+        has no such value."""
         line, column, number, is_quoted = self.line, 1, 0, False
         for character in "".join(self.lines).rstrip("\r\n"):
             if number == value:
@@ -40,12 +41,11 @@ class CsvRecord:
 
 
 def read_records(text: str, delimiter: str, path: str) -> Iterator[CsvRecord]:
-    """The records of a text, its header first, in their order; lines that are blank are
-    left out.
+    """The records of a text in their order, the header first, without blank lines.
 
-    A value is in double quotes where it has the delimiter, a quote or a line break in
-    it; a quote within is doubled. Raises `ProjectError` (`seed-syntax`) at the record
-    whose quotes are not so.
+    A value with a delimiter, a quote or a line break is in double quotes, in which a
+    quote is doubled. Raises `ProjectError` (`seed-syntax`) at a record with wrong
+    quotes.
     """
     csv.field_size_limit(LONGEST_VALUE)
     lines = _Lines(io.StringIO(text, newline=""))
@@ -71,7 +71,7 @@ def read_records(text: str, delimiter: str, path: str) -> Iterator[CsvRecord]:
 
 
 class _Lines:
-    """The lines of a file, of which those of the record that is read are kept."""
+    """An iterator over the lines of a file that keeps those of the current record."""
 
     def __init__(self, file: io.StringIO) -> None:
         self._file = file
@@ -89,6 +89,6 @@ class _Lines:
 
 
 def _is_blank(lines: Sequence[str]) -> bool:
-    """Whether the lines of a record have nothing in them, or nothing but blanks: what
-    stands in quotes is a value."""
+    """Whether the lines of a record have only blanks. A quoted empty value is not
+    blank."""
     return not "".join(lines).strip(" \t\r\n")

@@ -1,5 +1,5 @@
-"""A seed: a small table of the project, as the header of its file and its contract
-say."""
+"""A seed, which is a small table of the project, built from the header of its CSV file
+and its contract."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ TEXT = "string"
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A seed of the project. `columns` are those of its table, in the contract's order,
-    else in the file's.
+    """A seed of the project. `columns` are those of its table, in the order of the
+    contract, or else of the file.
 
-    `digest` tells the content of its file from any other.
+    `digest` is a hash of the file's content.
     """
 
     name: str
@@ -46,12 +46,12 @@ class Seed:
 
     @property
     def place(self) -> Place:
-        """The seed's file."""
+        """The start of the seed's file."""
         return Place(self.path, 1, 1)
 
     def version(self, zone: str) -> str:
-        """What tells the table that is made of file and contract from any other, where
-        times are of this zone."""
+        """A hash of all that its table is made of: the file, the contract, and the time
+        zone `zone` if it has timestamps."""
         zone = (
             zone if any(column.type == "timestamp" for column in self.columns) else ""
         )
@@ -69,7 +69,7 @@ class Seed:
 
 
 def seed_name(path: str) -> str:
-    """The name of the seed in a file: that of the file. Raises `ProjectError`
+    """The name of the seed in a file, which is the file's name. Raises `ProjectError`
     (`bad-name`)."""
     return check_name(node_of(PurePosixPath(path).stem, Place(path)))
 
@@ -77,9 +77,9 @@ def seed_name(path: str) -> str:
 def build_seed(
     file: SeedFile, contract: SeedContract | None, settings: Settings, target: Target
 ) -> Seed:
-    """The seed of a file and of what is declared of it. Raises `ProjectError` with all
-    that is wrong with its header: `seed-syntax`, `seed-columns`, `duplicate-column`,
-    `bad-column-name`, `reserved-column`."""
+    """The seed of a file and its contract. Raises `ProjectError` with all problems of
+    its header: `seed-syntax`, `seed-columns`, `duplicate-column`, `bad-column-name`,
+    `reserved-column`."""
     name = seed_name(file.path)
     delimiter = contract.delimiter if contract is not None else ","
     header = next(read_records(file.header, delimiter, file.path), None)
@@ -117,13 +117,13 @@ def build_seed(
 
 
 def header_names(header: CsvRecord) -> list[str]:
-    """The names in a header, without the blanks around them."""
+    """The names in a header, without blanks around them."""
     return [value.strip() for value in header.values]
 
 
 def column_positions(header: CsvRecord, columns: Sequence[Column]) -> list[int]:
-    """Where in a record the value of each column stands, by a header that has them
-    all."""
+    """The index of each column's value in a record, by a header that has all of
+    them."""
     named = {
         name.lower(): position for position, name in enumerate(header_names(header))
     }
@@ -148,7 +148,8 @@ def _find_doubles(header: CsvRecord, path: str, delimiter: str) -> Iterator[Prob
 
 
 def _check_names(header: CsvRecord, path: str, delimiter: str) -> Iterator[Problem]:
-    """Names of a header without a contract that no column of a table can have."""
+    """The problems of names in a header without a contract that cannot be names of
+    columns."""
     fix = "Rename it in the header. Or declare the seed's columns: `a_b: {type: string, from: 'a.b'}`."
     for position, name in enumerate(header_names(header)):
         try:
@@ -159,7 +160,8 @@ def _check_names(header: CsvRecord, path: str, delimiter: str) -> Iterator[Probl
 
 
 def _compare(header: CsvRecord, contract: SeedContract, path: str) -> Iterator[Problem]:
-    """What the header has and the contract has not, and the other way round."""
+    """The problems of a header that differs from its contract: columns that either has
+    and the other has not, and two columns of one field."""
     names = header_names(header)
     fields = {column.field.lower(): column for column in contract.columns}
     known = {name.lower() for name in names}

@@ -1,5 +1,5 @@
-"""What an entry under `seeds:` of a properties file says of a seed: its columns and
-types, and what is tested of it."""
+"""Reads the entries under `seeds:` of a properties file: the columns of a seed with
+their types, and its tests."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from lakesql.stream.stream import Column, read_column_type
 
 @dataclass(frozen=True, slots=True)
 class SeedContract:
-    """A declared seed. Without `columns` all that its header names are texts.
-    `properties` say the same as those of a model: descriptions, and tests of the table
-    and its columns."""
+    """The declaration of a seed. Without `columns`, all columns of its header are
+    strings. `properties` are like those of a model: descriptions, and tests of the
+    table and its columns."""
 
     name: str
     columns: tuple[Column, ...]
@@ -157,8 +157,8 @@ class SeedOptions:
 
 
 def read_seed_contract(node: Node) -> SeedContract:
-    """One entry of a file's `seeds:`. Raises `ProjectError` with everything that is
-    wrong with it."""
+    """The contract in one entry under `seeds:`. Raises `ProjectError` with all problems
+    of the entry."""
     said = decode(node, SeedOptions, what="a seed", words="seed")
     place = node.keys.get("name", node.place)
     properties = ModelProperties(

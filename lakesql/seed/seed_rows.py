@@ -1,5 +1,5 @@
-"""The rows of a seed's file, as values of the types of its columns; or each value that
-is none, with its place."""
+"""Reads the rows of a seed's file, as values of its columns' types, and reports each
+invalid value with its place."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from lakesql.stream.stream import Column
 from lakesql.stream.types import parse_type
 
 MOST_PROBLEMS = 20
-"""How many bad values of a seed are told: of a column with another type than it was
-given, each one would be."""
+"""The maximum number of problems that are reported for a seed: if a column has the
+wrong type, each of its values is one."""
 
 Row = list["Value | None"]
 """The values of a row, in the order of the seed's columns."""
@@ -31,12 +31,11 @@ class _ReadColumn:
 
 
 def read_rows(seed: Seed, text: str, zone: tzinfo) -> Iterator[Row]:
-    """The rows of a seed whose file has this text. An empty field is NULL, in quotes or
-    not.
+    """The rows of a seed whose file has this text. An empty field is NULL, with or
+    without quotes.
 
-    Texts of timestamps without a zone are times of `zone`. Raises `ProjectError` with
-    what is wrong with the values and the records, as far as it is told: `seed-value`,
-    `seed-syntax`.
+    A timestamp without a zone is a time of `zone`. Raises `ProjectError` with the first
+    problems of the values and records: `seed-value`, `seed-syntax`.
     """
     problems: list[Problem] = []
     records = read_records(text, seed.delimiter, seed.path)

@@ -1,5 +1,4 @@
-"""How the table of a seed is: whether it has the rows of the seed's file, as a
-value."""
+"""The status of a seed's table: whether it has the rows of the seed's file."""
 
 from __future__ import annotations
 
@@ -14,11 +13,11 @@ SeedState = Literal["filled", "outdated", "missing", "foreign", "unreadable"]
 
 @dataclass(frozen=True, slots=True)
 class SeedStatus:
-    """How the table of a seed is: `outdated`, if a fill would exchange its rows;
-    `foreign`, if another has made it.
+    """The status of a seed's table: `outdated` if a fill would replace its rows,
+    `foreign` if something else than the seed has created it.
 
-    `rows` and `filled_at_ms` are of the newest fill. `problems` say why nobody knows,
-    or whose the table is.
+    `rows` and `filled_at_ms` are those of the newest fill. `problems` say why the
+    status is not known, or whose the table is.
     """
 
     seed: Seed

@@ -1,8 +1,8 @@
-"""What the text of a seed's value means as a type of Spark: the same as in the reader
-of a CSV stream, or nothing.
+"""Converts the texts of a seed to values of Spark's types, to the same values as
+Spark's CSV reader does for a stream.
 
-Forms that Spark takes besides, such as `1d` for a double and `2026` for a date, are
-refused: they are slips mostly.
+Further forms that Spark accepts, such as `1d` for a double and `2026` for a date, are
+refused, as they are mostly mistakes.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from lakesql.errors import ProfileError
 from lakesql.stream.types import SparkType, parse_type
 
 Value: TypeAlias = "str | bool | int | float | Decimal | date | datetime"
-"""A timestamp is a time in UTC, a `timestamp_ntz` one without a zone."""
+"""A datetime for a `timestamp` is in UTC; for a `timestamp_ntz` it has no zone."""
 
 ReadValue = Callable[[str], Value]
 
 
 class NoValueError(Exception):
-    """A text is no value of its column's type; says why where the text does not."""
+    """A text that is no value of its column's type. Its message says why."""
 
 
 def reader_of(kind: SparkType, zone: tzinfo) -> ReadValue | None:
-    """What makes of a text, which is not empty, a value of the type; None where a seed
-    has no such columns.
+    """The function that converts a text, which is not empty, to a value of the type;
+    None if a seed cannot have columns of that type.
 
-    Texts of timestamps without a zone are times of `zone`. What is made raises
-    `NoValueError`.
+    A timestamp without a zone is read as a time of `zone`. The function raises
+    `NoValueError` for a text that is no value of the type.
     """
     match kind.name:
         case "string":
@@ -63,14 +63,14 @@ def reader_of(kind: SparkType, zone: tzinfo) -> ReadValue | None:
 
 
 def holds_values_of(kind: str) -> bool:
-    """Whether a seed may have columns of Spark's type `kind`."""
+    """Whether a seed may have columns of this Spark type."""
     parsed = parse_type(kind)
     return parsed is not None and reader_of(parsed, UTC) is not None
 
 
 def find_zone(name: str) -> tzinfo:
-    """The time zone that Spark calls so: a region, or an offset such as `+02:00`.
-    Raises `ProfileError`."""
+    """The time zone that Spark calls by this name: a region, or an offset such as
+    `+02:00`. Raises `ProfileError` for an unknown name."""
     if offset := _OFFSET.fullmatch(name):
         return _fixed(offset["sign"], offset["hours"], offset["minutes"])
     try:
@@ -190,7 +190,8 @@ def _read_local_time(text: str) -> datetime:
 
 
 def _split_time(text: str) -> tuple[datetime, tzinfo | None]:
-    """The date and the time of a text, and the zone that it names."""
+    """The date and time of a text, and the zone that it names; None if it names
+    none."""
     found = _TIME.fullmatch(text)
     if found is None:
         raise NoValueError(

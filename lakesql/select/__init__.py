@@ -1,1 +1,2 @@
-"""What an author's SELECT says, and what is refused in it. Pure."""
+"""What the author's SELECT of a model reads, returns and keeps as state, and what is
+refused in it. Pure."""

@@ -1,8 +1,8 @@
-"""Which values the operands of a condition are tried with, to see what it can be.
+"""Which values the operands of a condition are tried with, to find out what it can be.
 
-`a > 5 OR a <= 5` has one operand in two places. Each comparison by itself can be
-false; tried with a value below, at and above 5, one of them is true. Values are assumed
-for the operands that stand in a condition more than once, in all combinations.
+`a > 5 OR a <= 5` has one operand in two places. Each comparison by itself can be false;
+but with a value below, at or above 5, one of them is always true. So values are assumed
+for the operands that occur more than once, in all combinations.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from math import prod
 from sqlglot import exp
 
 MOST_COMBINATIONS = 600
-"""Where there are more, nothing is assumed of the operand that has the most values."""
+"""The most combinations that are tried. Where there are more, the operand with the most
+values is assumed to be anything."""
 
 LONGEST_NUMBER = 15
-"""Characters up to which a number is the same one as a decimal and as a double."""
+"""The most characters of a number that is the same as a decimal and as a double."""
 
 WORD = re.compile(r"[a-z]([a-z_ -]*[a-z])?")
-"""A text, in small letters, that is no number, time or truth; two of them are two texts
-to any column that can be compared with them, whatever its type and collation."""
+"""A text, in lower case, that is no number, time or boolean. Two such texts are
+different to any column that can be compared with them, whatever its type and
+collation."""
 
 NOT_WORDS = frozenset({"true", "t", "yes", "y", "false", "f", "no", "n"})
 NOT_WORDS |= {"nan", "inf", "infinity"}
@@ -36,16 +38,17 @@ COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 NULL_SAFE = (exp.NullSafeEQ, exp.EqualNull, exp.NullSafeNEQ)
 
 _FUNCTIONS = (exp.Length, exp.Lower, exp.Upper, exp.Abs)
-"""Those of an operand are operands too: they have one value wherever they stand."""
+"""Functions whose result is an operand too if their argument is one: they have the same
+value wherever they occur."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperandValue:
-    """A value of an operand: a number, a text, true or false; or, where it is none of
-    these, NULL or a value that equals no literal beside it.
+    """A value of an operand: a number, a text or a boolean; else NULL, or a value that
+    equals no literal that it is compared with.
 
-    One that is `foreign` cannot be compared with the literals beside it: Spark makes
-    NULL of a comparison whose cast fails, where it does not fail itself.
+    `is_foreign`: it cannot be cast to the type of the literals. Spark makes such a
+    comparison NULL, unless it fails.
     """
 
     is_null: bool = False
@@ -63,8 +66,8 @@ Pair = tuple[str, str]
 
 
 class Comparison(Enum):
-    """How one operand stands to another, neither of which is NULL. Of those that are
-    INCOMPARABLE each comparison is NULL; of UNEQUAL ones no more is known."""
+    """How two operands compare that are not NULL. For INCOMPARABLE ones each comparison
+    is NULL; of UNEQUAL ones it is not known which is greater."""
 
     BELOW = -1
     EQUAL = 0
@@ -85,20 +88,21 @@ _TURNED = {Comparison.BELOW: Comparison.ABOVE, Comparison.ABOVE: Comparison.BELO
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """Values of operands, and how pairs of operands stand to each other, by the keys of
-    the operands; `keys` are those of the nodes of the condition, by their `id`."""
+    """Assumed values of operands, and how two operands compare with each other, by the
+    keys of the operands. `keys` are the keys of the condition's nodes, by their
+    `id`."""
 
     keys: Mapping[int, str]
     values: Mapping[str, OperandValue]
     orders: Mapping[Pair, Comparison]
 
     def value(self, operand: exp.Expr) -> OperandValue | None:
-        """The value of an operand; None where nothing is assumed of it."""
+        """The assumed value of an operand; None where it may be anything."""
         key = self.keys.get(id(operand.unnest()))
         return None if key is None else self.values.get(key)
 
     def compare(self, left: exp.Expr, right: exp.Expr) -> Comparison:
-        """How two operands or literals stand to each other."""
+        """How two operands or literals compare."""
         numbers = (number_of(left), number_of(right))
         if numbers[0] is not None and numbers[1] is not None:
             return _order_of(numbers[0], numbers[1])
@@ -115,8 +119,8 @@ class Assumptions:
 
 
 def assumptions(condition: exp.Expr) -> Iterator[Assumptions]:
-    """All combinations of values of the operands of a condition, as far as they tell
-    what it is; one without values where no operand stands in it twice."""
+    """All combinations of values of a condition's operands that may decide what it is;
+    one without values if no operand occurs twice."""
     operands = _find_operands(condition)
     values: dict[str, list[OperandValue]] = {}
     for key, count in operands.places.items():
@@ -138,10 +142,12 @@ def assumptions(condition: exp.Expr) -> Iterator[Assumptions]:
 
 @dataclass(frozen=True, slots=True)
 class _Operands:
-    """The operands of a condition by their keys: in how many places each stands, the
-    literals that it is compared with, and how often two are compared with each other.
+    """The operands of a condition by their keys: in how many places each occurs, the
+    literals that it is compared with, and how often two operands are compared with each
+    other.
 
-    `keys` are those of the nodes, by their `id`. `truths` are true or false.
+    `keys` are the keys of the nodes, by their `id`. `truths` are the operands that are
+    booleans.
     """
 
     keys: dict[int, str] = field(default_factory=dict)
@@ -178,7 +184,8 @@ def _combinations(values: Mapping[str, list[OperandValue]], paired: list[Pair]) 
 
 
 def number_of(expression: exp.Expr) -> Decimal | None:
-    """The value of a literal of a number."""
+    """The value of a number literal; None for anything else, and for one too long to be
+    exact."""
     expression = expression.unnest()
     if isinstance(expression, exp.Neg):
         number = number_of(expression.this)
@@ -192,8 +199,8 @@ def number_of(expression: exp.Expr) -> Decimal | None:
 
 
 def _key(node: exp.Expr) -> str:
-    """What an operand is known by wherever it stands; '' of what is none, or may have
-    another value in each place."""
+    """The key of an operand, which is the same wherever it occurs; '' for a node that
+    is none, or may have another value in each place."""
     node = node.unnest()
     if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
         return ".".join(part.name.lower() for part in node.parts)
@@ -204,7 +211,7 @@ def _key(node: exp.Expr) -> str:
 
 
 def _compared(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
-    """The pairs that a node compares."""
+    """The two operands of each comparison that a node makes."""
     if isinstance(node, COMPARISONS + NULL_SAFE):
         yield node.this.unnest(), node.expression.unnest()
     elif isinstance(node, exp.In):
@@ -219,7 +226,7 @@ def _compared(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
 
 
 def _asked_for_truth(condition: exp.Expr) -> Iterator[exp.Expr]:
-    """What stands where a condition is expected, or is compared with TRUE or FALSE."""
+    """The nodes that are used as conditions, or are compared with TRUE or FALSE."""
     yield condition
     for node in condition.find_all(exp.And, exp.Or, exp.Not):
         yield from node.iter_expressions()
@@ -240,8 +247,8 @@ def _is_literal(expression: exp.Expr) -> bool:
 
 
 def _values(literals: list[exp.Expr], is_truth: bool) -> Iterator[OperandValue]:
-    """The values of an operand that is compared with these literals: each of them, and
-    one between, below and above those that are numbers."""
+    """The values to try for an operand that is compared with these literals: NULL, each
+    literal, and for numbers also one below, between and above them."""
     yield NULL
     if is_truth:
         yield OperandValue(truth=True)
@@ -261,7 +268,7 @@ def _values(literals: list[exp.Expr], is_truth: bool) -> Iterator[OperandValue]:
 
 
 def _compare_to_literal(value: OperandValue | None, literal: exp.Expr) -> Comparison:
-    """How an operand of this value stands to a literal."""
+    """How an operand with this value compares with a literal."""
     literal = literal.unnest()
     if value is None:
         return Comparison.UNKNOWN

@@ -1,4 +1,4 @@
-"""Whether rows can enter a model's table while it is empty: its SELECT may read that
+"""Whether rows can enter a model's table while it is empty, where its SELECT reads that
 table itself."""
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _GIVING = (
     exp.ArrayAgg,
     exp.Anonymous,
 )
-"""What gives a value of no rows, or of NULL, or may."""
+"""Functions that return a value for no rows or for NULL, or may do so."""
 
 
 def check_beginning(tree: exp.Query, this: tuple[str, ...], findings: Findings) -> None:
-    """Notes a WHERE that no row passes while the model's own table, of this name in
-    small letters, is empty.
+    """Adds a finding for a WHERE that no row passes while the model's own table is
+    empty. `this` is its name, by parts in lower case.
 
-    Branches of a UNION may fill the table for each other: nothing is said of those.
+    A set operation is not checked, as its branches may fill the table for each other.
     """
     if not this or tree.find(exp.SetOperation) is not None:
         return
@@ -62,8 +62,8 @@ def check_beginning(tree: exp.Query, this: tuple[str, ...], findings: Findings) 
 
 
 def _empty_query(condition: exp.Expr, this: tuple[str, ...]) -> exp.Expr | None:
-    """The query by which a condition is NULL or false for all rows while the table is
-    empty, if there is one."""
+    """The query that makes a condition NULL or false for all rows while the table is
+    empty; None if there is none."""
     match condition:
         case exp.Exists():
             query = condition.this
@@ -96,8 +96,8 @@ def _empty_query(condition: exp.Expr, this: tuple[str, ...]) -> exp.Expr | None:
 
 
 def _operands(condition: exp.Expr) -> Iterator[exp.Expr]:
-    """The queries of which a comparison is NULL where they are: as its sides, and in
-    sums of these."""
+    """The queries that make a comparison NULL if they are NULL: as one of its sides, or
+    in arithmetic on a side."""
     left = [*condition.iter_expressions()]
     while left:
         part = left.pop()
@@ -110,7 +110,7 @@ def _operands(condition: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _is_null(query: exp.Expr) -> bool:
-    """Whether a query over an empty table gives no row or NULL: what it selects is
+    """Whether a query over an empty table gives no row or NULL, as its result is
     neither counted nor coalesced."""
     select = query.unnest()
     if not isinstance(select, exp.Select) or len(select.expressions) != 1:
@@ -122,7 +122,7 @@ def _is_null(query: exp.Expr) -> bool:
 
 
 def _reads(part: object, this: tuple[str, ...]) -> bool:
-    """Whether a FROM, or a query's own FROM, is this table alone."""
+    """Whether a FROM, or the FROM of a query, reads this table alone."""
     if not isinstance(part, exp.Expr):
         return False
     inner = part.unnest() if isinstance(part, exp.Subquery) else part

@@ -1,9 +1,9 @@
-"""Which brackets of a SELECT change nothing: without them Spark reads the same
-expression.
+"""Which brackets of a SELECT are redundant: Spark reads the same expression without
+them.
 
-Spark's own levels of operators decide (`valueExpression` and `booleanExpression` in
-SqlBaseParser.g4), not those of the parser that lakesql reads a SELECT with: for Spark
-`n | 4 & 1` is `n | (4 & 1)`, and `||` stands where `+` does.
+The precedence of Spark's own grammar decides (`valueExpression` and `booleanExpression`
+in SqlBaseParser.g4), not that of sqlglot: for Spark `n | 4 & 1` is `n | (4 & 1)`, and
+`||` binds as `+` does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 
 class Level(IntEnum):
-    """How tight an operator binds, the loosest first."""
+    """How tightly an operator binds, from the loosest on."""
 
     BOUNDARY = 0
     OR = 1
@@ -37,7 +37,7 @@ class Level(IntEnum):
 def needless_brackets(tokens: Sequence[Token]) -> frozenset[int]:
     """The numbers of the tokens `(` and `)` that can be left out.
 
-    A bracket around anything that is not surely one expression is kept.
+    A bracket around something that may not be exactly one expression is kept.
     """
     frames = [_Frame(-1, None)]
     needless: set[int] = set()
@@ -58,18 +58,18 @@ def needless_brackets(tokens: Sequence[Token]) -> frozenset[int]:
 
 
 def begins_expression(tokens: Sequence[Token], start: int) -> bool:
-    """Whether an expression, or an operand of one, begins with the bracket: it is
-    neither a call's nor a list's."""
+    """Whether an expression, or an operand of one, begins with this bracket; False for
+    the bracket of a call or a list."""
     return _level_before(tokens, start) is not None
 
 
 @dataclass(slots=True)
 class _Frame:
-    """What stands between two brackets, or from CASE to END, without what stands in
-    brackets that are kept.
+    """What is between two brackets, or CASE and END, without the contents of brackets
+    inside that are kept.
 
-    `loosest` is its loosest operator. `is_expression` is False where it may be
-    something else than one expression.
+    `loosest` is its loosest operator. `is_expression` is False if it may not be exactly
+    one expression.
     """
 
     start: int
@@ -82,7 +82,7 @@ class _Frame:
         self.loosest = min(self.loosest, level)
 
     def read(self, tokens: Sequence[Token], at: int) -> None:
-        """Takes note of one token."""
+        """Takes one token into account."""
         kind = tokens[at].token_type
         if _is_name(tokens, at):
             return
@@ -101,7 +101,8 @@ class _Frame:
 
 
 def _close(frames: list[_Frame], opened_by: TokenType) -> _Frame | None:
-    """Takes the innermost frame away; None where another sign has opened it."""
+    """Removes and returns the innermost frame; None if it was opened by another
+    token."""
     if frames[-1].opened_by is not opened_by:
         frames[-1].is_expression = False
         return None
@@ -117,13 +118,13 @@ def _is_needless(tokens: Sequence[Token], frame: _Frame, end: int) -> bool:
         return False
     if frame.loosest in (Level.NOT, Level.PREDICATE):  # these do not stand in a row
         return left < frame.loosest and right < frame.loosest
-    # of one level, Spark reads from left to right
+    # operators of one level are read from left to right
     return left < frame.loosest and right <= frame.loosest
 
 
 def _level_before(tokens: Sequence[Token], start: int) -> Level | None:
-    """How tight what stands before a bracket binds it; None where the bracket is part
-    of it, as of a call."""
+    """How tightly the token before a bracket binds it; None if the bracket belongs to
+    that token, as in a call."""
     at = start - 1
     if at < 0 or _is_name(tokens, at):
         return None
@@ -138,8 +139,8 @@ def _level_before(tokens: Sequence[Token], start: int) -> Level | None:
 
 
 def _level_after(tokens: Sequence[Token], end: int) -> Level | None:
-    """How tight what stands behind a bracket binds it; None where it may be part of it,
-    as `.field` is."""
+    """How tightly the token behind a bracket binds it; None if it may be a part of the
+    same operand, as `.field` is."""
     at = end + 1
     if at == len(tokens):
         return Level.BOUNDARY
@@ -152,15 +153,15 @@ def _level_after(tokens: Sequence[Token], end: int) -> Level | None:
 
 
 def _is_name(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a word is a name, or a type, for its place alone: behind a dot, `AS` or
+    """Whether a word is a name or a type by its place alone: behind a dot, `AS` or
     `::`."""
     before = tokens[at - 1].token_type if at else None
     return before in _BEFORE_NAMES and tokens[at].text[:1].isalpha()
 
 
 def _is_sign(tokens: Sequence[Token], at: int) -> bool:
-    """Whether `+`, `-` or `~` is the sign of what follows, and stands between no two
-    operands."""
+    """Whether `+`, `-` or `~` is the sign of one operand, and not an operator between
+    two."""
     if tokens[at].token_type is TokenType.TILDE:
         return True
     if tokens[at].token_type not in (TokenType.PLUS, TokenType.DASH):
@@ -171,22 +172,23 @@ def _is_sign(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _is_shift(tokens: Sequence[Token], at: int, beside: int) -> bool:
-    """Whether `<` or `>` is one half of a shift: the tokenizer reads `<<` as two."""
+    """Whether `<` or `>` belongs to a shift operator: the tokenizer reads `<<` as two
+    tokens."""
     kind = tokens[at].token_type
     is_half = kind in (TokenType.LT, TokenType.GT)
     return is_half and 0 <= beside < len(tokens) and tokens[beside].token_type is kind
 
 
 def _is_of_predicate(tokens: Sequence[Token], at: int) -> bool:
-    """Whether NOT belongs to a predicate: `IS NOT NULL`, `NOT IN (…)`."""
+    """Whether NOT is a part of a predicate, as in `IS NOT NULL` and `NOT IN (…)`."""
     before = tokens[at - 1].token_type if at else None
     after = tokens[at + 1].token_type if at + 1 < len(tokens) else None
     return before is TokenType.IS or after in _PREDICATES
 
 
 def _is_operand(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a token is all of an operand, or a part of one: a name, a literal, a
-    function that is called."""
+    """Whether a token is an operand or a part of one: a name, a literal, a function
+    that is called."""
     token = tokens[at]
     follows = tokens[at + 1].token_type if at + 1 < len(tokens) else None
     if follows is TokenType.L_PAREN and token.token_type in _CALLED:
@@ -234,7 +236,7 @@ _PREDICATES = frozenset(
     {TokenType.IN, TokenType.BETWEEN, TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE}
 )
 _TAKES_RIGHT = _LEVELS.keys() - {TokenType.IS, TokenType.IN}
-"""Operators behind which an operand stands."""
+"""Operators that are followed by an operand."""
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE})
 _CLOSING: Mapping[TokenType, TokenType] = {
@@ -268,7 +270,7 @@ _BEFORE = frozenset(
     }
     | {TokenType.DISTRIBUTE_BY, TokenType.ARROW}
 )
-"""Behind these an expression begins, however loose its operators are."""
+"""Tokens behind which an expression begins, however loosely its operators bind."""
 
 _AFTER = frozenset(
     {
@@ -311,7 +313,7 @@ _AFTER = frozenset(
         TokenType.CROSS,
     }
 )
-"""Before these an expression ends."""
+"""Tokens before which an expression ends."""
 
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 _OPERANDS = _NAMES | frozenset(
@@ -357,7 +359,8 @@ _CALLED = _NAMES | frozenset(
     }
     | {TokenType.WINDOW}
 )
-"""Words that a bracket makes a call, or a part of one: `left(…)`, `sum(x) OVER (…)`."""
+"""Words that are a call, or a part of one, before a bracket: `left(…)`, `sum(x) OVER
+(…)`."""
 
 _BEFORE_NAMES = frozenset({TokenType.DOT, TokenType.ALIAS, TokenType.DCOLON})
 _ENDS_OPERAND = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END})

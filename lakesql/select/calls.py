@@ -1,5 +1,5 @@
-"""Whether the functions that a SELECT calls are Spark's, and are given as many
-arguments as they take."""
+"""Whether each function that a SELECT calls is one of Spark's, and has a number of
+arguments that it takes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from lakesql.words import suggest
 
 
 def check_calls(tree: exp.Query, text: Text, findings: Findings) -> None:
-    """Notes calls of functions that Spark does not have, or does not call so.
+    """Adds a finding for each call of a function that Spark lacks, or with a number of
+    arguments that it does not take.
 
-    The words tell what is written, which the tree has lost: sqlglot has names and
-    arguments of its own. The tree tells which of the words are calls at all.
+    Names and arguments are read from the tokens, as sqlglot's tree has names and
+    arguments of its own. The tree decides which of the words before brackets are calls.
     """
     suspects = {
         text.tokens[call.index].start: call
@@ -49,8 +50,8 @@ def check_calls(tree: exp.Query, text: Text, findings: Findings) -> None:
 
 
 def _starts_expression(tokens: list[Token], call: _WordBeforeBracket) -> bool:
-    """Whether the word before a bracket begins an expression, and is no alias of a
-    table nor a type."""
+    """Whether the word before a bracket begins an expression, and is neither an alias
+    of a table nor a type."""
     before = tokens[call.index - 1] if call.index else None
     if before is None or before.token_type in _BEFORE_EXPRESSION:
         return True
@@ -58,8 +59,8 @@ def _starts_expression(tokens: list[Token], call: _WordBeforeBracket) -> bool:
 
 
 def stop_at_wrong_counts(text: Text, findings: Findings) -> None:
-    """Notes and raises what is wrong with the arguments of a text that cannot be parsed
-    for it, if it can be told."""
+    """Raises `ProjectError` if calls in a text that sqlglot cannot parse have wrong
+    numbers of arguments, with a finding for each. Else does nothing."""
     wrong = [
         call
         for call in _calls(text)
@@ -73,8 +74,8 @@ def stop_at_wrong_counts(text: Text, findings: Findings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _WordBeforeBracket:
-    """A word before a bracket. `count` are the arguments in it, None where commas do
-    not tell."""
+    """A word before a bracket. `count` is the number of arguments in the brackets, None
+    where the commas do not show it."""
 
     index: int
     name: str
@@ -92,8 +93,8 @@ _ODD = frozenset(
     }
     | {TokenType.SELECT, TokenType.WITH, TokenType.VALUES}
 )
-"""What makes of commas something else than the ends of arguments: FROM in trim, a
-type's name, a query."""
+"""Tokens in brackets whose commas may not separate arguments: FROM in trim, the name of
+a type, a query."""
 
 _WITHOUT_PLACE = frozenset(
     {
@@ -142,7 +143,7 @@ _WITHOUT_PLACE = frozenset(
         "any_value",
     }
 )
-"""Functions of whose calls sqlglot does not keep where they stand."""
+"""Functions for whose calls sqlglot does not keep the place in the text."""
 
 _BEFORE_EXPRESSION = frozenset(
     {
@@ -207,7 +208,7 @@ _STARTS_ARGUMENT = frozenset(
 
 def _calls(text: Text) -> Iterator[_WordBeforeBracket]:
     tokens = text.tokens
-    # for each bracket: where it is, its commas, and whether these tell nothing
+    # for each open bracket: its token, its commas, and 1 if these separate no arguments
     opened: list[list[int]] = []
     for index, token in enumerate(tokens):
         kind = token.token_type
@@ -235,7 +236,8 @@ def _calls(text: Text) -> Iterator[_WordBeforeBracket]:
 
 
 def _is_right(call: _WordBeforeBracket, text: Text) -> bool:
-    """Whether a call is right, or surely none: the tree is asked of the others."""
+    """Whether a word before a bracket is a correct call, or surely no call. What is
+    left is looked up in the tree."""
     before = text.tokens[call.index - 1].token_type if call.index else None
     if (
         before is TokenType.ALIAS
@@ -258,13 +260,13 @@ def _is_right(call: _WordBeforeBracket, text: Text) -> bool:
 
 
 def _kind_behind(call: _WordBeforeBracket, text: Text) -> TokenType | None:
-    """The first token in the brackets of a call."""
+    """The type of the first token in the brackets of a call."""
     index = call.index + 2
     return text.tokens[index].token_type if index < len(text.tokens) else None
 
 
 def _names_unit(call: _WordBeforeBracket, text: Text) -> bool:
-    """Whether the first argument of a call is one word, as that of a unit is."""
+    """Whether the first argument of a call is a single word, as the unit DAY is."""
     return text.tokens[call.index + 3].token_type is TokenType.COMMA
 
 
@@ -285,22 +287,22 @@ def _note(call: _WordBeforeBracket, offset: int, findings: Findings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentCounts:
-    """The numbers of arguments that a function takes: those of `some`, or from `least`
-    on in `step`s."""
+    """The numbers of arguments that a function takes: those in `some`, and the
+    multiples of `step` from `least` on."""
 
     some: frozenset[int]
     least: int | None = None
     step: int = 1
 
     def has(self, count: int) -> bool:
-        """Whether the function takes so many."""
+        """Whether the function takes this number of arguments."""
         return count in self.some or (
             self.least is not None and count >= self.least and count % self.step == 0
         )
 
     @property
     def text(self) -> str:
-        """The numbers in words."""
+        """The numbers in words, for a message."""
         if self.least is not None:
             return (
                 f"{self.least} or more" if self.step == 1 else "an even number of them"
@@ -314,7 +316,7 @@ class ArgumentCounts:
 
 
 def read_counts(text: str) -> ArgumentCounts:
-    """The counts that the registry has in this text."""
+    """The argument counts that a key of the registry, such as `1-2`, stands for."""
     if text == "0,2-":
         return ArgumentCounts(frozenset(), 0, 2)
     low, dash, high = text.partition("-")
@@ -349,7 +351,8 @@ COUNTS_OF = {
         for name in ("timestampadd", "timestampdiff", "timediff")
     },
 }
-"""The functions, and those that SQL has beside them: with a unit first."""
+"""The argument counts of every function, including the forms whose first argument is a
+unit, as in `datediff(DAY, a, b)`."""
 
 _NO_CALLS = frozenset(
     {
@@ -382,7 +385,7 @@ _NO_CALLS = frozenset(
         "as",
         "union",
     }
-    # of Iceberg's catalogs
+    # functions of Iceberg's catalogs
     | {"bucket", "truncate", "years", "months", "days", "hours", "iceberg_version"}
 ) | frozenset(FORBIDDEN_FUNCTIONS)
-"""Words before a bracket that call no function, or one that is looked at elsewhere."""
+"""Words before a bracket that call no function, or one that is checked elsewhere."""

@@ -1,4 +1,5 @@
-"""How `_lakesql_position` gets through a SELECT: by a star, or by an insertion."""
+"""How `_lakesql_position` gets through a SELECT: as one of the columns of a star, or by
+an insertion."""
 
 from __future__ import annotations
 
@@ -11,17 +12,17 @@ from lakesql.select.columns import excepted, starred
 from lakesql.select.relation import Carried, Relation, Sources, Walk
 
 CARRY = f" {POSITION},"
-"""What is inserted after SELECT. Unqualified, as no more than one relation of a
-stateless SELECT has this column."""
+"""The text that is inserted behind SELECT. The name is unqualified, as at most one
+relation of a stateless SELECT has this column."""
 
 
 def carry_through(
     select: exp.Select, mark: int, sources: Sources, flowing: Relation, walk: Walk
 ) -> Carried | None:
-    """Where the SELECT has the position of the relation `flowing`, which it reads. None
-    where that cannot be known.
+    """The position of `_lakesql_position` among the columns of a SELECT that reads the
+    relation `flowing`; None where it is not known.
 
-    Unless a star has it, the insertion is noted that takes it through.
+    Unless a star includes it, notes that it is to be inserted into this SELECT.
     """
     carried = _carried_by_stars(select, sources, flowing)
     if len(carried) > 1:
@@ -41,9 +42,10 @@ def carry_through(
 def _carried_by_stars(
     select: exp.Select, sources: Sources, flowing: Relation
 ) -> list[Carried | None]:
-    """Where the position is by each star that stands for the columns of `flowing`."""
+    """The position of `_lakesql_position` by each star that includes the columns of
+    `flowing`; None where it is not known."""
     carried: list[Carried | None] = []
-    # how many columns stand left of the expression, if that is known
+    # the number of columns to the left of the expression; None if not known
     before: int | None = 0
     for expression in select.expressions:
         if not (isinstance(expression, exp.Star | exp.Column) and expression.is_star):
@@ -64,7 +66,8 @@ def _carried_by_stars(
 
 
 def _width_of(over: Sequence[Relation]) -> int | None:
-    """How many columns a star over these relations stands for."""
+    """The number of columns that a star over these relations stands for; None where it
+    is not known."""
     width = 0
     for source in over:
         if source.columns is None:
@@ -80,8 +83,8 @@ def _carried_by(
     flowing: Relation,
     before: int | None,
 ) -> Carried | None:
-    """Where the position is by a star over relations of which `flowing` is one, behind
-    `before` other columns."""
+    """The position of `_lakesql_position` by a star over relations that include
+    `flowing`, behind `before` other columns; None where it is not known."""
     if before is None or over[0] is not flowing or flowing.carried is None:
         return None
     dropped, _ = excepted(star, sources)

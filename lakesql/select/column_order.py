@@ -1,5 +1,5 @@
-"""Where the columns that a SELECT reads count by their order: a `*` among arguments or
-in a UNION, lists of names."""
+"""Where a SELECT depends on the order of the columns that it reads: a `*` among
+arguments or in a UNION, lists of names."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from lakesql.select.selects_read import SelectRead, SelectsRead
 
 @dataclass(frozen=True, slots=True)
 class OrderedColumns:
-    """Columns that count by their order in one place of a SELECT, at `offset`; `names`
-    is None if they are not known.
+    """Columns whose order matters in one place of a SELECT, at `offset`; `names` is
+    None if they are not known.
 
-    `takes_all`: each of them goes into a value, so that one more counts, wherever it
-    stands, and so do capitals.
+    `takes_all`: all of them become a part of one value, so that an additional column
+    matters too, and the case of names.
     """
 
     names: tuple[str, ...] | None
@@ -31,8 +31,8 @@ class OrderedColumns:
     offset: int
 
     def differs(self, former: OrderedColumns) -> bool:
-        """Whether other columns stand here than in the former version, or the same in
-        other places."""
+        """Whether there are other columns here than in the former version, or the same
+        ones in other positions."""
         if self.names is None or former.names is None:
             return self.names is not former.names
         if self.takes_all:
@@ -41,7 +41,7 @@ class OrderedColumns:
 
 
 def find_ordered_columns(read: SelectsRead) -> tuple[OrderedColumns, ...]:
-    """The places of a text at which columns count by their order, in the order of the
+    """The places of a text where the order of columns matters, in the order of the
     text."""
     found: list[OrderedColumns] = []
     for select in read.selects:
@@ -51,8 +51,8 @@ def find_ordered_columns(read: SelectsRead) -> tuple[OrderedColumns, ...]:
 
 
 def is_moved(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether a column that both have stands in another place. Capitals make no
-    difference."""
+    """Whether a column that both have is in another position. Names are
+    case-insensitive."""
     places = {name.lower(): place for place, name in enumerate(before)}
     return any(
         places.get(name.lower(), place) != place for place, name in enumerate(after)
@@ -60,8 +60,8 @@ def is_moved(before: Sequence[str], after: Sequence[str]) -> bool:
 
 
 def has_ordinals(query: exp.Expr) -> bool:
-    """Whether GROUP BY, ORDER BY or SORT BY name columns by their numbers, or ORDER BY
-    ALL by their order."""
+    """Whether GROUP BY, ORDER BY or SORT BY name columns by numbers, or ORDER BY ALL by
+    their order."""
     clauses = (query.args.get(key) for key in ("group", "order", "sort"))
     return any(
         _is_ordinal(node)
@@ -82,8 +82,8 @@ _LISTS = (
     exp.Tuple,
     exp.Paren,
 )
-"""What stands around the terms of GROUP BY and ORDER BY. A number within anything else
-is a number."""
+"""Nodes that group the terms of GROUP BY and ORDER BY. A number inside any other node
+is a plain number."""
 
 
 def _terms(clause: exp.Expr) -> Iterator[exp.Expr]:
@@ -97,7 +97,7 @@ def _is_ordinal(term: exp.Expr) -> bool:
 
 
 def _stars(select: SelectRead, read: SelectsRead) -> Iterator[OrderedColumns]:
-    """The stars of a SELECT whose columns count by their order."""
+    """The stars of a SELECT for which the order of columns matters."""
     is_placed = _is_placed(select.select)
     for node in select.parts(exp.Star):
         star = node.parent if isinstance(node.parent, exp.Column) else node
@@ -114,8 +114,8 @@ def _stars(select: SelectRead, read: SelectsRead) -> Iterator[OrderedColumns]:
 
 
 def _is_placed(select: exp.Select) -> bool:
-    """Whether the columns that a SELECT gives count by their places: in a UNION that is
-    not BY NAME, behind IN, under a list of other names, or by ordinals of its own."""
+    """Whether the position of a SELECT's columns matters: in a UNION that is not BY
+    NAME, behind IN, under a list of column names, or with ordinals."""
     if has_ordinals(select):
         return True
     query: exp.Expr = select
@@ -130,14 +130,14 @@ def _is_placed(select: exp.Select) -> bool:
 
 
 def _has_names(query: exp.Expr | None) -> bool:
-    """Whether a list of names renames the columns of a relation: `t(a, b)`."""
+    """Whether an alias with a list of names renames the columns of a relation: `t(a,
+    b)`."""
     alias = query.args.get("alias") if query is not None else None
     return isinstance(alias, exp.TableAlias) and bool(alias.columns)
 
 
 def _renamed(select: SelectRead, read: SelectsRead) -> Iterator[OrderedColumns]:
-    """The tables of a FROM that a list of names renames, with the columns of whatever
-    table is read."""
+    """The tables of a FROM whose columns a list of names renames."""
     for table in select.parts(exp.Table):
         if (
             not isinstance(table, exp.Table)

@@ -1,5 +1,5 @@
-"""The columns of a SELECT: their names, and which column of which stream each plainly
-is."""
+"""The columns of a SELECT: their names and types, and the column of a stream that each
+is, where it is passed on unchanged."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from lakesql.select.sqltext import projections
 from lakesql.stream.types import known, parse_type, whole
 
 TIME_FUNCTIONS = frozenset({"window", "session_window", "window_time"})
-"""What keeps a watermark of its first argument."""
+"""Functions whose result carries the watermark of their first argument."""
 
 
 def read_columns(
     select: exp.Select, mark: int, sources: Sources, walk: Walk
 ) -> tuple[QueryColumn, ...] | None:
-    """What the SELECT gives, or None where a star stands for columns that nobody
-    knows."""
+    """The columns of a SELECT; None where a star stands for columns that are not
+    known."""
     spans = projections(walk.text, mark)
     expressions = select.expressions
     if len(spans) != len(expressions):
-        # the commas of a type that stands outside of brackets, as in `x::map<int,int>`
+        # a type outside of brackets has commas too, as in `x::map<int,int>`
         spans = [(mark, mark)] * len(expressions)
     columns: list[QueryColumn] = []
     known = True
@@ -72,8 +72,8 @@ def read_columns(
 
 
 def aliases_of(columns: Iterable[QueryColumn]) -> Mapping[str, tuple[QueryColumn, ...]]:
-    """Columns of a SELECT by their names, in small letters, as other expressions of it
-    may name them."""
+    """The columns of a SELECT by name in lower case, as its other expressions may name
+    them."""
     named: dict[str, tuple[QueryColumn, ...]] = {}
     add_aliases(named, columns)
     return named
@@ -82,7 +82,7 @@ def aliases_of(columns: Iterable[QueryColumn]) -> Mapping[str, tuple[QueryColumn
 def add_aliases(
     named: dict[str, tuple[QueryColumn, ...]], columns: Iterable[QueryColumn]
 ) -> None:
-    """Adds columns to those by their names."""
+    """Adds columns to those in `named`, by name in lower case."""
     for column in columns:
         named[column.folded] = (*named.get(column.folded, ()), column)
 
@@ -90,7 +90,8 @@ def add_aliases(
 def _generated(
     generator: exp.Expr, start: int, scope: Scope, walk: Walk
 ) -> list[QueryColumn]:
-    """The columns of a generator, under its aliases where it has some."""
+    """The columns of a generator such as `explode`, with its aliases as names if it has
+    any."""
     if isinstance(generator, exp.Aliases):
         aliases = generator.expressions
     else:
@@ -109,8 +110,8 @@ def _generated(
 def renamed(
     columns: Iterable[QueryColumn], aliases: Iterable[exp.Expr]
 ) -> Iterator[QueryColumn]:
-    """The columns under the names of a list, of types that are not known where there
-    are no such columns."""
+    """A column for each alias, with the type of the column in the same place; without a
+    type where there is none."""
     for alias, column in zip_longest(aliases, columns):
         if alias is not None:
             known = column or QueryColumn(None, 0)
@@ -122,7 +123,7 @@ def renamed(
 def _single(
     expression: exp.Expr, span: tuple[int, int], start: int, scope: Scope, walk: Walk
 ) -> QueryColumn:
-    """An expression that is one column."""
+    """The column that an expression of a SELECT is."""
     sources = list(scope.sources)
     if isinstance(expression, exp.Alias):
         refuse_alias(expression.args.get("alias"), walk)
@@ -191,8 +192,8 @@ def _struct_star(
 
 
 def excepted(star: exp.Expr, sources: Sources) -> tuple[frozenset[str], frozenset[str]]:
-    """The columns that `* EXCEPT (…)` drops, and those of which it drops a field; in
-    small letters."""
+    """The columns that `* EXCEPT (…)` leaves out, and those of which it leaves out a
+    field; both in lower case."""
     qualifiers = {name.lower() for name, _ in sources}
     dropped: set[str] = set()
     cut: set[str] = set()
@@ -212,7 +213,7 @@ def excepted(star: exp.Expr, sources: Sources) -> tuple[frozenset[str], frozense
 
 
 def starred(star: exp.Expr, sources: Sources) -> list[Relation]:
-    """The relations that a star stands for: none when it opens a struct."""
+    """The relations whose columns a star stands for; none for the star of a struct."""
     if isinstance(star, exp.Star):
         return [source for _, source in sources]
     parts = (
@@ -226,8 +227,8 @@ def starred(star: exp.Expr, sources: Sources) -> list[Relation]:
 
 
 def added_columns(expression: exp.Expr, sources: Sources) -> frozenset[str]:
-    """The columns of lakesql's, `_record` and `_change`, that an expression of a SELECT
-    gives under their names."""
+    """Which of lakesql's columns `_record` and `_change` an expression of a SELECT
+    passes on under their names."""
     if isinstance(expression, exp.Star | exp.Column) and expression.is_star:
         dropped, _ = excepted(expression, sources)
         return (
@@ -244,7 +245,8 @@ def added_columns(expression: exp.Expr, sources: Sources) -> frozenset[str]:
 
 
 def _column(expression: exp.Expr, start: int, sources: Sources) -> QueryColumn:
-    """One expression of a SELECT as a column: its name, and what it plainly is."""
+    """The column that an expression is: its name, and the facts that it has if it is an
+    unchanged column."""
     match expression:
         case exp.Paren():
             return _column(expression.this, start, sources)
@@ -255,8 +257,8 @@ def _column(expression: exp.Expr, start: int, sources: Sources) -> QueryColumn:
         case exp.Dot() if isinstance(expression.expression, exp.Identifier):
             return QueryColumn(expression.expression.name, start)
         case exp.Cast():
-            # Spark names the cast of a plain column after it, and of anything else
-            # after the whole expression
+            # Spark names the cast of a column after the column, and that of anything
+            # else after the whole expression
             return QueryColumn(
                 expression.this.name if _is_plain(expression.this, sources) else None,
                 start,
@@ -278,8 +280,8 @@ def _column(expression: exp.Expr, start: int, sources: Sources) -> QueryColumn:
 
 
 def _cast_type(expression: exp.Expr, span: tuple[int, int], walk: Walk) -> str | None:
-    """The type that a cast names, read from the author's words: sqlglot takes char(3)
-    for a string."""
+    """The type that a cast names, None for other expressions. It is read from the
+    author's text, as sqlglot reads char(3) as string."""
     inner = expression.this if isinstance(expression, exp.Alias) else expression
     if not isinstance(inner, exp.Cast) or not span[0] < span[1]:
         return None
@@ -310,7 +312,7 @@ def _cast_type(expression: exp.Expr, span: tuple[int, int], walk: Walk) -> str |
 
 
 def _is_plain(expression: exp.Expr, sources: Sources) -> bool:
-    """Whether this is the name of a column, and no field of a struct."""
+    """Whether an expression is the name of a column, and not a field of a struct."""
     if not isinstance(expression, exp.Column) or len(expression.parts) > 2:
         return False
     qualifiers = {part.name.lower() for part in expression.parts[:-1]}
@@ -318,8 +320,8 @@ def _is_plain(expression: exp.Expr, sources: Sources) -> bool:
 
 
 def _resolved(column: exp.Column, sources: Sources) -> QueryColumn:
-    """The column that a name means, or one that says nothing where that cannot be
-    told."""
+    """The column that a name means; a column without a name or any facts where that is
+    not clear."""
     parts = [part.name.lower() for part in column.parts]
     if parts[-2:-1] == [CHANGE] and any(
         parts[:-2] in ([], [name.lower()]) for name, _ in sources
@@ -346,8 +348,8 @@ def _resolved(column: exp.Column, sources: Sources) -> QueryColumn:
 def group_keys(
     select: exp.Select, sources: Sources, columns: tuple[QueryColumn, ...] | None
 ) -> tuple[QueryColumn, ...]:
-    """What the keys of a GROUP BY are, as far as that can be told; `columns` are those
-    of the SELECT itself."""
+    """The columns that the keys of a GROUP BY are, as far as they are known. `columns`
+    are the SELECT's own, which a key may name."""
     group = select.args.get("group")
     if group is None:
         return ()
@@ -364,8 +366,8 @@ def group_keys(
 def key_columns(
     key: exp.Expr, sources: Sources, outputs: tuple[QueryColumn, ...]
 ) -> tuple[QueryColumn, ...]:
-    """What one key of a GROUP BY may be: columns of the SELECT itself, by number or by
-    name, or what it is made of."""
+    """The columns that one key of a GROUP BY may be: columns of the SELECT itself, by
+    number or name, or what the key is computed from."""
     if named := outputs[ordinal(key)]:
         return named
     fact = _column(key, 0, sources)

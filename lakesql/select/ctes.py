@@ -1,5 +1,5 @@
-"""Which words of a SELECT name its common table expressions: another name for one
-changes nothing."""
+"""Which tokens of a SELECT name its common table expressions, so that renaming one
+counts as no change."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lakesql.select.sqltext import Text
 
 
 def cte_tokens(text: Text, tree: exp.Query) -> Mapping[int, int]:
-    """The tokens that name a common table expression, each with the number of that;
-    none where names are not clear.
+    """The tokens that name a common table expression, each with the number of that
+    expression.
 
-    They are not where a name stands for two things: another expression, an alias, or a
-    column.
+    Empty if a name is not clear: it is also that of another common table expression, an
+    alias, or a column.
     """
     ctes = [*tree.find_all(exp.CTE)]
     numbers = {cte.alias.lower(): number for number, cte in enumerate(ctes)}
@@ -33,7 +33,7 @@ def cte_tokens(text: Text, tree: exp.Query) -> Mapping[int, int]:
 
 
 def _other_names(tree: exp.Query) -> Iterator[str]:
-    """What else is named: columns, and relations by their aliases."""
+    """The other names in the text: of columns, and the aliases of relations."""
     for node in tree.find_all(exp.Column, exp.Alias, exp.Table, exp.Subquery):
         if isinstance(node, exp.Column):
             yield node.name
@@ -42,8 +42,8 @@ def _other_names(tree: exp.Query) -> Iterator[str]:
 
 
 def _names(tree: exp.Query) -> Iterator[exp.Expr]:
-    """The identifiers that may name a common table expression: its own, tables, and
-    what columns are qualified with."""
+    """The identifiers that may name a common table expression: where it is declared,
+    tables, and qualifiers of columns."""
     for node in tree.find_all(exp.CTE, exp.Table, exp.Column):
         if isinstance(node, exp.CTE):
             yield node.args["alias"].this

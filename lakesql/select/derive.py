@@ -1,8 +1,8 @@
-"""The type of an expression, where it follows from the types of the columns that are
-known; else Spark's to say.
+"""The type of an expression, as far as it follows from the types of columns without
+asking Spark.
 
-Of a type some parts may be known and others not: of `named_struct('a', f(x))` the field
-and not its type.
+Parts of a type may be known and others not: of `named_struct('a', f(x))` the name of
+the field and not its type.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _FIXED: dict[type[exp.Expr], str] = {
     exp.CurrentDate: "date",
     exp.TimestampTrunc: "timestamp",
 }
-"""Expressions that are of one type, whatever is in them."""
+"""Expressions that always have the same type."""
 
 _NAMED = {
     "hash": "int",
@@ -61,7 +61,7 @@ _NAMED = {
     "forall": "boolean",
     "window_time": "timestamp",
 }
-"""The same of functions that sqlglot has no class for."""
+"""The same for functions that sqlglot has no class for."""
 
 _SAME = (
     *(
@@ -93,18 +93,19 @@ _SAME = (
         exp.Nullif,
     ),
 )
-"""Expressions of the type of what is in them."""
+"""Expressions that have the type of their first operand."""
 
 _COLLECTING = (exp.ArrayAgg, exp.ArrayUniqueAgg)
 
 
 def derive_type(expression: exp.Expr, sources: Sources) -> SparkType | None:
-    """The type of an expression over `sources`; None where not all of it is known."""
+    """The type of an expression over `sources`; None where a part of it is not
+    known."""
     return whole(derive_shape(expression, Scope(tuple(sources))))
 
 
 def derive_shape(expression: exp.Expr, scope: Scope) -> SparkType | None:
-    """What is known of the type of an expression; None where nothing is."""
+    """What is known of the type of an expression; None where nothing is known."""
 
     def kind_of(inner: exp.Expr | None) -> SparkType | None:
         found = derive_shape(inner, scope) if inner is not None else None
@@ -157,7 +158,8 @@ def derive_shape(expression: exp.Expr, scope: Scope) -> SparkType | None:
 def _nested_type(
     expression: exp.Expr, kind_of: _KindOf, scope: Scope
 ) -> SparkType | None:
-    """The type of what makes structs, arrays and maps, or takes them apart."""
+    """The type of an expression that makes structs, arrays or maps, or reads elements
+    of them."""
     match expression:
         case exp.Struct():
             return _struct_type(expression, kind_of)
@@ -172,7 +174,7 @@ def _nested_type(
             return read_schema(expression.args.get("expression"))
         case exp.Cast():
             kind = parse_type(expression.to.sql("spark"))
-            # to sqlglot char(3) is a string too
+            # sqlglot reads char(3) as a string too
             return None if kind is not None and kind.name == "string" else kind
         case exp.Transform():
             return array_of(_lambda_type(expression, scope))
@@ -199,7 +201,7 @@ def _nested_type(
 def _function_type(
     call: exp.Anonymous, kind_of: _KindOf, scope: Scope
 ) -> SparkType | None:
-    """The type of a function that sqlglot has no class for."""
+    """The type of a call of a function that sqlglot has no class for."""
     name, arguments = call.name.lower(), call.expressions
     first = kind_of(arguments[0]) if arguments else None
     is_map = first is not None and first.name == "map"
@@ -234,20 +236,20 @@ def _function_type(
 WINDOW = struct_of(
     [("start", parse_type("timestamp")), ("end", parse_type("timestamp"))]
 )
-"""The type of what `window` and `session_window` give."""
+"""The type of the result of `window` and `session_window`."""
 
 
 def read_schema(schema: exp.Expr | None) -> SparkType | None:
-    """The type that the schema of `from_json` and the like names: that of a struct's
-    columns, or any."""
+    """The type that the schema of `from_json` and the like names: the columns of a
+    struct, or any other type. None if it is no literal, or cannot be parsed."""
     if not isinstance(schema, exp.Literal) or not schema.is_string:
         return None
     return parse_type(f"struct<{schema.name}>") or parse_type(schema.name)
 
 
 def _struct_type(struct: exp.Struct, kind_of: _KindOf) -> SparkType | None:
-    """A struct by the names that Spark gives its fields; None where one is named after
-    something else."""
+    """The type of a struct; None where Spark may name a field otherwise than sqlglot
+    does."""
     fields = []
     for part in struct.expressions:
         if not isinstance(part, exp.PropertyEQ):
@@ -267,7 +269,8 @@ def _without_distinct(argument: exp.Expr) -> exp.Expr:
 
 
 def element_of(kind: SparkType | None) -> SparkType | None:
-    """The type of the elements of an array, or of the values of a map."""
+    """The type of the elements of an array, or of the values of a map; None for other
+    types."""
     return (
         known(kind.fields[-1].type)
         if kind is not None and kind.name in ("array", "map")
@@ -276,8 +279,8 @@ def element_of(kind: SparkType | None) -> SparkType | None:
 
 
 def field_of(kind: SparkType | None, name: str) -> SparkType | None:
-    """The type of a field of a struct. Of an array of structs it is an array, and of a
-    map the value of a key."""
+    """The type of a field of a struct. For an array of structs it is an array of it;
+    for a map it is the type of its values."""
     if kind is not None and kind.name == "array":
         field = find_field(kind.fields[0].type, name)
         return array_of(field.type) if field else None
@@ -303,7 +306,7 @@ def _item_type(kind: SparkType | None, index: exp.Expr) -> SparkType | None:
 
 
 def _lambda_type(call: exp.Expr, scope: Scope) -> SparkType | None:
-    """The type of what the last lambda function of a call gives."""
+    """The type of the result of a call's last lambda function."""
     found = lambdas_of(call)
     if not found:
         return None
@@ -320,8 +323,8 @@ def lambdas_of(call: exp.Expr) -> list[exp.Lambda]:
 
 
 def with_variables(inner: exp.Lambda, call: exp.Expr, scope: Scope) -> Scope:
-    """The scope inside a lambda function of a call: its variables are of the types that
-    the call gives them."""
+    """The scope inside a lambda function of a call, with the types that the call gives
+    to its variables."""
     kinds = _variable_types(inner, call, scope)
     names = [variable.name.lower() for variable in inner.expressions]
     given: dict[str, SparkType | None] = dict.fromkeys(names)
@@ -378,7 +381,8 @@ def _named_variable_types(
 
 
 def _column_type(column: exp.Column, scope: Scope) -> SparkType | None:
-    """The type of the one column that a name means, or of the field in it."""
+    """The type of the one column that a name means, or of a field of it; None where the
+    column is not known."""
     names = [
         part.name.lower() for part in column.parts if not isinstance(part, exp.Star)
     ]
@@ -404,7 +408,7 @@ def _literal_type(literal: exp.Literal) -> SparkType | None:
 
 
 def _common(parts: Iterable[exp.Expr], kind_of: _KindOf) -> SparkType | None:
-    """The type that all parts are of, NULL apart."""
+    """The type that all parts except NULL have; None where they differ."""
     kinds = {kind_of(part) for part in parts if not isinstance(part, exp.Null)}
     return kinds.pop() if len(kinds) == 1 else None
 
@@ -425,7 +429,8 @@ def sum_type(kind: SparkType | None) -> SparkType | None:
 def _arithmetic_type(
     left: SparkType | None, right: SparkType | None
 ) -> SparkType | None:
-    """The type of a sum or a product of whole numbers, or of one with a double."""
+    """The type of a sum, difference or product of whole numbers and doubles; None for
+    other types."""
     names = [kind.name for kind in (left, right) if kind is not None]
     if len(names) < 2 or not {*names} <= {*WHOLE_TYPES, "double"}:
         return None

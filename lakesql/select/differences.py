@@ -1,4 +1,5 @@
-"""Where two texts of a SELECT differ in more than their spelling."""
+"""Which parts of a model's SELECT differ between two versions in more than their
+spelling."""
 
 from __future__ import annotations
 
@@ -30,10 +31,10 @@ PartKind = Literal["column", "filter", "source", "rest"]
 
 @dataclass(frozen=True, slots=True)
 class SelectDifference:
-    """A part of the newer SELECT that differs: a column by its name, a filter, what it
-    reads, or something else.
+    """A part of the newer SELECT that differs: a column by its name, a filter, the
+    FROM, or anything else.
 
-    `offset` is where the first word that differs stands in the newer text.
+    `offset` is the place of the first different word in the newer text.
     """
 
     kind: PartKind
@@ -43,12 +44,12 @@ class SelectDifference:
 
 @lru_cache(maxsize=4096)
 def find_differences(old: str, new: str) -> tuple[SelectDifference, ...]:
-    """How `new` differs from `old`, both read by `read_query` without a problem;
-    nothing where only spelling does.
+    """The parts in which `new` differs from `old`; none where only spelling does. Both
+    must be readable by `read_query`.
 
-    What is spelling, `read_words` says; the order of the columns is, too, where none is
-    named by its number. A column that only one of the two has is no difference: who
-    knows the columns tells it.
+    `read_words` defines what spelling is; the order of the columns counts as spelling
+    too, unless it has a meaning. A column that only one of the two has is not returned,
+    as the caller compares the columns.
     """
     if old == new:
         return ()
@@ -84,16 +85,15 @@ def find_differences(old: str, new: str) -> tuple[SelectDifference, ...]:
 
 
 def first_change(old: str, new: str) -> int:
-    """The offset in `new` of the first word that differs; of its first one where none
-    does."""
+    """The offset in `new` of the first word that differs; 0 if none does."""
     after = _read(new)
     changed = _changed_tokens(_read(old), after)
     return after.offset(min(changed)) if changed else 0
 
 
 def is_same_expression(old: str, new: str) -> bool:
-    """Whether two conditions on a row, such as `delete_when`, differ in their spelling
-    at most."""
+    """Whether two conditions on a row, such as `delete_when`, differ at most in
+    spelling."""
     if not (old and new):
         return old == new
     return not find_differences(f"SELECT 1 WHERE {old}", f"SELECT 1 WHERE {new}")
@@ -101,15 +101,16 @@ def is_same_expression(old: str, new: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _ComparedSelect:
-    """A SELECT. `words` has for each of its tokens what it is to Spark, and None for
-    what changes nothing."""
+    """A SELECT. `words` has the normal form of each of its tokens, and None for a token
+    that changes nothing."""
 
     text: Text
     tree: exp.Query
     words: tuple[str | None, ...]
 
     def said(self, part: _TokenSpan | None = None) -> list[str]:
-        """The words of a part, or of all."""
+        """The normal form of a part, or of the whole SELECT, without the tokens that
+        change nothing."""
         words = self.words[part.first : part.end] if part is not None else self.words
         return [word for word in words if word is not None]
 
@@ -119,7 +120,8 @@ class _ComparedSelect:
 
 @dataclass(frozen=True, slots=True)
 class _TokenSpan:
-    """Tokens that stand together: the number of the first, and one past the last."""
+    """A part of a SELECT by its tokens: the number of the first, and one past the
+    last."""
 
     kind: PartKind
     name: str
@@ -140,8 +142,8 @@ def _read(sql: str) -> _ComparedSelect:
 
 
 def _is_reordered(before: _ComparedSelect, after: _ComparedSelect) -> bool:
-    """Whether the two differ in the order of the outermost columns alone, and that
-    order means nothing."""
+    """Whether two SELECTs differ only in the order of the outermost columns, and that
+    order has no meaning."""
     if not (_is_unordered(before.tree) and _is_unordered(after.tree)):
         return False
     parts = [
@@ -152,10 +154,10 @@ def _is_reordered(before: _ComparedSelect, after: _ComparedSelect) -> bool:
 
 
 def _is_reordered_otherwise(before: _ComparedSelect, after: _ComparedSelect) -> bool:
-    """Whether two whose shared parts are the same differ in the order of their columns,
-    which may mean something.
+    """Whether two SELECTs whose shared parts are the same differ in the order of their
+    columns where this may have a meaning.
 
-    A column that only one of the two has moves those behind it, which counts where they
+    A column that only one of the two has moves those behind it, which matters if they
     are named by numbers.
     """
     names = [
@@ -176,8 +178,8 @@ def _is_reordered_otherwise(before: _ComparedSelect, after: _ComparedSelect) -> 
 
 
 def _is_unordered(tree: exp.Query) -> bool:
-    """Whether the order of the columns means nothing: none is named by its number, or
-    by another one's alias."""
+    """Whether the order of the columns has no meaning: none is named by its number, or
+    by the alias of another one."""
     if not isinstance(tree, exp.Select):
         return False
     if any(it.is_star for it in tree.expressions) or has_ordinals(tree):
@@ -191,8 +193,8 @@ def _is_unordered(tree: exp.Query) -> bool:
 
 
 def _changed_tokens(before: _ComparedSelect, after: _ComparedSelect) -> list[int]:
-    """The numbers of the newer text's tokens at which its words begin to differ; of
-    very long texts the first one."""
+    """The numbers of the newer text's tokens at which differences begin; of very long
+    texts only the first."""
     old, new = before.said(), after.said()
     numbers = [number for number, word in enumerate(after.words) if word is not None]
     last = len(numbers) - 1
@@ -209,15 +211,16 @@ def _changed_tokens(before: _ComparedSelect, after: _ComparedSelect) -> list[int
 
 
 _MOST_WORDS = 6_000
-"""Matching words takes a time that grows with the square of their number."""
+"""The most words that are matched: the time for it grows with the square of their
+number."""
 
 
 _FILTERS = frozenset({TokenType.WHERE, TokenType.HAVING, TokenType.QUALIFY})
 
 
 def _parts(select: _ComparedSelect) -> Iterator[_TokenSpan]:
-    """The parts of the outermost SELECT; of anything else one part, which is all of
-    it."""
+    """The parts of the outermost SELECT; one part, the whole query, if it is a set
+    operation or the like."""
     text, tree = select.text, select.tree
     mark = mark_of(tree) if isinstance(tree, exp.Select) else None
     if mark is None:

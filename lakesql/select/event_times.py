@@ -1,10 +1,10 @@
-"""The event times that streams make of fields and expressions, and the SELECT that
-reads each as a column.
+"""The SELECT that reads event times as columns, where a stream's watermark is on a
+field of a struct or on an expression.
 
-Spark has a watermark on a column of its own alone, and finds it in no field of a struct
-and in no expression. So a stream with such a watermark has a second view, with the
-event time as one column more. A SELECT that names the field or says the expression
-reads that view, and names the column instead; its `*` leaves the column out.
+Spark puts a watermark on a top-level column only, and recognizes it in no field of a
+struct and in no expression. So a stream with such a watermark has a second view, with
+the event time as an additional column. A SELECT that uses the field or the expression
+reads that view and names the column instead; its `*` leaves the column out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BEFORE_GROUPS = frozenset({TokenType.FROM, TokenType.WHERE})
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What stands in place of the characters from `start` up to `end`."""
+    """The text that replaces the characters from `start` up to `end`."""
 
     start: int
     end: int
@@ -46,8 +46,8 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class TimedSelect:
-    """A SELECT that reads event times as columns. `streams` are those of which it
-    does."""
+    """A SELECT that reads event times as columns. `edits` have made it from the
+    author's text; `streams` are those whose event time it reads."""
 
     sql: str
     edits: tuple[Edit, ...]
@@ -55,7 +55,8 @@ class TimedSelect:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of lakesql's that it says."""
+        """The reserved names that it uses: those of event time columns and of the views
+        that have them."""
         return frozenset(
             name
             for stream in self.streams
@@ -63,7 +64,7 @@ class TimedSelect:
         )
 
     def original(self, offset: int) -> int:
-        """Where in the author's text stands what is at this offset of `sql`."""
+        """The offset in the author's text that corresponds to an offset in `sql`."""
         added = 0
         for edit in self.edits:
             start = edit.start + added
@@ -75,7 +76,7 @@ class TimedSelect:
         return offset - added
 
     def shapes(self, streams: Mapping[str, StreamShape]) -> dict[str, StreamShape]:
-        """The streams and the views with their event times."""
+        """The given streams, and the views of them that have event times, by name."""
         return {
             **streams,
             **{
@@ -85,7 +86,7 @@ class TimedSelect:
         }
 
     def written(self, problem: Problem, streams: Mapping[str, StreamShape]) -> Problem:
-        """The problem in the author's words."""
+        """The problem with the author's words in the place of lakesql's names."""
         for name in self.streams:
             words = {
                 event_column(name): streams[name].event_time or "",
@@ -121,8 +122,8 @@ def _timed_shape(name: str, shape: StreamShape) -> StreamShape:
 def with_event_times(
     tree: exp.Query, text: Text, streams: Mapping[str, StreamShape]
 ) -> TimedSelect | None:
-    """The SELECT with columns in place of the event times that its streams make; None
-    where it names none."""
+    """The SELECT with columns in the place of the event times of streams that take them
+    from fields or expressions; None where it uses none."""
     made = {
         name.lower(): _EventTime.of(name, shape)
         for name, shape in streams.items()
@@ -155,10 +156,13 @@ def with_event_times(
 
 @dataclass(frozen=True, slots=True)
 class _EventTime:
-    """The event time that a stream makes, as tokens. `columns` are those that it is
-    made of, `begins` the tokens at which their names stand. `is_field`: it is a field
-    of a struct, which has these `fields` where it is a column. `is_whole`: nothing
-    beside it changes what it is."""
+    """An event time that a stream takes from a field or an expression, as tokens.
+
+    `columns` are the columns that it reads, `begins` the tokens at which their names
+    begin. `is_field`: it is a field of a struct; `fields` are all fields of that
+    struct, if it is a column with a known type. `is_whole`: it is a field, a call or a
+    CASE, so an operator beside it cannot take only a part of it as its operand.
+    """
 
     stream: str
     tokens: tuple[Token, ...]
@@ -221,8 +225,8 @@ def _is_column(tokens: tuple[Token, ...], index: int, known: set[str]) -> bool:
 
 @dataclass(slots=True)
 class _ReadSource:
-    """What a FROM reads: a stream with an event time, or a query over it. `is_timed`:
-    the event time is asked of it."""
+    """One entry of a FROM: a stream with an event time, or a query over one.
+    `is_timed`: it must give the event time as a column."""
 
     name: str
     table: exp.Table | None = None
@@ -231,11 +235,12 @@ class _ReadSource:
     is_timed: bool = False
 
     def offers(self) -> _EventTime | None:
-        """The event time that it can give, whose columns it passes on as they are."""
+        """The event time that it can give as a column; None if it has none, or does not
+        pass on the columns of it unchanged."""
         return self.query.offers() if self.query is not None else self.time
 
     def ask(self) -> str:
-        """Let it give the event time; the SQL of that column."""
+        """Makes it give the event time, and returns the SQL that names this column."""
         time = self.offers()
         assert time is not None
         self.time, self.is_timed = time, True
@@ -248,8 +253,8 @@ class _ReadSource:
 
 @dataclass(slots=True)
 class _ReadSelect:
-    """A SELECT. `is_grouped`: it gives groups, and not rows. `is_asked`: it is to pass
-    an event time on."""
+    """A SELECT. `is_grouped`: its rows are groups. `is_asked`: it must pass an event
+    time on as a column."""
 
     select: exp.Select
     mark: int
@@ -258,7 +263,8 @@ class _ReadSelect:
     is_asked: bool = False
 
     def offers(self) -> _EventTime | None:
-        """The event time whose columns it passes on as they are."""
+        """The event time all of whose columns it passes on unchanged; None if there is
+        none."""
         found = [source for source in self.sources if source.offers() is not None]
         if self.is_grouped or len(found) != 1:
             return None
@@ -271,7 +277,7 @@ class _ReadSelect:
         )
 
     def passing(self) -> _ReadSource:
-        """The source whose event time it passes on."""
+        """The source of the event time that it passes on."""
         return next(source for source in self.sources if source.offers() is not None)
 
     def _passes(self, source: _ReadSource, column: str) -> bool:
@@ -303,8 +309,8 @@ def _read(
     made: Mapping[str, _EventTime],
     scopes: list[_ReadSelect],
 ) -> _ReadSelect | None:
-    """The SELECT that a query is, None where it is another; notes it and those
-    within."""
+    """The SELECT that a query is, None if it is something else, such as a UNION.
+    Appends it and the SELECTs inside it to `scopes`."""
     with_ = query.args.get("with_")
     known = dict(ctes)
     for cte in with_.expressions if with_ is not None else ():
@@ -336,7 +342,8 @@ def _sources(
     made: Mapping[str, _EventTime],
     scopes: list[_ReadSelect],
 ) -> list[_ReadSource]:
-    """What a table of a FROM reads, with what is joined to it in brackets."""
+    """The sources that a table of a FROM stands for: itself, and what is joined to it
+    in brackets."""
     found: list[_ReadSource] = []
     is_plain = not table.args.get("pivots") and not (
         table.args.get("alias") and table.args["alias"].columns
@@ -369,7 +376,7 @@ def _sources(
 
 
 def _inner_queries(select: exp.Select) -> Iterator[exp.Expr]:
-    """The queries in the expressions of a SELECT, but for those within them."""
+    """The queries in the expressions of a SELECT, without those inside them."""
     for key, value in select.args.items():
         if key in ("with_", "from_"):
             continue
@@ -391,7 +398,8 @@ def _outermost_queries(node: exp.Expr | None) -> Iterator[exp.Expr]:
 
 
 def _named(scope: _ReadSelect, text: Text) -> Iterator[Edit]:
-    """Each event time that the SELECT names, as a column."""
+    """An edit for each place where the SELECT uses an event time: the column's name
+    takes its place."""
     offering = [
         (source, time)
         for source in scope.sources
@@ -417,8 +425,8 @@ def _named(scope: _ReadSelect, text: Text) -> Iterator[Edit]:
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """Where a SELECT says an event time: its first token, and one past the last.
-    `is_qualified`: behind the source's name."""
+    """A place where a SELECT uses an event time: its first token, and one past the
+    last. `is_qualified`: by the source's name."""
 
     span: tuple[int, int]
     is_qualified: bool
@@ -427,7 +435,7 @@ class _Match:
 def _matches(
     scope: _ReadSelect, source: _ReadSource, time: _EventTime, text: Text
 ) -> Iterator[_Match]:
-    """Where the SELECT says the event time of one of its sources."""
+    """The places where the SELECT uses the event time of one of its sources."""
     names = {other.name for other in scope.sources}
     is_hidden = time.is_field and time.tokens[0].text.lower() in names
     for first, owner in enumerate(text.owners):
@@ -445,8 +453,8 @@ def _matches(
 
 
 def _match(first: int, name: str, time: _EventTime, text: Text) -> int | None:
-    """One past the last token of an event time that begins here, each of its columns
-    behind this name, if any."""
+    """One past the last token of an event time that begins at `first`; None if none
+    does. With a `name`, each of its columns must be qualified by it."""
     tokens, at = text.tokens, first
     for index, wanted in enumerate(time.tokens):
         if name and index in time.begins:
@@ -460,7 +468,7 @@ def _match(first: int, name: str, time: _EventTime, text: Text) -> int | None:
 
 
 def _stands_alone(span: tuple[int, int], time: _EventTime, text: Text) -> bool:
-    """Whether the tokens are an expression of their own, and no part of a longer
+    """Whether the tokens are an expression by themselves, and not a part of a longer
     one."""
     first, last = span
     before = text.tokens[first - 1].token_type
@@ -479,8 +487,9 @@ def _stands_alone(span: tuple[int, int], time: _EventTime, text: Text) -> bool:
 
 
 def _may_be_named(scope: _ReadSelect, first: int, is_keyed: bool, text: Text) -> bool:
-    """Whether the column may stand here: what is above a GROUP BY must be a key of
-    it."""
+    """Whether the column may take the place of an event time at the token `first`. In a
+    SELECT that groups and has it as no key, only FROM, WHERE and the arguments of
+    window functions can."""
     is_grouped = (
         scope.mark in text.aggregates
         or scope.select.args.get("group")
@@ -498,8 +507,8 @@ def _may_be_named(scope: _ReadSelect, first: int, is_keyed: bool, text: Text) ->
 
 
 def _is_key(scope: _ReadSelect, span: tuple[int, int], text: Text) -> bool:
-    """Whether these tokens are a key of the GROUP BY, or a column of the SELECT that is
-    one."""
+    """Whether these tokens are a key of the GROUP BY, or a column of the SELECT that a
+    key names."""
     group = scope.select.args.get("group")
     if group is None:
         return False
@@ -524,15 +533,15 @@ def _is_key(scope: _ReadSelect, span: tuple[int, int], text: Text) -> bool:
 
 
 def _columns(scope: _ReadSelect, text: Text) -> list[tuple[int, int]]:
-    """The tokens of each expression of a SELECT."""
+    """The tokens of each expression of a SELECT, without DISTINCT or ALL."""
     (first, last), *others = projections(text, scope.mark)
     is_marked = text.tokens[first].token_type in (TokenType.DISTINCT, TokenType.ALL)
     return [(first + is_marked, last), *others]
 
 
 def _alias_of(scope: _ReadSelect, span: tuple[int, int], text: Text) -> str:
-    """` AS …`, the field's name, where the tokens are a column of the SELECT without an
-    alias."""
+    """` AS …` with the field's name, if the tokens are a column of the SELECT without
+    an alias; else ''."""
     if span not in _columns(scope, text):
         return ""
     token = text.tokens[span[1] - 1]
@@ -550,8 +559,8 @@ def _opened(
     is_alone: bool,
     text: Text,
 ) -> Iterator[Edit]:
-    """The `*` of the struct, with each of its fields by name: one of them is the event
-    time."""
+    """Edits for the `*` of a struct that has the event time as a field: each field by
+    name, with the column in the place of the event time."""
     struct = time.tokens[0].text.lower()
     is_hidden = struct in {other.name for other in scope.sources}
     for span in _columns(scope, text):
@@ -573,7 +582,8 @@ def _opened(
 
 
 def _passed(scope: _ReadSelect, text: Text) -> Iterator[Edit]:
-    """What a SELECT reads and passes on where it has event times as columns."""
+    """The edits by which a SELECT reads the views with event times, passes event times
+    on, and leaves them out of its `*`."""
     if scope.is_asked:
         at = text.inserts[scope.mark]
         yield Edit(at, at, f" {scope.passing().ask()},")
@@ -603,7 +613,7 @@ def _passed(scope: _ReadSelect, text: Text) -> Iterator[Edit]:
 
 
 def _takes_in(star: int, source: _ReadSource, text: Text) -> bool:
-    """Whether a `*` stands for the columns of a source; one that multiplies, or counts,
+    """Whether a `*` stands for the columns of a source. A `*` that multiplies or counts
     does not."""
     before = text.tokens[star - 1]
     if before.token_type is TokenType.DOT:
@@ -620,7 +630,7 @@ def _takes_in(star: int, source: _ReadSource, text: Text) -> bool:
 
 
 def _excepted(star: int, columns: str, text: Text) -> Edit:
-    """The `*` without these columns."""
+    """The edit that leaves these columns out of a `*`."""
     following = text.tokens[star + 1 : star + 3]
     if (
         len(following) == 2

@@ -1,10 +1,10 @@
-"""Which conditions Iceberg cannot look for files by, as far as that is sure without
-Spark: the `where` of rewrites.
+"""Which conditions Iceberg cannot turn into a filter on files, as far as this is
+certain without Spark: the `where` of rewrites.
 
-Iceberg compares columns with values: by `=`, `<` and others, IN, IS NULL, a LIKE that
-asks for a beginning, and AND, OR and NOT of these. A column stands there as it is, or
-in one of Iceberg's own transforms. Spark simplifies a condition first, so whatever it
-may simplify to one of these is let through: casts, CASE, coalesce, functions of times.
+Iceberg compares a column with values: by `=`, `<` and the like, IN, IS NULL, LIKE with
+a prefix, and AND, OR and NOT of these. The column is unchanged, or in one of Iceberg's
+transforms. Spark simplifies a condition first, so everything that it may simplify to
+one of these is accepted: casts, CASE, coalesce, functions of times.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _OF_TEXTS = (
 
 
 def find_no_filter(condition: str) -> str:
-    """The first part of a condition by which Iceberg cannot look for files, '' where
-    none is known.
+    """The first part of a condition that Iceberg cannot use as a filter on files, ''
+    where none is known.
 
-    `condition` is one that `read_expression` takes.
+    `condition` is one that `read_expression` accepts.
     """
     prefix = "SELECT "
     findings = findings_by_offset()
@@ -111,8 +111,7 @@ def _find_operand(operand: exp.Expr) -> exp.Expr | None:
 
 
 def _is_beginning(pattern: exp.Expr) -> bool:
-    """Whether the pattern of a LIKE may ask for a beginning alone, or for a whole
-    text."""
+    """Whether a LIKE pattern may be a prefix or a whole text."""
     if not isinstance(pattern, exp.Literal) or "\\" in pattern.name:
         return True
     return not any(sign in pattern.name.rstrip("%") for sign in "%_")

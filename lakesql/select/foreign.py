@@ -1,5 +1,5 @@
-"""What lakesql has in place of clauses of Flink SQL, RisingWave and ksqlDB, where a
-SELECT cannot be read."""
+"""What lakesql has in the place of clauses of Flink SQL, RisingWave and ksqlDB, for SQL
+that cannot be parsed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 from lakesql.words import answer
 
 _NEAR = 8
-"""How many words before the place of the error a clause may begin."""
+"""The number of words before the place of the error in which a clause may begin."""
 
 
 def answer_clause(tokens: Sequence[Token], offset: int) -> str:
-    """The answer to the last clause of another tool before an offset, or at it; '' if
-    there is none.
+    """The answer to the last clause of another tool at or before an offset; '' if there
+    is none.
 
     A clause is two words, as in `EMIT CHANGES`; or a word before a bracket or a number,
     as in `HOP(` and `WITHIN 1`.
@@ -33,7 +33,7 @@ def _answer_at(tokens: Sequence[Token], index: int, offset: int) -> str:
         tokens[index],
         tokens[index + 1] if index + 1 < len(tokens) else None,
     )
-    # which the parser takes where it stands in brackets behind OVER
+    # PARTITION BY is valid in brackets behind OVER, so it counts only at the error
     if word.token_type is TokenType.PARTITION_BY:
         return answer("clause", word.text) if word.start == offset else ""
     if following is None:
@@ -46,7 +46,7 @@ def _answer_at(tokens: Sequence[Token], index: int, offset: int) -> str:
 
 
 def answer_statement(tokens: Sequence[Token]) -> str:
-    """The answer to a statement that is no SELECT, by its first two words or by its
-    first."""
+    """The answer to a statement that is no SELECT, by its first two words, else its
+    first; '' if there is none."""
     words = [token.text for token in tokens[:2]]
     return answer("statement", " ".join(words)) or answer("statement", words[0])

@@ -1,5 +1,5 @@
-"""The functions and data sources of Spark 4.1 that decide what a SELECT may do: a
-table, by kind."""
+"""Which functions and data sources of Spark 4.1 aggregate, are forbidden, may be in
+FROM, or read a path."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ FORBIDDEN_FUNCTIONS = {
     "input_file_block_length": _OF_TASK,
     "identifier": "makes a name out of text, which nobody can check before it runs",
 }
-"""Functions that get out of the query, or whose answer depends on where a batch ends,
-and how."""
+"""Functions that reach outside of the query, or whose result depends on where a batch
+ends; with the reason that a message gives."""
 
 TABLE_FUNCTIONS = _words(
     """
@@ -51,7 +51,7 @@ TABLE_FUNCTIONS = _words(
     stack variant_explode variant_explode_outer
     """
 )
-"""The functions of Spark 4.1 that may stand in FROM."""
+"""The functions of Spark 4.1 that a FROM may call."""
 
 PATH_FORMATS = _words(
     """
@@ -70,6 +70,6 @@ _UNSTEADY = re.compile(
 
 
 def is_unsteady(*texts: str) -> bool:
-    """Whether such SQL may give other values when it is run again: of the time, or by
-    chance. A column of such a name counts too."""
+    """Whether SQL may give other values when it is run again, by the time or by chance.
+    A column with the name of such a function counts too."""
     return any(_UNSTEADY.search(each) for each in texts)

@@ -1,5 +1,5 @@
-"""The columns that `explode` and the other generators of Spark make, by the names and
-types that Spark gives them."""
+"""The columns that `explode` and Spark's other generators make, with Spark's names and
+types."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ _GENERATORS = frozenset(name.replace("_", "") for name in TABLE_FUNCTIONS)
 
 
 def is_generator(expression: exp.Expr) -> bool:
-    """Whether an expression makes rows, and columns whose names are its own affair."""
+    """Whether an expression is a call of a generator, which makes rows and names its
+    columns itself."""
     return _name_of(expression) in _GENERATORS
 
 
 def generated_columns(
     generator: exp.Expr, offset: int, scope: Scope
 ) -> tuple[QueryColumn, ...] | None:
-    """The columns of a generator over what is in `scope`; None where these cannot be
-    told without Spark."""
+    """The columns of a generator's call, whose arguments are resolved in `scope`; None
+    where only Spark knows them."""
     name = _name_of(generator).removesuffix("outer")
     arguments = _arguments(generator)
     first = derive_shape(arguments[0], scope) if arguments else None
@@ -58,7 +59,8 @@ def generated_columns(
 
 
 def _name_of(expression: exp.Expr) -> str:
-    """The name of a function without `_`, as sqlglot has `_ExplodeOuter`."""
+    """The name of a function in lower case and without `_`, as sqlglot's classes have
+    it."""
     name = expression.name if isinstance(expression, exp.Anonymous) else expression.key
     return name.lower().replace("_", "")
 
@@ -81,7 +83,7 @@ def _exploded(kind: SparkType | None, offset: int) -> tuple[QueryColumn, ...] | 
 
 
 def _stacked(arguments: list[exp.Expr], offset: int) -> tuple[QueryColumn, ...] | None:
-    """The columns of `stack(rows, …)`: so many that the values fill the rows."""
+    """The columns of `stack(rows, …)`: as many as the values need to fill the rows."""
     if len(arguments) < 2 or not arguments[0].is_int:
         return None
     rows = int(arguments[0].name)

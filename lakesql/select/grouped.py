@@ -1,7 +1,7 @@
-"""Whether the columns of an aggregating SELECT are grouped by or aggregated.
+"""Whether each column of an aggregating SELECT is grouped by or aggregated.
 
-A column counts as grouped by where any key has its name in it, in whatever expression:
-which expressions are equal is for Spark to say.
+A column counts as grouped by if its name occurs in any expression of a key: Spark
+decides which expressions are equal.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from lakesql.select.relation import Sources, Walk, offset_of
 
 
 def check_grouped(select: exp.Select, mark: int, sources: Sources, walk: Walk) -> None:
-    """Notes each column of a SELECT with GROUP BY or an aggregate that is neither
-    grouped by nor aggregated."""
+    """Adds a finding for each column of a SELECT with GROUP BY or an aggregate that is
+    neither grouped by nor aggregated."""
     group = select.args.get("group")
     starts = {
         walk.text.tokens[index].start for index in walk.text.aggregates.get(mark, ())
@@ -63,7 +63,7 @@ def _names_in_keys(
     group: exp.Expr, select: exp.Select, sources: Sources
 ) -> frozenset[str]:
     """The names in the keys of GROUP BY, and in the columns of the SELECT that a key
-    means by number or alias."""
+    names by number or alias."""
     keys = [group]
     for key in group.expressions:
         keys += select.expressions[ordinal(key)]
@@ -121,5 +121,5 @@ def _outside_of_aggregates(item: exp.Expr, starts: set[int]) -> Iterator[exp.Col
 
 
 def _is_read(name: str, sources: Sources) -> bool:
-    """Whether a name surely is a column of what the SELECT reads."""
+    """Whether a name certainly is a column of what the SELECT reads."""
     return any(name in (source.by_name or ()) for _, source in sources)

@@ -1,5 +1,5 @@
-"""Which columns of a SELECT tell the groups of its aggregate apart: an upsert's keys
-must, or two rows have one key."""
+"""Which output columns determine each key of a SELECT's GROUP BY or DISTINCT: an
+upsert's keys must determine all of them, or two rows would have the same key."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ _KEEPING = (
     ),
     *(exp.Paren, exp.PropertyEQ, exp.SHA, exp.SHA2, exp.Struct, exp.ToBase64),
 )
-"""What surrogate keys are made with: the result differs where an argument does,
-collisions left out of account."""
+"""Expressions of which surrogate keys are made: the result differs where an argument
+does, except for collisions of hashes."""
 _KEEPING_TYPES = frozenset({exp.DType.TEXT, exp.DType.BINARY})
-"""What may be cast to in the same way, whatever is cast."""
+"""Types to which a cast keeps different values different, unless they are several texts
+(`_joins_texts`)."""
 
 _Made: TypeAlias = Mapping[str, tuple[exp.Expr, Sources]]
-"""What columns are made of, by name, each with what its SELECT reads."""
+"""The expressions of the columns that SELECTs below make, by name, each with what its
+SELECT reads."""
 
 
 def groups_of(
@@ -49,11 +51,11 @@ def groups_of(
     read: Relation,
     walk: Walk,
 ) -> tuple[Group, ...] | None:
-    """The groups of an aggregating SELECT whose columns have these names; None where
-    they cannot be told.
+    """The groups of an aggregating SELECT whose columns have these names: its keys,
+    each with the columns that determine it. None where they cannot be known.
 
-    A key may be made of others in the SELECTs that make what it has `read`. With
-    ROLLUP, CUBE or GROUPING SETS all of their keys are.
+    `read` is what the SELECT reads; a key may be computed from other columns in the
+    SELECTs that make it. With ROLLUP, CUBE or GROUPING SETS all of their keys count.
     """
     group = select.args.get("group")
     if group is None:
@@ -99,11 +101,8 @@ def groups_of(
 def _outputs(
     select: exp.Select, mark: int, names: tuple[str, ...] | None, walk: Walk
 ) -> dict[str, tuple[exp.Expr, tuple[int, int]]] | None:
-    """The columns of a SELECT by name, each with its expression and the tokens of it;
-    None where they cannot be told.
-
-    A star is a column for each of those that it stands for.
-    """
+    """The columns of a SELECT by name, each with its expression and its tokens; None
+    where they are not known. A star is expanded into the columns that it stands for."""
     spans, expressions = projections(walk.text, mark), select.expressions
     stars = sum(map(_is_star, expressions))
     if (
@@ -128,7 +127,7 @@ def _outputs(
 
 
 def _keys_of(group: exp.Expr) -> Iterator[exp.Expr]:
-    """The keys of a GROUP BY, those in its ROLLUP, CUBE and GROUPING SETS too."""
+    """The keys of a GROUP BY, including those in its ROLLUP, CUBE and GROUPING SETS."""
     left = [*group.expressions]
     for sets in _SETS:
         left += group.args.get(sets) or ()
@@ -144,8 +143,8 @@ _SETS = ("rollup", "cube", "grouping_sets")
 
 
 def is_sets(group: exp.Expr) -> bool:
-    """Whether a GROUP BY has ROLLUP, CUBE or GROUPING SETS, in whose rows a NULL stands
-    for all values of a key."""
+    """Whether a GROUP BY has ROLLUP, CUBE or GROUPING SETS, where NULL in a key also
+    means all of its values."""
     return any(group.args.get(key) for key in (*_SETS, "totals")) or any(
         isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets)
         for key in group.expressions
@@ -153,8 +152,8 @@ def is_sets(group: exp.Expr) -> bool:
 
 
 def ordinal(key: exp.Expr) -> slice:
-    """Which of the SELECT's columns a key of GROUP BY means by its number: one, or
-    none."""
+    """The slice of the SELECT's columns that a key of GROUP BY names by its number: one
+    column, or none if the key is no number."""
     is_number = (
         isinstance(key, exp.Literal) and not key.is_string and key.name.isdigit()
     )
@@ -164,7 +163,8 @@ def ordinal(key: exp.Expr) -> slice:
 def distinct_groups(
     select: exp.Select, names: tuple[str, ...] | None, sources: Sources
 ) -> tuple[Group, ...] | None:
-    """The groups of SELECT DISTINCT: each column is one."""
+    """The groups of SELECT DISTINCT: one for each column. None where the columns are
+    not known."""
     if names is None:
         return None
     if len(names) != len(select.expressions) or any(map(_is_star, select.expressions)):
@@ -176,8 +176,8 @@ def distinct_groups(
 def groups_through(
     select: exp.Select, names: tuple[str, ...] | None, sources: Sources, walk: Walk
 ) -> tuple[Group, ...] | None:
-    """The groups of the one relation of streams that the SELECT reads, as its own
-    columns tell them."""
+    """The groups of the one relation of streams that a SELECT reads, each with the
+    columns of the SELECT that determine it; None where they are not known."""
     flowing = next(source for _, source in sources if source.streams)
     if names is None or flowing.groups is None or flowing.named is None:
         return None
@@ -208,11 +208,11 @@ def groups_through(
 def _single_columns(
     select: exp.Select, names: tuple[str, ...]
 ) -> Iterator[tuple[str, exp.Expr]]:
-    """The expressions of a SELECT that are one column each, by its name: no stars, and
-    no generators of several.
+    """The expressions of a SELECT that are one column each, with its name: no stars,
+    and no generators of several.
 
-    `names` are those of all its columns, from which an expression without a name of its
-    own has one.
+    `names` are those of all its columns; an expression without an alias has its name
+    from there.
     """
     is_one_each = len(names) == len(select.expressions)
     for index, expression in enumerate(select.expressions):
@@ -223,16 +223,16 @@ def _single_columns(
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """What a SELECT reads beside one relation, which has the columns `own`: the names
-    of it, and which of its columns, each by what qualifies it and its name, are equal
-    to a column of the relation."""
+    """The other relations that a SELECT reads beside the one that has the columns
+    `own`. `names` are their names; `equal` has those of their columns, by qualifier and
+    name, that a join makes equal to a column of the one."""
 
     names: frozenset[str]
     own: frozenset[str]
     equal: Mapping[tuple[str, str], str]
 
     def is_own(self, column: exp.Column) -> bool:
-        """Whether this is a column of the relation itself."""
+        """Whether this is a column of the one relation itself."""
         return (
             column.name.lower() in self.own
             if not column.table
@@ -240,8 +240,8 @@ class _Beside:
         )
 
     def own_of(self, expression: exp.Expr) -> exp.Expr:
-        """The expression with its own columns only: those that are equal to one are
-        that, others are NULL."""
+        """The expression over columns of the one relation alone: columns of others
+        become the column that they are equal to, or else NULL."""
         return expression.transform(
             lambda part: (
                 self._own_column(part) if isinstance(part, exp.Column) else part
@@ -255,7 +255,7 @@ class _Beside:
         return exp.column(equal) if equal is not None else exp.Null()
 
     def passed(self, star: exp.Expr, columns: frozenset[str]) -> frozenset[str]:
-        """The names that a star gives these columns of the relation."""
+        """The names under which a star gives these columns of the one relation."""
         qualifier = star.table.lower() if isinstance(star, exp.Column) else ""
         equal = {
             name
@@ -266,8 +266,8 @@ class _Beside:
 
 
 def _beside(select: exp.Select, sources: Sources, flowing: Relation) -> _Beside:
-    """What stands beside the relation in FROM, and which of its columns the JOINs say
-    to be equal to one of its own."""
+    """The other relations in the FROM, and which of their columns a join makes equal to
+    a column of `flowing`."""
     names = frozenset(
         name.lower() for name, source in sources if name and source is not flowing
     )
@@ -304,16 +304,15 @@ def _groups(
     made: _Made,
     steps: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[Group, ...]:
-    """The keys as groups, each with those of the `plain` columns that tell it apart.
-    Constants are no groups.
+    """The keys as groups, each with the `plain` columns that determine it. Constants
+    are left out.
 
-    `made` is what columns below are made of, `steps` how far apart the windows are, by
-    the names of their columns.
+    `made` are the expressions of columns of SELECTs below; `steps` the microseconds
+    between windows, by the names of their columns.
     """
     kept = {}
     for name, expression in plain.items():
-        # GROUP BY takes a name for the alias of a column only where no column below has
-        # it.
+        # GROUP BY resolves a name to an alias only if no column below has that name
         is_alias = name.lower() not in _columns_in(expression)
         own = frozenset({name.lower()}) if is_alias else frozenset[str]()
         kept[name.lower()] = _kept(expression, sources, made, steps) | own
@@ -330,8 +329,8 @@ def _groups(
 
 
 def _ways_to_tell(key: exp.Expr, plain: Mapping[str, exp.Expr]) -> list[frozenset[str]]:
-    """The sets of parts of which an expression must keep one whole, to differ where the
-    key does."""
+    """The sets of expressions that determine a key: a column that keeps all of one set
+    differs wherever the key does."""
     inner = key.unalias()
     columns = _columns_in(inner)
     ways = [columns, frozenset({_text_of(inner)})] if columns else []
@@ -353,11 +352,11 @@ def _kept(
     made: _Made | None = None,
     steps: Mapping[str, int] = MappingProxyType({}),
 ) -> frozenset[str]:
-    """The parts of an expression that it differs with: whatever other value one takes,
-    the whole takes another too.
+    """The parts of an expression that it keeps: where the value of such a part differs,
+    the value of the whole differs too.
 
-    A column is its name, anything else its text. A start or an end of a window keeps
-    the window.
+    A column is represented by its name, any other part by its text. The start or the
+    end of a window keeps the window.
     """
     kept: set[str] = set()
     left = [(expression, sources)]
@@ -379,7 +378,7 @@ def _kept(
 def _parts_kept(
     part: exp.Expr, sources: Sources, steps: Mapping[str, int]
 ) -> list[exp.Expr]:
-    """The direct parts of an expression that it differs with."""
+    """The direct parts of an expression that it keeps."""
     if (end := _rounded_end(part, steps)) is not None:
         return [end]
     match part:
@@ -387,7 +386,7 @@ def _parts_kept(
             return [part.this] if _keeps(part, sources) else []
         case exp.Coalesce() if not any(map(_columns_in, part.expressions)):
             return [part.this]
-        # to Spark `a || b + c` is `(a || b) + c`
+        # Spark reads `a || b + c` as `(a || b) + c`
         case exp.DPipe(expression=exp.Add() | exp.Sub()):
             return []
         case _ if isinstance(part, _KEEPING) or (
@@ -403,8 +402,8 @@ def _parts_kept(
 
 
 def _rounded_end(part: exp.Expr, steps: Mapping[str, int]) -> exp.Expr | None:
-    """The start or end of a window that an expression rounds so that it still differs
-    from window to window."""
+    """The start or end of a window that an expression rounds, if the result still
+    differs from window to window; else None."""
     found = rounded_to(part)
     if found is None:
         return None
@@ -419,8 +418,8 @@ def _rounded_end(part: exp.Expr, steps: Mapping[str, int]) -> exp.Expr | None:
 
 
 def _keeps(cast: exp.Cast, sources: Sources) -> bool:
-    """Whether two values that differ do so after this cast, as far as the type of what
-    is cast is known."""
+    """Whether two different values are still different after this cast, as far as the
+    type before it is known."""
     before, after = derive_type(cast.this, sources), parse_type(cast.to.sql("spark"))
     if cast.to.this in _KEEPING_TYPES:
         return before is None or not _joins_texts(before)
@@ -432,8 +431,8 @@ def _keeps(cast: exp.Cast, sources: Sources) -> bool:
 
 
 def _joins_texts(kind: SparkType) -> bool:
-    """Whether values of a type that hold several texts may be one text: {a, b} is a
-    struct of two, or of one."""
+    """Whether different values of a type may become the same text, as nested values
+    with strings do: `{a, b}` may be a struct of one string or of two."""
     if kind.name not in ("array", "map", "struct"):
         return False
     return any(
@@ -443,7 +442,8 @@ def _joins_texts(kind: SparkType) -> bool:
 
 
 def _window_of(expression: exp.Expr) -> exp.Expr | None:
-    """The window of which an expression is the start or the end."""
+    """The window of which an expression is the start or the end; None for any other
+    expression."""
     if (
         not isinstance(expression, exp.Column | exp.Dot)
         or expression.name.lower() not in _WINDOW_ENDS

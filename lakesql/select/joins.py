@@ -20,15 +20,15 @@ from lakesql.select.relation import QueryColumn, Relation, Sources, Walk, offset
 from lakesql.stream.types import WHOLE_TYPES, parse_type
 
 _SOLVED_CASTS = frozenset({*WHOLE_TYPES, "float", "double", "decimal", "timestamp"})
-"""Types whose casts Spark looks through as it solves a comparison."""
+"""Types whose casts Spark ignores when it solves a comparison for a bound."""
 
 _FLIPPED = {exp.LT: exp.GTE, exp.LTE: exp.GT, exp.GT: exp.LTE, exp.GTE: exp.LT}
 
 
 @dataclass(frozen=True, slots=True)
 class _SideColumn:
-    """A column of one side of a join: `side` is 0 left of it and 1 right of it, `of`
-    the relation's name."""
+    """A column of one side of a join: `side` is 0 for the left and 1 for the right
+    side, `of` is the relation's name."""
 
     side: int
     of: str
@@ -37,11 +37,11 @@ class _SideColumn:
 
     @property
     def text(self) -> str:
-        """The column as one writes it in the condition."""
+        """The column as it is written in the condition."""
         return f"{self.of}.{self.name}" if self.of else self.name
 
     def is_column(self, other: _SideColumn) -> bool:
-        """Whether both are one column, whatever their capitals."""
+        """Whether both are the same column; names are case-insensitive."""
         return (self.side, self.of.lower(), self.name.lower()) == (
             other.side,
             other.of.lower(),
@@ -59,16 +59,16 @@ class _TimeBound:
 
 
 class _UnsolvedError(Exception):
-    """Spark takes no bound from this comparison."""
+    """Spark derives no bound from this comparison."""
 
 
 def check_bounds(
     join: exp.Join, left: Sources, right: Sources, where: exp.Expr | None, walk: Walk
 ) -> None:
-    """Notes a join of streams of which one side is bounded by another time than its
-    watermark column.
+    """Adds a finding for a join of streams if the rows of one side are bounded by
+    another column than its watermark column.
 
-    `where` is the WHERE of the SELECT, which Spark joins by too.
+    `where` is the WHERE of the SELECT, which Spark uses as a join condition too.
     """
     sides = (left, right)
     if not all(any(source.streams for _, source in side) for side in sides):
@@ -109,7 +109,7 @@ def _unbounded(
     conditions: list[exp.Expr], sides: tuple[Sources, Sources]
 ) -> Iterator[str]:
     """The streams of a join without a key of event time whose rows Spark keeps for
-    ever: nothing bounds them."""
+    ever, because no condition bounds them."""
     bounded = {
         bound.column.side
         for condition in conditions
@@ -121,8 +121,8 @@ def _unbounded(
 
 
 def check_times(join: exp.Join, sources: Sources, walk: Walk) -> None:
-    """Notes an outer join of streams whose condition names no event time: no row would
-    be known to be unmatched."""
+    """Adds a finding for an outer join of streams whose condition uses no event time:
+    Spark would never know that a row has no partner."""
     if any(source.columns is None for _, source in sources if source.streams):
         return
     times = {
@@ -147,8 +147,8 @@ def check_times(join: exp.Join, sources: Sources, walk: Walk) -> None:
 
 
 def refuse_windows(join: exp.Join, walk: Walk) -> None:
-    """Notes a window of time in the condition of a join, which Spark makes of one
-    relation's rows alone."""
+    """Adds a finding for a window function in a join's condition, as Spark makes
+    windows of the rows of one relation only."""
     on = join.args.get("on")
     for call in on.find_all(exp.Anonymous) if on is not None else ():
         if call.name.lower() not in TIME_FUNCTIONS:
@@ -163,9 +163,10 @@ def refuse_windows(join: exp.Join, walk: Walk) -> None:
 
 
 def refuse_nested(join: exp.Join, left: Sources, right: Sources, walk: Walk) -> None:
-    """Notes a join of streams of which one side aggregates the rows of an aggregate.
+    """Adds a finding for a join of streams if one side aggregates the rows of an
+    aggregate.
 
-    Its rows come batches after those of the other side, which Spark has forgotten by
+    Its rows come batches after those of the other side, which Spark has dropped by
     then.
     """
     flowing = [
@@ -190,10 +191,11 @@ def _check_equal_times(
     sides: tuple[Sources, Sources],
     walk: Walk,
 ) -> None:
-    """Notes a key of the join that is a watermark column on one side only, if none is
-    on both.
+    """Adds a finding for a join key that is the watermark column of one side only,
+    unless another key is that of both sides.
 
-    `timed` are the keys with such a column, which alone then bounds both sides.
+    `timed` are the keys with a watermark column; Spark bounds both sides by these
+    alone.
     """
     if any(all(_is_by(column, times) for column in pair) for pair in timed):
         return
@@ -216,7 +218,7 @@ def _check_equal_times(
 def _equal_columns(
     join: exp.Join, conditions: list[exp.Expr], sides: tuple[Sources, Sources]
 ) -> list[tuple[_SideColumn, _SideColumn]]:
-    """The columns of both sides that are to be equal, by USING or by a condition."""
+    """The columns of the two sides that must be equal, by USING or by a condition."""
     pairs = [*_pairs_by_name(join, sides)]
     for condition in conditions:
         if isinstance(condition, exp.EQ):
@@ -229,7 +231,7 @@ def _equal_columns(
 def _pairs_by_name(
     join: exp.Join, sides: tuple[Sources, Sources]
 ) -> Iterator[tuple[_SideColumn, _SideColumn]]:
-    """The columns that USING makes equal."""
+    """The columns of the two sides that USING makes equal."""
     for shared in join.args.get("using") or ():
         found = [_find(side, "", shared.name, shared, sides) for side in (0, 1)]
         if found[0] is not None and found[1] is not None:
@@ -237,8 +239,8 @@ def _pairs_by_name(
 
 
 def _watermark(side: int, sources: Sources) -> _SideColumn | None:
-    """The column by which Spark drops rows of a side: the first that carries a
-    watermark."""
+    """The column by which Spark drops rows of a side: its first column that carries a
+    watermark. None if it has none."""
     for of, source in sources:
         for column in source.named or ():
             if column.event_time and column.name is not None:
@@ -253,8 +255,8 @@ def _is_by(column: _SideColumn, times: list[_SideColumn | None]) -> bool:
 
 
 def _conjuncts(condition: exp.Expr | None, negated: bool = False) -> Iterator[exp.Expr]:
-    """The comparisons that all have to hold; a NOT is resolved, as Spark's optimizer
-    resolves it."""
+    """The comparisons that all have to hold for a condition. A NOT is pushed into them,
+    as by Spark's optimizer."""
     match condition:
         case None:
             return
@@ -282,8 +284,8 @@ def _conjuncts(condition: exp.Expr | None, negated: bool = False) -> Iterator[ex
 def _bounds(
     condition: exp.Expr, sides: tuple[Sources, Sources]
 ) -> Iterator[_TimeBound]:
-    """What Spark solves a comparison for: `time + … < column + …` bounds the column's
-    side."""
+    """The bounds that Spark derives from a comparison: `time + … < column + …` bounds
+    the side of `column`."""
     match condition:
         case exp.LT() | exp.LTE():
             lesser, greater = condition.left, condition.right
@@ -305,8 +307,8 @@ def _bounds(
 def _terms(
     expression: exp.Expr, negated: bool, sides: tuple[Sources, Sources]
 ) -> Iterator[tuple[_SideColumn, bool]]:
-    """The columns of a sum, each with whether it is taken off. `_UnsolvedError`: Spark
-    solves it not."""
+    """The columns of a sum of columns, each with whether it is subtracted. Raises
+    `_UnsolvedError` for an expression that Spark does not solve for a column."""
     match expression:
         case exp.Paren():
             yield from _terms(expression.this, negated, sides)
@@ -339,8 +341,8 @@ def _is_solved(cast: exp.Cast) -> bool:
 
 
 def _plain(expression: exp.Expr, sides: tuple[Sources, Sources]) -> _SideColumn | None:
-    """The column that a name means; None for a field of a struct, and where it cannot
-    be told."""
+    """The column that an expression names; None for anything else, for a field of a
+    struct, and where the column is not clear."""
     if isinstance(expression, exp.Paren):
         return _plain(expression.this, sides)
     if not isinstance(expression, exp.Column) or len(expression.parts) > 2:
@@ -371,7 +373,7 @@ def _find(
 
 
 def _is_window(named: _SideColumn, sides: tuple[Sources, Sources]) -> bool:
-    """Whether a column is a window of time."""
+    """Whether a column is a window of time (a struct of start and end)."""
     found = (
         _column_of(source, named.name)
         for of, source in sides[named.side]

@@ -1,5 +1,5 @@
-"""From which columns a SELECT works out each of its own, and by which columns it
-chooses and groups its rows."""
+"""Which columns each column of a SELECT is computed from, and which columns decide
+which rows it has."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from lakesql.select.sqltext import findings_by_offset, read_text
 
 @dataclass(frozen=True)
 class Lineage:
-    """What a SELECT reads.
+    """The lineage of a SELECT.
 
-    `columns` says of each of its columns, in small letters, what its value is made of,
-    and `rows` what decides which rows there are: conditions, joins, groups. The name
-    `*` stands for columns that are not known. `read` are all columns that stand
-    anywhere in it.
+    `columns` has for each column of it, in lower case, the columns that its value is
+    made of; the name `*` stands for columns that are not known. `rows` are the columns
+    that decide which rows there are, by conditions, joins and groups. `read` are all
+    columns that it uses anywhere.
     """
 
     columns: Mapping[str, Made]
@@ -53,16 +53,17 @@ class Lineage:
 
     @cached_property
     def made_of(self) -> Mapping[str, frozenset[ColumnOf]]:
-        """The columns from which each of its own is worked out, whichever way."""
+        """The columns that each column of the SELECT is computed from, directly or
+        indirectly."""
         return {name: columns_of(made) for name, made in self.columns.items()}
 
 
 def read_lineage(sql: str, columns: Mapping[str, tuple[str, ...] | None]) -> Lineage:
     """The lineage of a SELECT that `read_query` has read without a problem.
 
-    `columns` are those of the relations, in their order and in small letters; None of
-    one whose columns are not known. A name that may be of several relations is taken
-    for a column of each.
+    `columns` are those of the relations, in order and in lower case; None for a
+    relation whose columns are not known. A name that may be a column of several
+    relations counts as a column of each.
     """
     walk = _LineageWalk(columns)
     tree = take_tree(sql)
@@ -88,7 +89,7 @@ class _LineageWalk:
 
 
 _Known = Mapping[str, LineageOutputs]
-"""The common table expressions in sight, by name in small letters."""
+"""The common table expressions that a query may name, by name in lower case."""
 
 
 def _query(
@@ -160,7 +161,7 @@ def _select(
 
 
 def _filters(select: exp.Select, reader: _ExpressionWalk) -> Made:
-    """By what WHERE, HAVING and QUALIFY leave out rows."""
+    """The columns by which WHERE, HAVING and QUALIFY filter rows."""
     found = [select.args.get(key) for key in ("where", "having", "qualify")]
     return as_rows(
         reader.all_of([each for each in found if each is not None]), "filter"
@@ -170,8 +171,8 @@ def _filters(select: exp.Select, reader: _ExpressionWalk) -> Made:
 def _groups(
     select: exp.Select, columns: list[tuple[str, Made]], reader: _ExpressionWalk
 ) -> Made:
-    """By what a GROUP BY tells rows apart: a key may be a column of the SELECT, by its
-    name or its number."""
+    """The columns by which a GROUP BY groups rows. A key may name a column of the
+    SELECT, by its name or its number."""
     group = select.args.get("group")
     if group is None:
         return NOTHING
@@ -198,8 +199,8 @@ def _groups(
 
 
 def _order_of_limit(query: exp.Expr, reader: _ExpressionWalk) -> Made:
-    """The order by which LIMIT and OFFSET choose rows; without these an order says
-    nothing of what is there."""
+    """The columns by whose order LIMIT and OFFSET choose rows; none without these, as
+    an order alone does not change which rows there are."""
     if not (query.args.get("limit") or query.args.get("offset")):
         return NOTHING
     orders = [query.args[key] for key in ("order", "sort") if query.args.get(key)]
@@ -227,8 +228,8 @@ def _united(
     outer: LineageScope | None,
     walk: _LineageWalk,
 ) -> LineageOutputs:
-    """The columns of a set operation are told apart by their places, and called as
-    those of its first SELECT."""
+    """The outputs of a set operation. Columns of its queries are matched by position,
+    or by name with BY NAME, and have the names of the first query."""
     left = _query(union.this, known, outer, walk)
     right = _query(union.expression, known, outer, walk)
     by_name = dict(right.columns) if union.args.get("by_name") else None
@@ -259,8 +260,8 @@ def _united(
 def _tables(
     table: exp.Expr, left: LineageScope, known: _Known, walk: _LineageWalk
 ) -> tuple[tuple[LineageEntry, ...], Made]:
-    """A table of a FROM with what is joined to it in brackets, and what decides which
-    rows it gives."""
+    """The entries of a table of a FROM with what is joined to it in brackets, and the
+    columns that decide which rows they have."""
     bracketed = isinstance(table, exp.Subquery) and isinstance(table.this, exp.Table)
     if bracketed and not table.alias and not table.args.get("pivots"):
         frames, rows = _tables(table.this, left, known, walk)
@@ -357,8 +358,8 @@ def _table(
 def _lateral(
     lateral: exp.Expr, left: LineageScope, known: _Known, walk: _LineageWalk
 ) -> LineageEntry:
-    """The columns of LATERAL: of a query, or of a generator, which makes as many rows
-    as its argument says."""
+    """The entry of a LATERAL: a query, or a generator, whose argument also decides how
+    many rows there are."""
     if isinstance(lateral.this, exp.Subquery):
         outputs = _query(lateral.this, known, left, walk)
     else:
@@ -374,8 +375,8 @@ def _lateral(
 def _pivoted(
     pivot: exp.Pivot, frame: LineageEntry, known: _Known, walk: _LineageWalk
 ) -> LineageOutputs:
-    """The columns behind PIVOT and UNPIVOT: those that it does not name are passed on,
-    the others made of all that it names."""
+    """The columns of a PIVOT or UNPIVOT: those that it does not name are passed on; the
+    others are made of all columns that it names."""
     parts = [*pivot.expressions, *pivot.fields]
     reader = _ExpressionWalk(LineageScope((frame,), None), known, walk, NOTHING_NAMED)
     made = reader.all_of(parts)
@@ -393,7 +394,8 @@ def _pivoted(
 
 
 def _blurred(outputs: LineageOutputs) -> LineageOutputs:
-    """Columns of which only is known from what all of them are made."""
+    """The outputs without their names: each column may be made of anything that one of
+    them is made of."""
     made = frozenset().union(outputs.rest, *(made for _, made in outputs.columns))
     return LineageOutputs(
         (),
@@ -406,8 +408,8 @@ def _blurred(outputs: LineageOutputs) -> LineageOutputs:
 def _star(
     star: exp.Star | exp.Column, reader: _ExpressionWalk
 ) -> LineageOutputs | None:
-    """What a star stands for; None where it is that of a struct, whose fields are made
-    of it."""
+    """The columns that a star stands for; None for the star of a struct, whose fields
+    are all made of the struct."""
     frames = reader.scope.frames
     over = frames
     if isinstance(star, exp.Column):
@@ -430,8 +432,8 @@ def _star(
 
 
 def _excepted(star: exp.Expr) -> Iterator[exp.Expr]:
-    """The columns that `* EXCEPT (…)` leaves out; of one that it names a field of, the
-    rest stays."""
+    """The columns that `* EXCEPT (…)` leaves out. A column of which only a field is
+    named stays."""
     for item in star.args.get("except_") or ():
         if not isinstance(item, exp.Column) or len(item.parts) == 1:
             yield item
@@ -440,8 +442,8 @@ def _excepted(star: exp.Expr) -> Iterator[exp.Expr]:
 def _selected(
     selected: exp.Expr, reader: _ExpressionWalk
 ) -> tuple[list[tuple[str, Made]], Made]:
-    """The columns that one expression of a SELECT makes, and what it makes rows by, if
-    it is a generator."""
+    """The columns that one expression of a SELECT makes, and the columns that decide
+    how many rows it makes, if it is a generator."""
     inner = selected.this if isinstance(selected, exp.Alias | exp.Aliases) else selected
     made = reader.made(inner)
     rows = as_rows(made, "filter") if is_generator(inner) else NOTHING
@@ -453,7 +455,7 @@ def _selected(
 
 
 def _windows(select: exp.Select) -> Mapping[str, exp.Expr]:
-    """The windows that a SELECT names, in small letters."""
+    """The named windows of a SELECT, by name in lower case."""
     return {each.name.lower(): each for each in select.args.get("windows") or ()}
 
 
@@ -462,7 +464,7 @@ NOTHING_NAMED: Mapping[str, exp.Expr] = {}
 
 @dataclass(frozen=True, slots=True)
 class _ExpressionWalk:
-    """Reads expressions in one scope: of what their values are made."""
+    """Finds which columns the values of expressions are made of, in one scope."""
 
     scope: LineageScope
     known: _Known
@@ -470,17 +472,18 @@ class _ExpressionWalk:
     windows: Mapping[str, exp.Expr]
 
     def all_of(self, nodes: list[exp.Expr]) -> Made:
-        """What several expressions are made of, together."""
+        """The columns that any of several expressions is made of."""
         return frozenset().union(*map(self.made, nodes))
 
     def named(self, name: str) -> Made:
-        """What a column without a qualifier is made of."""
+        """The columns that a name without a qualifier is made of."""
         made = find_made([name], self.scope)
         self.walk.read |= columns_of(made)
         return made
 
     def made(self, node: exp.Expr) -> Made:
-        """Of what a value is made: of each column in the strongest way."""
+        """The columns that the value of an expression is made of, each with the way in
+        which it is."""
         match node:
             case exp.Column() if not node.is_star:
                 made = find_made([part.name.lower() for part in node.parts], self.scope)
@@ -518,8 +521,8 @@ class _ExpressionWalk:
                 return through(self._parts(node.args.values()), kind)
 
     def _parts(self, values: Iterable[object]) -> Made:
-        """What the arguments of a node are made of, together; some are lists, and some
-        no expressions."""
+        """The columns that any of a node's arguments is made of. Arguments may be
+        lists, and values that are no expressions."""
         made: set[tuple[str, str, Kind]] = set()
         for value in values:
             for part in value if isinstance(value, list) else (value,):
@@ -528,8 +531,8 @@ class _ExpressionWalk:
         return frozenset(made)
 
     def _star(self, star: exp.Column | exp.Star) -> Made:
-        """All columns of what is read, or of one relation; or all fields of a
-        struct."""
+        """The columns that a star as an argument stands for: those of all relations, of
+        one relation, or the fields of a struct."""
         found = _star(star, self)
         if found is None:
             assert isinstance(star, exp.Column)  # a * alone is never that of a struct
@@ -546,7 +549,8 @@ class _ExpressionWalk:
         return through(made, "transformation")
 
     def _subquery(self, query: exp.Query) -> Made:
-        """A query of one value, or one that is asked whether it has a row."""
+        """The columns that a query in an expression is made of, such as a scalar query
+        or EXISTS."""
         outputs = _query(query, self.known, self.scope, self.walk)
         values = frozenset[tuple[str, str, Kind]]().union(
             outputs.rest, *(made for _, made in outputs.columns)
@@ -561,8 +565,8 @@ class _ExpressionWalk:
         return made | through(self._parts([case.args.get("default")]), "transformation")
 
     def _window(self, window: exp.Window) -> Made:
-        """A function over a window: by what rows are put together, and in which order,
-        decides too."""
+        """The columns that a window function is made of, including those of its
+        PARTITION BY and ORDER BY."""
         value = self.made(window.this)
         by = self._parts(part for key, part in window.args.items() if key != "this")
         named = self.windows.get(window.alias.lower())

@@ -1,4 +1,4 @@
-"""In which way a column is made of another one, in the words of OpenLineage."""
+"""The ways in which a column is made of another column, in OpenLineage's words."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from collections.abc import Iterable
 from typing import Literal, TypeAlias, get_args
 
 ColumnOf: TypeAlias = tuple[str, str]
-"""A relation, by the parts of its name with dots between them, and a column; both in
-small letters."""
+"""A relation, as its name with dots, and a column of it; both in lower case."""
 
 Direct: TypeAlias = Literal["identity", "transformation", "aggregation"]
-"""A value becomes a part of the column's: as it is, by an expression, or together with
-those of other rows."""
+"""The value becomes a part of the column's value: unchanged, by an expression, or
+together with those of other rows."""
 
 Indirect: TypeAlias = Literal[
     "join", "group_by", "filter", "sort", "window", "conditional"
 ]
-"""A value decides which value the column has, or which rows there are."""
+"""The value decides which value the column has, or which rows there are."""
 
 Kind: TypeAlias = Direct | Indirect
 
 Made: TypeAlias = frozenset[tuple[str, str, Kind]]
-"""What is made of which columns: a relation, a column, and the way."""
+"""The columns that something is made of: the relation, the column, and the way."""
 
 NOTHING: Made = frozenset()
 
@@ -30,14 +29,14 @@ INDIRECT: tuple[Indirect, ...] = get_args(Indirect)
 
 
 def column_itself(relations: Iterable[str], column: str) -> Made:
-    """What is a column of this name of each of the relations."""
+    """The column of this name in each of the relations, unchanged."""
     kind: Kind = "identity"
     return frozenset((relation, column, kind) for relation in relations)
 
 
 def through(made: Made, kind: Kind) -> Made:
-    """What is made of `made` in another step: what is indirect stays so, and of two
-    direct ways the stronger counts."""
+    """The columns that the result of another step on `made` is made of. Indirect ways
+    stay as they are; of two direct ways the stronger counts."""
     if kind == "identity":
         return made
     if kind not in DIRECT:
@@ -48,8 +47,8 @@ def through(made: Made, kind: Kind) -> Made:
 
 
 def as_rows(made: Made, kind: Kind) -> Made:
-    """The columns as those that decide which rows there are, or what they hold: `kind`
-    is how they do. Columns that are indirect already stay as they are."""
+    """The columns as those that decide which rows there are, or what they hold, in the
+    way `kind`. Columns that are already indirect keep their way."""
     return frozenset(
         (relation, column, kind if before in DIRECT else before)
         for relation, column, before in made
@@ -57,12 +56,12 @@ def as_rows(made: Made, kind: Kind) -> Made:
 
 
 def columns_of(made: Made) -> frozenset[ColumnOf]:
-    """The columns alone."""
+    """The columns without the ways."""
     return frozenset((relation, column) for relation, column, _ in made)
 
 
 def direct_or_not(kind: Kind) -> Literal["DIRECT", "INDIRECT"]:
-    """Whether values become a part of the column's, in OpenLineage's words."""
+    """Whether a way is direct or indirect, in OpenLineage's words."""
     return "DIRECT" if kind in DIRECT else "INDIRECT"
 
 

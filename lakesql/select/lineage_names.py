@@ -1,5 +1,5 @@
-"""What a name in a SELECT is made of: of a column of what it reads, of the query around
-it, or an alias of its own."""
+"""Which columns a name in a SELECT is made of: a column of what it reads, or of the
+query around it, or an alias of its own."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lakesql.select.lineage_edges import NOTHING, Made, column_itself, through
 
 @dataclass(frozen=True, slots=True)
 class LineageOutputs:
-    """What a query gives to the one that reads it.
+    """The columns that a query gives to the query that reads it.
 
-    `columns` are in order, by names in small letters. `open` are relations of whose
-    columns any may be passed on too; `rest` is what a column is made of that is none of
-    these. `rows` decides which rows there are.
+    `columns` are in order, with names in lower case. `open` are the relations of which
+    any column may be passed on too; `rest` is what every other column is made of.
+    `rows` decides which rows there are.
     """
 
     columns: tuple[tuple[str, Made], ...] = ()
@@ -29,11 +29,10 @@ class LineageOutputs:
 
 @dataclass(frozen=True, slots=True)
 class LineageEntry:
-    """An entry of a FROM. `name` and `path` are what columns are qualified with, in
-    small letters; `using` are the columns that it has in common with what stands left
-    of it. `is_hidden`: it gives no columns, but has them in the condition by which it
-    is joined. `is_blurred`: which relation a column is of cannot be told any more.
-    """
+    """An entry of a FROM. `name` and `path` qualify its columns, in lower case; `using`
+    are the columns that it shares with the entries to its left. `is_hidden`: it gives
+    no columns, but the join's condition may name them (SEMI and ANTI). `is_blurred`: it
+    is not known which relation a column is of."""
 
     name: str
     outputs: LineageOutputs
@@ -48,8 +47,8 @@ class LineageEntry:
         return tuple(name for name, _ in self.outputs.columns)
 
     def is_called(self, qualifier: list[str]) -> bool:
-        """Whether a qualifier is that of this entry: its alias, or what it is called by
-        namespace and catalog."""
+        """Whether a qualifier means this entry: its alias, or its name with namespace
+        and catalog."""
         if self.is_blurred:
             return True
         if len(qualifier) == 1:
@@ -59,8 +58,8 @@ class LineageEntry:
 
 @dataclass(frozen=True, slots=True)
 class LineageScope:
-    """What names may mean in one place. `outer` is the scope of the query around;
-    `variables` are those of lambdas."""
+    """What names may mean in one place. `outer` is the scope of the query around it;
+    `variables` are those of lambda functions."""
 
     frames: tuple[LineageEntry, ...]
     outer: LineageScope | None
@@ -68,16 +67,16 @@ class LineageScope:
     variables: frozenset[str] = frozenset()
 
     def beside(self, frames: tuple[LineageEntry, ...]) -> LineageScope:
-        """The scope of a join: what stands left of it too."""
+        """The scope with further entries, as in a join."""
         return replace(self, frames=(*self.frames, *frames))
 
 
 def find_made(parts: list[str], scope: LineageScope) -> Made:
-    """What a name is made of, whose parts are in small letters; nothing where it means
-    nothing, as Spark's own words.
+    """The columns that a name is made of, given by its parts in lower case; none for a
+    name without meaning, such as Spark's keywords.
 
-    What is known of some query around goes before what a relation without known columns
-    may have.
+    A known column of any query around precedes a column that a relation with unknown
+    columns may have.
     """
     if parts[0] in scope.variables:
         return NOTHING
@@ -98,8 +97,8 @@ def _outwards(scope: LineageScope | None) -> Iterator[LineageScope]:
 
 
 def _known(parts: list[str], scope: LineageScope) -> Made | None:
-    """What a name is made of by its qualifier, or as it is that of a known column or of
-    an alias."""
+    """The columns that a name is made of, by its qualifier, a known column or an alias;
+    None if it is none of these."""
     for depth in range(1, min(len(parts), 4)):
         called = [frame for frame in scope.frames if frame.is_called(parts[:depth])]
         found = [
@@ -123,7 +122,7 @@ def _known(parts: list[str], scope: LineageScope) -> Made | None:
 
 
 def _guessed(parts: list[str], scope: LineageScope) -> Made:
-    """What a name may be made of as a column of relations of which not all columns are
+    """The columns that a name may be made of in relations whose columns are not all
     known."""
     return frozenset().union(
         *(_column(frame, parts) or NOTHING for frame in scope.frames)
@@ -131,8 +130,8 @@ def _guessed(parts: list[str], scope: LineageScope) -> Made:
 
 
 def _column(frame: LineageEntry, parts: list[str]) -> Made | None:
-    """What a column of an entry is made of, or a field of one; None where it has no
-    such column."""
+    """The columns that a column of an entry, or a field of one, is made of; None if the
+    entry has no such column."""
     name, *fields = parts
     found = [made for column, made in frame.outputs.columns if column == name]
     if not found and not frame.outputs.open and not frame.outputs.rest:
@@ -150,8 +149,8 @@ def _column(frame: LineageEntry, parts: list[str]) -> Made | None:
 def of_table(
     path: tuple[str, ...], columns: Mapping[str, tuple[str, ...] | None]
 ) -> LineageOutputs:
-    """The columns of a relation that is no query: those that it is known to have, and
-    what lakesql adds to a stream."""
+    """The columns of a table or a stream: those that are known, or any column if they
+    are not."""
     relation = ".".join(path)
     known = columns.get(relation)
     if known is None:
@@ -164,8 +163,8 @@ def of_table(
 def of_frames(
     over: tuple[LineageEntry, ...], frames: tuple[LineageEntry, ...]
 ) -> LineageOutputs:
-    """What a star over some entries of a FROM gives; what these have in common with
-    others stands there once."""
+    """The columns of a star over some entries of a FROM. A column that entries share by
+    USING or NATURAL occurs once."""
     columns: list[tuple[str, Made]] = []
     for frame in over:
         if frame.is_hidden:
@@ -193,7 +192,7 @@ def of_frames(
 
 
 def renamed_outputs(outputs: LineageOutputs, alias: exp.Expr | None) -> LineageOutputs:
-    """The outputs under the list of columns of a table alias, if there is one."""
+    """The outputs under the list of columns of a table alias, if it has one."""
     names = (
         [column.name.lower() for column in alias.columns]
         if isinstance(alias, exp.TableAlias)

@@ -1,7 +1,7 @@
-"""Which columns a name may mean in a scope, in the order in which Spark looks for them.
+"""Which columns a name may mean in a scope, in the order in which Spark resolves names.
 
-First come the columns of a relation that qualifies the name, then columns without a
-qualifier, then aliases of the SELECT; what follows the column are fields of it.
+First come the columns of a relation that the name is qualified by, then columns without
+a qualifier, then aliases of the SELECT. The parts behind the column are fields of it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _ADDED = {
     RECORD: struct_of((name, UNKNOWN) for name in sorted(RECORD_FIELDS)),
     CHANGE: struct_of((name, UNKNOWN) for name in sorted(CHANGE_NAMES)),
 }
-"""The columns that a stream has beside its own."""
+"""The columns that lakesql adds to a stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class NameMeaning:
-    """What a name may mean: `columns`, of which more than one leave it in doubt, and so
-    many parts of it before fields.
+    """What a name may mean. `columns` are the candidates, ambiguous if there are
+    several; `used` is the number of the name's parts before fields.
 
-    `is_known`: without columns, it surely means nothing in this scope. `lacking` is the
-    relation that it is said to be a column of, which has no such column.
+    `is_known`: if there are no columns, the name certainly means nothing in this scope.
+    `lacking` is the relation that the name is qualified by and that has no such column.
     """
 
     columns: tuple[QueryColumn, ...]
@@ -37,7 +37,7 @@ class NameMeaning:
 
 
 def find_columns(names: list[str], scope: Scope) -> NameMeaning:
-    """What a name of these parts, in small letters, may mean in a scope."""
+    """The columns that a name may mean in a scope, given by its parts in lower case."""
     lacking: tuple[str, Relation] | None = None
     for depth in range(1, min(len(names), 4)):
         of = [
@@ -61,9 +61,9 @@ def find_unqualified(
     name: str, sources: Iterable[tuple[str, Relation]]
 ) -> tuple[tuple[QueryColumn, ...], bool]:
     """The columns that a name without a qualifier may mean, and whether there are
-    surely no others.
+    certainly no others.
 
-    What a JOIN has by name it has once, on its left.
+    Columns that a JOIN shares by USING or NATURAL count once, on its left side.
     """
     return _columns_of(
         name,
@@ -72,8 +72,8 @@ def find_unqualified(
 
 
 def is_called(name: str, source: Relation, qualifier: list[str]) -> bool:
-    """Whether a qualifier is that of a relation: its alias, or what it is called by its
-    namespace and catalog."""
+    """Whether a qualifier means a relation: its alias, or its name with namespace and
+    catalog."""
     if len(qualifier) == 1:
         return bool(name) and name.lower() == qualifier[0]
     return list(source.path[-len(qualifier) :]) == qualifier
@@ -97,8 +97,8 @@ def _columns_of(
 
 
 def _may_have(name: str, source: Relation) -> bool:
-    """Whether a relation may have a column of a name that it is not known for: one that
-    Spark makes up, or one of Iceberg's."""
+    """Whether a relation may have a column that is not in its index: one that Spark
+    names, or a metadata column of Iceberg."""
     if name in KEPT_BY_ICEBERG and not source.streams:
         return True
     unnamed = (source.index or {}).get("", ())

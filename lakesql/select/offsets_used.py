@@ -1,9 +1,8 @@
 """Where a SELECT's rows depend on `_record.offset`, which is NULL in streams whose
 records have no offset.
 
-A column that is plainly `_record.offset` is NULL then, as anybody sees. A WHERE, a
-join, a window or an aggregate by it gives other rows than its author means, and nobody
-is told.
+A column that is `_record.offset` itself is then NULL, which is plain to see. A WHERE, a
+join, a window or an aggregate by it silently gives other rows than the author means.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ _OFFSET = "offset"
 def find_offset_use(
     query: Query, without: Collection[str], compared: Collection[str]
 ) -> int | None:
-    """Where the text of a SELECT first does more with the offsets of these streams than
-    to give them as a column; None where it does not. `compared` are the columns by
+    """The place in a SELECT where offsets of the streams `without` them are first used
+    otherwise than as a column; None where they are not. `compared` are the columns by
     which rows are found or ordered."""
     if _OFFSET not in query.record_fields or not without:
         return None
@@ -55,8 +54,8 @@ def find_offset_use(
 
 
 def _given_columns(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
-    """The columns of the outermost SELECT by their names, with what they are: those of
-    DISTINCT are compared."""
+    """The columns of the outermost SELECT, with names and expressions; none of a
+    DISTINCT, which compares them."""
     if isinstance(tree, exp.Union):
         if not tree.args.get("distinct"):
             yield from _given_columns(tree.left)
@@ -69,7 +68,7 @@ def _given_columns(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
 
 
 def _is_offset(column: exp.Expr, others: Collection[str]) -> bool:
-    """Whether an expression is `_record.offset`, but not that of a relation of
+    """Whether an expression is `_record.offset`, except that of the relations
     `others`."""
     if isinstance(column, exp.Bracket):
         of = column.this

@@ -1,5 +1,5 @@
-"""What PIVOT and UNPIVOT make of a relation, and whether the columns that they name are
-there."""
+"""Which columns a relation has behind PIVOT or UNPIVOT, and whether the columns that
+these name exist."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from lakesql.stream.types import parse_type
 
 
 def pivoted(pivot: exp.Pivot, name: str, relation: Relation, walk: Walk) -> Relation:
-    """The relation behind a PIVOT or UNPIVOT of the one that is called `name`. Notes
-    names that mean nothing."""
+    """The relation behind a PIVOT or UNPIVOT of the relation called `name`. Adds a
+    finding for each unknown name."""
     check_pivot(pivot, [(name, relation)], walk)
     columns: tuple[QueryColumn, ...] | None = None
     walk.filters |= is_unpivot(pivot) and not pivot.args.get("include_nulls")
@@ -34,14 +34,14 @@ def pivoted(pivot: exp.Pivot, name: str, relation: Relation, walk: Walk) -> Rela
 
 
 def is_unpivot(pivot: exp.Pivot) -> bool:
-    """Whether it makes a row of each of several columns, of those that are not NULL
-    unless it says INCLUDE NULLS."""
+    """Whether it is an UNPIVOT, which makes a row of each listed column; of NULL only
+    with INCLUDE NULLS."""
     return bool(pivot.args.get("unpivot"))
 
 
 def check_pivot(pivot: exp.Pivot, sources: Sources, walk: Walk) -> None:
-    """Notes the columns that a PIVOT or UNPIVOT of what is read names, and that are not
-    there."""
+    """Adds a finding for each column that a PIVOT or UNPIVOT names and that does not
+    exist."""
     if is_unpivot(pivot):
         check_expressions(_taken(pivot), Scope(tuple(sources)), walk)
         return
@@ -50,14 +50,14 @@ def check_pivot(pivot: exp.Pivot, sources: Sources, walk: Walk) -> None:
 
 
 def _taken(pivot: exp.Pivot) -> list[exp.Column]:
-    """The columns that UNPIVOT makes rows of."""
+    """The columns that UNPIVOT turns into rows."""
     listed = [each for field in pivot.fields for each in field.expressions]
     return [column for each in listed for column in each.find_all(exp.Column)]
 
 
 def _added(pivot: exp.Pivot) -> Iterator[QueryColumn]:
-    """The columns that UNPIVOT adds: the name of what a row was made of, and its
-    values."""
+    """The columns that UNPIVOT adds: the name of the column that a row was made of, and
+    its value."""
     for field in pivot.fields:
         for name in field.this.find_all(exp.Identifier):
             yield QueryColumn(name.name, offset_of(name), type=parse_type("string"))

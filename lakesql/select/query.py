@@ -1,8 +1,8 @@
-"""What lakesql knows of a model's SELECT: its outputs, its state, and how a row's
-source position gets through it.
+"""What the compiler needs to know of a model's SELECT: its outputs, its state, and
+where `_lakesql_position` is inserted.
 
-sqlglot reads and never writes: what Spark runs is the author's own text, with
-insertions where `Query.carry` says.
+sqlglot only parses the text and never generates it: Spark runs the author's own text,
+with the insertions of `Query.carry`.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ from lakesql.stream.types import SparkType, parse_type, stored_type
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A column of the model. `stream` and `column` say that it is plainly this column
-    of this stream, and `change` that it is this field of `_change`.
+    """A column of the model.
 
-    `offset` is where it stands in the SQL. `cast` is the type that it is cast to, if it
-    is a cast.
-    `type` is the one that follows from the columns it is made of.
+    `offset` is its place in the SQL. `stream` and `column` are set if it is an
+    unchanged column of a stream, and `change` if it is an unchanged field of `_change`.
+    `cast` is the type that it is cast to, if its expression is a cast. `type` is the
+    type derived from the columns that it is computed from, if that is known without
+    Spark.
     """
 
     name: str
@@ -73,32 +74,33 @@ class Query:
 
     `outputs` is None where a star stands for the columns of a table, which only the
     catalog knows.
-    `offered` are the columns that a reader of its table may name; None where they
-    cannot be known.
-    `state` is a hash of the stateful shape, '' for a stateless SELECT.
-    `joins_streams` says that it joins streams with each other, and keeps the rows of
-    those `unbounded` for ever. `grouped_by_event_time` says that some key of an
-    aggregate or DISTINCT carries a watermark.
-    `filters` says that it may leave out what a stream brings.
-    `reads_tables` says that it reads a table beside its streams. `tables` are those
-    whose version it does not name, by the parts of their names as they are written,
-    each once.
-    `multiplies` says that it may make several rows of one record.
-    `keeps_each` says that it makes one row of each row of its one stream, and no
-    others.
+    `offered` are the columns that a reader of the model's table may name; None where
+    they cannot be known.
+    `state` is a hash of the state that Spark keeps, '' for a stateless SELECT.
+    `joins_streams`: it joins streams with each other. `unbounded` are the streams of
+    such joins whose rows are kept for ever.
+    `grouped_by_event_time`: some key of an aggregate or DISTINCT carries a watermark.
+    `filters`: it may leave out rows of a stream.
+    `reads_tables`: it reads a table beside its streams. `tables` are those that are
+    read at their newest version, each once, by the parts of their names as written.
+    `multiplies`: it may make several rows of one record.
+    `keeps_each`: it makes exactly one row of each row of its one stream.
     `record_fields` and `change_fields` are the fields of `_record` and `_change` that
     the text uses.
-    `used` are the names, in small letters, of columns that it does more with than to
-    pass them on.
-    `words` are all its words, in small letters; None where it may read a column that is
-    not among them. `groups`: a batch has one row for each of them; None where that is
-    not known.
-    `noted` is what some models alone must not do: by condition, where it is first done.
-    `carry` holds what `carry_position` inserts: offset and text, in order; empty for a
-    stateful SELECT. `ungrouped` is the SELECT of the rows that are grouped by event
-    time, with that and their position; '' where it cannot be told.
-    `timed` is the SELECT as Spark runs it where it reads event times that streams make
-    of fields and expressions.
+    `used` are the names, in lower case, of the columns that it does more with than
+    select them unchanged.
+    `words` are all words of the text, in lower case; None where it may read a column
+    whose name is not among them.
+    `groups` are the keys of which a batch has one row for each combination of values;
+    None where they are not known.
+    `noted` are the constructs that only some modes allow: the offset of the first one,
+    by the condition that refuses it.
+    `carry` is what `carry_position` inserts: offset and text, in order; empty for a
+    stateful SELECT.
+    `ungrouped` is a SELECT of event time and position of each row that the aggregate or
+    DISTINCT is given; '' where it cannot be made.
+    `timed` is the SELECT with columns in the place of event times that streams take
+    from fields or expressions; None where it uses none, or is stateless.
     """
 
     sql: str
@@ -136,15 +138,15 @@ def read_query(
     this: tuple[str, ...] = (),
     reads: Literal["streams", "tables"] = "streams",
 ) -> Query:
-    """Reads one Spark SQL SELECT over `streams`, each a view of its own name. `place`
-    maps an offset to the file.
+    """The facts of one Spark SQL SELECT. Raises `ProjectError` with every problem
+    found.
 
-    One that `reads` tables alone needs no stream.
-
-    `tables` are the columns of the tables that are known, by the parts of the name in
-    small letters. Without `functions_are_known` there may be others than Spark's own.
-    `this` is the model's own table by its parts, in small letters.
-    Raises ProjectError with every problem found.
+    `streams` are the views that it may read, by name. With `reads='tables'` it need not
+    read a stream.
+    `place` maps an offset in the text to a place in the model's file.
+    `tables` are the known columns of tables, by the parts of the table's name in lower
+    case. Without `functions_are_known`, functions that are not Spark's are allowed.
+    `this` is the model's own table, by the parts of its name in lower case.
     """
     read = partial(
         _read_whole,
@@ -162,8 +164,8 @@ def read_query(
 
 
 def _find_timed(sql: str, streams: Mapping[str, StreamShape]) -> TimedSelect | None:
-    """The SELECT with columns for the event times that its streams make; None also
-    where it cannot be read."""
+    """The SELECT with columns in the place of the event times that its streams take
+    from fields or expressions; None where it uses none, or cannot be parsed."""
     if not any(shape.event_time for shape in streams.values()):
         return None
     findings = findings_by_offset()
@@ -182,8 +184,8 @@ def _read_timed(
     place: Callable[[int], Place],
     read: Callable[..., Query],
 ) -> Query:
-    """The facts of a SELECT with event times as columns, and its problems, in the
-    author's words and places."""
+    """The facts of a SELECT with event times as columns. Offsets, words and problems
+    are those of the author's text."""
     try:
         found = read(
             timed.sql,
@@ -216,7 +218,8 @@ def _read_timed(
 
 
 def _as_written(output: Output) -> Output:
-    """An output that is no plain column of a stream where it is one of lakesql's."""
+    """The output; a column that lakesql added to the stream no longer counts as an
+    unchanged column of it."""
     return (
         replace(output, stream=None, column=None)
         if is_reserved(output.column or "")
@@ -247,8 +250,8 @@ def _read_whole(
 
 
 def carry_position(query: Query) -> str:
-    """The author's SELECT with `_lakesql_position` carried from the stream to the top.
-    Stateless SELECTs only."""
+    """The author's SELECT with `_lakesql_position` carried from the stream to the
+    outermost SELECT. For stateless SELECTs only."""
     pieces: list[str] = []
     start = 0
     for offset, text in query.carry:
@@ -265,14 +268,14 @@ def read_expression(
     *,
     use: Use,
 ) -> tuple[str, ...] | Problem:
-    """The columns that a configured condition such as `delete_when` reads, or what is
-    wrong with it.
+    """The columns that a configured condition such as `delete_when` reads, each once,
+    or the problem with it.
 
-    It is one scalar expression over `columns` (None: unknown): no query, no aggregate,
-    no window. Where rows of several `sides` are compared, as in `when_matched`, each
-    column stands behind the name of its side: `source.amount`. Where the types of
-    columns are given, `typed`, it must not be of another type than boolean. As a test
-    or a filter, by its `use`, it must not decide the same for every row.
+    A condition is one scalar expression over `columns` (None: not known), without a
+    query, an aggregate or a window. If it compares rows of several `sides`, each column
+    must be qualified by its side, as in `source.amount`. If the types of columns are
+    given in `typed`, its own type must be boolean where it can be derived. If its `use`
+    is that of a test or a filter, it must not have the same result for every row.
     """
     try:
         read = _read_condition(text, columns, sides, typed, use)
@@ -290,11 +293,8 @@ def read_expression(
 
 
 def read_event_time(text: str, types: Mapping[str, str]) -> SparkType | Problem | None:
-    """The type of an expression over columns of these types, None where only Spark
-    knows it; or what is wrong with it.
-
-    It gives the same for a record whenever it is asked.
-    """
+    """The type of an event time's expression over columns of these types; None where
+    only Spark knows it; a problem if the expression is invalid or not deterministic."""
     read = read_expression(text, types, use="value")
     if isinstance(read, Problem):
         return read
@@ -379,8 +379,8 @@ def _read(
 
 
 def _tables_read(tree: exp.Query) -> Iterator[tuple[str, ...]]:
-    """The tables of catalogs of which the newest version is read, in the order of the
-    text."""
+    """The tables with a catalog or namespace in their name that are read at their
+    newest version, in the order of the text."""
     tables = [
         table
         for table in tree.find_all(exp.Table)
@@ -392,8 +392,8 @@ def _tables_read(tree: exp.Query) -> Iterator[tuple[str, ...]]:
 
 
 def _multiplies(tree: exp.Query, text: Text) -> bool:
-    """Whether a record may become several rows: by a join that is not a semi or anti
-    join, by a generator such as explode, by UNPIVOT, or as its stream is read twice."""
+    """Whether a record may become several rows: by a join other than SEMI or ANTI, a
+    generator such as explode, UNPIVOT, or a set operation that reads a stream twice."""
     if any(
         join.kind.upper() not in ("SEMI", "ANTI") for join in tree.find_all(exp.Join)
     ) or tree.find(exp.Lateral):
@@ -418,8 +418,8 @@ def _multiplies(tree: exp.Query, text: Text) -> bool:
 
 
 def _used_names(tree: exp.Query) -> frozenset[str]:
-    """The names of columns, and of what qualifies them, that stand elsewhere than alone
-    in the outermost SELECT."""
+    """The names, in lower case, of columns and their qualifiers that are used otherwise
+    than as a column of the outermost SELECT by itself."""
     outermost = tree.expressions if isinstance(tree, exp.Select) else []
     passed = {id(it.this if isinstance(it, exp.Alias) else it) for it in outermost}
     names = {
@@ -434,8 +434,9 @@ def _used_names(tree: exp.Query) -> frozenset[str]:
 
 
 def _words(tree: exp.Query, text: Text) -> frozenset[str] | None:
-    """Its words, in small letters; None where columns are read that stand nowhere: by a
-    star, by a NATURAL join, by their place under other names, or by a PIVOT."""
+    """All words of the text, in lower case; None where it may read columns that it does
+    not name: by a star, a NATURAL join, a list of columns behind an alias, or a
+    PIVOT."""
     reads_unnamed = (
         any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star))
         or any(join.method.upper() == "NATURAL" for join in tree.find_all(exp.Join))
@@ -450,8 +451,8 @@ def _words(tree: exp.Query, text: Text) -> frozenset[str] | None:
 
 
 def _plain(column: QueryColumn) -> QueryColumn:
-    """A column as readers of the table see it, who know nothing of the stream it came
-    from."""
+    """A column as readers of the model's table see it: its name, and the type in which
+    it is stored."""
     return QueryColumn(
         column.name,
         0,
@@ -460,8 +461,8 @@ def _plain(column: QueryColumn) -> QueryColumn:
 
 
 def _refuse_markers(tree: exp.Query, text: Text, findings: Findings) -> None:
-    """Notes the markers `:name`, which only the tree can tell from the fields of a
-    struct type."""
+    """Adds a finding for each parameter marker `:name`. Tokens alone do not distinguish
+    one from a field of a struct type."""
     names = {marker.name for marker in tree.find_all(exp.Placeholder)}
     for colon, name in pairwise(text.tokens):
         if colon.token_type is TokenType.COLON and name.text in names:
@@ -472,10 +473,11 @@ _DATABRICKS = Databricks()
 
 
 def parse_query(text: Text, sql: str, findings: Findings) -> exp.Query:
-    """The tree of the one SELECT that the tokens are."""
+    """The syntax tree of the one SELECT that the tokens are. Raises `ProjectError` if
+    they are anything else, or cannot be parsed."""
     tokens = text.tokens
-    # Databricks' grammar is Spark's with `v:field`, which Spark has too by now, and
-    # sqlglot's Spark has not.
+    # Databricks' grammar is Spark's and `v:field`, which Spark 4 has too and sqlglot's
+    # Spark dialect lacks.
     has_colon = any(token.token_type is TokenType.COLON for token in tokens)
     try:
         trees = (_DATABRICKS if has_colon else SPARK).parser().parse(tokens, sql)
@@ -484,7 +486,7 @@ def parse_query(text: Text, sql: str, findings: Findings) -> exp.Query:
             stop_at_wrong_counts(text, findings)
         offset, what = _first_error(error, tokens)
         findings.stop(offset, what, answer_clause(tokens, offset))
-    # of a function whose arguments sqlglot takes for granted
+    # raised inside sqlglot for a function that lacks arguments
     except (LookupError, TypeError, ValueError):
         stop_at_wrong_counts(text, findings)
         findings.stop(
@@ -503,8 +505,8 @@ def parse_query(text: Text, sql: str, findings: Findings) -> exp.Query:
 
 
 def _first_error(error: ParseError, tokens: list[Token]) -> tuple[int, str]:
-    """The offset and the text of the parser's first complaint, which it places at the
-    end of a token."""
+    """The offset and the message of the parser's first error. The parser places an
+    error at the end of a token."""
     first = error.errors[0]
     where = (first.get("line"), first.get("col"))
     offset = next(
@@ -523,7 +525,8 @@ def _first_error(error: ParseError, tokens: list[Token]) -> tuple[int, str]:
 def _outputs(
     columns: tuple[QueryColumn, ...] | None, findings: Findings
 ) -> tuple[Output, ...] | None:
-    """The model's columns, each with a name that a table can have."""
+    """The model's columns; None where they are not known. Adds a finding for each whose
+    name is missing, duplicate, reserved, or impossible for a table."""
     if columns is None:
         return None
     outputs: list[Output] = []
@@ -572,7 +575,7 @@ def _outputs(
 def _note_unnamed(
     column: QueryColumn, columns: tuple[QueryColumn, ...], findings: Findings
 ) -> None:
-    """Notes a column of the model that has no name but the one that Spark makes up."""
+    """Adds a finding for a column whose only name would be one that Spark generates."""
     beside = [
         it.name or "" for it in columns if it.is_made_up and it.offset == column.offset
     ]
@@ -600,8 +603,8 @@ def _read_condition(
     typed: tuple[QueryColumn, ...],
     use: Use,
 ) -> tuple[str, ...] | str | Problem:
-    """The columns that a condition reads, or what is wrong with it: a problem where it
-    says what to do."""
+    """The columns that a condition reads, or what is wrong with it: a text, or a
+    `Problem` where there is a fix to suggest."""
     if sign := template_sign(text):
         return f"'{sign}' stands in it, and a condition is no template. {NO_TEMPLATE}"
     sql = f"SELECT {text}"
@@ -634,8 +637,8 @@ def _read_condition(
 
 
 def _wrong_words(read: Text, sql: str) -> str:
-    """What the words of a condition alone tell to be wrong with it; else ''. It stands
-    behind SELECT in `sql`."""
+    """What is wrong with a condition, as far as its tokens alone show; else ''. `sql`
+    is the condition behind the word SELECT."""
     if len(read.sql) <= len("SELECT "):
         return "It is empty."
     if read.sql != sql.rstrip():
@@ -648,8 +651,8 @@ def _wrong_words(read: Text, sql: str) -> str:
 
 
 def _only_expression(tree: exp.Query) -> exp.Expr | str:
-    """The one scalar expression that a SELECT consists of, or what it is in its
-    place."""
+    """The one scalar expression that a SELECT consists of, or a message if it is not
+    one."""
     given = {key for key, value in tree.args.items() if value}
     if (
         not isinstance(tree, exp.Select)
@@ -669,8 +672,8 @@ def _only_expression(tree: exp.Query) -> exp.Expr | str:
 
 
 def _without_side(paths: Iterable[tuple[str, ...]], sides: Collection[str]) -> str:
-    """What is wrong where a column does not say which of the rows that are compared it
-    is of; else ''."""
+    """What is wrong if a column is not qualified by the side of the comparison that it
+    belongs to; else ''."""
     for path in paths:
         if len(path) < 2 or path[0].lower() not in sides:
             hint = " or ".join(f"{side}.{path[-1]}" for side in sides)
@@ -679,8 +682,8 @@ def _without_side(paths: Iterable[tuple[str, ...]], sides: Collection[str]) -> s
 
 
 def _unknown_column(used: Iterable[str], columns: Collection[str] | None) -> str:
-    """What is wrong where a condition reads a column that is not there; else '', also
-    where columns are not known."""
+    """What is wrong if a condition reads a column that does not exist; else '', also if
+    the columns are not known."""
     if columns is None:
         return ""
     known = {column.lower() for column in columns}
@@ -691,8 +694,7 @@ def _unknown_column(used: Iterable[str], columns: Collection[str] | None) -> str
 
 
 def _other_type(expression: exp.Expr, typed: tuple[QueryColumn, ...]) -> str:
-    """What is wrong where an expression is of a known type that is not boolean; else
-    ''."""
+    """What is wrong if the type of an expression is known and not boolean; else ''."""
     kind = derive_type(expression, [("", Relation(typed))]) if typed else None
     if kind is None or kind.name == "boolean":
         return ""
@@ -700,11 +702,10 @@ def _other_type(expression: exp.Expr, typed: tuple[QueryColumn, ...]) -> str:
 
 
 def _constant_part(expression: exp.Expr, text: Text) -> str:
-    """What is wrong where a condition, or an operand of its AND and OR, is the same for
-    every row; else ''.
+    """What is wrong if a condition has the same result for every row; else ''.
 
-    An operand may be, such as `1 = 1`, but not by a name in double quotes, which is a
-    text to Spark.
+    An operand of AND or OR may be constant, such as `1 = 1`, unless the condition has a
+    name in double quotes, which Spark reads as a string literal.
     """
     if not _is_constant(expression):
         operands = (
@@ -727,7 +728,7 @@ def _is_constant(expression: exp.Expr) -> bool:
 
 
 def _called(expression: exp.Expr) -> Iterator[str]:
-    """The names of the functions that are called."""
+    """The names of the functions that an expression calls."""
     for call in expression.find_all(exp.Func):
         yield call.name if isinstance(call, exp.Anonymous) else call.sql_name()
 
@@ -735,11 +736,11 @@ def _called(expression: exp.Expr) -> Iterator[str]:
 _UNSTEADY = frozenset(
     {"rand", "random", "randn", "uuid", "monotonically_increasing_id", "uniform"}
 )
-"""Functions that give another value for each row, whatever is in it."""
+"""Functions whose value differs from row to row, though they read no column."""
 
 
 def _in_double_quotes(text: Text) -> str:
-    """What is said of the first text in double quotes; '' where there is none."""
+    """A message about the first name in double quotes; '' where there is none."""
     found = next((token for token in text.tokens if text.sql[token.start] == '"'), None)
     if found is None:
         return ""

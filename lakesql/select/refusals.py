@@ -1,5 +1,5 @@
-"""What must not be done to the rows of a stream, each with its reason and what to do
-instead."""
+"""What a SELECT must not do to the rows of a stream, with the reason and the fix of
+each refusal."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ _SELECT_PARTS = frozenset(
 )
 _FOREIGN = {"kind": "SELECT AS", "locks": "FOR UPDATE", "connect": "CONNECT BY"}
 _JOINS = frozenset({"", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"})
-"""What Spark's grammar has (SqlBaseParser.g4), in sqlglot's words: it reads those of
-other databases as well."""
+"""The parts of a SELECT and the joins that Spark's grammar has (SqlBaseParser.g4), by
+sqlglot's names. sqlglot also reads those of other databases."""
 
 
 def refuse_foreign(node: exp.Expr, offset: int, walk: Walk) -> None:
-    """Notes what sqlglot reads and Spark does not, of one SELECT, join, set operation,
-    table or star."""
+    """Adds a finding if a SELECT, join, set operation, table or star has a part that
+    sqlglot reads and Spark does not have."""
     found = ""
     match node:
         case exp.Select():
@@ -98,7 +98,7 @@ def refuse_foreign(node: exp.Expr, offset: int, walk: Walk) -> None:
 
 
 def refuse_in_stream(select: exp.Select, mark: int, walk: Walk) -> None:
-    """Notes what a SELECT must not do to the rows of a stream."""
+    """Adds findings for what any SELECT over a stream must not do."""
     findings, tokens = walk.findings, walk.text.tokens
     refuse_order(select, select, walk)
     for index in walk.text.windows.get(mark, ())[:1]:
@@ -126,8 +126,8 @@ def refuse_in_stream(select: exp.Select, mark: int, walk: Walk) -> None:
 def refuse_in_aggregate(
     select: exp.Select, mark: int, read: Relation, walk: Walk
 ) -> None:
-    """Notes what an aggregate of a stream must not do, and what it may in some modes
-    only."""
+    """Adds findings for what an aggregate of a stream must not do, and notes what only
+    some modes allow."""
     text = walk.text
     for call in text.aggregates.get(mark, ()):
         if text.tokens[call + 2].token_type is TokenType.DISTINCT:
@@ -148,7 +148,7 @@ def refuse_in_aggregate(
         walk.noted.setdefault("grouping-sets", text.tokens[mark].start)
     having = select.args.get("having")
     found = clause(text, mark, frozenset({TokenType.HAVING}))
-    # Spark's own list: sqlglot takes some(…) and try_sum(…) for plain functions
+    # by Spark's own list, as sqlglot reads some(…) and try_sum(…) as plain functions
     calls = text.aggregates.get(mark, ())
     made = _made_by_aggregates(select, mark, walk)
     if having is not None and found is not None:
@@ -210,10 +210,11 @@ def _is_session(key: exp.Expr) -> bool:
 
 
 def _made_by_aggregates(select: exp.Select, mark: int, walk: Walk) -> set[str]:
-    """The aliases of a SELECT's columns that are made of aggregates, or of such aliases
-    before them.
+    """The aliases, in lower case, of a SELECT's columns that are computed from
+    aggregates, or from such aliases before them.
 
-    A name is an alias where nothing that the SELECT reads has a column of it.
+    A name in an expression is an alias where no relation that the SELECT reads has a
+    column of this name.
     """
     calls, (_, sources) = walk.text.aggregates.get(mark, ()), walk.flowing[mark]
     read = {column.folded for _, source in sources for column in source.named or ()}
@@ -233,8 +234,8 @@ def _made_by_aggregates(select: exp.Select, mark: int, walk: Walk) -> set[str]:
 def refuse_above_aggregate(
     select: exp.Select, mark: int, read: Relation, walk: Walk
 ) -> None:
-    """Notes a WHERE over an aggregate that a group may pass at one time and fail at
-    another."""
+    """Notes a WHERE over the result of an aggregate that the same group may pass at one
+    time and fail at another."""
     where = select.args.get("where")
     if not read.aggregated or where is None:
         return
@@ -255,8 +256,8 @@ def _names_in(expression: exp.Expr) -> set[str]:
 
 
 def _is_counted_or_selected(star: exp.Star, select: exp.Select) -> bool:
-    """Whether this is `count(*)`, or an expression of the SELECT by itself: `*`, `t.*`,
-    `s.*`."""
+    """Whether a star is `count(*)`, or by itself an expression of the SELECT: `*`,
+    `t.*`, `s.*`."""
     whole = star.parent if isinstance(star.parent, exp.Column | exp.Dot) else star
     return isinstance(whole.parent, exp.Count) or (
         whole.parent is select and whole.arg_key == "expressions"
@@ -264,8 +265,8 @@ def _is_counted_or_selected(star: exp.Star, select: exp.Select) -> bool:
 
 
 def refuse_order(query: exp.Expr, last: exp.Expr, walk: Walk) -> None:
-    """Notes ORDER BY, SORT BY, LIMIT and OFFSET; `last` is the last SELECT before
-    them."""
+    """Adds a finding for ORDER BY, SORT BY, LIMIT or OFFSET of a query; `last` is the
+    last SELECT before them."""
     for keys, kinds, what in (
         (("limit", "offset", "fetch"), _LIMITS, "LIMIT and OFFSET count"),
         (("order", "sort", "cluster"), _ORDERS, "ORDER BY and SORT BY order"),
@@ -280,7 +281,7 @@ def refuse_order(query: exp.Expr, last: exp.Expr, walk: Walk) -> None:
 
 
 def refuse_on_stream(table: exp.Expr, walk: Walk) -> None:
-    """Notes what must not follow a stream's name in FROM."""
+    """Adds findings for what must not follow a stream's name in FROM."""
     if table.args.get("version"):
         walk.findings.add(
             "sql-syntax",
@@ -305,13 +306,14 @@ def _refuse_sample(offset: int, walk: Walk) -> None:
 
 
 def refuse_inside(offset: int, relation: Relation, walk: Walk) -> None:
-    """Notes that a query inside an expression reads a stream."""
+    """Adds a finding for a query inside an expression that reads a stream."""
     what = f"The stream '{relation.streams[0]}' is read inside an expression, which would see one batch of it only."
     walk.findings.add("stream-in-expression", offset, what)
 
 
 def refuse_added(added: frozenset[str], offset: int, walk: Walk) -> None:
-    """Notes that a star takes columns of lakesql's into what tells rows apart."""
+    """Adds a finding for a star that includes `_record` or `_change` among the columns
+    by which rows are compared: of a DISTINCT, a UNION or a GROUP BY ALL."""
     if added:
         names = ", ".join(sorted(added))
         walk.findings.add(
@@ -324,7 +326,8 @@ def refuse_added(added: frozenset[str], offset: int, walk: Walk) -> None:
 
 
 def refuse_alias(identifier: exp.Expr | None, walk: Walk) -> None:
-    """Notes an alias that takes the name of a stream's own column."""
+    """Adds a finding for an alias `_record` or `_change`, which are columns of
+    streams."""
     if identifier is not None and identifier.name.lower() in (RECORD, CHANGE):
         what = f"'{identifier.name}' is what a stream calls a column of its own."
         walk.findings.add("reserved-column", offset_of(identifier), what)

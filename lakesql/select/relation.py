@@ -1,5 +1,5 @@
-"""What a query is to the one that reads it: its columns, its streams, and where the
-source position stands."""
+"""What is known of a query or a table in a SELECT by the query that reads it: its
+columns, its streams, and where the source position is."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from lakesql.stream.types import SparkType, parse_type
 
 @dataclass(frozen=True, slots=True)
 class StreamShape:
-    """What is known of a declared stream: its columns (None: nothing), its watermark's
-    column, the columns' types.
+    """What is known of a declared stream: its columns (None: not declared), the column
+    of its watermark, and the types of the columns.
 
-    `event_time` is what the watermark is on where that is a field of a struct or an
-    expression, and `event_type` its type, '' where only Spark knows it. `of` is the
-    stream whose view it is, where that has another name.
+    `event_time` is the field of a struct or the expression that the watermark is on, if
+    it is no column, and `event_type` its type, '' where only Spark knows it. `of` is
+    the stream whose view this is, if the view has another name.
     """
 
     columns: tuple[str, ...] | None
@@ -34,17 +34,18 @@ class StreamShape:
 
 @dataclass(frozen=True, slots=True)
 class QueryColumn:
-    """A column of a relation. `stream` and `column` say that it is plainly this column
-    of this stream.
+    """A column of a relation.
 
-    `change` is the field of `_change` that it plainly is.
-    `name` is None where Spark would make one up. `event_time` says that Spark finds the
-    stream's watermark in it. `type` is None where only Spark's analyzer knows it.
-    `shape` is the same with what is known of its parts: the fields of a struct, the
-    elements of an array.
-    `is_made_up`: Spark makes up the name, so it is none to land under; where it is None
-    too, it may be a plain word. `made` is the same for columns that are passed on as
-    they are: of two names for one such there is no doubt.
+    `name` is None where Spark generates one. `is_made_up`: Spark generates the name, so
+    a table cannot have it. If `name` is None too, the generated name may be a plain
+    word.
+    `stream` and `column` are set if it is an unchanged column of a stream, `change` if
+    it is an unchanged field of `_change`.
+    `event_time`: it carries the stream's watermark.
+    `type` is None where only Spark's analyzer knows it. `shape` is the type with what
+    is known of its parts: the fields of a struct, the elements of an array.
+    `made` is the same object in columns that are passed on unchanged: two columns of
+    one name with the same `made` are not ambiguous.
     """
 
     name: str | None
@@ -61,18 +62,18 @@ class QueryColumn:
 
     @property
     def known(self) -> SparkType | None:
-        """What is known of its type."""
+        """What is known of its type; None if nothing is."""
         return self.shape or self.type
 
     @property
     def folded(self) -> str:
-        """Its name in small letters; empty where Spark would make one up."""
+        """Its name in lower case; '' where Spark generates one."""
         return (self.name or "").lower()
 
 
 def typed_columns(columns: Iterable[tuple[str, str | None]]) -> tuple[QueryColumn, ...]:
-    """The columns of a table, by their names and the texts of their types, which may
-    not be known."""
+    """The columns of a table, by their names and the texts of their types; None or ''
+    for a type that is not known."""
     return tuple(
         QueryColumn(name, 0, type=parse_type(kind or "")) for name, kind in columns
     )
@@ -80,8 +81,8 @@ def typed_columns(columns: Iterable[tuple[str, str | None]]) -> tuple[QueryColum
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """Where a relation has `_lakesql_position`: so many columns from the left, put
-    there or by a star."""
+    """Where a relation has `_lakesql_position`: the number of columns to the left of
+    it, and whether a star or an insertion put it there."""
 
     by: str
     index: int
@@ -89,8 +90,8 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A key of GROUP BY, or a column of DISTINCT. `told_by` are the columns, in small
-    letters, of which each differs where the key does."""
+    """A key of GROUP BY, or a column of DISTINCT. `told_by` are the columns, in lower
+    case, that each determine it: such a column differs wherever the key does."""
 
     text: str
     told_by: frozenset[str]
@@ -98,21 +99,23 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What a FROM can read. `columns` is None where they cannot be known without asking
-    the catalog.
+    """What a query, a table or a stream is to the query that reads it.
 
-    `nested`: it aggregates the rows of an aggregate. `joined`: streams are joined with
+    `columns` is None where only the catalog knows them; `offered` are then the columns
+    that names may mean: those of a model's SELECT, whose table may have more.
+    `nested`: it aggregates the rows of an aggregate. `joined`: it joins streams with
     each other.
-    `source` is the one stream that any column name means, when its columns are unknown
-    and nothing else is read. `groups`: one row for each of them, in a batch. None where
-    that is not known.
-    `selects` are the SELECTs of streams that it is made of, each by its mark.
-    `using` are the columns by which it is joined to what stands left of it: `*` has
-    them once, and first. `offered` are the columns that names may mean where `columns`
-    is None: a model's table has those of its SELECT, and perhaps more.
-    `added` are the columns of lakesql's that `*` gives of it too: `_record` and
-    `_change`, where they are used. `path` is what it is called by its catalog and
-    namespace, in small letters, where it has no alias.
+    `source` is the one stream that any column name means, if its columns are not known
+    and nothing else is read.
+    `groups` are the keys of which a batch has one row for each combination of values;
+    None where they are not known.
+    `selects` are the SELECTs over streams that it consists of, by their marks.
+    `using` are the columns by which it is joined to the relations to its left: `*` has
+    them once, and first.
+    `added` are the columns of lakesql's that its `*` includes, `_record` and `_change`,
+    as far as they are used.
+    `path` is its catalog, namespace and name in lower case, if columns may be qualified
+    by these.
     """
 
     columns: tuple[QueryColumn, ...] | None = None
@@ -141,8 +144,8 @@ class Relation:
 
     @property
     def index(self) -> Mapping[str, tuple[QueryColumn, ...]] | None:
-        """The columns that names may mean, by name in small letters; None where they
-        cannot be known."""
+        """The columns that names may mean, by name in lower case; None where they are
+        not known."""
         if self._index is None and self.named is not None:
             index: dict[str, tuple[QueryColumn, ...]] = {}
             for column in self.named:
@@ -154,8 +157,8 @@ class Relation:
 
     @property
     def by_name(self) -> Mapping[str, QueryColumn] | None:
-        """The last column of each name, by the name in small letters; None where the
-        columns, or the name that Spark gives to one, are not known."""
+        """The last column of each name, by name in lower case; None where a column is
+        not known or has a name that Spark generates."""
         index = self.index
         return (
             None
@@ -167,7 +170,7 @@ class Relation:
 def columns_side_by_side(
     relations: Iterable[Relation],
 ) -> tuple[QueryColumn, ...] | None:
-    """The columns that `*` gives of the relations of a FROM; None where some are not
+    """The columns of `*` over the relations of a FROM; None where some are not
     known."""
     columns: list[QueryColumn] = []
     for relation in relations:
@@ -183,8 +186,8 @@ def columns_side_by_side(
 def columns_of_one(
     relations: Iterable[Relation], one: Relation
 ) -> tuple[QueryColumn, ...] | None:
-    """The columns that `t.*` gives of one relation of a FROM: by what it is joined
-    comes first here too."""
+    """The columns of `t.*` for one relation of a FROM, beginning with those by which a
+    later relation is joined to it; None where they are not known."""
     columns: list[QueryColumn] | None = None
     for relation in relations:
         if relation is one:
@@ -202,18 +205,19 @@ def _with_first(
 
 
 Sources: TypeAlias = list[tuple[str, Relation]]
-"""What a FROM reads, in order: each relation with the name that columns are qualified
-with, or ''."""
+"""The relations that a FROM reads, in order, each with the name that qualifies its
+columns, or ''."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What names may mean in one place of a SELECT.
 
-    `sources` are what it reads, by the name that columns are qualified with. `aliases`
-    are the columns of the SELECT itself that may be named here, in small letters; where
-    two have one name there are several. `variables` are those of the lambda functions
-    around. `is_open`: any name may mean something.
+    `sources` are the relations that it reads, with the names that qualify their
+    columns. `aliases` are the columns of the SELECT itself that may be named here, by
+    name in lower case; several where two have one name. `variables` are those of the
+    lambda functions around the place. `is_open`: names that are found nowhere may still
+    exist.
     """
 
     sources: tuple[tuple[str, Relation], ...] = ()
@@ -223,26 +227,31 @@ class Scope:
 
 
 Names: TypeAlias = Mapping[str, Relation]
-"""The common table expressions in sight, by name in small letters."""
+"""The common table expressions that a query may name, by name in lower case."""
 
 
 @dataclass(slots=True)
 class Walk:
-    """One pass over a tree: what it reads, and what it has found so far.
+    """One pass over the tree of a SELECT: what it may read, and what has been found so
+    far. SELECTs are identified by their marks.
 
-    `inserts` are the SELECTs that `_lakesql_position` is inserted into; `shapes` what
-    state they keep, by SELECT. `seen` are the SELECTs that were reached, `flowing`
-    those of them that read streams, each with what it reads. `reads_tables`: it reads
-    more than streams. `filters`: it may leave out rows of streams. `tables` are the
-    columns of the tables that are known, by the parts of the name in small letters.
+    `streams` and `tables` are what it may read: streams by name in lower case, the
+    known columns of tables by the parts of the name in lower case.
+    `inserts` are the SELECTs that `_lakesql_position` is inserted into. `shapes` is the
+    text of the state that each SELECT keeps. `counted` are the SELECTs whose rows an
+    aggregate counts, and these aggregates.
+    `seen` are the SELECTs that were reached. `sources` is what each reads; `flowing`
+    has those of them that read streams.
     `around` are the scopes of the SELECTs around the query that is being read.
-    `event_times` are the expressions by whose event time SELECTs group, by SELECT.
-    `noted` is what some models alone must not do: by condition, where it is first done.
+    `noted` are the constructs that only some modes allow: the offset of the first one,
+    by the condition that refuses it.
+    `event_times` are the expressions by whose event time SELECTs group.
     `read` are the columns of the relations that were read so far, by their ids.
     `ctes` are the tokens that name common table expressions, each with the number of
-    that.
-    `unbounded` are the streams that joins of streams keep for ever. `sources` are what
-    each SELECT reads, by SELECT.
+    the expression.
+    `unbounded` are the streams whose rows a join of streams keeps for ever.
+    `reads_tables`: it reads more than streams. `filters`: it may leave out rows of
+    streams.
     """
 
     text: Text
@@ -268,18 +277,18 @@ class Walk:
 
 
 def mark_of(select: exp.Expr) -> int | None:
-    """The number of a SELECT's token, which `sqltext` gave to the parser as a
-    comment."""
+    """The number of a SELECT's token, its mark, which `sqltext` gave to the parser as a
+    comment; None for a query without one."""
     return int(select.comments[-1]) if select.comments else None
 
 
 def last_mark(query: exp.Expr) -> int:
-    """The number of the last SELECT token inside a query."""
+    """The mark of the last SELECT inside a query; 0 if it has none."""
     return max(_marks(query), default=0)
 
 
 def start_of(query: exp.Expr, walk: Walk) -> int:
-    """Where the first SELECT of a query stands in the SQL."""
+    """The offset of the first SELECT of a query."""
     return walk.text.tokens[min(_marks(query), default=0)].start
 
 
@@ -294,8 +303,8 @@ def _marks(query: exp.Expr) -> list[int]:
 def unaliased(
     expression: exp.Expr, span: tuple[int, int], text: Text
 ) -> tuple[int, int]:
-    """The tokens of a SELECT's expression without the alias, if it has one: first, and
-    one past the last."""
+    """The tokens of a SELECT's expression without its alias: the first, and one past
+    the last."""
     first, last = span
     if isinstance(expression, exp.Alias):
         last -= 2 if text.tokens[last - 2].token_type is TokenType.ALIAS else 1
@@ -303,7 +312,8 @@ def unaliased(
 
 
 def offset_of(node: exp.Expr, otherwise: int = 0) -> int:
-    """Where the first word of a node that has a place stands in the SQL."""
+    """The offset of the first word of a node, as far as sqlglot keeps it; else
+    `otherwise`."""
     for inner in (node.parts[0] if isinstance(node, exp.Table) else node).walk(
         bfs=False
     ):

@@ -1,10 +1,10 @@
-"""Whether the names in a SELECT mean anything: its columns, the aliases that qualify
-them, the fields of structs.
+"""Whether the names in a SELECT exist: its columns, the aliases that qualify them, the
+fields of structs.
 
-Names follow Spark: without regard to capitals, a query's own relations before those of
-the query around it, columns before the aliases of the SELECT. What cannot be known is
-not checked: where a relation has columns that only the catalog knows, any name may be
-one of them.
+Names are resolved as Spark does: case-insensitive, a query's own relations before those
+of the query around it, columns before the aliases of the SELECT. What cannot be known
+is not checked: where a relation has columns that only the catalog knows, any name may
+be one of them.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _WITH_ALIASES = (
     "cluster",
     "windows",
 )
-"""The clauses that may name a column of the SELECT itself. WHERE may not, and an
-expression those before it."""
+"""The clauses that may name a column of the SELECT itself. WHERE may not; an expression
+of the SELECT may name those before it."""
 
 _WORDS = frozenset(
     {
@@ -69,10 +69,10 @@ _WORDS = frozenset(
         "all",
     }
 )
-"""What Spark reads without brackets, and the qualifiers of its variables."""
+"""Functions that Spark calls without brackets, and the qualifiers of its variables."""
 
 _WINDOWS = frozenset({"window", "session_window"})
-"""The columns that grouping by time makes."""
+"""The columns that GROUP BY adds for a window of time."""
 
 _UNIT_FUNCTIONS = frozenset(
     {
@@ -85,7 +85,7 @@ _UNIT_FUNCTIONS = frozenset(
         "date_add",
     }
 )
-"""Functions whose first argument may be the word of a unit."""
+"""Functions whose first argument may be a unit such as DAY, which is no column."""
 
 _WITHOUT_FIELDS = frozenset(
     {
@@ -102,14 +102,15 @@ _WITHOUT_FIELDS = frozenset(
     }
     | {"timestamp_ntz", "string", "binary", "decimal", "char", "varchar", "interval"}
 )
-"""The types whose values have nothing in them."""
+"""The types whose values have no fields and no elements."""
 
 
 def scope_of(
     select: exp.Select, sources: Sources, columns: tuple[QueryColumn, ...] | None
 ) -> Scope:
-    """The scope of a SELECT, for the queries inside its expressions. What a semi join
-    hides may be named in its ON."""
+    """The scope of a SELECT for the queries inside its expressions. It accepts any name
+    if there is a SEMI or ANTI join, whose ON may name columns that the SELECT itself
+    does not see."""
     if any(source.columns == () for _, source in sources):
         return Scope(is_open=True)
     return Scope(tuple(sources), aliases_of(columns or ()), is_open=columns is None)
@@ -121,11 +122,10 @@ def check_names(
     columns: tuple[QueryColumn, ...] | None,
     walk: Walk,
 ) -> bool:
-    """Notes the names in a SELECT's own expressions that mean nothing. Those in its
-    joins are `check_join`'s.
+    """Adds a finding for each unknown or ambiguous name in a SELECT's own expressions;
+    returns whether there is none. Names in joins are checked by `check_join`.
 
-    Says whether there were none.
-    `columns` are what the SELECT gives, as far as they can be named.
+    `columns` are the columns of the SELECT, as far as they can be named.
     """
     before = len(walk.findings.problems)
     plain = Scope(tuple(sources), _windows_of(select))
@@ -158,8 +158,8 @@ def check_names(
 
 
 def check_join(join: exp.Join, left: Sources, right: Sources, walk: Walk) -> None:
-    """Notes the names in a join's ON that mean nothing to what is joined, and those of
-    USING that a side lacks."""
+    """Adds a finding for each unknown or ambiguous name in a join's ON, and for each
+    column of USING that a side lacks."""
     if (on := join.args.get("on")) is not None:
         check_expressions([on], Scope(tuple(left + right)), walk)
     for name in join.args.get("using") or ():
@@ -168,7 +168,7 @@ def check_join(join: exp.Join, left: Sources, right: Sources, walk: Walk) -> Non
 
 
 def _check_shared(name: exp.Expr, side: str, sources: Sources, walk: Walk) -> None:
-    """Notes a column of USING that one side of the join lacks, or has twice."""
+    """Adds a finding if one side of a join lacks a column of USING, or has it twice."""
     found, is_known = find_unqualified(name.name.lower(), sources)
     if len(found) > 1:
         _note_ambiguous(name, walk)
@@ -185,8 +185,8 @@ def _check_shared(name: exp.Expr, side: str, sources: Sources, walk: Walk) -> No
 
 
 def check_expressions(nodes: Iterable[object], scope: Scope, walk: Walk) -> None:
-    """Notes the names in expressions that mean nothing in a scope, nor in those of the
-    queries around."""
+    """Adds a finding for each name in the expressions that has no meaning in the scope
+    or in those of the queries around it."""
     for node in nodes:
         _check(node, scope, walk)
 
@@ -222,7 +222,7 @@ def _check(node: object, scope: Scope, walk: Walk) -> None:
 
 
 def _check_field(node: exp.Dot, scope: Scope, walk: Walk) -> None:
-    """Notes a field of an expression that its type does not have."""
+    """Adds a finding for a field that the type of an expression does not have."""
     path = [node.expression]
     kind = derive_shape(node.this, scope)
     if kind is not None:
@@ -230,8 +230,8 @@ def _check_field(node: exp.Dot, scope: Scope, walk: Walk) -> None:
 
 
 def _check_formatted(call: exp.Expr, scope: Scope, walk: Walk) -> None:
-    """Notes bytes that a format is to write: Java writes the name of the object,
-    another one each time."""
+    """Adds a finding for bytes as an argument of a format: Java would write the
+    object's identity, another one each time."""
     for value in call.expressions:
         is_key = isinstance(value, exp.Column) and [
             part.name.lower() for part in value.parts[-2:]
@@ -244,15 +244,15 @@ def _check_formatted(call: exp.Expr, scope: Scope, walk: Walk) -> None:
 
 
 def _called(value: exp.Expr) -> str:
-    """What a message calls a value: by its name, where it has one."""
+    """How a message calls a value: by its name, or as "This value"."""
     return (
         value.name if isinstance(value, exp.Column | exp.Identifier) else "This value"
     )
 
 
 def _check_item(node: exp.Bracket, scope: Scope, walk: Walk) -> None:
-    """Notes a field that a struct is asked for by a text, `address['city']`, and does
-    not have."""
+    """Adds a finding for a struct's field by text, `address['city']`, that it does not
+    have."""
     index = node.expressions[0] if len(node.expressions) == 1 else None
     if not isinstance(index, exp.Literal) or not index.is_string:
         return
@@ -267,8 +267,8 @@ def _check_item(node: exp.Bracket, scope: Scope, walk: Walk) -> None:
 
 
 def _check_column(column: exp.Column, scope: Scope, walk: Walk) -> None:
-    """Notes what of a name means nothing, if anything: the columns, then what qualifies
-    them, then fields."""
+    """Adds a finding for the first part of a name that is unknown or ambiguous: column,
+    qualifier or field."""
     parts = [part for part in column.parts if not isinstance(part, exp.Star)]
     names = [part.name.lower() for part in parts]
     if not names or not names[0]:
@@ -297,8 +297,8 @@ def _check_column(column: exp.Column, scope: Scope, walk: Walk) -> None:
 
 
 def _windows_of(select: exp.Select) -> dict[str, tuple[QueryColumn, ...]]:
-    """The columns `window` and `session_window` of a SELECT that calls a function of
-    that name."""
+    """The columns `window` and `session_window` that a SELECT with GROUP BY has if it
+    calls these functions."""
     if select.args.get("group") is None:
         return {}
     called = {
@@ -312,7 +312,7 @@ def _windows_of(select: exp.Select) -> dict[str, tuple[QueryColumn, ...]]:
 def _columns_of_items(
     select: exp.Select, columns: tuple[QueryColumn, ...] | None
 ) -> dict[int, tuple[QueryColumn, ...]]:
-    """The columns that the aliases of a SELECT name, by the expression."""
+    """The columns that the aliases of a SELECT name, by the id of the expression."""
     by_offset: dict[int, tuple[QueryColumn, ...]] = {}
     for column in columns or ():
         by_offset[column.offset] = (*by_offset.get(column.offset, ()), column)
@@ -332,8 +332,8 @@ def _columns_of_items(
 
 
 def _field_of_item(item: exp.Expr, scope: Scope) -> tuple[QueryColumn, ...]:
-    """The field that an expression of a SELECT is, which has its name as an alias
-    would."""
+    """The field that an expression of a SELECT is, whose name can be used like an
+    alias; empty for other expressions."""
     is_path = isinstance(item, exp.Column) and len(item.parts) > 1
     if not is_path and not (
         isinstance(item, exp.Dot) and isinstance(item.expression, exp.Identifier)
@@ -344,8 +344,8 @@ def _field_of_item(item: exp.Expr, scope: Scope) -> tuple[QueryColumn, ...]:
 
 
 def _aliased(columns: tuple[QueryColumn, ...] | None) -> Iterator[QueryColumn]:
-    """The columns of a SELECT by which its other clauses may name them; of several with
-    one name the first."""
+    """The columns of a SELECT that its other clauses may name; of several with one
+    name, the first."""
     seen: set[str] = set()
     for column in columns or ():
         if column.folded not in seen:
@@ -364,7 +364,7 @@ def _note_unknown(
     scopes: list[Scope],
     walk: Walk,
 ) -> None:
-    """Notes a name that means nothing in any scope."""
+    """Adds a finding for a name that is unknown in every scope."""
     if lacking is not None:
         name, source = lacking
         what = f"'{name}' has no column '{parts[1].name}'."
@@ -403,8 +403,8 @@ def _suggest(name: exp.Expr, columns: Iterable[QueryColumn]) -> str:
 
 
 def _check_fields(of: str, kind: SparkType, fields: list[exp.Expr], walk: Walk) -> None:
-    """Notes the first of the `fields` that a value does not have. Those of an array are
-    those of its structs."""
+    """Adds a finding for the first of the `fields` that a value does not have. The
+    fields of an array are those of the structs in it."""
     known: SparkType | None = kind
     for field in fields:
         inner = (
@@ -437,7 +437,7 @@ def _note_field(of: str, name: str, struct: SparkType, offset: int, walk: Walk) 
 
 
 def _check_excepted(star: exp.Expr, sources: Sources, walk: Walk) -> None:
-    """Notes what `* EXCEPT (…)` leaves out that is not there."""
+    """Adds a finding for each column in `* EXCEPT (…)` that does not exist."""
     over = starred(star, sources)
     inner = star.this if isinstance(star, exp.Column) else star
     for item in inner.args.get("except_") or () if over else ():

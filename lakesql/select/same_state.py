@@ -1,20 +1,20 @@
-"""Whether state that Spark has kept for one SELECT can be continued by another: the
-text that is written beside it."""
+"""Whether Spark's state of one SELECT can be continued by another, by the text that is
+written beside it."""
 
 from __future__ import annotations
 
 STATE_PARTS = "-"
-"""What stands between the parts of the text: shape, filters, types, and the shape
-whatever CTEs are called."""
+"""The separator of the parts of the text: shape, filters, types, and the shape without
+the names of CTEs."""
 
 UNKNOWN_TYPES = "?"
-"""What stands for a part of the state of which not all types are known without
+"""What is written for a part of the state whose types are not all known without
 Spark."""
 
 
 def is_same_state(written: str, now: str) -> bool:
-    """Whether state that was `written` can be continued `now`. Former versions wrote
-    the first parts alone."""
+    """Whether the state with the text `written` can be continued by a SELECT with the
+    text `now`. Former versions of lakesql wrote only the first parts."""
     if written == now:
         return True
     if not (written and now):
@@ -29,7 +29,7 @@ def is_same_state(written: str, now: str) -> bool:
 
 
 def _is_same_types(written: str, now: str) -> bool:
-    """Whether the parts whose types are known in both have the same."""
+    """Whether all parts whose types are known in both texts have the same types."""
     former, parts = written.split(","), now.split(",")
     if len(former) != len(parts):
         return False

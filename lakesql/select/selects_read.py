@@ -1,5 +1,5 @@
-"""A SELECT that was read without a problem, once more with its tree: for who judges how
-it is written."""
+"""The SELECTs of a text with their trees, sources and types, for the rules that judge
+how a SELECT is written."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from lakesql.stream.types import SparkType
 
 @dataclass(frozen=True, slots=True)
 class SelectRead:
-    """One SELECT of the tree: `mark` is the number of its token, `sources` are what its
-    FROM reads, by their names."""
+    """One SELECT of a text. `mark` is the number of its token; `sources` are the
+    relations of its FROM, with their names."""
 
     select: exp.Select
     mark: int
     sources: Sources
 
     def parts(self, *kinds: type[exp.Expr]) -> Iterator[exp.Expr]:
-        """What it has of these kinds itself, and not in a query inside of it."""
+        """The nodes of these kinds in the SELECT itself, without those in queries
+        inside it."""
         for node in self.select.walk(
             prune=lambda each: isinstance(each, exp.Query) and each is not self.select
         ):
@@ -35,7 +36,7 @@ class SelectRead:
                 yield node
 
     def meaning(self, column: exp.Column) -> NameMeaning:
-        """What the name of a column may mean here."""
+        """What the name of a column may mean in this SELECT."""
         names = [
             part.name.lower() for part in column.parts if not isinstance(part, exp.Star)
         ]
@@ -46,14 +47,15 @@ class SelectRead:
         )
 
     def column(self, column: exp.Column) -> QueryColumn | None:
-        """The one column that a name means; None where that is not known, or a field of
-        it is meant."""
+        """The one column that a name means; None where it is not known, or where the
+        name means a field of it."""
         found = self.meaning(column)
         is_whole = found.used == len(column.parts)
         return found.columns[0] if len(found.columns) == 1 and is_whole else None
 
     def source_of(self, column: exp.Column) -> str | None:
-        """The name of the source that a column is of; None where that is not known."""
+        """The name, in lower case, of the source of a column; None where it is not
+        known."""
         if column.table:
             return column.table.lower()
         if len(self.sources) == 1:
@@ -72,9 +74,9 @@ class SelectRead:
 
 @dataclass(frozen=True, slots=True)
 class SelectsRead:
-    """A whole text with its tree. `selects` are all that it is made of, in the order in
-    which they stand. `tables` are the names of the columns of the tables that are
-    known, by the parts of the name in small letters."""
+    """A text with its tree. `selects` are all SELECTs in it, in the order of the text.
+    `tables` are the column names of the known tables, by the parts of the table's name
+    in lower case."""
 
     text: Text
     tree: exp.Query
@@ -87,7 +89,7 @@ def read_selects(
     streams: Mapping[str, StreamShape],
     tables: Mapping[tuple[str, ...], tuple[QueryColumn, ...]],
 ) -> SelectsRead:
-    """The SELECTs of a text that `read_query` has read without a problem, over the same
+    """The SELECTs of a text that `read_query` has read without a problem, with the same
     streams and tables."""
     findings = findings_by_offset()
     text = read_text(sql, findings)

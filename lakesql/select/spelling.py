@@ -1,8 +1,9 @@
-"""The words of a SELECT as Spark tells them apart.
+"""The tokens of a SELECT in a normal form, in which two texts are equal if Spark reads
+the same SELECT.
 
-Two texts whose words are equal are one SELECT to Spark: they differ in blanks,
-comments, capitals that Spark does not look at, quotes and brackets that change nothing.
-Whatever is not known to be the same to Spark has two words.
+Such texts differ only in whitespace, comments, case where Spark ignores it, quotes and
+redundant brackets. Where it is not certain that Spark reads the same, the normal forms
+differ.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from lakesql.select.sqltext import Text
 
 
 def read_words(text: Text, tree: exp.Expr) -> tuple[str | None, ...]:
-    """For each token its word; None where leaving it out changes nothing."""
+    """The normal form of each token; None for a token that can be left out without a
+    change."""
     tokens = text.tokens
     needless = needless_brackets(tokens)
     exact = _names_with_capitals(tokens, tree)
@@ -34,8 +36,8 @@ def read_words(text: Text, tree: exp.Expr) -> tuple[str | None, ...]:
 
 
 def _word(tokens: Sequence[Token], at: int, sql: str, is_exact: bool) -> str:
-    """A token's word. Those of texts begin with a quote and those of names with a
-    backtick, and no others do."""
+    """The normal form of a token. That of a string begins with a quote and that of a
+    name with a backtick, and no other does."""
     token = tokens[at]
     kind = token.token_type
     if kind in _COMPARISONS:
@@ -48,16 +50,16 @@ def _word(tokens: Sequence[Token], at: int, sql: str, is_exact: bool) -> str:
 
 
 def _text_word(written: str) -> str:
-    """`'x'` for `"x"` too; anything within which a quote stands, or before it, as it is
-    written."""
+    """The normal form of a string: `"x"` becomes `'x'`. A string with a quote inside,
+    or with a prefix, stays as it is written."""
     content = written[1:-1]
     is_plain = written[0] in "'\"" and "'" not in content and '"' not in content
     return f"'{content}'" if is_plain else f"'{written}"
 
 
 def _is_name(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a token is a name to Spark, in backticks or not; of a word that may be
-    something else too, False."""
+    """Whether a token is a name to Spark, with or without backticks; False for a word
+    that may be something else."""
     token = tokens[at]
     if token.token_type is TokenType.IDENTIFIER:
         return True
@@ -72,15 +74,15 @@ def _is_name(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _is_needless_as(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a token is an AS before a name that can be nothing but an alias."""
+    """Whether a token is an AS before a name that can only be an alias."""
     if tokens[at].token_type is not TokenType.ALIAS or at + 1 == len(tokens):
         return False
     return tokens[at + 1].token_type in (TokenType.VAR, TokenType.IDENTIFIER)
 
 
 def _names_with_capitals(tokens: Sequence[Token], tree: exp.Expr) -> frozenset[int]:
-    """The numbers of the names whose capitals may show in a value: in JSON, as a key,
-    as a text."""
+    """The numbers of the names whose case may show in a value: in JSON, as a key, as a
+    text."""
     if _makes_texts_of_names(tokens):
         return frozenset(range(len(tokens)))
     keys = _keys(tokens, _relations(tree))
@@ -95,8 +97,7 @@ def _names_with_capitals(tokens: Sequence[Token], tree: exp.Expr) -> frozenset[i
 
 
 def _makes_texts_of_names(tokens: Sequence[Token]) -> bool:
-    """Whether names that stand anywhere can become values: by PIVOT, UNPIVOT, or
-    `struct(t.*)`."""
+    """Whether any name may become a value, by PIVOT, UNPIVOT, or `struct(t.*)`."""
     called: list[str] = []
     for at, token in enumerate(tokens):
         before = tokens[at - 1].text.lower() if at else ""
@@ -118,8 +119,8 @@ def _makes_texts_of_names(tokens: Sequence[Token]) -> bool:
 
 @dataclass(slots=True)
 class _Arguments:
-    """What stands between two brackets: whether it makes a struct, and the tokens that
-    end an item of it."""
+    """The items between two brackets: whether they make a struct, whether they do if
+    there is a comma (a row), and the tokens that end an item and may name its field."""
 
     is_struct: bool
     may_be_row: bool
@@ -127,8 +128,8 @@ class _Arguments:
 
 
 def _fields_of_structs(tokens: Sequence[Token]) -> Iterator[int]:
-    """The names that end an item of `struct(…)` or of a row, `(a, b)`: each is an
-    alias, or a column, and so the name of a field."""
+    """The names that end an item of `struct(…)` or of a row `(a, b)`. Each is an alias
+    or a column, and so the name of a field."""
     opened: list[_Arguments] = []
     for at, token in enumerate(tokens):
         if token.token_type is TokenType.L_PAREN:
@@ -144,8 +145,8 @@ def _fields_of_structs(tokens: Sequence[Token]) -> Iterator[int]:
 
 
 def _may_be_row(tokens: Sequence[Token], start: int) -> bool:
-    """Whether a bracket that has a comma is a row: an expression begins with it, and it
-    is no query."""
+    """Whether a bracket with a comma in it is a row: an expression begins with it, and
+    it is no query."""
     begins = (
         begins_expression(tokens, start)
         or tokens[start - 1].token_type is TokenType.DISTINCT
@@ -164,8 +165,8 @@ def _may_name_field(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _keys(tokens: Sequence[Token], relations: frozenset[str]) -> Iterator[int]:
-    """The names behind a dot or a colon that may be a key of a map, or of a variant:
-    those of no relation."""
+    """The names behind a dot or a colon that may be the key of a map or a variant, as
+    no relation qualifies them."""
     for at in range(2, len(tokens)):
         sign = tokens[at - 1].token_type
         is_column = _is_of(tokens, at, relations) or _is_field(tokens, at)
@@ -174,7 +175,7 @@ def _keys(tokens: Sequence[Token], relations: frozenset[str]) -> Iterator[int]:
 
 
 def _is_of(tokens: Sequence[Token], at: int, relations: frozenset[str]) -> bool:
-    """Whether the name behind a dot is one of a relation's columns."""
+    """Whether the name behind a dot is a column of a relation."""
     is_first = at < 3 or tokens[at - 3].token_type not in (
         TokenType.DOT,
         TokenType.COLON,
@@ -183,8 +184,8 @@ def _is_of(tokens: Sequence[Token], at: int, relations: frozenset[str]) -> bool:
 
 
 def _is_field(tokens: Sequence[Token], at: int) -> bool:
-    """Whether the name behind a dot is a field of a struct of lakesql's or of Spark's:
-    `_change.before.id`."""
+    """Whether the name behind a dot is a field of a struct that lakesql or Spark makes,
+    as in `_change.before.id`."""
     names = 0
     while at >= 2 and tokens[at - 1].token_type is TokenType.DOT:
         at, names = at - 2, names + 1
@@ -192,8 +193,8 @@ def _is_field(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _relations(tree: exp.Expr) -> frozenset[str]:
-    """The names of what stands in FROM clauses: tables, streams, subqueries, CTEs, by
-    their aliases."""
+    """The names, in lower case, that may qualify columns: tables, streams, and the
+    aliases of subqueries and CTEs."""
     tables = frozenset(table.name.lower() for table in tree.find_all(exp.Table))
     return tables | frozenset(
         alias.name.lower() for alias in tree.find_all(exp.TableAlias)
@@ -201,8 +202,8 @@ def _relations(tree: exp.Expr) -> frozenset[str]:
 
 
 def _catalogs(tokens: Sequence[Token], tree: exp.Expr) -> Iterator[int]:
-    """The names of catalogs and namespaces: most catalogs tell them apart by their
-    capitals."""
+    """The names of catalogs and namespaces, which are case-sensitive in most
+    catalogs."""
     names = {
         part.name for table in tree.find_all(exp.Table) for part in table.parts[:-1]
     }
@@ -212,7 +213,7 @@ def _catalogs(tokens: Sequence[Token], tree: exp.Expr) -> Iterator[int]:
 
 
 def _fields_of_types(tokens: Sequence[Token]) -> Iterator[int]:
-    """What stands within `struct<…>`."""
+    """The tokens inside `struct<…>`."""
     depth = 0
     for at, token in enumerate(tokens):
         if token.token_type is TokenType.LT and (
@@ -237,12 +238,13 @@ _TEXTS = frozenset(
     | {TokenType.NATIONAL_STRING, TokenType.UNICODE_STRING, TokenType.HEREDOC_STRING}
 )
 _COMPARISONS = {TokenType.EQ: "=", TokenType.NEQ: "<>"}
-"""Spark has two signs for each of these."""
+"""The normal form of operators that Spark has two spellings of, such as `=` and
+`==`."""
 
 _CALLED_WITHOUT_BRACKETS = frozenset(
     {"user", "current_date", "current_timestamp", "current_time", "localtimestamp"}
 )
-"""Words that are a name in backticks, and a function without."""
+"""Words that are a name in backticks, and a function otherwise."""
 
 _TYPES_TOO = frozenset(
     {
@@ -262,16 +264,15 @@ _TYPES_TOO = frozenset(
         TokenType.FIRST,
     }
 )
-"""Words that are names of columns, too, where neither a literal nor a bracket follows
-them."""
+"""Keywords that are names of columns too, unless a literal or a bracket follows."""
 
 _AFTER_TYPES = _TEXTS | {TokenType.L_PAREN, TokenType.LT, TokenType.NUMBER}
 _NAMES_FIELDS = frozenset({"struct", "arrays_zip"})
-"""Functions that make structs, with the names of their arguments."""
+"""Functions that make structs whose fields have the names of the arguments."""
 
 _BEFORE_NAMES = frozenset(
     {TokenType.ALIAS, TokenType.DOT, TokenType.L_PAREN, TokenType.COMMA}
 )
 _STRUCTS = {RECORD: 1, CHANGE: 2, "window": 1, "session_window": 1}
-"""Structs of lakesql's and of Spark's, whose fields are found whatever their capitals,
-and how deep they go."""
+"""Structs that lakesql or Spark makes, whose fields are case-insensitive, with the
+number of levels that they nest."""

@@ -1,8 +1,7 @@
-"""The text of a model's SELECT as tokens, and every refusal that the words alone
-decide.
+"""The tokens of a model's SELECT, and every refusal that the tokens alone decide.
 
-What lakesql reads must be what Spark runs, so `read_text` first makes sure that both
-cut the text into the same words: a comment or a string that ends elsewhere for Spark
+lakesql must read the same SQL that Spark runs. So `read_text` first checks that both
+split the text into the same tokens: a comment or a string that ends elsewhere for Spark
 could hide anything.
 """
 
@@ -24,10 +23,10 @@ from lakesql.select.foreign import answer_statement
 from lakesql.select.functions import AGGREGATES, FORBIDDEN_FUNCTIONS
 
 SPARK = Spark()
-"""The dialect that SELECTs are read in. It keeps nothing of what it has read."""
+"""The dialect that SELECTs are parsed with. It has no state, so it is shared."""
 
 MAX_DEPTH = 200
-"""How deep brackets may nest: the parser is recursive."""
+"""How deep brackets may nest; the parser is recursive."""
 
 CHANGE_NAMES = frozenset({*CHANGE_FIELDS, "before"})
 """The fields of `_change`."""
@@ -47,18 +46,18 @@ _LEXEMES = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-"""Spark's comments, strings and quoted names (SqlBaseLexer.g4), and what would be read
-otherwise by one of the two."""
+"""Spark's comments, strings and quoted names (SqlBaseLexer.g4), and forms that Spark
+and sqlglot tokenize differently."""
 
 _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
-"""Tokens that are texts, whose capitals matter."""
+"""Tokens that are string literals, which are case-sensitive."""
 
 _NEEDS_MORE = frozenset({TokenType.COMMA, TokenType.SELECT})
 _LIST_ENDS = frozenset({TokenType.COMMA, TokenType.R_PAREN, TokenType.R_BRACKET})
 _NAMES_TOO = frozenset(
     {TokenType.LIMIT, TokenType.OFFSET, TokenType.WINDOW, TokenType.QUALIFY}
 )
-"""Words of clauses that Spark takes for the name of a column as well."""
+"""Keywords of clauses that Spark also accepts as names of columns."""
 
 _CLAUSES = frozenset(
     {
@@ -87,8 +86,8 @@ _CLAUSES = frozenset(
 
 @dataclass(slots=True)
 class Findings:
-    """The problems found so far in one text, each with its place in the model's
-    file."""
+    """The problems found so far in one SQL text. `place` maps an offset in it to a
+    place in the model's file."""
 
     place: Callable[[int], Place]
     problems: list[Problem] = field(default_factory=list)
@@ -96,8 +95,8 @@ class Findings:
     def add(
         self, condition: str, offset: int, what: str, why: str = "", fix: str = ""
     ) -> None:
-        """Notes a problem at an offset of the SQL text. The first of a condition at one
-        place counts."""
+        """Adds a problem at an offset of the SQL text, unless the same condition has
+        been added for the same place."""
         problem = Problem(condition, what, why, fix, self.place(offset))
         if not any(
             known.condition == condition and known.place == problem.place
@@ -108,28 +107,31 @@ class Findings:
     def stop(
         self, offset: int, what: str, fix: str = "", condition: str = "sql-syntax"
     ) -> NoReturn:
-        """Notes the last problem, after which the text cannot be read on, and raises
-        them all."""
+        """Adds a problem after which the text cannot be read further, and raises
+        `ProjectError` with all problems."""
         self.add(condition, offset, what, fix=fix)
         raise ProjectError(self.problems)
 
 
 def findings_by_offset() -> Findings:
-    """The findings in a text that stands in no file: each has its offset in the place
-    of a column."""
+    """Findings for a text that is in no file: the column of each place is the offset +
+    1."""
     return Findings(lambda offset: Place("", 1, offset + 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A tokenised SELECT. Lists are by the token's number; a SELECT is named by the
-    number of its token.
+    """A tokenized SELECT. Lists are indexed by the number of the token; a SELECT is
+    identified by the number of its SELECT token.
 
-    `tokens` has no hints, no semicolon at the end and no comments but the number of
-    each SELECT, which the parser hands on to its node. `owners` says in which SELECT a
-    token stands (-1: in none), `depths` inside how many brackets. `inserts` is where
-    text may follow a SELECT and its hints and ALL. `aggregates` and `windows` hold, by
-    SELECT, the tokens of its calls of aggregate functions and its OVER and QUALIFY.
+    `tokens` has no hints, no trailing semicolon and no comments, except the number of
+    each SELECT, which the parser copies to its node.
+    `owners` has the SELECT that each token belongs to (-1: none), `depths` the number
+    of brackets around it.
+    `inserts` has, by SELECT, the offset at which text may be inserted: behind SELECT
+    and its hints and ALL.
+    `aggregates` and `windows` have, by SELECT, the tokens of its calls of aggregate
+    functions, and of its window calls, OVER and QUALIFY.
     `record_fields` and `change_fields` are the fields of `_record` and `_change` that
     it uses.
     """
@@ -146,16 +148,17 @@ class Text:
 
     @property
     def added(self) -> frozenset[str]:
-        """The columns of lakesql's that its streams have."""
+        """The columns that lakesql adds to streams, `_record` and `_change`, as far as
+        the text uses them."""
         used = {RECORD: self.record_fields, CHANGE: self.change_fields}
         return frozenset(name for name, fields in used.items() if fields)
 
 
 def read_text(sql: str, findings: Findings, own: frozenset[str] = frozenset()) -> Text:
-    """Tokenises `sql`, noting everything that its words alone forbid. Raises
-    `ProjectError` if it cannot be read.
+    """The tokens of `sql`; adds a finding for everything that the tokens alone forbid.
+    Raises `ProjectError` if the text cannot be read.
 
-    `own` are the names of lakesql's that it may say.
+    `own` are the reserved names (`_lakesql_…`) that it may use nevertheless.
     """
     tokens, inserts = _without_hints(_read_tokens(sql, findings))
     _refuse_statements(sql, tokens, findings)
@@ -187,8 +190,8 @@ def read_text(sql: str, findings: Findings, own: frozenset[str] = frozenset()) -
 def clause(
     text: Text, select: int, kinds: frozenset[TokenType]
 ) -> tuple[int, int] | None:
-    """The tokens of the last clause of these kinds which stands in the SELECT itself:
-    first, and one past the last."""
+    """The tokens of the last clause of these kinds in the SELECT itself, not in a query
+    inside it: the first, and one past the last. None if it has no such clause."""
     return next(
         (
             it
@@ -200,21 +203,21 @@ def clause(
 
 
 def clauses(text: Text, select: int) -> list[tuple[int, int]]:
-    """The tokens of each clause that stands in the SELECT itself, FROM among them:
-    first, and one past the last."""
+    """The tokens of each clause of the SELECT itself, beginning with FROM: the first,
+    and one past the last."""
     _, *found = _spans(text, select)
     return found
 
 
 def projections(text: Text, select: int) -> list[tuple[int, int]]:
-    """The tokens of each expression between SELECT and FROM: first, and one past the
-    last."""
+    """The tokens of each expression between SELECT and FROM: the first, and one past
+    the last."""
     return split_list(text, *next(_spans(text, select)))
 
 
 def split_list(text: Text, first: int, last: int) -> list[tuple[int, int]]:
-    """The tokens of each expression of a list, which has the tokens from `first` up to
-    `last`."""
+    """The tokens of each expression of a comma-separated list that has the tokens from
+    `first` up to `last`."""
     commas = [
         index
         for index in range(first, last)
@@ -227,7 +230,8 @@ def split_list(text: Text, first: int, last: int) -> list[tuple[int, int]]:
 
 
 def _spans(text: Text, select: int) -> Iterator[tuple[int, int]]:
-    """The tokens of a SELECT's expressions, then those of each of its clauses."""
+    """The tokens of a SELECT's list of expressions, then those of each of its
+    clauses."""
     start = end = select + 1
     while (
         end < len(text.tokens)
@@ -243,10 +247,11 @@ def _spans(text: Text, select: int) -> Iterator[tuple[int, int]]:
 
 
 def words(text: Text, first: int, last: int, owner: int | None = None) -> str:
-    """The tokens from `first` up to `last` in one spelling, whatever the spaces,
-    comments and capitals were.
+    """The tokens from `first` up to `last` as a text that does not depend on spaces,
+    comments and capitals.
 
-    With an `owner`, only the tokens that stand in this SELECT itself.
+    With an `owner`, only the tokens of this SELECT itself, not those of queries inside
+    it.
     """
     return " ".join(
         spelled(token)
@@ -256,13 +261,13 @@ def words(text: Text, first: int, last: int, owner: int | None = None) -> str:
 
 
 def spelled(token: Token) -> str:
-    """A token in one spelling: capitals matter in texts alone."""
+    """The text of a token, in lower case unless it is a string literal."""
     return token.text if token.token_type in _TEXTS else token.text.lower()
 
 
 def folded(sql: str) -> str:
-    """A piece of SQL without its comments, and with one blank for many; what stands in
-    quotes stays as it is."""
+    """A piece of SQL without its comments and with one blank for each run of
+    whitespace. Texts in quotes and hints stay as they are."""
     pieces: list[str] = []
     end = 0
     for match in _LEXEMES.finditer(sql):
@@ -274,7 +279,7 @@ def folded(sql: str) -> str:
 
 
 def hints(sql: str) -> list[str]:
-    """The hints of a text, in one spelling."""
+    """The hints of a SQL text, in lower case and without whitespace."""
     found = (match[0] for match in _LEXEMES.finditer(sql) if match.lastgroup == "hint")
     return ["".join(hint.lower().split()) for hint in found]
 
@@ -289,8 +294,8 @@ def _read_tokens(sql: str, findings: Findings) -> list[Token]:
     except TokenError as error:
         findings.stop(0, f"The SQL cannot be cut into words: {error}")
     if any(token.token_type is TokenType.COMMAND for token in tokens):
-        # words like CALL swallow the rest of their statement: it is refused as a
-        # statement
+        # for CALL and the like sqlglot makes one token of the rest of the statement,
+        # which `_refuse_statements` refuses
         return tokens
     end = -1
     for token in tokens:
@@ -312,8 +317,8 @@ def _read_tokens(sql: str, findings: Findings) -> list[Token]:
 
 
 def _with_doubled_quotes(sql: str, tokens: list[Token]) -> list[Token]:
-    """The tokens with one text for `'it''s'`, which has a quote in it for Spark. For
-    sqlglot it is two texts."""
+    """The tokens, with one string for `'it''s'`. Spark reads it as a string with a
+    quote in it, sqlglot as two strings."""
     if "''" not in sql and '""' not in sql:
         return tokens
     found: list[Token] = []
@@ -337,8 +342,8 @@ def _with_doubled_quotes(sql: str, tokens: list[Token]) -> list[Token]:
 
 
 def is_doubled_quote(sql: str, before: Token, after: Token) -> bool:
-    """Whether the quote that ends a text and the one that begins another are one within
-    a text, doubled."""
+    """Whether two adjacent strings are one string for Spark: the quote that ends the
+    first and the one that begins the second are a doubled quote."""
     is_text = (
         before.token_type is TokenType.STRING and after.token_type is TokenType.STRING
     )
@@ -350,8 +355,8 @@ def is_doubled_quote(sql: str, before: Token, after: Token) -> bool:
 
 
 def _without_comments(sql: str, findings: Findings) -> tuple[str, set[int]]:
-    """`sql` with blanks for comments, as long as before, and where its strings and
-    quoted names end for Spark."""
+    """`sql` with every comment replaced by as many blanks, and the offsets of the
+    closing quotes of its strings and quoted names, as Spark reads them."""
     pieces: list[str] = []
     quotes: set[int] = set()
     end = 0
@@ -378,8 +383,8 @@ def _without_comments(sql: str, findings: Findings) -> tuple[str, set[int]]:
 
 
 def _without_hints(tokens: list[Token]) -> tuple[list[Token], dict[int, int]]:
-    """The tokens without hints, and for each SELECT the offset at which text may be
-    inserted."""
+    """The tokens without hints and trailing semicolons, and for each SELECT the offset
+    at which text may be inserted."""
     kept: list[Token] = []
     inserts: dict[int, int] = {}
     select = -2
@@ -400,8 +405,8 @@ def _without_hints(tokens: list[Token]) -> tuple[list[Token], dict[int, int]]:
             _kind_at(tokens, index + 2) is TokenType.ALIAS
             and _kind_at(tokens, index + 3) is TokenType.L_PAREN
         ):
-            # not the clause `WINDOW w AS (…)`: the function `window(ts, '5 minutes')`,
-            # or `window.start` of it
+            # the function `window(ts, '5 minutes')` or its column, as in
+            # `window.start`, and not the clause `WINDOW w AS (…)`
             token.token_type = TokenType.VAR
         kept.append(token)
     while kept and kept[-1].token_type is TokenType.SEMICOLON:
@@ -435,8 +440,8 @@ def _refuse_statements(sql: str, tokens: list[Token], findings: Findings) -> Non
 
 
 def _brackets(tokens: list[Token]) -> tuple[list[int], list[int], dict[int, int]]:
-    """For each token its SELECT and its depth in brackets; and for each opening
-    parenthesis where it closes."""
+    """For each token its SELECT and its depth in brackets; and for each opening bracket
+    the token that closes it."""
     owners: list[int] = []
     depths: list[int] = []
     closes: dict[int, int] = {}
@@ -457,8 +462,8 @@ def _brackets(tokens: list[Token]) -> tuple[list[int], list[int], dict[int, int]
 
 
 def _type_depth(tokens: list[Token]) -> int:
-    """At most how deep types nest. Every `array<`, `map<` and `struct<` counts, closed
-    or not."""
+    """An upper bound for how deep types nest: the number of `array<`, `map<` and
+    `struct<`."""
     names = {"array", "map", "struct"}
     return sum(
         after.token_type is TokenType.LT and before.text.lower() in names
@@ -469,8 +474,9 @@ def _type_depth(tokens: list[Token]) -> int:
 def _calls(
     tokens: list[Token], owners: list[int], closes: dict[int, int], findings: Findings
 ) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-    """The calls that group rows, and those of windows with each OVER and QUALIFY; calls
-    of forbidden ones are noted."""
+    """By SELECT, the tokens of the aggregate calls that group rows; and those of the
+    aggregate calls over a window, OVER and QUALIFY. Adds a finding for each call of a
+    forbidden function."""
     aggregates: dict[int, list[int]] = {}
     windows: dict[int, list[int]] = {}
     skip_until = -1
@@ -499,8 +505,8 @@ def _calls(
 
 
 def _is_no_call(tokens: list[Token], index: int) -> bool:
-    """Whether the word before a bracket is no function, though one has its name: a
-    text, or `LIKE ANY (…)`."""
+    """Whether the word before a bracket is no function call, though an aggregate
+    function has this name: a string, or `LIKE ANY (…)`."""
     before = tokens[index - 1].text.lower() if index else ""
     is_quantifier = tokens[index].text.lower() in ("any", "some") and before in (
         "like",
@@ -510,8 +516,8 @@ def _is_no_call(tokens: list[Token], index: int) -> bool:
 
 
 def _is_aggregate(tokens: list[Token], index: int, closes: dict[int, int]) -> bool:
-    """Whether the call at `index` groups rows: `sum(x)`, `sum(x) FILTER (…)`, but not
-    `sum(x) OVER (…)`."""
+    """Whether the call at `index` groups rows, as `sum(x)` and `sum(x) FILTER (…)` do,
+    and `sum(x) OVER (…)` does not."""
     after = closes.get(index + 1, len(tokens)) + 1
     while after < len(tokens):
         text = tokens[after].text.upper()
@@ -580,7 +586,7 @@ def _is_reserved(token: Token) -> bool:
 
 
 def refuse_marker(marker: str, offset: int, findings: Findings) -> None:
-    """Notes a parameter marker: `?`, `:name`."""
+    """Adds a finding for a parameter marker: `?` or `:name`."""
     findings.add(
         "parameter-marker",
         offset,
@@ -591,8 +597,8 @@ def refuse_marker(marker: str, offset: int, findings: Findings) -> None:
 def _fields_of(
     struct: str, known: frozenset[str], tokens: list[Token], sql: str
 ) -> frozenset[str]:
-    """The fields of a struct of lakesql's that the text uses; all, where it uses the
-    struct itself."""
+    """The fields of the column `struct` (`_record` or `_change`) that the text uses;
+    all of them where it uses the struct itself."""
     fields: set[str] = set()
     for index, token in enumerate(tokens) if struct in sql.lower() else ():
         if token.text.lower() == struct and token.token_type not in _TEXTS:
@@ -607,7 +613,7 @@ def _fields_of(
 def _starts_clause(tokens: list[Token], index: int) -> bool:
     before = tokens[index - 1].token_type if index else None
     kind = tokens[index].token_type
-    # a keyword after a dot or AS is a name, and FROM after DISTINCT is IS DISTINCT FROM
+    # a keyword after a dot or AS is a name; DISTINCT FROM is a part of IS DISTINCT FROM
     return (
         kind in _CLAUSES
         and before is not TokenType.DOT

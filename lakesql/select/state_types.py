@@ -1,4 +1,4 @@
-"""The types and columns of what Spark keeps in its state store: it refuses, or
+"""Which types and columns Spark keeps in its state store for a SELECT: it refuses, or
 misreads, state of other ones."""
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _DOUBLES = (
 
 
 def state_types(walk: Walk, tree: exp.Query) -> str:
-    """A short hash of the types of each part of the state, in the order of the SELECTs:
-    of each key and each aggregate, of the columns of DISTINCT, and of what a join of
-    streams keeps of each side."""
+    """Short hashes of the types of each part of the state, in the order of the SELECTs:
+    of each key and each aggregate, of the columns of DISTINCT, and of the columns of
+    each side of a join of streams."""
     parts: list[str] = []
     for mark in sorted(walk.flowing.keys() & walk.shapes.keys()):
         select, sources = walk.flowing[mark]
@@ -53,8 +53,8 @@ def _hash(types: str) -> str:
 
 
 def _typed(expressions: Iterable[exp.Expr], sources: Sources) -> str:
-    """The types of expressions over `sources`; a star has those of all columns that it
-    gives."""
+    """A hash of the types of expressions over `sources`, or `UNKNOWN_TYPES`. A star has
+    the types of all columns that it stands for."""
     types: list[str] = []
     for expression in expressions:
         if expression.is_star:
@@ -87,8 +87,8 @@ def _starred(star: exp.Expr, sources: Sources) -> list[str] | None:
 
 
 def _keys(select: exp.Select, group: exp.Expr | None) -> Iterator[exp.Expr]:
-    """The expressions by which a SELECT groups, where a number or an alias stands for
-    one of its columns."""
+    """The expressions by which a SELECT groups; a number or an alias is replaced by the
+    column that it names."""
     if group is None:
         return
     aliased = {
@@ -110,13 +110,13 @@ def _keys(select: exp.Select, group: exp.Expr | None) -> Iterator[exp.Expr]:
 
 
 def _own(select: exp.Select, kind: type[exp.Expr]) -> Iterator[exp.Expr]:
-    """The parts of this kind that stand in the SELECT itself, in none that it reads."""
+    """The nodes of this kind in the SELECT itself, without those in queries inside
+    it."""
     return (part for part in select.find_all(kind) if part.parent_select is select)
 
 
 def _buffer(call: exp.Expr, sources: Sources) -> str:
-    """The type of what Spark keeps of an aggregate, as far as it follows from what is
-    aggregated."""
+    """A hash of the type that Spark keeps for an aggregate, or `UNKNOWN_TYPES`."""
     inner = call.this
     if isinstance(call, _COUNTS):
         return _hash("bigint")
@@ -127,8 +127,8 @@ def _buffer(call: exp.Expr, sources: Sources) -> str:
         kept = sum_type(kind)
         if kind is None or kept is None:
             return UNKNOWN_TYPES
-        # Of a short decimal Spark sums the digits alone, so its own scale is part of
-        # what the sum means.
+        # Spark sums short decimals as unscaled integers, so the scale decides what the
+        # state means.
         return _hash(
             "double"
             if isinstance(call, exp.Avg) and kept.name == "bigint"
@@ -141,8 +141,8 @@ def _buffer(call: exp.Expr, sources: Sources) -> str:
 def _side(
     select: exp.Select, name: str, source: Relation, count: int, is_whole: bool
 ) -> str:
-    """The columns that a join of streams keeps of a side: those that the SELECT names,
-    or a star gives."""
+    """A hash of the columns that a join of streams keeps for one side: those that the
+    SELECT names, or that its star stands for."""
     if source.columns is None:
         return UNKNOWN_TYPES
     takes_all = is_whole and any(
@@ -166,8 +166,8 @@ def _side(
 
 
 def _kept_columns(select: exp.Select) -> Iterator[exp.Column]:
-    """The columns that a SELECT names but in a condition of WHERE on one side, which
-    Spark looks at before the join."""
+    """The columns that a SELECT names, without those in a condition of WHERE on one
+    side alone, which Spark applies before the join."""
     where = select.args.get("where")
     left_out: set[int] = set()
     for condition in (

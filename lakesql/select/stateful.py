@@ -1,5 +1,5 @@
-"""What decides the state that Spark keeps for a SELECT, in words that do not depend on
-spelling."""
+"""Which text stands for the state that Spark keeps for a SELECT, independent of
+spelling: hashes of its parts, which `is_same_state` compares."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from lakesql.select.state_types import state_types
 
 
 def state_shape(walk: Walk, tree: exp.Query) -> str:
-    """What of a SELECT decides its state: short hashes of what Spark keeps, of the
-    filters of the rows that aggregates count, of the types (`state_types`), and the
-    first one again whatever common table expressions are called.
+    """The short hashes that stand for the state of a SELECT: of the keys, aggregates,
+    joins and DISTINCT columns that Spark keeps, of the filters of the rows that
+    aggregates count, of the types (`state_types`), and the first one again without the
+    names of common table expressions.
 
-    Stable across spelling. Former versions wrote the first one or two: `is_same_state`
-    compares them.
+    They do not depend on spelling. Former versions of lakesql wrote only the first one
+    or two; `is_same_state` compares them.
     """
     shape = "\n".join(shape for _, shape in sorted(walk.shapes.items()))
     parts = (
@@ -36,12 +37,12 @@ def state_shape(walk: Walk, tree: exp.Query) -> str:
 
 
 _CTE = "\ue000"
-"""What stands around the number of a common table expression, before its name."""
+"""What encloses the number of a common table expression, before its name."""
 _CTES = re.compile(f"{_CTE}([0-9]+){_CTE}([^ \n]*)")
 
 
 def _as_named(shape: str) -> str:
-    """A shape with the names that common table expressions have."""
+    """A shape with the names of common table expressions."""
     return _CTES.sub(r"\2", shape)
 
 
@@ -56,8 +57,8 @@ def _hash(shape: str) -> str:
 
 
 def _filters(walk: Walk, tree: exp.Query) -> str:
-    """The WHERE of each SELECT whose rows an aggregate counts, in Spark's words,
-    without the aliases of relations."""
+    """The WHERE of each SELECT whose rows an aggregate counts, in the normal form of
+    `read_words` and without the aliases of relations."""
     if not walk.counted:
         return ""
     text, said = walk.text, read_words(walk.text, tree)
@@ -94,8 +95,8 @@ def shape_of(
     distinct: bool,
     joined: bool,
 ) -> str:
-    """The words that decide what state this SELECT keeps: keys and aggregates, the
-    join, the distinct columns."""
+    """The tokens that decide which state a SELECT keeps: keys and aggregates, the join,
+    the DISTINCT columns."""
     text = walk.text
     spans = projections(text, mark)
     lines: list[str] = []
@@ -124,15 +125,15 @@ def shape_of(
             not join.args.get("on") and not join.args.get("using")
             for join in select.args.get("joins") or ()
         ):
-            # which says what `FROM a, b` is joined by
+            # a WHERE is the condition of the join in `FROM a, b`
             found = clause(text, mark, frozenset({TokenType.WHERE}))
             lines += [_read_words(*found, None, walk)] if found else []
     return "\n".join(lines)
 
 
 def _read_words(first: int, last: int, owner: int | None, walk: Walk) -> str:
-    """`words` of what a SELECT reads, with the number of each common table expression
-    before its name."""
+    """The tokens of what a SELECT reads, as by `words`, with the number of each common
+    table expression before its name."""
     text, said = walk.text, []
     for at in range(first, last):
         if owner is None or text.owners[at] == owner:
@@ -142,7 +143,7 @@ def _read_words(first: int, last: int, owner: int | None, walk: Walk) -> str:
 
 
 def _from_before(mark: int, text: Text) -> int:
-    """The FROM of `FROM … SELECT`."""
+    """The token of the FROM in `FROM … SELECT`; the SELECT itself if there is none."""
     kinds = (
         (at, text.tokens[at].token_type)
         for at in range(mark)
@@ -152,8 +153,8 @@ def _from_before(mark: int, text: Text) -> int:
 
 
 def shapes_below(shape: str, below: Collection[int], walk: Walk) -> Iterator[str]:
-    """The words of the columns that a shape names, where the SELECTs below make them: a
-    key of GROUP BY may be one."""
+    """The expressions of the columns that a shape names, where SELECTs below make them;
+    a key of GROUP BY may be such a column."""
     columns = {
         (mark, number): column
         for mark in below
@@ -171,15 +172,15 @@ def shapes_below(shape: str, below: Collection[int], walk: Walk) -> Iterator[str
 
 
 def columns_of(selects: Collection[int], walk: Walk) -> list[str]:
-    """The words of all columns of the SELECTs."""
+    """The expressions of all columns of the SELECTs."""
     return [made for mark in sorted(selects) for _, made in _named_columns(mark, walk)]
 
 
 def _named_columns(mark: int, walk: Walk) -> list[tuple[str, str]]:
-    """The columns of a SELECT, each with its name in small letters and the words that
-    it is made by.
+    """The columns of a SELECT, each with its name in lower case and the tokens of its
+    expression.
 
-    A column that is passed on is made by its own name, whatever it is qualified with.
+    The expression of a column that is passed on is its name, whatever qualifies it.
     """
     (select, _), spans = walk.flowing[mark], projections(walk.text, mark)
     if len(spans) != len(select.expressions):
@@ -201,7 +202,8 @@ def _names(shape: str) -> frozenset[str]:
 def _named_keys(
     group: exp.Expr, select: exp.Select, spans: list[tuple[int, int]], text: Text
 ) -> list[str]:
-    """The expressions that the keys of GROUP BY name by number or by alias."""
+    """The expressions of the SELECT that the keys of GROUP BY name by number or
+    alias."""
     if len(spans) != len(select.expressions):
         return []
     named = {

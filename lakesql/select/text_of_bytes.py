@@ -1,9 +1,9 @@
-"""The columns of a SELECT whose text a function may have made of bytes: where these are
-no UTF-8, it has U+FFFD.
+"""Which columns of a SELECT may be text made of bytes by a function that replaces
+invalid UTF-8 by U+FFFD.
 
-A CAST keeps bytes as they are, and so do functions that put texts together or take them
-apart; such text can be asked whether it is UTF-8. Others work on characters, of which
-Spark makes U+FFFD before anybody can ask.
+A CAST keeps the bytes, and so do functions that join or split texts: whether such a
+text is valid UTF-8 can be checked. Other functions work on characters, and Spark
+replaces invalid bytes before anybody can check.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def find_text_of_bytes(
     columns: Mapping[str, tuple[str, ...] | None],
     bytes_: frozenset[tuple[str, str]],
 ) -> frozenset[str]:
-    """The columns of a SELECT that `read_query` has read, in small letters.
+    """The columns, in lower case, that may be made of bytes by a function that works on
+    characters; the SELECT is one that `read_query` has read.
 
-    `columns` are those of the relations, in small letters, None where they are not
-    known; `bytes_` are those that are bytes, or have some in them, each with its
-    relation.
+    `columns` are those of the relations, in lower case, None where they are not known;
+    `bytes_` are those that are or contain bytes, each with its relation.
     """
     findings = findings_by_offset()
     tree = parse_query(read_text(sql, findings), sql, findings)
@@ -88,7 +88,7 @@ def find_text_of_bytes(
 
 
 def _whole(columns: frozenset[ColumnOf]) -> frozenset[ColumnOf]:
-    """The columns, where some are fields of one."""
+    """The columns; a field of one is replaced by the column."""
     return frozenset(
         (relation, column.partition(".")[0]) for relation, column in columns
     )

@@ -1,5 +1,5 @@
-"""Which of true, false and NULL a condition can be for a row, and what makes it decide
-the same for every row."""
+"""Which of true, false and NULL a condition can be for a row, and which part of it
+makes it have the same result for every row."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from lakesql.select.assumed_values import (
 )
 
 Use = Literal["test", "filter", "value"]
-"""What an expression is for. A `test` fails where it is false, and passes where it is
-true or NULL. A `filter`, such as `where` or `delete_when`, chooses the rows for which
-it is true. A `value` is no condition."""
+"""What an expression is used as. A `test` fails a row for which it is false, and passes
+it if it is true or NULL. A `filter`, such as `where` or `delete_when`, chooses the rows
+for which it is true. A `value` is no condition."""
 
 
 class Truth(Enum):
-    """What a condition is for a row. What has a value, though neither true nor false,
-    is TRUE or FALSE here."""
+    """What a condition is for a row. A value that is no boolean counts as TRUE or
+    FALSE."""
 
     TRUE = "true"
     FALSE = "false"
@@ -34,11 +34,11 @@ class Truth(Enum):
 
 
 def find_undecided(condition: exp.Expr, use: Use) -> tuple[str, str] | None:
-    """What is wrong where a condition decides the same for every row, and what to do;
-    else None.
+    """The message and the fix for a condition that has the same result for every row;
+    None where none is found.
 
-    It is found by the condition alone, whatever the values of the columns: one that is
-    found certainly is such, and another one may be.
+    Only the condition itself is considered, and any values of the columns. So every
+    finding is certain, but some such conditions are not found.
     """
     found = _decided(possible_truths(condition), use)
     if not found:
@@ -56,8 +56,8 @@ def find_undecided(condition: exp.Expr, use: Use) -> tuple[str, str] | None:
 def possible_truths(
     expression: exp.Expr, free: exp.Expr | None = None
 ) -> frozenset[Truth]:
-    """What an expression may be for some row: never less than it can, and possibly
-    more. `free` is a part of it that is taken as if it could be anything."""
+    """What an expression may be for some row: a superset of what it can really be.
+    `free` is a part of it that is assumed to be anything."""
     found: frozenset[Truth] = frozenset()
     for assumed in assumptions(expression):
         found |= _possible(expression, free, assumed)
@@ -69,7 +69,7 @@ def possible_truths(
 def _possible(
     expression: exp.Expr, free: exp.Expr | None, assumed: Assumptions
 ) -> frozenset[Truth]:
-    """What it may be where its operands have the values that are assumed."""
+    """What an expression may be if its operands have the assumed values."""
 
     def of(part: exp.Expr) -> frozenset[Truth]:
         return _possible(part, free, assumed)
@@ -92,8 +92,8 @@ def _possible(
         case exp.Paren():
             return of(expression.this)
         case exp.Not() if _is_quantified(expression.this):
-            # `a NOT LIKE ANY (…)` has the same tree as `NOT (a LIKE ANY (…))`, and
-            # another meaning.
+            # `a NOT LIKE ANY (…)` has the same tree as `NOT (a LIKE ANY (…))`, but
+            # another meaning
             return _strict(of(expression.this))
         case exp.Not():
             return frozenset(_negated(it) for it in of(expression.this))
@@ -148,7 +148,7 @@ _STRICT = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.DPipe),
     *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.Cast),
 )
-"""What is NULL where one of its operands is."""
+"""Expressions that are NULL if one of their operands is."""
 
 _Truths = frozenset[Truth]
 
@@ -192,7 +192,8 @@ def _or(left: Truth, right: Truth) -> frozenset[Truth]:
 
 
 def _same(left: Truth, right: Truth) -> frozenset[Truth]:
-    """What `<=>` is. Two values are the same or not."""
+    """What `<=>` may be. Whether two values that are not NULL are equal is not known
+    here."""
     nulls = (left, right).count(Truth.NULL)
     if nulls == 0:
         return _VALUE
@@ -208,7 +209,7 @@ def _combined(
 
 
 def _of_is(tested: frozenset[Truth], word: exp.Expr) -> frozenset[Truth]:
-    """`IS NULL`, `IS TRUE` and `IS FALSE`, which are never NULL."""
+    """What `IS NULL`, `IS TRUE` or `IS FALSE` may be; never NULL."""
     match word:
         case exp.Null():
             asked = Truth.NULL
@@ -220,7 +221,7 @@ def _of_is(tested: frozenset[Truth], word: exp.Expr) -> frozenset[Truth]:
 
 
 def _is_quantified(expression: exp.Expr) -> bool:
-    """Whether it is `LIKE ANY` or `LIKE ALL` with a list."""
+    """Whether an expression is `LIKE ANY (…)` or `LIKE ALL (…)`."""
     if not isinstance(expression, exp.Like | exp.ILike):
         return False
     return isinstance(expression.expression, exp.Any | exp.All)
@@ -246,7 +247,7 @@ def _patterns(quantified: exp.Expr) -> list[exp.Expr]:
 def _first_value(
     parts: list[exp.Expr], of: Callable[[exp.Expr], frozenset[Truth]]
 ) -> frozenset[Truth]:
-    """`coalesce`: parts behind one that is never NULL are of no effect."""
+    """What `coalesce` may be. Arguments after one that is never NULL have no effect."""
     found: frozenset[Truth] = frozenset()
     for part in parts:
         possible = of(part)
@@ -261,7 +262,7 @@ def _of_case(
     of: Callable[[exp.Expr], _Truths],
     compare: Callable[[exp.Expr, exp.Expr, type[exp.Expr]], _Truths],
 ) -> frozenset[Truth]:
-    """`CASE` and `if`: a branch counts if it can be reached."""
+    """What `CASE` or `if` may be: the results of the branches that can be reached."""
     is_case = isinstance(expression, exp.Case)
     branches = expression.args["ifs"] if is_case else [expression]
     compared = expression.this if is_case else None
@@ -282,12 +283,12 @@ def _of_case(
 def _of_null_safe(
     expression: exp.Expr, of: Callable[[exp.Expr], _Truths], assumed: Assumptions
 ) -> frozenset[Truth]:
-    """What `<=>` is."""
+    """What `<=>` may be."""
     left, right = expression.this, expression.expression
     truths = (of(left), of(right))
     if Truth.NULL not in truths[0] | truths[1]:
         order = assumed.compare(left, right)
-        # The cast of one of two that are incomparable is NULL, and the other is not.
+        # of two incomparable operands, the cast of one is NULL and the other is not
         return (
             _FALSE
             if order is Comparison.INCOMPARABLE
@@ -311,7 +312,7 @@ def _of_comparison(
 
 
 def _of_order(order: Comparison, sign: type[exp.Expr]) -> frozenset[Truth]:
-    """What a comparison is of two values that stand to each other like this."""
+    """What a comparison may be if its operands compare in this `order`."""
     match order:
         case Comparison.INCOMPARABLE:
             return _NULL
@@ -334,8 +335,8 @@ def _of_value(value: OperandValue) -> frozenset[Truth]:
 
 
 def _decided(possible: frozenset[Truth], use: Use) -> str:
-    """What a condition decides for every row, by what it may be; '' where rows can
-    differ."""
+    """What a condition decides for every row, if it may only be one of `possible`; ''
+    where rows can differ."""
     match use:
         case "value":
             return ""
@@ -352,8 +353,8 @@ def _decided(possible: frozenset[Truth], use: Use) -> str:
 
 
 def _part_to_blame(condition: exp.Expr, use: Use) -> exp.Expr | None:
-    """The first part without which rows could differ; else, where several decide it,
-    the first that is one of them."""
+    """The first part without which rows could differ; else the first part that is the
+    same for every row by itself; else None."""
     parts = list(_parts(condition))
     for part in parts:
         if not _decided(possible_truths(condition, part), use):
@@ -362,8 +363,8 @@ def _part_to_blame(condition: exp.Expr, use: Use) -> exp.Expr | None:
 
 
 def _parts(condition: exp.Expr) -> Iterator[exp.Expr]:
-    """What a condition consists of, joined by AND, OR, NOT, CASE and the like, in the
-    order of the text."""
+    """The parts of a condition that are joined by AND, OR, NOT, CASE and the like, in
+    the order of the text."""
     match condition:
         case exp.Not() if _is_quantified(condition.this):
             yield condition
@@ -385,7 +386,7 @@ def _parts(condition: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _advice(part: exp.Expr) -> tuple[str, str]:
-    """Why a part decides the same for every row, and what to do."""
+    """Why a part is the same for every row, and what to do."""
     text = part.sql("spark")
     match part:
         case exp.In() | exp.Like() | exp.ILike() if _lists_null(part):
@@ -422,7 +423,7 @@ def _advice_on_constant(text: str) -> tuple[str, str]:
 
 
 def _lists_null(part: exp.Expr) -> bool:
-    """Whether NULL stands in the list of IN, LIKE ANY or LIKE ALL."""
+    """Whether the list of IN, LIKE ANY or LIKE ALL has a NULL."""
     if isinstance(part, exp.In):
         listed = part.expressions
     elif _is_quantified(part):

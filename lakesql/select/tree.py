@@ -1,9 +1,9 @@
-"""What a parsed SELECT makes of its streams: columns, state, and the way of
-`_lakesql_position` to the top.
+"""Which columns, streams, state and source positions each query of a parsed SELECT has,
+and what it must not do to a stream.
 
-Every query of the tree becomes a `Relation`, from the tables up; what a relation of a
-stream must not do is noted on the way. Names follow Spark: without regard to capitals,
-common table expressions before views.
+Every query of the tree becomes a `Relation`, from its tables up to the outermost
+SELECT; findings are added on the way. Names are resolved as Spark does:
+case-insensitive, common table expressions before views.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ def read_relation(
     tables: Mapping[tuple[str, ...], tuple[QueryColumn, ...]],
     findings: Findings,
 ) -> tuple[Relation, Walk]:
-    """The relation that a model's whole tree is, and what the pass over it found."""
+    """The relation of a model's whole SELECT, and the `Walk` with everything that was
+    noted on the way. Adds a finding for each query in a place where it cannot be
+    read."""
     known = {name.lower(): (shape.of or name, shape) for name, shape in streams.items()}
     walk = Walk(text, known, findings, tables=tables)
     walk.ctes = cte_tokens(text, tree)
@@ -197,8 +199,8 @@ def _select(select: exp.Select, names: Names, walk: Walk) -> Relation:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a SELECT over streams does with their rows, beside computing others of
-    each."""
+    """Whether a SELECT over streams aggregates, is DISTINCT, or joins streams with each
+    other."""
 
     aggregated: bool
     distinct: bool
@@ -206,7 +208,7 @@ class _Kind:
 
     @property
     def keeps_state(self) -> bool:
-        """Whether Spark keeps rows or groups of it between two batches."""
+        """Whether Spark keeps rows or groups of the SELECT between two batches."""
         return self.aggregated or self.distinct or self.joined
 
 
@@ -218,8 +220,8 @@ def _refuse(
     kind: _Kind,
     walk: Walk,
 ) -> None:
-    """Note what a SELECT over streams must not do: `read` is what all of its streams
-    are together."""
+    """Adds findings for what a SELECT over streams must not do. `read` is what all of
+    its streams are together."""
     refuse_in_stream(select, mark, walk)
     groups_by_all = bool((select.args.get("group") or exp.Group()).args.get("all"))
     if kind.distinct or groups_by_all:
@@ -242,7 +244,8 @@ def _note_state(
     kind: _Kind,
     walk: Walk,
 ) -> None:
-    """Note what a SELECT keeps between two batches, and by which time."""
+    """Notes the state that a SELECT keeps between two batches, and the event time that
+    it groups by."""
     if kind.distinct:
         walk.noted.setdefault("distinct", walk.text.tokens[mark].start)
     if kind.aggregated:
@@ -270,8 +273,8 @@ def _keys(
     columns: tuple[QueryColumn, ...] | None,
     kind: _Kind,
 ) -> tuple[QueryColumn, ...]:
-    """The columns by which a SELECT groups: those of its GROUP BY, and with DISTINCT
-    all."""
+    """The columns by which a SELECT groups: the keys of its GROUP BY, and all of its
+    columns if it is DISTINCT."""
     keys = group_keys(select, sources, columns) if kind.aggregated else ()
     return (*keys, *(columns or ())) if kind.distinct else keys
 
@@ -285,8 +288,8 @@ def _groups(
     kind: _Kind,
     walk: Walk,
 ) -> tuple[Group, ...] | None:
-    """By what the rows of a SELECT are told apart where they are groups; None where
-    that is not known."""
+    """The keys of the groups that the rows of a SELECT are, each with the columns that
+    determine it; None where these cannot be known, as in a join of streams."""
     named = None if columns is None else tuple(column.name or "" for column in columns)
     if kind.distinct:
         return distinct_groups(select, named, sources)
@@ -298,8 +301,8 @@ def _groups(
 
 
 def _check_stars(select: exp.Select, mark: int, sources: Sources, walk: Walk) -> None:
-    """Notes each star of a SELECT that groups by its columns which takes in columns of
-    lakesql's."""
+    """Adds a finding for each star of a DISTINCT or GROUP BY ALL that includes
+    `_record` or `_change`."""
     spans = projections(walk.text, mark)
     for index, expression in enumerate(select.expressions):
         if isinstance(expression, exp.Star | exp.Column) and expression.is_star:
@@ -310,7 +313,8 @@ def _check_stars(select: exp.Select, mark: int, sources: Sources, walk: Walk) ->
 
 
 def _aggregate_offset(select: exp.Select, mark: int, walk: Walk) -> int:
-    """Where a SELECT says that it groups: its GROUP BY, else its first aggregate."""
+    """The offset at which a SELECT groups: of its GROUP BY, else of its first
+    aggregate."""
     found = (
         clause(walk.text, mark, frozenset({TokenType.GROUP_BY}))
         if select.args.get("group")
@@ -322,10 +326,10 @@ def _aggregate_offset(select: exp.Select, mark: int, walk: Walk) -> int:
 
 
 def _tables(table: exp.Expr, left: Sources, names: Names, walk: Walk) -> Sources:
-    """A table of a FROM and what is joined to it, by brackets, by a later ON, or in
-    `FROM … SELECT`.
+    """One table of a FROM with the tables that are joined to it, in brackets, by a
+    later ON, or in `FROM … SELECT`.
 
-    `left` is what stands left of it, which LATERAL may name.
+    `left` are the sources to the left of it, whose columns a LATERAL may name.
     """
     if _is_bracketed(table) and not table.alias and not table.args.get("pivots"):
         sources = _tables(table.this, left, names, walk)
@@ -341,8 +345,8 @@ def _is_bracketed(table: exp.Expr) -> bool:
 def _joined(
     sources: Sources, around: exp.Expr, left: Sources, names: Names, walk: Walk
 ) -> Sources:
-    """The sources with the joins and the lateral views of a SELECT or a table, in
-    order."""
+    """The given sources, followed by those of the joins and the lateral views of a
+    SELECT or a table, in order."""
     for join in around.args.get("joins") or ():
         refuse_foreign(join, offset_of(join.this), walk)
         right = _tables(join.this, left + sources, names, walk)
@@ -367,14 +371,14 @@ def _joined(
 
 
 def _is_hidden(join: exp.Join) -> bool:
-    """Whether the right side of a join gives no columns: it only says which rows of the
-    left one there are."""
+    """Whether the right side of a join gives no columns, as in a SEMI or ANTI join,
+    which only filters the left side."""
     return join.kind.upper() in ("SEMI", "ANTI")
 
 
 def _check_sides(join: exp.Join, left: Sources, right: Sources, walk: Walk) -> None:
-    """Refuse rows that come of no record, and note whether the join leaves out rows of
-    a stream."""
+    """Adds a finding for an outer join that gives rows which no record made, and notes
+    whether the join may leave out rows of a stream."""
     side, kind = join.side.upper(), join.kind.upper()
     left_flows = any(source.streams for _, source in left)
     right_flows = any(source.streams for _, source in right)
@@ -396,7 +400,9 @@ def _check_sides(join: exp.Join, left: Sources, right: Sources, walk: Walk) -> N
 
 
 def _right_side(join: exp.Join, left: Sources, right: Sources) -> Sources:
-    """The sources of a join's right side, as the query around it sees them."""
+    """The sources of a join's right side as the query around the join sees them:
+    without columns after SEMI and ANTI, with the shared columns noted after USING and
+    NATURAL."""
     if _is_hidden(join):
         return [
             ("", replace(source, columns=(), source=None, added=frozenset()))
@@ -411,8 +417,8 @@ def _right_side(join: exp.Join, left: Sources, right: Sources) -> Sources:
 
 
 def _shared(right: Relation, join: exp.Join, sources: Sources) -> tuple[str, ...]:
-    """The columns that the right side of a join by name shares with the left one, in
-    small letters."""
+    """The names, in lower case, of the columns that the two sides of a USING or NATURAL
+    join share."""
     if using := join.args.get("using"):
         names = [identifier.name.lower() for identifier in using]
     else:
@@ -426,7 +432,8 @@ def _shared(right: Relation, join: exp.Join, sources: Sources) -> tuple[str, ...
 def _table(
     table: exp.Expr, left: Sources, names: Names, walk: Walk
 ) -> tuple[str, Relation]:
-    """One entry of a FROM, with its name and everything that stands behind it."""
+    """One entry of a FROM: the name that qualifies its columns ('' for none), and its
+    relation."""
     name = table.alias
     match table:
         case exp.Table() if isinstance(table.this, exp.Func):
@@ -468,16 +475,16 @@ def _table(
 
 
 def _path_of(table: exp.Expr) -> tuple[str, ...]:
-    """What columns of a table can be qualified with: all that it is called by, where it
-    has no alias."""
+    """The catalog, namespace and table name, in lower case, that may qualify a table's
+    columns; empty where it has an alias or a single name."""
     if not isinstance(table, exp.Table) or table.alias or len(table.parts) < 2:
         return ()
     return tuple(part.name.lower() for part in table.parts)
 
 
 def _distinct_from_others(relation: Relation, walk: Walk) -> Relation:
-    """A relation whose columns are none of those that the query reads elsewhere, where
-    it reads the same one twice."""
+    """The relation; with columns of a new identity if the query reads the same relation
+    a second time, so that a name in both is ambiguous."""
     if id(relation.named) not in walk.read:
         walk.read[id(relation.named)] = relation.named
         return relation
@@ -567,7 +574,7 @@ def _table_function(function: exp.Expr, walk: Walk) -> Relation:
 
 
 def _values_columns(values: exp.Values) -> tuple[QueryColumn, ...]:
-    """The columns of VALUES, as Spark calls them."""
+    """The columns of VALUES, with Spark's names: `col1`, `col2`, …."""
     first = values.expressions[0]
     parts = first.expressions if isinstance(first, exp.Tuple) else [first]
     return tuple(
@@ -579,8 +586,8 @@ def _values_columns(values: exp.Values) -> tuple[QueryColumn, ...]:
 def _lateral(
     lateral: exp.Expr, left: Sources, names: Names, walk: Walk
 ) -> tuple[str, Relation]:
-    """A LATERAL query, or the columns of a generator; both may name what stands `left`
-    of it."""
+    """The alias and the relation of a LATERAL query or of a generator. Both may name
+    columns of the sources to the `left`."""
     walk.filters |= not lateral.args.get("outer")
     scope = Scope(tuple(left))
     if isinstance(lateral.this, exp.Subquery):
@@ -599,8 +606,8 @@ def _lateral(
 
 
 def _named(relation: Relation, alias: exp.Expr | None, walk: Walk) -> Relation:
-    """The relation under a table alias, whose list of columns, if any, renames its
-    columns."""
+    """The relation under a table alias; the alias's list of columns, if there is one,
+    renames its columns."""
     if not isinstance(alias, exp.TableAlias):
         return relation
     refuse_alias(alias.args.get("this"), walk)
@@ -624,8 +631,8 @@ def _named(relation: Relation, alias: exp.Expr | None, walk: Walk) -> Relation:
 
 
 def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
-    """UNION ALL and UNION: the branches from left to right, nested to the left as they
-    are parsed."""
+    """The relation of a UNION ALL or a UNION. Branches are read from left to right;
+    sqlglot nests them to the left."""
     branches: list[exp.Expr] = []
     distinct = bool(union.args.get("distinct"))
     node: exp.Expr = union
@@ -674,8 +681,8 @@ def _union(union: exp.Union, names: Names, walk: Walk) -> Relation:
 
 
 def _check_order(operation: exp.SetOperation, relation: Relation, walk: Walk) -> None:
-    """Notes the names in the ORDER BY of a set operation that are none of its
-    columns."""
+    """Adds a finding for each name in the ORDER BY of a set operation that is none of
+    its columns."""
     found = [
         operation.args[key]
         for key in ("order", "sort", "cluster", "distribute")
@@ -687,8 +694,8 @@ def _check_order(operation: exp.SetOperation, relation: Relation, walk: Walk) ->
 def _agreed(
     branches: list[tuple[QueryColumn, ...] | None],
 ) -> tuple[QueryColumn, ...] | None:
-    """The columns of a union: the first branch's names, and what all branches agree
-    on."""
+    """The columns of a union, with the names of the first branch and those facts on
+    which all branches agree; None where the first branch's columns are not known."""
     first = branches[0]
     if first is None:
         return None
@@ -728,7 +735,7 @@ def _other_set_operation(
 
 
 def _together(relations: list[Relation], joined: bool = True) -> Relation:
-    """What several relations are together, `joined` or united, but for their
+    """The relation that the given ones are together, `joined` or united, without its
     columns."""
     flowing = [relation for relation in relations if relation.streams]
     joined = joined and len(flowing) > 1
@@ -754,8 +761,8 @@ def _read_subqueries(
     names: Names,
     walk: Walk,
 ) -> None:
-    """Reads the queries inside the SELECT's expressions, which must not read a
-    stream."""
+    """Reads the queries inside the SELECT's expressions, and adds a finding for each
+    that reads a stream."""
     if len(walk.seen) == len(walk.text.inserts):
         return
     walk.around.append(scope_of(select, sources, columns))

@@ -1,5 +1,5 @@
-"""The rows that an aggregate groups, as a SELECT of their own: which of them came too
-late, Spark does not say."""
+"""The SELECT of the rows that an aggregate groups, before it groups them: Spark does
+not say which of them came too late."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def find_event_time(
     columns: tuple[QueryColumn, ...] | None,
     walk: Walk,
 ) -> str:
-    """The expression of the key of GROUP BY, or the column of DISTINCT, that is an
-    event time; '' where none is."""
+    """The expression of the GROUP BY key or DISTINCT column that is an event time; ''
+    where none is."""
     text, group, outputs = walk.text, select.args.get("group"), columns or ()
     spans = projections(text, mark)
     is_known = len(spans) == len(select.expressions) == len(outputs)
@@ -59,11 +59,11 @@ def find_event_time(
 
 
 def ungrouped_text(tree: exp.Query, walk: Walk) -> str:
-    """The event time and the position of each row that the model's aggregate, or
-    DISTINCT, is given.
+    """A SELECT of the event time and the position of each row that the model's
+    aggregate or DISTINCT is given.
 
-    '' where that cannot be told: where it is not the outermost SELECT, where other
-    state is kept, or where sessions grow together.
+    '' where it cannot be made: the aggregate is not in the outermost SELECT, there is
+    other state, or the key is a session window.
     """
     mark = mark_of(tree) if isinstance(tree, exp.Select) else None
     time = walk.event_times.get(mark, "") if mark is not None else ""

@@ -1,6 +1,7 @@
-"""The views of other models that a SELECT names, with the SELECT of each in its place.
+"""Where a SELECT reads views of other models, and the SELECT that takes the place of
+each.
 
-A view has no rows of its own: what reads one reads the tables that it is made of.
+A view has no rows of its own: what reads it reads the tables that it is made of.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from lakesql.select.sqltext import findings_by_offset, read_text
 
 
 def inline_views(sql: str, views: Mapping[tuple[str, ...], str]) -> tuple[Edit, ...]:
-    """What makes sub-queries of views, whose SELECTs are given by the parts of their
-    names in small letters.
+    """The edits that replace each view by its SELECT in brackets. `views` are the
+    SELECTs, by the parts of the view's name in lower case.
 
-    One without an alias gets the view's name, by which its columns are qualified.
-    Nothing is made of a text that cannot be read: it is refused where all of the SELECT
-    is read.
+    A view without an alias gets its name as the alias, which qualifies its columns.
+    There are no edits for a text that cannot be parsed, which is refused when the whole
+    SELECT is read.
     """
     findings = findings_by_offset()
     try:

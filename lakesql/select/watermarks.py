@@ -1,4 +1,4 @@
-"""The event time that a watermark is on: what is wrong with it, and its type."""
+"""Which type the event time of a watermark has, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from lakesql.stream.event_time import (
 
 
 def event_type(column: str, types: Mapping[str, str]) -> str:
-    """The type of the event time that is made of columns of these types; '' where only
-    Spark knows it."""
+    """The type of an event time that is a column, a field or an expression over columns
+    of these types; '' where only Spark knows it."""
     if not is_expression(column, types):
         return named_type(column, types)
     found = read_event_time(column, types)
@@ -26,11 +26,8 @@ def event_type(column: str, types: Mapping[str, str]) -> str:
 def find_unfit(
     column: str, types: Mapping[str, str], owner: str, place: Place | None
 ) -> Iterator[Problem]:
-    """What is wrong with a watermark on `column` of what is called `owner`, which has
-    columns of these types.
-
-    A type that is '' only Spark knows.
-    """
+    """The problems of a watermark on `column`, for which messages name the `owner`:
+    what has columns of these types. '' is a type that only Spark knows."""
     if not is_expression(column, types):
         yield from find_unnamed(column, types, owner, place)
         return

@@ -1,5 +1,5 @@
-"""How far apart the starts of a window are: what one may make of them without two of
-them becoming one."""
+"""How far apart windows of time begin, and what an expression rounds a time to: two
+windows must not become one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNITS = {
     "day": 86400 * _SECOND,
     "week": 7 * 86400 * _SECOND,
 }
-"""Microseconds of the units of an interval that are always equally long."""
+"""Microseconds of the units of an interval that always have the same length."""
 
 _CASTS = {
     exp.DType.DATE: _UNITS["day"],
@@ -34,10 +34,10 @@ _PARTS = re.compile(r"(\d+)\s*([a-z]+?)s?(?=\s|\d|$)")
 
 
 def window_steps(named: Iterable[tuple[str, exp.Expr]]) -> Mapping[str, int]:
-    """The microseconds from one window to the next, by the name of its column in small
-    letters.
+    """The microseconds from one window to the next, by the name of the window's column
+    in lower case.
 
-    A name that stands for windows of several lengths has none.
+    A name that is used for windows with different steps is left out.
     """
     found: dict[str, set[int]] = {}
     for name, expression in named:
@@ -52,8 +52,8 @@ def window_steps(named: Iterable[tuple[str, exp.Expr]]) -> Mapping[str, int]:
 
 
 def rounded_to(expression: exp.Expr) -> tuple[exp.Expr, int] | None:
-    """What a function of a time rounds, and to how many microseconds; None for other
-    expressions."""
+    """The time that an expression rounds, and the microseconds that it is rounded to;
+    None for other expressions."""
     match expression:
         case exp.Cast():
             size = _CASTS.get(expression.to.this)
@@ -70,14 +70,14 @@ def rounded_to(expression: exp.Expr) -> tuple[exp.Expr, int] | None:
 
 
 def window_length(call: exp.Anonymous) -> int:
-    """The microseconds of a call of window(…), or the gap of one of session_window(…);
-    0 where it cannot be read."""
+    """The microseconds of a call of window(…), or of the gap of session_window(…); 0
+    where they are not known."""
     return _microseconds(call.expressions[1]) if len(call.expressions) > 1 else 0
 
 
 def _step(call: exp.Anonymous) -> int:
-    """The slide of a call of window(…), or its length where it has none; 0 where it
-    cannot be read."""
+    """The microseconds of the slide of window(…), or of its length if it has no slide;
+    0 where they are not known."""
     durations = call.expressions[1:3]
     return _microseconds(durations[-1]) if durations else 0
 

@@ -1,2 +1,2 @@
-"""A project as a site of static pages: its pages as values, and as HTML. Pure, but for
+"""The site of a project, static pages: as values, and as HTML. Pure, except for reading
 lakesql's own templates."""

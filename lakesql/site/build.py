@@ -1,5 +1,5 @@
-"""The pages of a project's site, from its parsed files, its compiled models and its
-lineage. Pure."""
+"""Builds the pages of a project's site, as values, from its parsed files, its compiled
+models and its lineage. Pure."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ from lakesql.site.content import (
 from lakesql.stream.stream import Column, Stream
 
 FOLDERS = {"model": "models", "stream": "streams", "seed": "seeds", "table": "tables"}
-"""Where the pages of nodes are, by their types."""
+"""The folder of the pages of nodes, by the type of the node."""
 
 TestOutcome = tuple[str, str]
-"""How a test ended, and what was said of it."""
+"""The outcome of a test, and a sentence on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownBeside:
-    """What is known beside the project's files. `live`, `last_runs` and `plans` are by
-    the models' names, `outcomes` by the ids of tests and the names of expectations,
-    `samples` by the streams' names, `problems` by the paths of files."""
+    """What is known besides the project's files. `live`, `last_runs` and `plans` are by
+    model, `outcomes` by the ids of tests and the names of expectations, `samples` by
+    stream, and `problems` by the paths of files."""
 
     live: Mapping[str, Live] = field(default_factory=dict)
     last_runs: Mapping[str, LastRun] = field(default_factory=dict)
@@ -65,10 +65,10 @@ def build_pages(
     graph: ColumnGraph,
     seen: KnownBeside,
 ) -> tuple[NodePage, ...]:
-    """A page for each stream, seed, table of others and model, in the order in which
-    they read each other.
+    """A page for each stream, seed, model, and table outside of the project, in the
+    order in which they read each other.
 
-    `texts` are the compiled texts of the models that have one.
+    `texts` are the compiled texts of models, by name, for those that have one.
     """
     site = _SiteBuilder(manifest, compiled, texts, graph, seen)
     foreign = [
@@ -81,8 +81,8 @@ def build_pages(
 
 
 def page_link(graph: ColumnGraph, id_: str) -> PageLink:
-    """The page of a node. Names of models, streams and seeds are such that they may
-    name files as they are."""
+    """The link to the page of a node. Names of models, streams and seeds are valid
+    names of files; the name of another table is converted to one."""
     node = graph.nodes[id_]
     slug = node.name
     if node.resource_type == "table":
@@ -112,7 +112,7 @@ class _SiteBuilder:
         return self._model_page(self.manifest.models[node.name], node)
 
     def table_page(self, id_: str) -> NodePage:
-        """The page of a table that is none of the project's."""
+        """The page of a table outside of the project."""
         node, link = self.graph.nodes[id_], page_link(self.graph, id_)
         columns = tuple(
             ColumnRow(name, "", read_by=self._read_by(id_, name))
@@ -313,8 +313,8 @@ class _SiteBuilder:
         )
 
     def _checks(self, owner: str, id_: str, column: str) -> tuple[CheckRow, ...]:
-        """Expectations and data tests of a column; of the whole table where it is
-        ''."""
+        """The expectations and data tests of a column; those of the whole table if the
+        column is ''."""
         found: list[CheckRow] = []
         model = self.manifest.models.get(owner)
         for check in checks_of(model.properties) if model is not None else ():
@@ -342,8 +342,8 @@ class _SiteBuilder:
 
 
 def _options(model: Model) -> Iterator[OptionRow]:
-    """The options that a model or its folder says, with what each means, then those
-    that it leaves as they are."""
+    """The options that a model or its folder sets, each with its description, then
+    those with their defaults."""
     own = set(model.options)
     rows = [
         OptionRow(

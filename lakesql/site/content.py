@@ -1,4 +1,4 @@
-"""What the pages of a project's site show, as values."""
+"""The content of the pages of a project's site, as values."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lakesql.errors import Problem
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
-    """A page of the site: what it is called, where it is from the site's folder, and of
-    what type its node is."""
+    """A link to a page of the site: its label, its path from the site's folder, and the
+    type of its node."""
 
     label: str
     href: str
@@ -21,7 +21,7 @@ class PageLink:
 
 @dataclass(frozen=True, slots=True)
 class ColumnEdgeRow:
-    """A column at the other end of an edge; `column` is empty where the edge is to the
+    """The column at the other end of a lineage edge; `column` is '' for an edge to the
     rows of a node."""
 
     page: PageLink
@@ -32,7 +32,7 @@ class ColumnEdgeRow:
 
 @dataclass(frozen=True, slots=True)
 class ColumnRow:
-    """A column with all that is said of it. `checks` are tests and expectations."""
+    """A column and all that is known about it. `checks` are tests and expectations."""
 
     name: str
     type: str
@@ -48,8 +48,8 @@ class ColumnRow:
 
 @dataclass(frozen=True, slots=True)
 class CheckRow:
-    """A test, an expectation or a unit test: what it is, what becomes of a failure, and
-    how it ended last."""
+    """A test, an expectation or a unit test: what it checks, what happens if it fails,
+    and its last outcome."""
 
     name: str
     what: str
@@ -60,8 +60,8 @@ class CheckRow:
 
 @dataclass(frozen=True, slots=True)
 class OptionRow:
-    """An option that a model has: its value, what it means, and whether the model's own
-    files say it."""
+    """An option of a model: its value, its description, and whether the project sets it
+    (`is_own`) or it has its default."""
 
     name: str
     value: str
@@ -71,8 +71,8 @@ class OptionRow:
 
 @dataclass(frozen=True, slots=True)
 class DayLine:
-    """A figure over the last day: a value for each part of it, None where there was
-    nothing, and a sentence."""
+    """A figure over the last day: a value for each part of the day, None where there is
+    none, and a sentence."""
 
     label: str
     values: tuple[float | None, ...]
@@ -81,8 +81,8 @@ class DayLine:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """How a table is, as `lakesql status` judges it: the word, its tone, sentences,
-    figures, the last day."""
+    """The health of a table, as `lakesql status` shows it: the word for it, its tone,
+    sentences, figures, and the last day."""
 
     health: str
     tone: str
@@ -94,7 +94,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """How a model ended in the last run that is known."""
+    """The outcome of a model in the last run that is known."""
 
     status: str
     said: str
@@ -103,8 +103,8 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True)
 class PlanReason:
-    """Why a plan gives a model its verdict; `do` and `place` are '' where there is
-    none."""
+    """The reason for the verdict of a plan on a model. `do` and `place` are '' if there
+    is none."""
 
     verdict: str
     condition: str
@@ -123,7 +123,7 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class ModelPlan:
-    """What the last `lakesql plan` has said of a model. `columns` are lines such as `+
+    """The result of the last `lakesql plan` for a model. `columns` are lines such as `+
     name type`."""
 
     verdict: str
@@ -136,8 +136,8 @@ class ModelPlan:
 
 @dataclass(frozen=True, slots=True)
 class ShownPlan:
-    """When the last plan was made, how long before the site, what with, and with which
-    options. `doubts` are sentences that say why it may hold no longer."""
+    """The last plan: when it was made, its age when the site is built, what it compares
+    with, and its options. `doubts` are sentences on why it may be outdated."""
 
     at: str
     age: str
@@ -148,11 +148,11 @@ class ShownPlan:
 
 @dataclass(frozen=True, slots=True)
 class NodePage:
-    """A page of a stream, a model, a seed or a table of others.
+    """The page of a stream, a model, a seed, or a table outside of the project.
 
-    `facts` are shown as pairs; `meaning` is what the compiled file says around its
-    statements. `reads` and `readers` are the nodes beside it, `rows_by` what decides
-    which rows it has. `owner` is whose it is, as its `meta` says.
+    `facts` are shown as names with values. `meaning` has the lines of the compiled
+    file's header. `reads` and `readers` are the neighbours in the graph, `rows_by` are
+    the columns that decide which rows it has. `owner` is taken from its `meta`.
     """
 
     id: str
@@ -187,11 +187,11 @@ class NodePage:
 
 @dataclass(frozen=True, slots=True)
 class SiteContent:
-    """All that the site of a project shows. `data` is what the graph and the search
-    read, as JSON.
+    """All content of a project's site. `data` is the JSON that the graph and the search
+    read.
 
-    `problems` are the project's errors; `left_out` are the files that have some and of
-    which nothing else is known.
+    `problems` are the project's errors. `left_out` are the files with errors that have
+    no page.
     """
 
     project: str

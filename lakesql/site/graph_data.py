@@ -1,5 +1,5 @@
-"""What the graph and the search of a site read, as JSON: nodes, their columns, and
-edges by the nodes' numbers."""
+"""The data that the graph and the search of a site read, as JSON: nodes, their columns,
+and edges by the numbers of nodes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ KINDS = (*DIRECT, *INDIRECT)
 def graph_data(
     manifest: Manifest | None, graph: ColumnGraph | None, pages: Sequence[NodePage]
 ) -> Mapping[str, Any]:
-    """The nodes in the order of the pages. A column edge is `[node, column, node,
-    column, kind]`, an edge to the rows of a node has the column -1; all by numbers."""
+    """The nodes in the order of the pages, and the edges. An edge between columns is
+    `[node, column, node, column, kind]`, all by number; an edge to the rows of a node
+    has the column -1."""
     numbers = {page.id: number for number, page in enumerate(pages)}
     columns = {
         page.id: {column.name.lower(): at for at, column in enumerate(page.columns)}

@@ -1,5 +1,5 @@
-"""The pages of a project's site as HTML, and the files that they load. Whatever the
-project says is escaped."""
+"""Renders the pages of a project's site as HTML, and the files that they load. All text
+from the project is escaped."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _TEMPLATES = {
 
 
 def render_site(content: SiteContent) -> Iterator[tuple[str, str]]:
-    """Each page but those of nodes, and the data that scripts read, with the paths of
-    their files below the site's folder."""
+    """All pages except those of nodes, and the data that scripts read: for each file
+    its path below the site's folder, and its text."""
     environment = _environment(content)
     yield (
         "index.html",
@@ -56,8 +56,8 @@ def render_site(content: SiteContent) -> Iterator[tuple[str, str]]:
 def render_nodes(
     content: SiteContent, pages: Iterable[NodePage]
 ) -> Iterator[tuple[str, str]]:
-    """Some of the pages of models, streams, seeds and tables, as `render_site` does the
-    others."""
+    """The given pages of models, streams, seeds and tables: for each file its path
+    below the site's folder, and its text."""
     environment = _environment(content)
     templates = {
         type_: environment.get_template(name) for type_, name in _TEMPLATES.items()
@@ -70,15 +70,15 @@ def render_nodes(
 
 
 def site_assets() -> Iterator[tuple[str, bytes]]:
-    """The files beside the pages: styles, scripts, and the libraries with their
-    licences."""
+    """The files that pages load: styles, scripts, and libraries with their licences."""
     assets = files("lakesql.site") / "assets"
     yield from _files_below(assets, "assets")
     worker = [
         (assets / name).read_text("utf-8")
         for name in ("vendor/dagre.min.js", "layout.js")
     ]
-    # As a text: a page that is opened from a file may start a worker from a text alone.
+    # The script is a string, as a page that is opened from a file can start a worker
+    # only from a string.
     source = htmlsafe_json_dumps("\n".join(worker), ensure_ascii=False)
     yield "assets/layout-source.js", f"window.lakesqlLayout = {source};\n".encode()
 
@@ -129,8 +129,8 @@ def _totals(pages: tuple[NodePage, ...]) -> Mapping[str, int]:
 
 @lru_cache(4_096)
 def _prose(text: str) -> Markup:
-    """Text of one who writes a little Markdown: words in backticks become code, links
-    their text, all else is text."""
+    """A text as HTML. Of Markdown, words in backticks become code, and links become
+    their text; everything else is plain text."""
     plain = _LINK.sub(r"\1", text)
     parts = _CODE.split(plain)
     return Markup("").join(
@@ -144,7 +144,7 @@ _CODE = re.compile(r"`([^`\n]+)`")
 
 
 def _bars(values: tuple[float | None, ...]) -> list[tuple[int, float]]:
-    """Where there is a bar, and how high it is, from 0 to 1."""
+    """The bars of a figure: the index of each, and its height from 0 to 1."""
     most = max((value for value in values if value is not None), default=0) or 1
     return [
         (at, round(max(value / most, 0.04), 3))
@@ -154,8 +154,8 @@ def _bars(values: tuple[float | None, ...]) -> list[tuple[int, float]]:
 
 
 def _anchor(name: str) -> str:
-    """What the part of a page that is about a column is called in an address: letters
-    and digits as they are."""
+    """The anchor of a column on its page. Characters other than letters, digits and
+    underscores are replaced by their codes."""
     return "column-" + "".join(
         each if each.isalnum() or each == "_" else f"-{ord(each):x}-" for each in name
     )

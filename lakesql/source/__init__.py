@@ -1,2 +1,2 @@
-"""Sources: what a stream is read from, one file a kind, and what is asked of it without
-Spark."""
+"""Sources: what a stream is read from, one file for each kind, and what each answers
+without Spark."""

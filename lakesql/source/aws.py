@@ -1,4 +1,4 @@
-"""How boto3 opens a service of AWS for a connection, and what its errors mean."""
+"""How boto3 opens an AWS service for a connection, and what its errors mean."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ REFUSED = frozenset(
         ),
     }
 )
-"""Codes of a service that does not take the credentials."""
+"""The error codes of a service that refuses the credentials."""
 
 
 class AwsLogin(Protocol):
-    """Where a service is, and who asks it. What is left out is boto3's own: variables,
+    """The address of a service and the login. What is empty is boto3's own: variables,
     profiles, roles."""
 
     @property
@@ -53,7 +53,7 @@ class AwsLogin(Protocol):
 
 
 def open_service(login: AwsLogin, service: str, label: str) -> Any:
-    """A client of boto3's for `kinesis` or `sqs`, whose extra has the same name. Raises
+    """A boto3 client for `kinesis` or `sqs`, whose extra has the same name. Raises
     `ProfileError`."""
     try:
         import boto3
@@ -82,7 +82,7 @@ def open_service(login: AwsLogin, service: str, label: str) -> Any:
 
 
 def explain_client(error: Exception, label: str) -> LakesqlError:
-    """What boto3 says before the service has answered anything."""
+    """The error for an exception that boto3 raises before the service has answered."""
     kind = type(error).__name__
     if (
         kind

@@ -1,5 +1,5 @@
-"""A Kafka cluster, whichever client asks it: its address, the options of a client, its
-topics, and how they compare."""
+"""What all clients of a Kafka cluster share: its address, client options, topics, and
+arithmetic on offsets."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from lakesql.source.kafka import Kafka
 
 Offsets = Mapping[str, Mapping[int, int]]
-"""By topic and partition: an offset, as in Spark's checkpoints."""
+"""Offsets by topic and partition, as in Spark's checkpoints."""
 
 REQUEST_TIMEOUT_MS = 4_000
 ANSWER_TIMEOUT_MS = 8_000
-"""How long a request and a question may take. Brokers answer in milliseconds."""
+"""How long a request, and a question of several requests, may take. Brokers answer in
+milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it stands. A topic that is deleted and made again has another id."""
+    """A topic at present. A topic that was deleted and created again has another id."""
 
     name: str
     id: str
@@ -31,21 +32,20 @@ class Topic:
 
 
 PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "15000"}
-"""How long a client waits for a broker, unless the profile says it: a query that is
-stopped waits as long, and a run is to end within 30 s. Kafka's own default is a
-minute."""
+"""How long a client waits for a broker, unless the profile sets it. A query that is
+stopped waits as long, and a run has to end within 30 s; Kafka's default is a minute."""
 
 LOGIN_PATIENCE = {
     "sasl.login.connect.timeout.ms": "10000",
     "sasl.login.read.timeout.ms": "10000",
 }
-"""How long it waits for the server that gives it a token. Kafka's own default is for
+"""How long a client waits for the server that issues its token; Kafka's default is for
 ever."""
 
 
 def client_options(connection: Kafka) -> dict[str, str]:
-    """What every client of the connection is given: records of transactions that were
-    not committed are not read."""
+    """The options of every client of the connection. Records of uncommitted
+    transactions are not read."""
     patience = {} if PATIENCE.keys() & connection.options.keys() else PATIENCE
     return {
         "isolation.level": "read_committed",
@@ -57,23 +57,23 @@ def client_options(connection: Kafka) -> dict[str, str]:
 
 
 FETCHES = {"max.poll.records": "5000", "fetch.max.wait.ms": "10"}
-"""How a task fetches its records from a broker, unless the profile says it.
+"""How a task fetches its records from a broker, unless the profile sets it.
 
 Spark asks for both ends of the partition after each poll, and drops what the consumer
-has fetched in advance. So a poll takes all of a fetch; and the broker, which answers in
-turn, does not hold a fetch at the end of the partition for half a second, Kafka's
-default, before it says where the end is.
+has fetched in advance. So one poll takes a whole fetch. And the broker, which answers
+in order, must not hold a fetch at the end of the partition for half a second, Kafka's
+default, before it answers where the end is.
 """
 
 
 def consumer_options(connection: Kafka) -> dict[str, str]:
-    """What a consumer of the connection is given."""
+    """The options of a consumer of the connection."""
     return {**FETCHES, **client_options(connection)}
 
 
 def reach_broker(servers: str) -> str:
-    """The first address of `servers` that takes a connection; a client needs one to
-    find the others."""
+    """The first address of `servers` that accepts a connection; a client needs only one
+    to find the others. Raises `TransientError` (`connection-unreachable`)."""
     try:
         return first_reachable(servers)
     except ConnectionError as error:
@@ -83,8 +83,8 @@ def reach_broker(servers: str) -> str:
 def numbered(
     position: Mapping[str, Mapping[str, int]] | None,
 ) -> dict[str, dict[int, int]]:
-    """Offsets as JSON has them, in checkpoints and ledgers and in Spark's reports, with
-    numbers for the partitions."""
+    """The offsets of a JSON position, in checkpoints, ledgers and Spark's reports, with
+    the partitions as numbers."""
     return {
         topic: {int(number): at for number, at in offsets.items()}
         for topic, offsets in (position or {}).items()
@@ -92,8 +92,7 @@ def numbered(
 
 
 def lag_of(end: Offsets, latest: Offsets) -> dict[str, dict[int, int]]:
-    """How many offsets each partition of `latest` is ahead of a reader that stands at
-    `end`."""
+    """How many offsets a reader at `end` is behind each partition of `latest`."""
     return {
         topic: {
             partition: max(0, last - end.get(topic, {}).get(partition, 0))
@@ -104,16 +103,16 @@ def lag_of(end: Offsets, latest: Offsets) -> dict[str, dict[int, int]]:
 
 
 def total_of(lag: Offsets) -> int:
-    """How many offsets these are together."""
+    """The sum of all numbers of offsets."""
     return sum(sum(partitions.values()) for partitions in lag.values())
 
 
 def find_share(lag: Offsets, limit: int | None) -> dict[str, dict[int, int]]:
-    """How many of the offsets that it is behind each partition gives to a batch of at
-    most `limit`; all without one.
+    """How many of its offsets each partition contributes to a batch of at most `limit`;
+    all of them without a limit.
 
-    Each gives the same share of what it has, and at least one, so that none waits for
-    another.
+    Each contributes the same share of its lag, and at least one offset, so that no
+    partition waits for another.
     """
     total = total_of(lag)
     if limit is None or total <= limit:
@@ -128,11 +127,11 @@ def find_share(lag: Offsets, limit: int | None) -> dict[str, dict[int, int]]:
 
 
 def find_held(ends: Offsets, readable: Offsets) -> dict[str, dict[int, int]]:
-    """The partitions of which a reader may not see all up to `ends`, and from where on
-    not.
+    """The partitions that a reader may not yet read up to `ends`, each with the offset
+    where it must stop.
 
-    What is `readable` is to be asked after the ends: what has been written between is
-    none of it.
+    `readable` has to be asked after `ends`, so that records written in between are not
+    mistaken for unreadable ones.
     """
     found = {
         topic: {
@@ -148,8 +147,8 @@ def find_held(ends: Offsets, readable: Offsets) -> dict[str, dict[int, int]]:
 def newest_shares(
     first: Offsets, end: Offsets, count: int
 ) -> dict[str, dict[int, int]]:
-    """Where to begin in each partition to read the newest `count` offsets: equal
-    shares, as far as they go."""
+    """The offset in each partition at which to begin to read the newest `count`
+    offsets; all partitions contribute equally as far as they can."""
     held = sorted(
         (end[topic][each] - at, topic, each)
         for topic in first
@@ -157,7 +156,7 @@ def newest_shares(
     )
     begin_at: dict[str, dict[int, int]] = {topic: {} for topic in first}
     for position, (size, topic, partition) in enumerate(held):
-        # what a small one leaves is for the larger ones
+        # what a small partition cannot contribute, the larger ones do
         share = min(size, -(-count // (len(held) - position)))
         count -= share
         begin_at[topic][partition] = end[topic][partition] - share
@@ -167,14 +166,14 @@ def newest_shares(
 def unknown_topic(
     name: str, servers: str, there: Collection[str], place: Place | None
 ) -> Problem:
-    """The problem of a topic that the cluster does not have; `there` are the topics
-    that it has."""
+    """The problem of a topic that the cluster does not have; `there` are the existing
+    topics."""
     what, fix = f"There is no topic '{name}' at {servers}.", did_you_mean(name, there)
     return Problem("unknown-topic", what, fix=fix, place=place)
 
 
 def unreachable(servers: str, why: str) -> LakesqlError:
-    """The error of a cluster of which no broker answers."""
+    """The error of a cluster no broker of which answers."""
     return TransientError.of(
         "connection-unreachable",
         f"No broker answers at {servers}.",

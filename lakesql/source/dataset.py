@@ -1,5 +1,4 @@
-"""What records and tables are called in lineage, by OpenLineage's rules of names.
-Pure."""
+"""The names of records and tables in lineage, by OpenLineage's naming rules. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from lakesql.location import is_url
 
 @dataclass(frozen=True, slots=True, order=True)
 class Dataset:
-    """A dataset of OpenLineage: `namespace` is where it is kept, `name` what it is
-    called there."""
+    """A dataset of OpenLineage: `namespace` is the system that has it, `name` its name
+    there."""
 
     namespace: str
     name: str
@@ -21,7 +20,7 @@ class Dataset:
 
 def dataset_at(place: str) -> Dataset:
     """The dataset of the files at a path or a URL: `file` and the path, or
-    `s3://bucket` and the rest."""
+    `s3://bucket` and the path in it."""
     if not is_url(place):
         return Dataset("file", place.rstrip("/") or "/")
     parts = urlsplit(without_login(place))
@@ -34,7 +33,7 @@ def dataset_at(place: str) -> Dataset:
 
 
 def without_login(place: str) -> str:
-    """A URL without the user and the password in it."""
+    """A URL without user and password."""
     return _LOGIN.sub(r"\1", place)
 
 
@@ -42,6 +41,6 @@ _LOGIN = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/]*@")
 
 
 def folder_before(pattern: str) -> str:
-    """The folder of a pattern of files in which it begins to be one."""
+    """The folder of a pattern before its first glob."""
     found = re.search(r"[*?\[{]", pattern)
     return pattern if found is None else pattern[: found.start()].rpartition("/")[0]

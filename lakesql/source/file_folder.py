@@ -1,4 +1,4 @@
-"""What sources that are files below a folder have in common, without Spark."""
+"""What all sources that are files below a folder have in common, without Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def read_folder(node: Node) -> str:
-    """The path of a connection, in which `*` would be read as a character of a name."""
+    """The path of a connection. Raises `ProjectError` for a `*` in it, which would be a
+    plain character there."""
     path = read_filled(node)
     if "*" not in path:
         return path
@@ -33,7 +34,7 @@ def read_folder(node: Node) -> str:
 
 
 class FolderSource(Source):
-    """Files below a folder, or below a URL of a bucket."""
+    """Files below a folder, or below the URL of a bucket."""
 
     path: str
 
@@ -45,11 +46,12 @@ class FolderSource(Source):
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Its folder."""
+        """The one folder."""
         return (self.path,)
 
     def files(self, origin: StreamOrigin) -> str | None:
-        """What the origin means below its folder."""
+        """The pattern of the origin's files below the folder; None if the origin has
+        none."""
         from lakesql.source.pattern import files_below
 
         return (
@@ -59,7 +61,7 @@ class FolderSource(Source):
     def datasets(
         self, stream: AskedStream, topics: Sequence[str]
     ) -> tuple[Dataset, ...]:
-        """The folders of its files."""
+        """The folders of the stream's files as datasets."""
         folders = dict.fromkeys(
             folder_before(folder) for folder in stream.origin.folders
         )
@@ -69,7 +71,8 @@ class FolderSource(Source):
         )
 
     def check(self) -> str:
-        """Its folder, which must be there if it is one of this machine."""
+        """The folder. Raises `ProfileError` (`connection-unreachable`) if it is local
+        and does not exist."""
         if (folder := local_folder(self.path)) is None:
             return f"{self.path}, which the first run will try"
         if not folder.is_dir():
@@ -80,11 +83,11 @@ class FolderSource(Source):
         return self.path
 
     def can_be_seen(self) -> bool:
-        """Whether its folder is on this machine."""
+        """Whether the folder is on the local disk."""
         return local_folder(self.path) is not None
 
     def state_now(self, stream: AskedStream, now: Now) -> SourceState | None:
-        """Which files are passed over."""
+        """The state with a sentence on the files that are skipped."""
         from lakesql.source.listed import hidden_below
         from lakesql.source.stream_state import SourceState
 
@@ -100,7 +103,7 @@ class FolderSource(Source):
         files: StoredFiles,
         now: Now,
     ) -> bool:
-        """Whether the checkpoint's lists have all files."""
+        """Whether the checkpoint's lists contain all files."""
         from lakesql.source.listed import are_files_read
 
         return are_files_read(
@@ -113,5 +116,5 @@ class FolderSource(Source):
 
     @classmethod
     def is_position(cls, position: Position) -> bool:
-        """Whether it is one of files."""
+        """Whether the position is one of Spark's file source, or none."""
         return not isinstance(position, dict) or has_mark(position, BATCHES)

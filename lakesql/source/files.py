@@ -1,5 +1,5 @@
-"""Plain files: a folder, or a bucket, below which each stream names its own by a
-pattern."""
+"""Plain files as a source: a folder or a bucket, below which each stream names its
+files by a pattern."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Files(FolderSource):
     has_offsets: ClassVar[bool] = False
 
     def as_asked(self, stream: AskedStream, events: Source | None = None) -> Source:
-        """This source; or one that finds the same files by the order of their names, or
-        by events, where the stream says so. Local folders send no events: their files
-        are listed."""
+        """This source, or one that finds the same files by the order of their names or
+        by events, if the stream is configured so. Local folders send no events, so
+        their files are listed."""
         if stream.ordered_by:
             from lakesql.source.files_by_name import FilesByName
 
@@ -54,15 +54,15 @@ class Files(FolderSource):
 
     @classmethod
     def supposed_position(cls, names: Sequence[str]) -> Position:
-        """One batch of files was read."""
+        """A position at which one batch of files was read."""
         return {BATCHES: 0}
 
     @classmethod
     def explain_other_names(
         cls, stream: str, model: str, former: Sequence[str], names: Sequence[str]
     ) -> Problem | None:
-        """Nobody but the operator knows whether the files of another path are the
-        same."""
+        """The problem that the stream has another path now: only the operator knows
+        whether the files are the same."""
         what = f"Stream '{stream}' reads {names[0]} now; model '{model}' has read {former[0]}."
         fix = f"If they are the same files: `lakesql rewind {model} --files same`. If they are others: "
         return Problem(

@@ -1,5 +1,5 @@
-"""Plain files whose names grow: they are read in that order, and found by listing from
-the last one on."""
+"""Plain files with ascending names: they are read in that order, and new ones are found
+by listing after the last name read."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from lakesql.source.stream_state import Position, SourceState, StoredFiles
 
 LAST_NAME = "last_name"
-"""In a position: the last name that was taken. Smaller ones count as read, but for
-files that came late."""
+"""The key in a position for the last name read. Smaller names count as read, except
+files that arrived late."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakenNames:
-    """What has been read of a folder: up to which name, how many files in all, and a
-    digest of their names.
+    """What has been read of a folder: the last name, the number of files, and a digest
+    of their names.
 
-    The digest is a sum, which is the same in whatever order files were read.
+    The digest is a sum, which does not depend on the order in which files were read.
     """
 
     last: str = ""
@@ -33,7 +33,7 @@ class TakenNames:
     digest: int = 0
 
     def plus(self, found: Iterable[FoundFile]) -> TakenNames:
-        """With files that are read next."""
+        """The value after these files were read too."""
         taken = [*found]
         last = max((self.last, *(file.name for file in taken)))
         digest = (self.digest + sum(file.digest for file in taken)) % 2**64
@@ -41,7 +41,7 @@ class TakenNames:
 
     @property
     def position(self) -> Position:
-        """It as a position."""
+        """The position with this value."""
         return {
             LAST_NAME: self.last,
             "files": self.files,
@@ -50,7 +50,7 @@ class TakenNames:
 
 
 def names_taken(position: Position) -> TakenNames:
-    """What a position says was read; nothing for none."""
+    """What has been read by a position; nothing if it is of another kind."""
     if not has_mark(position, LAST_NAME):
         return TakenNames()
     return TakenNames(
@@ -60,7 +60,7 @@ def names_taken(position: Position) -> TakenNames:
 
 @dataclass(frozen=True, slots=True)
 class FilesByName(FolderSource):
-    """Plain files of a stream that says `ordered_by: name`."""
+    """Plain files of a stream with `ordered_by: name`."""
 
     path: str
 
@@ -73,12 +73,11 @@ class FilesByName(FolderSource):
 
     @classmethod
     def stand_in(cls) -> Self:
-        """Files in no folder."""
+        """A source without a folder."""
         return cls("")
 
     def state_now(self, stream: AskedStream, now: Now) -> SourceState | None:
-        """Nothing more than that it is there: which files are passed over, each listing
-        says."""
+        """A state without facts: each listing tells which files are skipped."""
         from lakesql.source.stream_state import SourceState
 
         return SourceState(stream.name, self.kind)
@@ -91,8 +90,8 @@ class FilesByName(FolderSource):
         files: StoredFiles,
         now: Now,
     ) -> bool:
-        """Whether no file of this machine has a larger name, and all of the folder need
-        not be listed yet."""
+        """Whether no local file has a larger name than the last one read, and listing
+        the whole folder is not due yet. False if the files are not local."""
         from lakesql.clock import now_ms
         from lakesql.location import local_folder
         from lakesql.source.known_files import is_listing_due, read_index
@@ -116,15 +115,15 @@ class FilesByName(FolderSource):
 
     @classmethod
     def is_position(cls, position: Position) -> bool:
-        """Whether it names the last file."""
+        """Whether the position names the last file read, or is none."""
         return not isinstance(position, dict) or has_mark(position, LAST_NAME)
 
     @classmethod
     def can_start_from(cls, position: Position) -> bool:
-        """The last name says what has been read."""
+        """Whether there is a position: the last name says what has been read."""
         return isinstance(position, dict)
 
     @classmethod
     def supposed_position(cls, names: Sequence[str]) -> Position:
-        """One file was read."""
+        """A position at which one file was read."""
         return TakenNames("a", 1).position

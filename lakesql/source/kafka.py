@@ -1,5 +1,5 @@
-"""Kafka's topics: a source whose records have offsets, asked without Java by
-librdkafka."""
+"""Kafka's topics as a source: records have offsets, which librdkafka looks up without
+Java."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Kafka(Source):
-    """A Kafka broker. `options` go to its client as they are, and carry no `kafka.`
-    prefix."""
+    """A Kafka broker. `options` go to its client unchanged, without the prefix
+    `kafka.`."""
 
     bootstrap_servers: str = option("`host:port`, comma-separated.")
     options: Mapping[str, str] = option(
@@ -59,16 +59,16 @@ class Kafka(Source):
 
     @property
     def cluster(self) -> Kafka | None:
-        """This one."""
+        """This cluster."""
         return self
 
     @property
     def lineage_namespace(self) -> str:
-        """The first broker of those that are named."""
+        """`kafka://` with the first of the brokers."""
         return f"kafka://{self.bootstrap_servers.partition(',')[0].strip()}"
 
     def problems(self, origin: StreamOrigin, place: Place) -> Iterator[Problem]:
-        """Each name that no topic of Kafka's can have."""
+        """A problem for each name that no topic of Kafka can have."""
         from lakesql.errors import Problem
 
         for name in origin.find_topics(tuple):
@@ -78,14 +78,14 @@ class Kafka(Source):
                 yield Problem("bad-topic", what, why, place=place)
 
     def check(self) -> str:
-        """Its address. Whether somebody answers there is asked by `lakesql debug`."""
+        """Its address. Only `lakesql debug` asks whether a broker answers there."""
         return self.bootstrap_servers
 
     def look(self, name: str, streams: Sequence[AskedStream]) -> Looked:
-        """The topics of the streams, and which offsets they hold.
+        """The topics of the streams, and the offsets that they hold.
 
-        Nothing is known without confluent-kafka, which is an extra, or where an option
-        of the connection means nothing to librdkafka.
+        Empty if confluent-kafka, an extra, is not installed, or if librdkafka has no
+        counterpart for an option of the connection; the reason is in `unread`.
         """
         from lakesql.errors import explain_missing
         from lakesql.source.librdkafka_options import librdkafka_options
@@ -93,7 +93,7 @@ class Kafka(Source):
         from lakesql.source.unread import explain_no_records
 
         try:
-            # only here: its client is an extra
+            # imported here: its client is an extra
             from lakesql.source.kafka_client import read_offsets
         except ModuleNotFoundError as error:
             absent = explain_missing(error)
@@ -138,7 +138,7 @@ class Kafka(Source):
         return Looked(found)
 
     def can_be_seen(self) -> bool:
-        """Whether librdkafka is there, and takes the connection's options."""
+        """Whether librdkafka is installed and supports the connection's options."""
         from importlib.util import find_spec
 
         from lakesql.source.librdkafka_options import librdkafka_options
@@ -149,7 +149,7 @@ class Kafka(Source):
         )
 
     def state_now(self, stream: AskedStream, now: Now) -> SourceState | None:
-        """What `look` has found."""
+        """The state that `look` has found."""
         return now.found(stream.name)
 
     def is_read(
@@ -160,18 +160,18 @@ class Kafka(Source):
         files: StoredFiles,
         now: Now,
     ) -> bool:
-        """Whether the position is behind all that the topics have."""
+        """Whether the position is at the end of all topics."""
         state = now.found(stream.name)
         return state is not None and position == state.end
 
     @classmethod
     def is_position(cls, position: Position) -> bool:
-        """Whether it is offsets by topic and partition."""
+        """Whether the position is offsets by topic and partition, or none."""
         return not isinstance(position, dict) or offsets_of(position) is not None
 
     @classmethod
     def can_start_from(cls, position: Position) -> bool:
-        """Offsets alone say what has been read."""
+        """Whether there is a position: offsets alone say what has been read."""
         return isinstance(position, dict)
 
     @classmethod
@@ -187,7 +187,8 @@ class Kafka(Source):
         stands: Sequence[Position],
         is_ordered: bool,
     ) -> Position:
-        """The position that knows the stream's topics; of two, the lower one."""
+        """`own` if it has one of the stream's topics, else the lowest offsets of the
+        positions that have."""
         read = [
             each
             for each in (own, *stands)
@@ -197,12 +198,12 @@ class Kafka(Source):
 
     @classmethod
     def supposed_position(cls, names: Sequence[str]) -> Position:
-        """One record of each topic was read."""
+        """A position at which one record of each topic was read."""
         return {name: {"0": 1} for name in names}
 
     @classmethod
     def supposed_state(cls, stream: str, names: Sequence[str]) -> SourceState:
-        """The topics are there, with their first record."""
+        """A state in which the topics exist with their first record."""
         from lakesql.source.stream_state import SourceState
 
         return SourceState(

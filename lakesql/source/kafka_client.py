@@ -1,5 +1,5 @@
-"""Which offsets Kafka's topics hold, asked without Java: by librdkafka, which a command
-has at once."""
+"""The offsets that Kafka's topics hold, asked without Java, by librdkafka, for commands
+that must answer at once."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from lakesql.source.kafka import Kafka
 
 REQUEST_S = 2.0
-"""How long librdkafka may take for one try to reach a broker; what keeps it from it is
-known after each."""
+"""How long librdkafka may try to reach a broker at a time; after each try its errors
+are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the topics of a stream hold: their ids, and of each partition the first
-    offset that is still there and the one behind the last. `problems` are those topics
-    that are not there, or that may not be read."""
+    """What the topics of a stream hold: their ids and, of each partition, the first
+    offset that still exists and the one after the last. `problems` are topics that do
+    not exist or may not be read."""
 
     ids: Mapping[str, str] = field(default_factory=dict)
     beginnings: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
@@ -56,8 +56,8 @@ def read_offsets(
 ) -> dict[str, Held]:
     """What the topics of each stream hold, by the streams' names.
 
-    Of the connection's options those are given to librdkafka that it has a counterpart
-    of. Raises what `open_broker` raises.
+    librdkafka gets the options of the connection that it has a counterpart of. Raises
+    `ProfileError`, or what `reach_broker` raises.
     """
     reach_broker(connection.bootstrap_servers)
     client = _Client(connection, librdkafka_options(connection).settings)
@@ -92,12 +92,12 @@ _SPEC: Any = OffsetSpec
 _KAFKAS_OWN = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 )
-"""Topics that a pattern does not mean, as the Java client does not list them."""
+"""Topics that a pattern never matches, as the Java client does not list them either."""
 
 
 class _Client:
-    """A connection to a cluster by librdkafka. Each question is answered, or has
-    failed, within seconds."""
+    """A connection to a cluster by librdkafka. Each question is answered, or fails,
+    within seconds."""
 
     def __init__(self, connection: Kafka, settings: Mapping[str, str]) -> None:
         self._connection = connection
@@ -114,10 +114,10 @@ class _Client:
             ) from None
 
     def topic_names(self) -> frozenset[str]:
-        """All topics that the connection's user may see, without Kafka's own.
+        """All topics that the connection's user may see, without Kafka's internal ones.
 
-        The first question to a cluster: its errors say whether there is a connection at
-        all.
+        It is the first question to a cluster: its errors tell whether there is a
+        connection at all.
         """
         deadline = time.monotonic() + ANSWER_TIMEOUT_MS / 1000
         while True:
@@ -135,7 +135,7 @@ class _Client:
                     ) from None
 
     def _check_connection(self) -> None:
-        """Raise where a broker has answered, and refused."""
+        """Raise `ProfileError` if a broker has answered and refused the connection."""
         servers = self._connection.bootstrap_servers
         for error in self._errors:
             why = _redacted(error.str())
@@ -149,8 +149,8 @@ class _Client:
     def describe(
         self, names: Collection[str]
     ) -> tuple[dict[str, Topic], dict[str, Any]]:
-        """The topics of these names, and of those that cannot be described the
-        error."""
+        """The topics of these names, and the errors of those that cannot be
+        described."""
         found: dict[str, Topic] = {}
         refused: dict[str, Any] = {}
         if not names:
@@ -175,8 +175,8 @@ class _Client:
     def offsets(
         self, topics: Collection[Topic], spec: Any
     ) -> dict[str, dict[int, int]]:
-        """The offset of each partition that `spec` means, whether a reader may see its
-        record or not yet."""
+        """The offset of each partition that `spec` stands for, including records of
+        open transactions."""
         found: dict[str, dict[int, int]] = {topic.name: {} for topic in topics}
         wanted = {
             TopicPartition(topic.name, number): spec
@@ -207,7 +207,7 @@ _UNKNOWN = frozenset(
     }
 )
 _OF_TOPIC = _UNKNOWN | {KafkaError.TOPIC_AUTHORIZATION_FAILED}
-"""Errors of one topic, and not of the connection."""
+"""Errors of a single topic, not of the connection."""
 
 
 def _refused(

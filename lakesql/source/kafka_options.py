@@ -1,4 +1,4 @@
-"""Options of Kafka's client, as a profile may give them."""
+"""The options of Kafka's client that a profile may set, and which are refused."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LOGIN_MODULES = (
     "com.sun.security.auth.module.Krb5LoginModule",
     "software.amazon.msk.auth.iam.IAMLoginModule",
 )
-"""The classes that `sasl.jaas.config` may name: others run code of their own choice in
-this process."""
+"""The classes that `sasl.jaas.config` may name; any other class would run its own code
+in this process."""
 
 OWNED: Mapping[str, str] = {
     "bootstrap.servers": "Use the connection's `bootstrap_servers`.",
@@ -31,7 +31,7 @@ OWNED: Mapping[str, str] = {
     "key.serializer": "Leave it out: nothing is written to topics.",
     "value.serializer": "Leave it out: nothing is written to topics.",
 }
-"""Options that lakesql and Spark set themselves, and what to do instead."""
+"""Options that lakesql and Spark set themselves, each with what to do instead."""
 
 SECURITY = (
     "security.protocol",
@@ -85,8 +85,8 @@ SECURITY = (
     "ssl.truststore.password",
     "ssl.truststore.type",
 )
-"""How a client of Kafka 3.9 logs in: it passes over a misspelt one, and so would
-connect without it."""
+"""The options by which a client of Kafka 3.9 logs in. A misspelt one is refused here,
+as the client would ignore it and connect without it."""
 
 _NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*")
 _LOGIN_MODULE = re.compile(r"\s*([\w.$]+)\s")
@@ -99,7 +99,7 @@ _LOGIN_OPTIONS = re.compile(
 
 def read_client_options(node: Node) -> dict[str, str]:
     """The options by name. Raises `ProjectError` (`kafka-option`) for each that a
-    profile may not give."""
+    profile may not set."""
     return read_entries(node, _read_option)
 
 
@@ -127,11 +127,11 @@ def _read_option(name: str, node: Node) -> str:
 
 
 def _check_login_module(text: str) -> None:
-    """Kafka takes one module, and it is the first word: comments and anything else
-    before it are refused."""
+    """Raise `ProjectError` unless the text begins with an allowed login module and is
+    well formed; comments are refused."""
     found = _LOGIN_MODULE.match(text)
     if found is None or found[1] not in LOGIN_MODULES:
-        # The text may be a secret: of it, only what is certainly the name of a class is
+        # The text may contain a secret, so only what is certainly a class name is
         # shown.
         shown = (
             f" {found[1]}"
@@ -143,7 +143,8 @@ def _check_login_module(text: str) -> None:
             f"Begin with one of {', '.join(LOGIN_MODULES)}, then `required` and its options, and end with `;`.",
         )
     if not _LOGIN_OPTIONS.fullmatch(text, found.end()):
-        # Kafka would say where it stops to understand it, with a piece of the password.
+        # Kafka's own error would quote the place of the fault, possibly with a piece of
+        # the password.
         raise _refused(
             "'sasl.jaas.config' is not a login module, `required` and its options.",
             'Write each as name="value", with `\\"` for a `"` and `\\\\` for a `\\` in a value, and end with `;`.',

@@ -1,4 +1,4 @@
-"""All kinds of sources, by their words; `lakesql/engine/sources/spark_sources.py` has
+"""All kinds of sources by their names; `lakesql/engine/sources/spark_sources.py` has
 how each is read with Spark."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONNECTIONS: Mapping[str, type[Source]] = {
     kind.kind: kind
     for kind in (Recorded, Files, Rate, Kafka, Kinesis, Pulsar, Mqtt, Sqs)
 }
-"""Those that a profile's `connections` may have by their word."""
+"""The kinds that a connection of a profile may have as its `type`."""
 
 SOURCES: Mapping[str, type[Source]] = {
     **CONNECTIONS,
@@ -35,28 +35,28 @@ SOURCES: Mapping[str, type[Source]] = {
     TableSource.kind: TableSource,
     ChangesSource.kind: ChangesSource,
 }
-"""All kinds."""
+"""All kinds of sources by their names."""
 
 
 def project_source(type_: str, node: Node) -> Source | None:
-    """The source of a connection whose type names a file of the project's `sources/`;
-    None where it names none."""
+    """The source of a connection whose type names a file in the project's `sources/`;
+    None for any other type."""
     if not type_.startswith(FOLDER) or not type_.endswith(".py"):
         return None
     return ProjectSource(type_, node)
 
 
 def project_files(directory: str) -> Source:
-    """What a stream without a connection is read from: files of the project."""
+    """The source of a stream without a connection: files of the project."""
     return Files(directory)
 
 
 def recorded_topics(folder: str) -> Source:
-    """What the streams of a test are read from."""
+    """The source of streams in a test."""
     return Recorded(folder)
 
 
 def model_table(name: str, is_changing: bool) -> Source:
-    """What a stream is read from that is another model's table: its new rows, or where
-    its rows change, its changes."""
+    """The source of a stream that is another model's table: its new rows or, if its
+    rows change, the changes."""
     return ChangesSource(name) if is_changing else TableSource(name)

@@ -1,12 +1,13 @@
-"""Amazon Kinesis: a stream is shards, which split and merge while it runs, and a record
-has a sequence number.
+"""Amazon Kinesis as a source: a stream is read shard by shard; shards split and merge
+while it runs, and each record has a sequence number.
 
-A place is where a shard was read up to: `after`, the sequence number of the last
-record, which came `at` a time, and `ended`, once a closed shard has no more. Up to a
-time it was `seen` to have no others. It may begin `from` a time. A shard begins when
-those that it came of have ended, so the records of a partition key keep their order.
-One `without` parents, as these are gone and nobody has read them, begins behind records
-that are gone. Nothing tells where a shard ends but reading it.
+A place says how far a shard was read: `after` is the sequence number of the last
+record, `at` its arrival time, and `ended` is set once a closed shard has no more
+records. `seen` is the time up to which it was seen to have no further records. `from`
+is the time at which reading begins, if it does not begin with the oldest record. A
+shard begins once its parents have ended, so the records of a partition key keep their
+order. `without` names parents that are gone and that nobody has read: records were lost
+there. Only reading a shard tells where it ends.
 """
 
 from __future__ import annotations
@@ -40,22 +41,21 @@ if TYPE_CHECKING:
     from lakesql.source.stream_state import Position
 
 CALL_RECORDS = 10_000
-"""How many records GetRecords gives at most."""
+"""The maximum number of records that GetRecords returns."""
 
 EMPTY_PAGES = 20
-"""A closed shard is read on for so many empty answers: some servers give these before
-they say that it has ended."""
+"""How many empty answers of a closed shard are accepted before its reader stops: some
+servers return several before they report the end."""
 
 WAIT_S = (0.2, 0.4, 0.8, 1.6, 3.2)
-"""How long a reader waits where Kinesis answers that it was asked too often, one after
-the other."""
+"""How long a reader waits before each retry after Kinesis has throttled it."""
 
 HOUR_MS = 3_600_000
 
 TIP_MS = HOUR_MS
-"""So much later than its last record a shard was seen to have nothing new, before its
-place says so. By that time it is known whether something may have come, and have been
-removed, while nobody read."""
+"""A place is updated without new records once its shard was seen to have nothing new
+for this long. So it stays known whether records may have come and expired while nobody
+read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +83,24 @@ class Kinesis(LogSource):
 
     @property
     def lineage_namespace(self) -> str:
-        """Its endpoint, or its region."""
+        """`kinesis://` with the endpoint's host, or with the region."""
         return f"kinesis://{urlsplit(self.endpoint).netloc.rpartition('@')[2] or self.region or 'default'}"
 
     def check(self) -> str:
-        """Where it is."""
+        """The endpoint, or the region, in words."""
         return self.endpoint or f"Kinesis in region {self.region or 'of boto3'}"
 
     def open(self, topic: str, owner: str) -> Log:
-        """The stream of this name."""
+        """The reader of the Kinesis stream named `topic`."""
         return KinesisStream(_client(self), topic)
 
     def client(self) -> Any:
-        """A client of boto3's."""
+        """A client of boto3."""
         return open_service(self, self.kind, self.label)
 
     @classmethod
     def supposed_position(cls, names: Sequence[str]) -> Position:
-        """A record of each stream's first shard was read."""
+        """A position at which one record of each stream's first shard was read."""
         return {
             name: {"shardId-000000000000": {"after": "1", "at": 0}} for name in names
         }
@@ -108,14 +108,15 @@ class Kinesis(LogSource):
 
 @cache
 def _client(source: Kinesis) -> Any:
-    """The client of a connection: threads share it, and it takes a tenth of a second to
-    make."""
+    """The cached client of a connection: threads may share it, and creating one takes a
+    tenth of a second."""
     return source.client()
 
 
 @dataclass(frozen=True, slots=True)
 class _Shard:
-    """A shard: those that it came of, and whether it takes no records any more."""
+    """A shard: the ids of its parents, and whether it is closed, so that it takes no
+    more records."""
 
     parents: tuple[str, ...]
     is_closed: bool
@@ -123,7 +124,8 @@ class _Shard:
 
 @dataclass(slots=True)
 class KinesisStream(Log):
-    """One stream. `client` is boto3's, or answers as it does."""
+    """The reader of one Kinesis stream. `client` is boto3's, or one with its
+    interface."""
 
     client: Any
     name: str
@@ -135,14 +137,15 @@ class KinesisStream(Log):
 
     @property
     def id(self) -> str:
-        """Its name with the time at which it was created."""
+        """The ARN of the stream with the time of its creation, which differs after it
+        was created again."""
         summary = self._describe()
         created: datetime = summary["StreamCreationTimestamp"]
         return f"{summary['StreamARN']}@{int(created.timestamp())}"
 
     def starts(self, start: Start) -> LogPlaces:
-        """The shards whose parents are gone, from the time on: the others begin as
-        their parents end."""
+        """The places of the shards without living parents, from `start` on. Their
+        children are added as the parents end."""
         self._list_shards()
         roots = [
             name
@@ -157,8 +160,9 @@ class KinesisStream(Log):
         return {name: {"from": at_ms} for name in roots}
 
     def partitions(self, places: LogPlaces) -> LogPlaces:
-        """The shards that were read, and the children of those that have ended. A shard
-        that has ended and is gone is left out once its children are known."""
+        """The places of the shards that are being read, and of the children of those
+        that have ended. An ended shard that is gone is left out once its children are
+        known."""
         self._list_shards()
         new = {
             name: shard
@@ -179,14 +183,16 @@ class KinesisStream(Log):
         return found
 
     def ends(self, places: LogPlaces) -> LogPlaces:
-        """A time: what has arrived before it is read."""
+        """The current time as the end of each shard: records that have arrived before
+        it are read."""
         self._list_shards()
         return {name: {"before": now_ms() + 1} for name in self._shards}
 
     def read(
         self, partition: str, place: LogPlace, until: LogPlace, limit: int
     ) -> Iterator[LogPage]:
-        """What a shard has behind a place."""
+        """The records of a shard after `place` and up to `until`, at most `limit`, page
+        by page. Raises `LogExpiredError` if records are gone."""
         bound = _ShardBound.of(until)
         may_read = limit > 0 and not _has_ended(place)
         if not may_read or bound.is_reached(place):
@@ -221,11 +227,11 @@ class KinesisStream(Log):
     def _answers(
         self, partition: str, place: LogPlace, limit: int
     ) -> Iterator[tuple[Sequence[Mapping[str, Any]], bool, int]]:
-        """The records behind a place, answer by answer, each with whether the shard
-        ends with it, and with the time by which it is behind the newest record.
+        """The records after a place, one answer of Kinesis at a time: the records,
+        whether the shard ends with them, and by how many milliseconds they lag behind
+        the newest record.
 
-        There are no more once `limit` records were given, or once nothing more is there
-        now.
+        Ends after `limit` records, or when the shard has no more records now.
         """
         iterator, empty = self._iterator(partition, place), 0
         while iterator is not None and limit > 0:
@@ -236,7 +242,7 @@ class KinesisStream(Log):
             limit -= len(records)
             behind_ms = int(answer.get("MillisBehindLatest", 0))
             is_at_tip = not records and behind_ms == 0
-            # the children of an ended one may have had records before
+            # not of an ended shard: its children may have had records before
             if is_at_tip and iterator is not None:
                 self._tips[partition] = now_ms()
             yield records, iterator is None, behind_ms
@@ -246,8 +252,8 @@ class KinesisStream(Log):
                 return
 
     def is_at_end(self, places: LogPlaces) -> bool:
-        """Whether no shard has a record more, has ended, or was last known long ago to
-        have nothing new."""
+        """Whether reading on would give nothing: no shard has another record, has
+        ended, or needs its place updated."""
         found = self.partitions(places)  # of the children of those that have ended, too
         try:
             return not any(
@@ -259,7 +265,8 @@ class KinesisStream(Log):
             return False
 
     def check(self, partition: str, place: LogPlace) -> None:
-        """Whether the stream still keeps what follows a place."""
+        """Raise `LogExpiredError` unless the stream still keeps what follows a
+        place."""
         if _has_ended(place):
             return
         if place and "without" in place:
@@ -272,7 +279,8 @@ class KinesisStream(Log):
         self._check_kept(partition, place)
 
     def gone(self) -> Sequence[str]:
-        """What the stream has had before its retention."""
+        """A description of the records that have exceeded the stream's retention; empty
+        if the stream is younger than its retention."""
         if (
             now_ms() - epoch_ms(self._describe()["StreamCreationTimestamp"])
             <= self._kept_ms()
@@ -298,7 +306,7 @@ class KinesisStream(Log):
         return str(found["ShardIterator"])
 
     def _with_tip(self, shard: str, place: dict[str, Any]) -> dict[str, Any]:
-        """The place with the time up to which nothing follows it, as far as that is
+        """The place with `seen`, the time up to which nothing follows it, if that is
         known."""
         return (
             {**place, "seen": tip}
@@ -307,13 +315,13 @@ class KinesisStream(Log):
         )
 
     def _is_old(self, shard: str, place: Mapping[str, Any]) -> bool:
-        """Whether it has been known for long that nothing follows a place which says an
-        earlier time."""
+        """Whether the shard was seen to have nothing new so much later than the place
+        records that the place must be updated."""
         return self._tips.get(shard, 0) - _seen_ms(place) > TIP_MS
 
     def _check_kept(self, shard: str, place: LogPlace) -> None:
-        """Raise where what followed a place may have been removed by now: Kinesis would
-        read on at its oldest record without a word."""
+        """Raise `LogExpiredError` if records after a place may have expired: Kinesis
+        would silently continue at the oldest record that it has."""
         known_ms = max(_seen_ms(place or {}), self._tips.get(shard, 0))
         if not known_ms:
             return
@@ -329,15 +337,15 @@ class KinesisStream(Log):
         )
 
     def _kept_ms(self) -> int:
-        """How long the stream keeps a record."""
+        """The stream's retention in milliseconds."""
         return int(self._describe()["RetentionPeriodHours"]) * HOUR_MS
 
     def _there(self, shards: Sequence[str]) -> list[str]:
         return [name for name in shards if name in self._shards]
 
     def _list_shards(self) -> Mapping[str, _Shard]:
-        """The shards that the stream has, and of those that were closed the ones whose
-        records it still keeps."""
+        """All shards of the stream: the open ones, and the closed ones whose records
+        are still kept."""
         found: dict[str, _Shard] = {}
         asked: dict[str, Any] = {"StreamName": self.name}
         while asked:
@@ -352,7 +360,8 @@ class KinesisStream(Log):
         return found
 
     def _describe(self) -> Mapping[str, Any]:
-        """The stream, asked for again each hour: its retention may change."""
+        """The stream's summary, asked for again every hour, as its retention may
+        change."""
         with self._lock:
             if self._summary is None or now_ms() - self._described_ms > HOUR_MS:
                 answer = self._call("describe_stream_summary", StreamName=self.name)
@@ -363,7 +372,8 @@ class KinesisStream(Log):
             return self._summary
 
     def _call(self, operation: str, **words: Any) -> Any:
-        """Ask Kinesis; where it is asked too often, wait and ask again."""
+        """The answer of Kinesis to an operation; retried with waits if it throttles.
+        Raises the project's errors instead of boto3's."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         for wait_s in (*WAIT_S, None):
@@ -435,9 +445,9 @@ _FORBIDDEN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _ShardBound:
-    """Up to where a shard is read: to the record `after`, to the time `before`, or to
-    its end. `is_place`: it is where an earlier reader has stood, who had begun at the
-    time `first_ms` if it is one."""
+    """The end up to which a shard is read: the record `after`, the time `before`, or
+    the end of the shard. `is_place`: it is the place that an earlier reader has
+    reached, which began at the time `first_ms` if that is set."""
 
     after: str | None = None
     before: int | None = None
@@ -446,7 +456,7 @@ class _ShardBound:
 
     @classmethod
     def of(cls, until: LogPlace) -> _ShardBound:
-        """The bound that a value of `Log.read` means."""
+        """The bound for the `until` of `Log.read`."""
         if until is None:
             return cls()
         if "before" in until:
@@ -455,11 +465,11 @@ class _ShardBound:
 
     @property
     def beginning(self) -> dict[str, Any]:
-        """The place where a shard begins of which nothing was read."""
+        """The place at which an unread shard begins."""
         return {} if self.first_ms is None else {"from": self.first_ms}
 
     def is_reached(self, place: LogPlace) -> bool:
-        """Whether there is nothing to read behind a place."""
+        """Whether nothing is left to read between a place and the bound."""
         at = place or {}
         if self.is_place:
             return self.after is None or self.after == at.get("after")
@@ -470,7 +480,7 @@ class _ShardBound:
         )
 
     def take(self, found: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Those of some records that are not behind it."""
+        """The records that are not past the bound."""
         if self.after is None:
             return found
         return [
@@ -484,23 +494,24 @@ def _reached_by(
     before: dict[str, Any],
     is_end: bool,
 ) -> dict[str, Any]:
-    """The place behind some records of a shard that is read from the place `first` on:
-    `before`, where there are none. With `is_end` nothing will follow them."""
+    """The place after the records `found` of a shard that is read from the place
+    `first` on; `before` if there are none. With `is_end` the shard has ended."""
     reached = _behind(found[-1], first) if found else before
     return {**reached, "ended": True} if is_end else reached
 
 
 def _behind(record: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Any]:
-    """The place behind a record. It keeps the time `from` which its shard is read: a
-    batch that is read again may have to begin there."""
+    """The place after a record. It keeps the time `from` at which reading the shard
+    began, as a batch that is read again may have to begin there."""
     reached = {"after": record["SequenceNumber"], "at": _arrived_ms(record)}
     return {**reached, "from": place["from"]} if "from" in place else reached
 
 
 def _child_place(parents: Sequence[str], places: LogPlaces) -> LogPlace:
-    """Where a shard begins whose parents have ended or are gone: at its first record,
-    unless a time is looked for, and no parent had a record since. Nothing was there
-    before its parents were last seen to go on."""
+    """The place at which a shard begins whose parents have ended or are gone: its first
+    record, or the time `from` at which reading was to begin if no parent had a record
+    since then. `seen` is taken from the parents: nothing was in the shard before that
+    time."""
     unread = [parent for parent in parents if parent not in places]
     if unread:
         return {"without": " and ".join(unread)}
@@ -522,8 +533,8 @@ def _arrived_ms(found: Mapping[str, Any]) -> int:
 
 
 def _records(shard: str, found: Sequence[Mapping[str, Any]]) -> list[LogRecord]:
-    """Records of a shard; of one that the producer library has packed, those that are
-    in it."""
+    """The records of a shard, those that the Kinesis Producer Library has aggregated
+    separately."""
     number, shard_id = int(shard.rpartition("-")[2]), ("shard_id", shard.encode())
     records = []
     for each in found:
@@ -550,8 +561,8 @@ def _records(shard: str, found: Sequence[Mapping[str, Any]]) -> list[LogRecord]:
 
 
 def _seen_ms(place: Mapping[str, Any]) -> int:
-    """The time up to which all that a shard has had is before a place; 0 where nothing
-    is known of it."""
+    """The time up to which a place includes all records of its shard; 0 if it has no
+    time."""
     return max(int(place.get(name, 0)) for name in ("at", "seen", "from"))
 
 

@@ -1,11 +1,10 @@
-"""The names of files that a query has read, kept in its checkpoint as lists on which
-little is held in memory at once.
+"""The names of the files that a query has read, kept in its checkpoint as sorted lists,
+so that few are held in memory at once.
 
-`listed/batches/N` has the files of the batch with which N files have been read. From
-time to time these are folded into `listed/segments/…`: lists that follow each other in
-the order of names, of which `listed/index` has the first and the last. A file of the
-checkpoint is written before the index names it, so that a kill leaves the old index or
-the new one.
+`listed/batches/N` has the files of the batch after which N files have been read. From
+time to time these are merged into `listed/segments/…`: lists that follow each other in
+the order of names. `listed/index` has the first and the last name of each. A list is
+written before the index names it, so a kill leaves either the old index or the new one.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ _BATCHES, _SEGMENTS, _LATE = f"{FOLDER}/batches", f"{FOLDER}/segments", f"{FOLDE
 _INDEX, _SEEDED = f"{FOLDER}/index", f"{FOLDER}/seeded"
 
 SEGMENT_FILES = 20_000
-"""So many names a list has at most."""
+"""The maximum number of names in a list."""
 
 FOLDED_FILES = 50_000
-"""So many names are held in memory before they are folded into lists."""
+"""The number of names that are held in memory before they are merged into the lists."""
 
 
 class KeptFiles(StoredFiles, Protocol):
-    """The files of a checkpoint that may be written."""
+    """The files of a checkpoint, for reading and writing."""
 
     def write(self, name: str, text: str) -> None:
-        """Write a file, over one of that name."""
+        """Write a file, replacing any of that name."""
 
     def remove(self, name: str) -> None:
         """Remove a file."""
@@ -41,7 +40,7 @@ class KeptFiles(StoredFiles, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A list: the first and the last of its names, and the file that has it."""
+    """A list of names: its first and its last name, and the file that holds it."""
 
     first: str
     last: str
@@ -50,14 +49,14 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Which lists there are.
+    """The lists of a checkpoint, and what has been found out by listing and by events.
 
-    `folded` is how many files had been read as they were made, and `listed_ms` when the
-    whole folder was listed last. All names up to `adopts` count as read besides, as a
-    new checkpoint knows nothing more of them; `adopted` is how many files had been read
-    then, and `digest` what their names come to. `number` is that of the next list.
-    `events` are the offsets, by topic and partition, up to which events have told of
-    nothing that is still to be read.
+    `folded` is how many files had been read when the lists were made; `listed_ms` is
+    when the whole folder was last listed. All names up to `adopts` count as read too,
+    because a new checkpoint knows nothing else of them; `adopted` is how many files had
+    been read then, and `digest` a checksum of their names. `number` is the number of
+    the next list. `events` are the offsets, by topic and partition, up to which events
+    have announced no file that is still to be read.
     """
 
     segments: tuple[Segment, ...] = ()
@@ -71,12 +70,12 @@ class Index:
 
 
 TIME_UNKNOWN = 0
-"""When a file was changed that was read as an event told of it: the next listing says
-it."""
+"""The modification time of a file that was read when an event announced it; the next
+listing finds out the real one."""
 
 
 def read_index(files: StoredFiles) -> Index | None:
-    """The lists of a checkpoint; None where it has none."""
+    """The index of a checkpoint's lists; None if it has none."""
     text = files.read(_INDEX)
     if text is None:
         return None
@@ -87,14 +86,15 @@ def read_index(files: StoredFiles) -> Index | None:
 
 
 def knows_all(files: StoredFiles) -> bool:
-    """Whether the lists of a checkpoint have all files that its query has read, as far
-    as they are there."""
+    """Whether the lists of a checkpoint name every file that its query has read and
+    that still exists."""
     index = read_index(files)
     return index is not None and not index.adopts
 
 
 def read_known(files: KeptFiles, through: int) -> list[SeenFile]:
-    """The files that the query of a checkpoint had read when so many were."""
+    """The files that the query of a checkpoint had read when it had read `through`
+    files."""
     index = read_index(files) or Index()
     return [
         SeenFile(file.name, file.modified_ms)
@@ -103,16 +103,16 @@ def read_known(files: KeptFiles, through: int) -> list[SeenFile]:
 
 
 def dump_seeded(seen: Iterable[SeenFile]) -> tuple[str, str]:
-    """The file of a new checkpoint, its name and its text, that says which files count
-    as read."""
+    """The name and the text of the file in a new checkpoint that lists the files which
+    count as read."""
     return _SEEDED, "\n".join(
         json.dumps([each.path, each.modified_ms]) for each in seen
     )
 
 
 def read_seeded(files: StoredFiles) -> list[FoundFile] | None:
-    """The files that count as read in a checkpoint that was made with some; None where
-    it was made with none."""
+    """The files that count as read in a checkpoint because it was created with them;
+    None if it was created without."""
     text = files.read(_SEEDED)
     if text is None:
         return None
@@ -123,7 +123,8 @@ def read_seeded(files: StoredFiles) -> list[FoundFile] | None:
 
 
 def is_listing_due(index: Index, every_ms: int, at_ms: int) -> bool:
-    """Whether all of the folder is to be listed, as it was not for so long."""
+    """Whether the whole folder has to be listed, as the last listing is `every_ms`
+    old."""
     return at_ms - index.listed_ms >= every_ms
 
 
@@ -138,8 +139,7 @@ class KnownFiles:
         self._recent_through = index.folded
 
     def begin(self, read: Iterable[FoundFile] = ()) -> None:
-        """Write the index as it is, in a checkpoint that has none, with files that were
-        read."""
+        """Write the first index of a checkpoint, with the files that count as read."""
         written = _Written(self._files, _SEGMENTS, self.index.number)
         for file in sorted(read):
             written.add(file)
@@ -151,8 +151,8 @@ class KnownFiles:
     # --- batches
 
     def plan_batch(self, before: int, after: int, found: Sequence[FoundFile]) -> None:
-        """Note the files of the next batch: `before` it so many were read, and `after`
-        it so many will be."""
+        """Record the files of the next batch: `before` it `before` files were read, and
+        after it `after` files will be."""
         for number in self._batches():
             if number > before:  # it was planned, and never begun
                 self._files.remove(f"{_BATCHES}/{number}")
@@ -161,8 +161,8 @@ class KnownFiles:
         )
 
     def read_batch(self, after: int) -> list[FoundFile] | None:
-        """The files of the batch with which so many are read; None where nothing is
-        noted of it."""
+        """The files of the batch after which `after` files are read; None if it was not
+        recorded."""
         text = self._files.read(f"{_BATCHES}/{after}")
         return None if text is None else [*_parse(text)]
 
@@ -174,12 +174,12 @@ class KnownFiles:
     # --- what is known
 
     def reaches(self, name: str) -> bool:
-        """Whether a list has a name that is larger."""
+        """Whether a list has a larger name than `name`."""
         return any(segment.last > name for segment in self.index.segments)
 
     def unknown(self, found: Iterable[FoundFile], read: int) -> Iterator[FoundFile]:
-        """Those of some files, in order of their names, that were not read while `read`
-        were."""
+        """The files of `found`, in order of their names, that were not yet read when
+        `read` files had been."""
         for file, known in self._beside(found, read):
             if known is None:
                 yield file
@@ -187,8 +187,8 @@ class KnownFiles:
     def _beside(
         self, found: Iterable[FoundFile], read: int
     ) -> Iterator[tuple[FoundFile, FoundFile | None]]:
-        """Files in order of their names, each with what is known of it. A list is held
-        while names are in it."""
+        """Files in order of their names, each with its record among the first `read`
+        files read, or None. One list at a time is held in memory."""
         self._learn(read)
         segments, held = [*self.index.segments], dict[str, FoundFile]()
         for file in found:
@@ -210,11 +210,11 @@ class KnownFiles:
     def compare(
         self, there: Iterable[FoundFile], read: int, compared: ListingReader
     ) -> None:
-        """Compare all files that are there, in order of their names, with those that
-        were read while `read` were.
+        """Compare all existing files, in order of their names, with the first `read`
+        files that were read, and report differences to `compared`.
 
-        What is not there any more is forgotten. Those that were not read are kept in
-        lists, which `next_late` gives.
+        Read files that no longer exist are forgotten. Unread files that `compared`
+        wants to be read go to lists, which `next_late` returns.
         """
         self._fold(read)
         kept, late = (
@@ -243,8 +243,8 @@ class KnownFiles:
         )
 
     def next_late(self) -> list[FoundFile]:
-        """The next files that the last listing has found and that were not read; none
-        when all were given."""
+        """The next unread files that the last listing has found; empty when all were
+        returned."""
         return (
             [*_parse(self._files.read(f"{_LATE}/{self._late.pop(0).file}") or "")]
             if self._late
@@ -252,13 +252,12 @@ class KnownFiles:
         )
 
     def note_listing(self, at_ms: int) -> None:
-        """Note that all of the folder was listed, and nothing found that is still to be
-        read."""
+        """Record that the whole folder was listed and nothing is left to read."""
         self._save(replace(self.index, listed_ms=at_ms))
 
     def note_events(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Note that events up to these offsets have told of nothing that is still to be
-        read."""
+        """Record that events up to these offsets have announced no file that is still
+        to be read."""
         self._save(
             replace(
                 self.index,
@@ -269,7 +268,7 @@ class KnownFiles:
         )
 
     def read_all(self) -> Iterator[FoundFile]:
-        """All files that are known to have been read."""
+        """All files that are recorded as read."""
         for segment in self.index.segments:
             yield from self._read(segment)
         for number in self._batches():
@@ -277,12 +276,12 @@ class KnownFiles:
                 yield from self.read_batch(number) or ()
 
     def read_up_to(self, through: int) -> list[FoundFile]:
-        """The files that had been read when so many were."""
+        """The files that had been read when `through` files had."""
         return [file for file in self.read_all() if file.through <= through]
 
     def _learn(self, read: int) -> None:
-        """Hold the files of batches that are done since the lists were made; make lists
-        of many."""
+        """Load the files of completed batches that the lists do not have yet; if they
+        are many, merge them into the lists."""
         for number in self._batches():
             if self._recent_through < number <= read:
                 self._recent.update(
@@ -293,7 +292,7 @@ class KnownFiles:
                 self._fold(number)
 
     def _fold(self, read: int) -> None:
-        """Put the files of batches that are done into the lists."""
+        """Merge the files of completed batches into the lists."""
         batches = [
             number for number in self._batches() if self.index.folded < number <= read
         ]
@@ -306,8 +305,8 @@ class KnownFiles:
         self._recent, self._recent_through = {}, self.index.folded
 
     def _fold_in(self, come: Sequence[FoundFile], folded: int) -> None:
-        """Write the lists anew between whose names some have come, and those before and
-        behind them not."""
+        """Merge files into the lists; only lists whose range of names overlaps the new
+        names are rewritten."""
         first, last = come[0].name, come[-1].name
         before = [each for each in self.index.segments if each.last < first]
         behind = [each for each in self.index.segments if each.first > last]
@@ -331,7 +330,7 @@ class KnownFiles:
         return [*_parse(self._files.read(f"{_SEGMENTS}/{segment.file}") or "")]
 
     def _save(self, index: Index) -> None:
-        """Write the index, and remove what it has no use for."""
+        """Write the index, and remove the lists and batches that it no longer needs."""
         self._files.write(_INDEX, json.dumps(asdict(index)))
         self.index = index
         used = {segment.file for segment in index.segments}
@@ -339,26 +338,26 @@ class KnownFiles:
             if name not in used and name.isdecimal():
                 self._files.remove(f"{_SEGMENTS}/{name}")
         for number in self._batches():
-            # the last one may be read again until its batch is done
+            # the last batch may be read again until it is done
             if number < index.folded:
                 self._files.remove(f"{_BATCHES}/{number}")
 
 
 class ListingReader(Protocol):
-    """Is told what a listing of all files has found."""
+    """Receives what a listing of all files has found."""
 
     def late(self, file: FoundFile) -> bool:
-        """A file that was not read: whether it is to be, now."""
+        """Whether an unread file is to be read now."""
 
     def changed(self, file: FoundFile) -> None:
-        """A file that has changed since it was read."""
+        """A file has changed since it was read."""
 
     def adopted(self, file: FoundFile) -> None:
-        """A file that counts as read, as a new checkpoint knows nothing more of it."""
+        """A file counts as read only because a new checkpoint began after it."""
 
 
 class _Written:
-    """Lists as they are written one after the other into a folder."""
+    """Lists while they are written, one after another, into a folder."""
 
     def __init__(self, files: KeptFiles, folder: str, number: int) -> None:
         self._folder = folder
@@ -374,7 +373,7 @@ class _Written:
             self.end()
 
     def end(self) -> None:
-        """Write what is left."""
+        """Write the remaining files as the last list."""
         if not self._open:
             return
         name = str(self.number)
@@ -390,8 +389,8 @@ def _is_small(found: Sequence[FoundFile]) -> bool:
 def _merge(
     known: Iterable[FoundFile], come: Iterable[FoundFile]
 ) -> Iterator[FoundFile]:
-    """Two ordered rows of files as one; of a name that stands in both, the one that has
-    come."""
+    """Two sorted sequences of files as one; of two files with the same name, the one of
+    `come`."""
     from heapq import merge
 
     last: FoundFile | None = None

@@ -1,8 +1,8 @@
-"""Options of Kafka's Java client as librdkafka knows them: for a client that asks a
-broker without Java.
+"""The options of Kafka's Java client translated to librdkafka's, for a client that asks
+a broker without Java.
 
-Only what is sure to mean the same is given to it. Where one option is not, the broker
-is not asked.
+Only options that surely mean the same are translated. If one cannot be, the broker is
+not asked.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LibrdkafkaSettings:
-    """What librdkafka is given, and the options that have no counterpart in it, each
-    with what it would take."""
+    """The settings for librdkafka, and the options that have no counterpart
+    (`unknown`), each with what would have one."""
 
     settings: Mapping[str, str] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
 
 
 def librdkafka_options(connection: Kafka) -> LibrdkafkaSettings:
-    """The connection's options in librdkafka's words."""
+    """The connection's options as settings of librdkafka."""
     protocol = connection.options.get("security.protocol", "PLAINTEXT").upper()
     unused = tuple(
         start
@@ -66,7 +66,7 @@ _SAME = frozenset(
         "ssl.key.password",
     }
 )
-"""Options of the same name and the same values."""
+"""Options with the same name and the same values in both clients."""
 
 _IMMATERIAL = frozenset(
     {
@@ -101,16 +101,16 @@ _IMMATERIAL = frozenset(
         "socket.connection.setup.timeout.ms",
     }
 )
-"""Options by which records are fetched, groups are kept or answers are waited for:
-where a topic begins and ends is the same without them."""
+"""Options on fetching, consumer groups and timeouts: they do not change where a topic
+begins and ends."""
 
 _READ_TOGETHER = ("ssl.truststore.", "ssl.keystore.", "sasl.jaas.config")
-"""Beginnings of options that are read together with others, in a function of their
+"""Prefixes of options that are translated together with others, by functions of their
 own."""
 
 
 def _trusted(given: Mapping[str, str]) -> LibrdkafkaSettings:
-    """Whose certificates are trusted: of stores, librdkafka reads PEM alone."""
+    """The trusted certificates; librdkafka reads only PEM stores."""
     stores = {
         name: value
         for name, value in given.items()
@@ -129,8 +129,8 @@ def _trusted(given: Mapping[str, str]) -> LibrdkafkaSettings:
 
 
 def _own_certificate(given: Mapping[str, str]) -> LibrdkafkaSettings:
-    """The client's own certificate and key: PEM, in a file or as text, or a file of
-    PKCS12."""
+    """The client's own certificate and key: PEM, in a file or as text, or a PKCS12
+    file."""
     stores = {
         name: value for name, value in given.items() if name.startswith("ssl.keystore.")
     }
@@ -156,7 +156,7 @@ def _own_certificate(given: Mapping[str, str]) -> LibrdkafkaSettings:
     }
     if "ssl.keystore.location" not in stores:
         return _renamed(stores, names)
-    # a file that has the certificate and the key
+    # one file with both certificate and key
     both = stores.pop("ssl.keystore.location")
     found = _renamed(stores, names)
     return LibrdkafkaSettings(
@@ -173,7 +173,7 @@ def _renamed(given: Mapping[str, str], names: Mapping[str, str]) -> LibrdkafkaSe
 
 
 def _login(given: Mapping[str, str]) -> LibrdkafkaSettings:
-    """User and password of `sasl.jaas.config`."""
+    """User and password from `sasl.jaas.config`."""
     mechanism = given.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
         return LibrdkafkaSettings(
@@ -204,12 +204,13 @@ _LOGIN = re.compile(
 _LOGIN_OPTION = re.compile(
     r"""([\w.$-]+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[\w.$-]+)"""
 )
-"""Of a text that the profile has been checked for."""
+"""One option in `sasl.jaas.config`, whose text was checked when the profile was
+read."""
 
 
 def _unquoted(value: str) -> str | None:
-    """What Java reads of a value; None for an escape of another character than a quote
-    or a backslash."""
+    """The value as Java reads it; None if it escapes another character than a quote or
+    a backslash."""
     if value[0] not in "\"'":
         return value
     inside = value[1:-1]

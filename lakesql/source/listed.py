@@ -1,5 +1,5 @@
-"""What sources that are files in folders have in common: which files there are, and
-which of them have been read."""
+"""For sources that are files in folders: which local files exist, and which of them
+have been read."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from lakesql.source.unread import explain_hidden
 
 
 def hidden_below(glob: str | None) -> str:
-    """What is said of the files that a pattern means and that are passed over; '' where
-    there are none on this machine."""
+    """The sentence on local files that match a pattern and are skipped; '' if there are
+    none."""
     place = local_folder(glob) if glob is not None else None
     return explain_hidden(local_hidden(str(place))) if place is not None else ""
 
@@ -34,11 +34,11 @@ def are_files_read(
     *,
     are_taken: bool = False,
 ) -> bool:
-    """Whether the lists of the source `number` have all files of a pattern on this
-    machine, as they were then.
+    """Whether the lists of the source `number` contain all local files of a pattern,
+    unchanged.
 
-    One of those that were read last must be there: where none is, they may have moved.
-    Of files that `are_taken` away once they are read, there may be none.
+    One of the last read files must exist, as otherwise they may have been moved. If
+    files `are_taken` away once they are read, none must be left.
     """
     place = local_folder(glob) if glob is not None else None
     last: Any = position.get(BATCHES) if isinstance(position, dict) else None

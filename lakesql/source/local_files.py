@@ -1,5 +1,5 @@
-"""The files of this machine's disk that Spark reads for a pattern, and those that it
-passes over, without Java."""
+"""The local files that Spark reads for a pattern, and those that it skips, found
+without Java."""
 
 from __future__ import annotations
 
@@ -20,24 +20,21 @@ from lakesql.source.pattern import (
 
 
 def local_files(glob: str) -> Iterator[Path]:
-    """The files that Spark reads for a pattern, in order of their names."""
+    """The files that Spark reads for a pattern, sorted by name."""
     return (file for file, is_hidden in _local_matches(glob) if not is_hidden)
 
 
 def local_hidden(glob: str) -> list[str]:
-    """The paths of those files that a pattern means, and that Spark passes over because
-    of a name."""
+    """The paths of the files that a pattern means and that Spark skips because of a
+    name."""
     return [str(file) for file, is_hidden in _local_matches(glob) if is_hidden]
 
 
 def possible_files(glob: str) -> Iterator[Path]:
-    """All files of this machine's disk that Spark lists for a pattern, and perhaps some
-    that it does not.
+    """All local files that Spark lists for a pattern, and perhaps more.
 
-    For who may miss none of them. Raises `ValueError` where the pattern's meaning, or
-    what a link
-    leads to, is not surely the same to both, and `OSError` where a folder cannot be
-    read.
+    For callers that must not miss one. Raises `ValueError` if the pattern, or a link,
+    might mean something else to Hadoop, and `OSError` if a folder cannot be read.
     """
     listing = listing_of(glob)
     for pattern in expand_braces(listing.path):
@@ -52,8 +49,8 @@ def possible_files(glob: str) -> Iterator[Path]:
 
 
 def is_read_within(folder: str, file: str) -> bool:
-    """Whether Spark reads a file by the names of the folders between `folder` and it,
-    and by its own."""
+    """Whether Spark reads a file, judged by its name and those of the folders between
+    `folder` and the file."""
     return all(map(is_read, file.removeprefix(folder).strip("/").split("/")))
 
 
@@ -78,8 +75,8 @@ def _local_matches(glob: str) -> Iterator[tuple[Path, bool]]:
 
 
 def _matches(folder: Path, parts: list[str]) -> Iterator[Path]:
-    """What below a folder matches the parts of a pattern without braces, hidden names
-    too."""
+    """The paths below a folder that match the parts of a pattern without braces,
+    including hidden ones."""
     if not parts:
         yield folder
         return

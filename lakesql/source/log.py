@@ -1,10 +1,10 @@
-"""Logs that are read by a client in Python: what a source answers whose topics have
-partitions of records in an order.
+"""Logs that a client in Python reads: what a source answers whose topics have
+partitions of ordered records.
 
-A kind of log is one file: its options (a class below `LogSource`), and how a topic of
-it is read (a class that answers `Log`). All else is the same for every log: batches,
-their limits and their replay, positions, ledger, rewind, rebuild. A project may have
-kinds of its own, in `sources/<kind>.py`.
+A kind of log is one file: its options (a class below `LogSource`), and how one of its
+topics is read (a class that answers `Log`). Everything else is the same for every log:
+batches, their limits and replay, positions, ledger, rewind and rebuild. A project may
+have kinds of its own, in `sources/<kind>.py`.
 """
 
 from __future__ import annotations
@@ -35,23 +35,22 @@ if TYPE_CHECKING:
     from lakesql.source.stream_state import Expired, Position, SourceState, StoredFiles
 
 LogPlace = Any
-"""Where a partition was read up to: a value of JSON of which only its log knows what it
-means; None at the beginning. What has a number for each record gives that of the next
-one to read."""
+"""How far a partition was read: a JSON value that only its log interprets; None is the
+beginning. A log that numbers its records uses the number of the next record to read."""
 
 LogPlaces = Mapping[str, LogPlace]
-"""By the name of the partition."""
+"""The place in each partition, by the partition's name."""
 
 
 BEHIND_MS = "behindMs"
-"""In the report of a query: how many milliseconds it is behind."""
+"""The key in a query's progress report for how many milliseconds it is behind."""
 
 
 class LogRecord(NamedTuple):
     """A record of a log. `timestamp_us` is in microseconds since the epoch.
 
-    `offset` is its number in the partition, which rises with its age; None where the
-    log has none that fits a bigint.
+    `offset` is its number in the partition, larger for newer records; None if the log
+    has no number that fits a bigint.
     """
 
     value: bytes | None
@@ -64,11 +63,11 @@ class LogRecord(NamedTuple):
 
 
 class LogPage(NamedTuple):
-    """Some records of one partition, and the place behind them; it may have moved
-    without any record.
+    """Some records of one partition and the place after them, which may have moved even
+    without records.
 
-    `behind_ms` is how much older that place is than the newest record of the partition;
-    None where that is not known.
+    `behind_ms` is how much older that place is than the partition's newest record; None
+    if unknown.
     """
 
     records: Sequence[LogRecord]
@@ -77,11 +76,11 @@ class LogPage(NamedTuple):
 
 
 class LogExpiredError(Exception):
-    """Raised where what follows a place is not in the log any more, or may not be. Its
-    text says what, and why.
+    """What follows a place is, or may be, no longer in the log. The text says what is
+    gone and why.
 
-    `follows` is the place from which a reader goes on that does without; None where
-    that is the partition's beginning.
+    `follows` is the place at which a reader that accepts the loss continues; None for
+    the partition's beginning.
     """
 
     def __init__(self, why: str, follows: LogPlace = None) -> None:
@@ -90,78 +89,77 @@ class LogExpiredError(Exception):
 
 
 class Log(Protocol):
-    """A topic, as its client reads it. It is closed by whoever has opened it; several
-    threads may read at once."""
+    """A topic as its client reads it. Whoever opens it closes it; several threads may
+    read at once."""
 
     @property
     def id(self) -> str:
-        """What tells this topic from a later one of the same name; '' where the log
-        does not say."""
+        """An id that a later topic of the same name does not have; '' if the log has
+        none."""
         return ""
 
     def starts(self, start: Start) -> LogPlaces:
-        """The partitions, each where a reader begins: at its first record, behind its
-        last one, or at a time."""
+        """The partitions, each with the place at which a reader begins: the first
+        record, the end, or a time."""
         ...
 
     def partitions(self, places: LogPlaces) -> LogPlaces:
-        """The partitions to read behind these places: the same ones, and those that
-        have come since."""
+        """The places at which reading continues: those given, and those of partitions
+        that are new since."""
         return places
 
     def ends(self, places: LogPlaces) -> LogPlaces:
-        """Where partitions end now: a run that takes what is there reads up to
+        """The present end of each partition: a run that takes what exists reads up to
         these."""
         ...
 
     def read(
         self, partition: str, place: LogPlace, until: LogPlace, limit: int
     ) -> Iterator[LogPage]:
-        """What is there behind a place, in pages, up to `until` (None for all), and to
-        `limit` records at most.
+        """The records after a place, in pages, up to `until` (None for all) and at most
+        `limit`.
 
-        It waits for nothing. Between the same two places it gives the same records
-        whenever it is asked. A page without records says that the place has moved on
-        all the same, and is worth noting. Raises `LogExpiredError`.
+        Does not wait for new records. Between the same two places it returns the same
+        records every time. A page without records means that the place has moved, which
+        is worth recording. Raises `LogExpiredError`.
         """
         ...
 
     def is_at_end(self, places: LogPlaces) -> bool:
-        """Whether these are the places of all partitions, and nothing follows them, nor
-        has to be noted."""
+        """Whether these places cover all partitions, and nothing is left to read or to
+        record."""
         return dict(self.ends(self.partitions(places))) == places
 
     def check(self, partition: str, place: LogPlace) -> None:
-        """Raise `LogExpiredError` where something behind a place is gone, or may be:
-        asked before a query begins.
+        """Raise `LogExpiredError` if something after a place is, or may be, gone; asked
+        before a query begins.
 
-        Nothing need be said where records are numbered.
+        A log that numbers its records need not implement it.
         """
         return
 
     def settle(self) -> None:
-        """Return once all that was sent until now can be read: asked by a run that
-        takes what is there."""
+        """Return once all records sent so far can be read; called by a run that takes
+        what exists."""
         return
 
     def release(self, places: LogPlaces) -> None:
-        """What lies before these places is in the table, and need not be kept for this
-        reader."""
+        """Allow the log to drop what lies before these places for this reader: it is in
+        the table."""
         return
 
     def gone(self) -> Sequence[str]:
-        """What the topic has had once and has no more, in words, as far as that is
-        known."""
+        """What the topic once had and no longer has, in words, as far as is known."""
         return []
 
     def close(self) -> None:
-        """Let the client go."""
+        """Close the client."""
         return
 
 
 @dataclass(frozen=True, slots=True)
 class LogSource(Source):
-    """A log on one target. A kind says its options as fields, and opens a topic."""
+    """A log on one target. A kind declares its options as fields, and opens a topic."""
 
     kind: ClassVar[str] = ""
     label: ClassVar[str] = "a log"
@@ -171,39 +169,39 @@ class LogSource(Source):
     backlog_unit: ClassVar[BacklogUnit] = "records"
 
     numbers_records: ClassVar[bool] = True
-    """Whether a place is the number of the next record. What is gone, and what is
-    behind, is told by it then."""
+    """Whether a place is the number of the next record; then losses and the backlog are
+    computed from the numbers."""
 
     tells_ends: ClassVar[bool] = True
-    """Whether `Log.is_at_end` says whether there is something new. Otherwise only a
-    run's reader finds out."""
+    """Whether `Log.is_at_end` can tell if there is something new. If not, only a run's
+    reader finds out."""
 
     tells_ids: ClassVar[bool] = True
-    """Whether `Log.id` may tell a topic from a later one of its name."""
+    """Whether `Log.id` can differ between a topic and a later one of its name."""
 
     first_number: ClassVar[int] = 0
     """The number of the first record that a partition ever had."""
 
     modules: ClassVar[tuple[str, ...]] = ()
-    """The modules that its client is made of."""
+    """The Python modules that its client needs."""
 
     def open(self, topic: str, owner: str) -> Log:
-        """A topic for a reader: `owner` is the same name for each run of a model's
-        query, and no other's.
+        """The topic for a reader. `owner` is the name of a model's query, the same in
+        each run and unique to it; '' for a reader that nothing is retained for.
 
-        Raises `ProfileError` or `ProjectError` where it is not there or does not take
-        the login, and `TransientError` where nobody answers.
+        Raises `ProfileError` or `ProjectError` if the topic does not exist or the login
+        is refused, and `TransientError` if nobody answers.
         """
         raise NotImplementedError
 
     @property
     def as_log(self) -> LogSource | None:
-        """It."""
+        """This source."""
         return self
 
     def problems(self, origin: StreamOrigin, place: Place) -> Iterator[Problem]:
-        """The problem of topics by a pattern: a log is not asked for the names of its
-        topics."""
+        """The problem of a stream that names its topics by a pattern: a log is not
+        asked for the names of its topics."""
         from lakesql.errors import Problem
 
         if origin.brings == self.brings and not origin.find_topics(tuple):
@@ -216,18 +214,19 @@ class LogSource(Source):
             )
 
     def opened(self, origin: StreamOrigin) -> Iterator[tuple[str, Log]]:
-        """The topics that an origin means, by their names, each open until the next one
-        is asked for. They are looked at for no reader."""
+        """The topics of an origin with their names, each open until the next one is
+        asked for. They are opened without an owner."""
         for topic in origin.find_topics(tuple):
             with closing(self.open(topic, "")) as log:
                 yield topic, log
 
     def loaded(self) -> LogSource:
-        """The source itself, whose code may have to be loaded first."""
+        """This source. A project's own source has to load its code first."""
         return self
 
     def look(self, name: str, streams: Sequence[AskedStream]) -> Looked:
-        """Where the topics of the streams end."""
+        """The state of the streams' topics; empty if the client cannot tell where
+        topics end."""
         from lakesql.source.stream_state import FoundTopics
 
         if not self.can_be_seen():
@@ -237,7 +236,7 @@ class LogSource(Source):
         )
 
     def reach(self, streams: Sequence[AskedStream]) -> str:
-        """What it is, and how many partitions the streams read of it."""
+        """What it is, and how many partitions the streams read."""
         partitions = 0
         for stream in streams:
             partitions += sum(
@@ -250,7 +249,7 @@ class LogSource(Source):
         )
 
     def state_of(self, stream: AskedStream) -> SourceState:
-        """The topics of a stream as they are now."""
+        """The present state of a stream's topics."""
         from lakesql.source.stream_state import SourceState
 
         ids: dict[str, str] = {}
@@ -266,13 +265,13 @@ class LogSource(Source):
         return SourceState(stream.name, self.kind, ids, beginnings, ends)
 
     def can_be_seen(self) -> bool:
-        """Whether its client is installed, and tells where a topic ends."""
+        """Whether its client is installed and can tell where a topic ends."""
         return self.tells_ends and all(
             find_spec(module) is not None for module in self.modules
         )
 
     def state_now(self, stream: AskedStream, now: Now) -> SourceState | None:
-        """What `look` has found."""
+        """The state that `look` has found."""
         return now.found(stream.name)
 
     def is_read(
@@ -283,7 +282,7 @@ class LogSource(Source):
         files: StoredFiles,
         now: Now,
     ) -> bool:
-        """Whether the position is behind all that the topics have."""
+        """Whether the position is at the end of all topics."""
         if not self.can_be_seen() or not isinstance(position, dict):
             return False
         if set(stream.origin.find_topics(tuple)) != position.keys():
@@ -294,17 +293,17 @@ class LogSource(Source):
 
     @classmethod
     def is_position(cls, position: Position) -> bool:
-        """Whether it is places by topic and partition."""
+        """Whether the position is places by topic and partition, or None."""
         return position is None or is_places(position)
 
     @classmethod
     def can_start_from(cls, position: Position) -> bool:
-        """Places alone say what has been read."""
+        """Whether there is a position: places alone say what has been read."""
         return isinstance(position, dict)
 
     @classmethod
     def offsets(cls, position: Position) -> Mapping[str, Mapping[str, int]] | None:
-        """The position itself where its places are numbers."""
+        """The position if its places are numbers, else None."""
         return offsets_of(position) if cls.numbers_records else None
 
     @classmethod
@@ -315,7 +314,7 @@ class LogSource(Source):
         stands: Sequence[Position],
         is_ordered: bool,
     ) -> Position:
-        """The position that knows the stream's topics."""
+        """The position that has one of the stream's topics; `own` if none has."""
         read = [
             each
             for each in (own, *stands)
@@ -325,12 +324,12 @@ class LogSource(Source):
 
     @classmethod
     def supposed_position(cls, names: Sequence[str]) -> Position:
-        """Something of each topic was read."""
+        """A position at which something of each topic was read."""
         return {name: {"0": 1} for name in names}
 
     @classmethod
     def supposed_state(cls, stream: str, names: Sequence[str]) -> SourceState:
-        """The topics are there."""
+        """A state in which the topics exist."""
         from lakesql.source.stream_state import SourceState
 
         ids, beginnings = (
@@ -347,8 +346,8 @@ class LogSource(Source):
 def find_left(
     topics: Collection[str], position: Position
 ) -> Mapping[tuple[str, str], Expired]:
-    """The partitions of a position that are of other topics than these, each with what
-    is said of it."""
+    """The partitions of a position whose topics are not in `topics`, as losses: the
+    stream no longer reads them."""
     from lakesql.source.stream_state import Expired
 
     return {

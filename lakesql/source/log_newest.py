@@ -1,5 +1,5 @@
-"""The newest records of a log's topics: samples, read for no query, so that nothing of
-theirs is held or let go."""
+"""The newest records of a log's topics, as samples. They are read without an owner, so
+that no reader's retention changes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from lakesql.source.origin import StreamOrigin
 from lakesql.source.source import Start
 
 LOOKS_BACK_S = (1, 10, 60, 600, 3_600, 24 * 3_600)
-"""So far back records are looked for, one after the other, until there are enough; at
-last from the beginning on."""
+"""How far back records are looked for, step by step until there are enough; after the
+last step, from the beginning."""
 
 READERS = 8
-"""How many partitions are read at once."""
+"""How many partitions are read in parallel."""
 
 PAGE_RECORDS = 10_000
 
@@ -37,8 +37,8 @@ PAGE_RECORDS = 10_000
 def newest_of_topics(
     source: LogSource, origin: StreamOrigin, rows: int
 ) -> Mapping[str, Sequence[LogRecord]]:
-    """About the newest `rows` records of an origin, of each topic its share, in the
-    order of their age."""
+    """About the newest `rows` records of an origin, shared among its topics, each
+    topic's from the oldest."""
     found: dict[str, list[LogRecord]] = {}
     for topic in origin.find_topics(tuple):
         with closing(source.open(topic, "")) as log:
@@ -55,7 +55,7 @@ def newest_of_topics(
 
 
 def newest_records(log: Log, rows: int, numbers_records: bool) -> list[LogRecord]:
-    """The newest records of a topic, in the order of their age."""
+    """The newest `rows` records of a topic, the oldest of them first."""
     if numbers_records:
         first = log.starts("earliest")
         ends = log.ends(first)
@@ -75,7 +75,7 @@ def newest_records(log: Log, rows: int, numbers_records: bool) -> list[LogRecord
 
 @dataclass(slots=True)
 class _NewestKept:
-    """The newest of the records that it is given, which partitions give at once."""
+    """Keeps the newest of the records that it is given by several threads."""
 
     rows: int
     _kept: list[tuple[int, int, LogRecord]] = field(default_factory=list)
@@ -83,7 +83,7 @@ class _NewestKept:
     _lock: Lock = field(default_factory=Lock)
 
     def add(self, records: Sequence[LogRecord]) -> None:
-        """Some records more."""
+        """Consider more records."""
         with self._lock:
             for record in records:
                 one = (record.timestamp_us, next(self._arrivals), record)
@@ -93,13 +93,13 @@ class _NewestKept:
                     heapq.heappushpop(self._kept, one)
 
     def records(self) -> list[LogRecord]:
-        """Those that are kept, the oldest one first."""
+        """The kept records, the oldest first."""
         return [record for _, _, record in sorted(self._kept)]
 
 
 def _newest_behind(log: Log, begins: LogPlaces, rows: int) -> list[LogRecord]:
-    """The newest of the records behind places, up to where the partitions end now.
-    Those are read too that begin behind the end of one."""
+    """The newest records between the places and the present ends of the partitions,
+    including those of partitions that begin after the end of another one."""
     newest = _NewestKept(rows)
     places, left = dict(begins), dict(begins)
     while left:
@@ -124,8 +124,8 @@ def _newest_behind(log: Log, begins: LogPlaces, rows: int) -> list[LogRecord]:
 def _read_partition(
     log: Log, name: str, place: LogPlace, until: LogPlace, newest: _NewestKept
 ) -> LogPlace:
-    """Read a partition from a place on, or from where it goes on behind what is gone;
-    where it was read up to."""
+    """Read a partition from a place on, or from the place after expired records.
+    Returns the place up to which it was read."""
     for _ in range(2):
         try:
             while True:

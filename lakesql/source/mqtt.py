@@ -1,12 +1,12 @@
-"""MQTT 5: a broker that forgets a message once it is acknowledged. So what comes is
-written to a log first.
+"""MQTT 5 as a source: a broker forgets a message once it is acknowledged, so messages
+are written to a log first.
 
-One client for each topic filter, with a session that lasts, takes messages of QoS 1 and
-2 and appends them to files of a local folder. A message is acknowledged once its file
-is on the disk. Readers read the log, in which each message has a number: from there on
-it is in a table exactly once. Between broker and log it is at least once: a client that
-dies after it has written and before it has acknowledged gets the messages again, with
-the flag `dup`.
+One client for each topic filter, with a persistent session, receives messages of QoS 1
+and 2 and appends them to files of a local folder. A message is acknowledged once its
+file is on disk. Readers read the log, where each message has a number, so from there to
+the table it is exactly once. From the broker to the log it is at least once: a client
+that dies between writing and acknowledging receives the messages again, with the flag
+`dup`.
 """
 
 from __future__ import annotations
@@ -97,26 +97,26 @@ class Mqtt(LogSource):
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port."""
+        """The broker's host and port."""
         url = urlsplit(self.url)
         return str(url.hostname), url.port or PORTS[url.scheme]
 
     @property
     def lineage_namespace(self) -> str:
-        """Its address."""
+        """`mqtt://` with the broker's host and port."""
         return "mqtt://{}:{}".format(*self.address)
 
     def resolved(self, directory: Path) -> Self:
-        """The connection with the folder of its log absolute."""
+        """The connection with an absolute path of its log."""
         return replace(self, log=absolute(self.log, directory))
 
     def check(self) -> str:
-        """Its address and its log."""
+        """The broker's URL and the folder of the log, in words."""
         return f"{self.url}, messages are written to {self.log}"
 
     def reach(self, streams: Sequence[AskedStream]) -> str:
-        """Its address, where a broker takes connections. A session would be kept there,
-        so none is begun."""
+        """The broker's URL and log, in words, if the broker accepts connections. No
+        MQTT session is begun, as the broker would keep it."""
         import socket
 
         try:
@@ -127,7 +127,7 @@ class Mqtt(LogSource):
         return f"{self.url} accepts connections, messages are written to {self.log}"
 
     def open(self, topic: str, owner: str) -> Log:
-        """The log of a topic filter. With an owner, its client begins to take
+        """The log of a topic filter. With an owner, its client begins to receive
         messages."""
         log = MqttLog(self.folder(topic))
         if owner:
@@ -144,11 +144,11 @@ class Mqtt(LogSource):
         files: StoredFiles,
         now: Now,
     ) -> bool:
-        """Whether the position is behind all that the log has, and the broker has kept
-        nothing that comes there now.
+        """Whether the position is at the end of the log, and the broker has kept no
+        messages that arrive now.
 
-        Only a run that takes what is there asks. Its process takes messages then; what
-        comes is in the log for Spark.
+        Only a run that takes what exists asks. Its process then receives messages,
+        which are in the log when Spark reads it.
         """
         if not LogSource.is_read(self, stream, number, position, files, now):
             return False
@@ -164,7 +164,7 @@ class Mqtt(LogSource):
         )
 
     def folder(self, topic: str) -> Path:
-        """The folder of a filter's log."""
+        """The folder of a topic filter's log."""
         return Path(self.log) / quote(self.client_id, safe="") / quote(topic, safe="")
 
 
@@ -177,8 +177,8 @@ class MqttLog(Log):
     taker: Taker | None = None
 
     def starts(self, start: Start) -> LogPlaces:
-        """The first message that is kept, the next one that comes, or the first one of
-        a time."""
+        """The number of the first message that is kept, of the next one to arrive, or
+        of the first one received since a time."""
         if start == "latest":
             return self.ends({})
         files = last_files(log_files(self.folder))
@@ -196,14 +196,15 @@ class MqttLog(Log):
         return {"0": log_end(self.folder)}
 
     def settle(self) -> None:
-        """Wait for what the broker has kept."""
+        """Wait until the messages that the broker has kept are in the log."""
         if self.taker is not None:
             self.taker.settle()
 
     def read(
         self, partition: str, place: LogPlace, until: LogPlace, limit: int
     ) -> Iterator[LogPage]:
-        """The messages from a number on."""
+        """The messages from a number on, a page for each file of the log. Raises
+        `LogExpiredError` if messages are no longer in the log."""
         if self.taker is not None:
             self.taker.check()
         files = log_files(self.folder)

@@ -1,4 +1,4 @@
-"""The log of the messages of one topic filter: files of a folder, named by the numbers
+"""The log of an MQTT topic filter's messages: files in a folder, named by the numbers
 of their messages."""
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from lakesql.source.log import LogExpiredError
 
 
 class MessageFile(NamedTuple):
-    """A file of the log: the number of its first message, and that of the first one
-    behind it."""
+    """A file of the log: the number of its first message, and the number after its
+    last."""
 
     first: int
     end: int
@@ -23,8 +23,8 @@ class MessageFile(NamedTuple):
 
 
 class KeptMessage(NamedTuple):
-    """A message in a file of the log; its payload is in base64, and the time is in
-    microseconds."""
+    """A message in a file of the log; its payload is in base64, its time in
+    microseconds since the epoch."""
 
     topic: str
     payload: str
@@ -42,8 +42,8 @@ def log_files(folder: Path) -> list[MessageFile]:
 
 
 def last_files(files: Sequence[MessageFile]) -> Sequence[MessageFile]:
-    """Those from which on none is missing: somebody may have removed one in the
-    middle."""
+    """The newest files without a gap between them: somebody may have removed a file in
+    the middle."""
     for at in range(len(files) - 1, 0, -1):
         if files[at - 1].end != files[at].first:
             return files[at:]
@@ -60,7 +60,7 @@ def log_end(folder: Path) -> int:
 
 
 def read_lines(file: MessageFile) -> list[KeptMessage]:
-    """The messages of a file. Raises `LogExpiredError` where it is gone."""
+    """The messages of a file. Raises `LogExpiredError` if it was removed."""
     try:
         with file.path.open("rb") as lines:
             return [KeptMessage(*json.loads(line)) for line in lines]
@@ -71,7 +71,7 @@ def read_lines(file: MessageFile) -> list[KeptMessage]:
 
 
 def append_file(folder: Path, lines: Sequence[KeptMessage]) -> None:
-    """Write messages to the end of a log. They are on the disk when it returns."""
+    """Append messages to a log as a new file. They are on disk when it returns."""
     first = log_end(folder)
     path = folder / f"{first:020d}-{first + len(lines):020d}.jsonl"
     beside = path.with_suffix(".new")
@@ -84,8 +84,8 @@ def append_file(folder: Path, lines: Sequence[KeptMessage]) -> None:
 
 
 def remove_old(folder: Path, before_ms: int) -> None:
-    """Remove the oldest files, as far as their last message is older than a time. The
-    number of the next message is kept."""
+    """Remove the oldest files, as far as they were written before `before_ms`. The
+    number of the next message is preserved."""
     old = [
         *takewhile(
             lambda file: file.path.stat().st_mtime * 1000 < before_ms, log_files(folder)

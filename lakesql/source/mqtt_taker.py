@@ -1,5 +1,5 @@
-"""Who takes messages from an MQTT broker, appends them to a log, and acknowledges them
-then."""
+"""The client that receives messages from an MQTT broker for a topic filter: it appends
+them to a log first and acknowledges them then."""
 
 from __future__ import annotations
 
@@ -22,45 +22,48 @@ if TYPE_CHECKING:
     from lakesql.source.mqtt import Mqtt
 
 WAITING = 20_000
-"""So many messages that are not acknowledged make a file at once; a broker sends 65,535
-of them at most."""
+"""The number of unacknowledged messages at which a file is written at once; a broker
+sends at most 65,535 of them."""
 
 WAITING_BYTES = 32 * 1024 * 1024
-"""So do those whose payloads are so large: a reader has a file in memory as a whole."""
+"""The size of their payloads at which a file is written at once; a reader holds a whole
+file in memory."""
 
 FILE_S = 0.5
-"""How often what has come is written to a file."""
+"""The interval at which received messages are written to a file."""
 
 QUIET_S = 1.0
-"""A broker that has sent nothing for so long has sent what it had kept."""
+"""A broker that has sent nothing for so long is taken to have sent everything that it
+had kept."""
 
 SETTLED_WITHIN_S = 30.0
-"""How long a run waits for that: what comes later is the next one's."""
+"""How long a run waits for the broker to be quiet; later messages are left to the next
+run."""
 
 LOOK_S = 5.0
-"""How long a run looks whether there is anything new, before it starts Java to read
-it."""
+"""How long a run checks for new messages before it starts Java to read them."""
 
 AWAY_S = 20.0
-"""A broker that is away for so long is told of."""
+"""How long a broker may be unreachable before this is an error."""
 
 SESSION_S = 30 * 86_400
-"""How long a broker is asked to keep what comes while nobody reads."""
+"""How long the broker is asked to keep messages while no client is connected."""
 
 DAY_MS = 86_400_000
 
 SHORT_S = 10.0
 SHORT_TIMES = 5
-"""A broker that ends so many connections in a row, each so soon, is told of. It ends
-one as another client of its id comes: these take turns then, and each misses what the
-other one gets."""
+"""The number of connections in a row, each shorter than `SHORT_S`, after which it is an
+error. A broker ends a connection when another client connects with the same id: the two
+then take turns, and each misses the messages that the other receives."""
 
 _TAKERS: dict[tuple[Mqtt, str], Taker] = {}
 _TAKERS_LOCK = threading.Lock()
 
 
 def taker_of(source: Mqtt, topic: str) -> Taker:
-    """The one of this process that takes the messages of a filter."""
+    """The thread of this process that takes the messages of a filter, started if
+    necessary."""
     with _TAKERS_LOCK:
         found = _TAKERS.get((source, topic))
         if found is None or not found.is_alive():
@@ -71,8 +74,8 @@ def taker_of(source: Mqtt, topic: str) -> Taker:
 
 
 class Taker(threading.Thread):
-    """Takes messages from a broker and appends them to a log, while no other process
-    does."""
+    """A thread that takes messages from a broker and appends them to a log, as long as
+    no other process does."""
 
     def __init__(self, source: Mqtt, topic: str) -> None:
         super().__init__(name=f"mqtt {topic}", daemon=True)
@@ -92,8 +95,8 @@ class Taker(threading.Thread):
         self._takes = True
 
     def settle(self) -> None:
-        """Return once the broker has sent what it had kept, and that is in the log.
-        Raises what keeps it from it."""
+        """Return once the broker has sent what it had kept and that is in the log, or
+        after `SETTLED_WITHIN_S`. Raises the error that prevents it."""
         deadline = time.monotonic() + SETTLED_WITHIN_S
         while time.monotonic() < deadline:
             self.check()
@@ -103,8 +106,8 @@ class Taker(threading.Thread):
         self.check(0)
 
     def has_settled(self, while_so: Callable[[], bool]) -> bool:
-        """Whether the broker has sent what it had kept, and something was so until
-        then. Not known where it does not answer soon."""
+        """Whether the broker has sent what it had kept while `while_so` stayed true.
+        False if that is not known within `LOOK_S`."""
         deadline = time.monotonic() + LOOK_S
         while time.monotonic() < deadline and while_so():
             self.check()
@@ -114,7 +117,7 @@ class Taker(threading.Thread):
         return False
 
     def check(self, away_s: float = AWAY_S) -> None:
-        """Raise what keeps messages from coming."""
+        """Raise the error that prevents messages from arriving, if there is one."""
         if self._failure is not None:
             raise self._failure
         since = self._away_since
@@ -123,13 +126,13 @@ class Taker(threading.Thread):
             raise TransientError.of("connection-unreachable", what)
 
     def stop(self) -> None:
-        """Write and acknowledge what has come, and end."""
+        """Write and acknowledge the received messages, and end the thread."""
         self._stopping.set()
         if self.is_alive() and threading.current_thread() is not self:
             self.join(10)
 
     def run(self) -> None:
-        """Take messages until it is stopped."""
+        """Take messages until the thread is stopped."""
         try:
             with _written(self._source):
                 self._folder.mkdir(parents=True, exist_ok=True)
@@ -185,10 +188,11 @@ class Taker(threading.Thread):
         return is_large or self._stopping.is_set()
 
     def _write_waiting(self, client: Any) -> None:
-        """Append the messages that have come, and acknowledge them then.
+        """Append the received messages to the log, then acknowledge them.
 
-        Behind a new connection they come again, and a broker that has forgotten the
-        session gives their numbers to others: those are not to be acknowledged.
+        They are not acknowledged if the client has reconnected meanwhile: the broker
+        sends them again, and one that has forgotten the session may have given their
+        numbers to other messages.
         """
         with self._changed:
             taken, self._messages, self._size_bytes = self._messages, [], 0
@@ -261,8 +265,7 @@ class Taker(threading.Thread):
         from paho.mqtt.subscribeoptions import SubscribeOptions
 
         self._last_at = time.monotonic()
-        # The session keeps what comes. Of retained messages it has had those that were
-        # there when it began.
+        # The session keeps new messages. It got the retained ones when it began.
         options = SubscribeOptions(
             qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB
         )
@@ -280,7 +283,7 @@ class Taker(threading.Thread):
 
     def _on_disconnect(self, *_: Any) -> None:
         with self._changed:
-            # The broker sends the others again, as they were not acknowledged.
+            # The broker sends the others again, as they are not acknowledged.
             self._messages = [message for message in self._messages if not message.qos]
             self._connection += 1
         now = time.monotonic()
@@ -336,7 +339,7 @@ def _is_locked(lock: IO[str]) -> bool:
 
 @contextmanager
 def _written(source: Mqtt) -> Iterator[None]:
-    """What keeps the log from being written as an error of lakesql's."""
+    """Turn an error while writing the log into an error of lakesql."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
-"""The files that a pattern means, in the order of their paths, from a name on: of
-folders only those are listed that may have such a file.
+"""The files that a pattern matches, in the order of their paths, beginning after a
+name; only folders that may contain such files are listed.
 
-The order is the one in which object storage lists: by the bytes of the whole path in
+The order is that in which object storage lists: by the bytes of the whole path in
 UTF-8, so that `a-1/x` comes before `a/x`. Python compares texts in the same way.
 """
 
@@ -31,8 +31,8 @@ from lakesql.source.pattern import (
 
 @dataclass(frozen=True, slots=True, order=True)
 class FoundFile:
-    """A file: its path below the connection's, its size, and when it was changed.
-    `through` is how many files were read once it was."""
+    """A file: its path below the connection's path, its size, and its modification
+    time. `through` is how many files the query has read including this one."""
 
     name: str
     size_bytes: int = field(compare=False)
@@ -42,7 +42,7 @@ class FoundFile:
 
     @property
     def digest(self) -> int:
-        """A number of its name, in 64 bits."""
+        """A 64-bit hash of its name."""
         return int.from_bytes(
             blake2b(
                 self.name.encode("utf-8", "surrogateescape"), digest_size=8
@@ -52,30 +52,29 @@ class FoundFile:
 
 
 class Folders(Protocol):
-    """A file system, as far as it is asked for names."""
+    """A file system that can list names."""
 
     def children(self, folder: str, after: str) -> list[str]:
-        """The names in a folder, given by its path or URL, in order; those of folders
-        end with a slash.
+        """The names in a folder, given by its path or URL, sorted; names of folders end
+        with a slash.
 
-        Those that are smaller than `after` may be left out. Nothing where the folder is
-        not there.
+        Names smaller than `after` may be left out. Empty if the folder does not exist.
         """
         ...
 
     def stat(self, folder: str, name: str) -> tuple[int, int]:
-        """The size of a file in the folder that was listed last, and when it was
-        changed, in milliseconds. Raises `FileNotFoundError`."""
+        """The size of a file in the folder that was listed last, and its modification
+        time in milliseconds. Raises `FileNotFoundError`."""
         ...
 
     def look_up(self, folder: str, name: str) -> tuple[int, int]:
-        """The same of a file in any folder, as it is now. Raises
+        """The present size and modification time of a file in any folder. Raises
         `FileNotFoundError`."""
         ...
 
 
 class LocalFolders:
-    """The folders of this machine."""
+    """The folders of the local disk."""
 
     def __init__(self) -> None:
         self._last = ("", "")
@@ -87,7 +86,7 @@ class LocalFolders:
         return last[1]
 
     def children(self, folder: str, after: str) -> list[str]:
-        """The names in a folder of the disk, in order."""
+        """The names in a local folder, sorted."""
         try:
             with os.scandir(self._place(folder)) as entries:
                 names = [
@@ -99,17 +98,18 @@ class LocalFolders:
         return sorted(name for name in names if name >= after)
 
     def stat(self, folder: str, name: str) -> tuple[int, int]:
-        """The size and the time of a file on the disk."""
+        """The size and the modification time of a local file."""
         found = os.stat(f"{self._place(folder)}/{name}")  # noqa: PTH116  a `Path` takes longer than what it asks
         return found.st_size, found.st_mtime_ns // 1_000_000
 
     def look_up(self, folder: str, name: str) -> tuple[int, int]:
-        """The size and the time of a file on the disk."""
+        """The size and the modification time of a local file."""
         return self.stat(folder, name)
 
 
 class NameOrder:
-    """The files of a pattern below a connection's path."""
+    """The files that match a pattern below a connection's path, in the order of their
+    names."""
 
     def __init__(self, base: str, glob: str) -> None:
         self.base = base.rstrip("/")
@@ -121,8 +121,8 @@ class NameOrder:
 
     @property
     def root(self) -> str:
-        """The folder, below the connection's path, in which all files are; '' for that
-        path itself."""
+        """The deepest folder, below the connection's path, that contains all files; ''
+        for the connection's path itself."""
         named = []
         for same in zip(*(parts[:-1] for parts in self._patterns), strict=False):
             if len({*same}) > 1 or is_pattern(same[0]) or same[0] == ANY_DEPTH:
@@ -137,17 +137,17 @@ class NameOrder:
     def files(
         self, folders: Folders, after: str = "", until: str | None = None
     ) -> Iterator[FoundFile]:
-        """The files whose names are larger than `after`, and not larger than `until`,
-        in order; hidden ones too."""
+        """The files whose names are larger than `after` and at most `until`, sorted,
+        including hidden ones."""
         return self._below(folders, self.root, after, until)
 
     def means(self, name: str) -> bool:
-        """Whether the pattern means a file of this name."""
+        """Whether the pattern means a file with this name."""
         return self._listing.means(f"{self._own}/{name}")
 
     def is_hidden(self, name: str) -> bool:
-        """Whether Spark passes over a file that is meant, by its own name, or that of a
-        folder below the one that is listed: a match, or what stands before `**`."""
+        """Whether Spark skips a matching file because of its own name, or because of a
+        folder's below the one that Spark lists."""
         parts = name.split("/")
         return not any(_shows(parts, matchers) for matchers in self._matchers)
 
@@ -178,13 +178,14 @@ class NameOrder:
                 yield FoundFile(name, size_bytes, modified_ms, self.is_hidden(name))
 
     def _may_hold(self, folder: str) -> bool:
-        """Whether a folder may have files that are meant, at whatever depth."""
+        """Whether a folder may contain matching files at any depth."""
         parts = folder.split("/")
         return any(_begins(parts, matchers) for matchers in self._matchers)
 
 
 _Matcher = re.Pattern[str] | None
-"""What matches a part of a path; None for `**`, which matches any number of them."""
+"""The regular expression for a part of a path; None for `**`, which matches any number
+of parts."""
 
 
 def _matcher(part: str) -> _Matcher:
@@ -192,7 +193,7 @@ def _matcher(part: str) -> _Matcher:
 
 
 def _begins(folder: list[str], pattern: list[_Matcher]) -> bool:
-    """Whether the path of a folder may be the beginning of one that matches."""
+    """Whether the path of a folder may be the beginning of a matching path."""
     for part, wanted in zip(folder, pattern, strict=False):
         if wanted is None:
             return True
@@ -202,14 +203,14 @@ def _begins(folder: list[str], pattern: list[_Matcher]) -> bool:
 
 
 def _shows(parts: list[str], pattern: list[_Matcher]) -> bool:
-    """Whether Spark reads a file by the names below the folder that it lists for a
-    pattern."""
+    """Whether Spark reads a file, judged by the names below the folder that it lists
+    for a pattern."""
     depth = pattern.index(None) if None in pattern else len(pattern)
     listed = min(depth, len(parts) - 1)
     return all(map(is_read, parts[listed:])) and _begins(parts[:listed], pattern)
 
 
 def _parts_below(pattern: str, own: str) -> list[str]:
-    """The parts of a pattern that are below the connection's path."""
+    """The parts of a pattern below the connection's path."""
     parts = [*filter(None, split_path(without_scheme(pattern)))]
     return parts[len([*filter(None, own.split("/"))]) :]

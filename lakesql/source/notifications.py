@@ -1,5 +1,5 @@
-"""Where events tell of the files that arrive: a topic or a queue, to which object
-storage writes of its objects."""
+"""Where events announce new files: a topic or a queue to which object storage
+writes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Notifications:
 
     @property
     def option(self) -> str:
-        """What the events are in: `topic` or `queue`."""
+        """The option that is set: `topic` or `queue`."""
         return "queue" if self.queue else "topic"
 
     @property
     def place(self) -> str:
-        """It in words, such as `topic lake-events`."""
+        """The topic or queue in words, such as `topic lake-events`."""
         return f"{self.option} {self.name}"
 
     @property
@@ -44,7 +44,7 @@ class Notifications:
 def check_notifications(
     given: Notifications, node: Node, stream: str
 ) -> Iterator[Problem]:
-    """Whether a stream says one place that has the events."""
+    """Problems of a stream that does not name exactly one topic or queue."""
     if given.topic and given.queue:
         what = f"Stream '{stream}' names a topic and a queue under 'notifications'."
         yield Problem(

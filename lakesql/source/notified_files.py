@@ -1,5 +1,5 @@
-"""Plain files of object storage that events tell of: they are found in a topic or a
-queue, and not by listing."""
+"""Plain files of object storage that events announce: they are found in a topic or a
+queue, instead of by listing."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from lakesql.source.stream_state import Position, SourceState, StoredFiles
 
 TOLD_BY = "told_by"
-"""In a position: the topic whose events were read, or the log of a queue."""
+"""The key in a position for the topic whose events were read, or for the log of a
+queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventsRead:
-    """Up to which places of which topic or queue events were read, and how many files
-    in all; '' for none yet."""
+    """The topic or queue whose events were read, the offset in each partition, and the
+    number of files in all; '' before the first."""
 
     topic: str = ""
     offsets: Mapping[int, int] = field(default_factory=dict)
@@ -31,7 +32,7 @@ class EventsRead:
 
     @property
     def position(self) -> Position:
-        """It as a position."""
+        """The position with this value."""
         offsets = {
             str(partition): self.offsets[partition]
             for partition in sorted(self.offsets)
@@ -40,7 +41,7 @@ class EventsRead:
 
 
 def events_read(position: Position) -> EventsRead:
-    """What a position says was read; nothing for none."""
+    """The events that have been read by a position; none if it is of another kind."""
     if not has_mark(position, TOLD_BY):
         return EventsRead()
     offsets = {int(partition): int(at) for partition, at in position["events"].items()}
@@ -49,7 +50,7 @@ def events_read(position: Position) -> EventsRead:
 
 @dataclass(frozen=True, slots=True)
 class NotifiedFiles(FolderSource):
-    """Plain files of a stream that has `notifications`."""
+    """Plain files of a stream with `notifications`."""
 
     path: str
     events: Source
@@ -63,17 +64,17 @@ class NotifiedFiles(FolderSource):
 
     @classmethod
     def stand_in(cls) -> Self:
-        """Files in no folder."""
+        """A source without a folder."""
         return cls("", Kafka.stand_in(), "")
 
     @property
     def jars(self) -> frozenset[str]:  # type: ignore[override]  # a kind of its own would be one for each place of events
-        """Those of where the events are."""
+        """The jars of the source with the events."""
         return self.events.jars
 
     def name_of(self, bucket: str, key: str) -> str | None:
-        """The name below the connection's path of an object; None where it lies
-        elsewhere."""
+        """The name of an object below the connection's path; None if it is not below
+        it."""
         place = urlsplit(self.path)
         base = place.path.strip("/")
         prefix = f"{base}/" if base else ""
@@ -81,7 +82,7 @@ class NotifiedFiles(FolderSource):
         return key.removeprefix(prefix) if is_below else None
 
     def state_now(self, stream: AskedStream, now: Now) -> SourceState | None:
-        """Nothing more than that it is there."""
+        """A state without facts."""
         from lakesql.source.stream_state import SourceState
 
         return SourceState(stream.name, self.kind)
@@ -94,15 +95,15 @@ class NotifiedFiles(FolderSource):
         files: StoredFiles,
         now: Now,
     ) -> bool:
-        """Not to be known: where the events are is asked by a run."""
+        """False: only a run asks the source of the events."""
         return False
 
     @classmethod
     def is_position(cls, position: Position) -> bool:
-        """Whether it names a topic of events."""
+        """Whether the position names the source of its events, or is none."""
         return not isinstance(position, dict) or has_mark(position, TOLD_BY)
 
     @classmethod
     def supposed_position(cls, names: Sequence[str]) -> Position:
-        """One event was read."""
+        """A position at which one event was read."""
         return EventsRead("events", {0: 1}, 1).position

@@ -1,9 +1,9 @@
-"""What an event of object storage tells: which objects have come. Values alone.
+"""The objects that events of object storage announce. Pure.
 
-S3 writes keys as in a URL's query, and so does MinIO; Ceph, EventBridge and SeaweedFS
-write them as they are. EventBridge has one object an event. SNS has an event of S3's as
-a text in its own. SeaweedFS, whose filer writes to Kafka, has Protobuf, and the
-object's path as the record's key.
+S3 and MinIO write keys as in a URL's query; Ceph, EventBridge and SeaweedFS write them
+unescaped. EventBridge has one object in each event. SNS has an event of S3 as a text
+inside its own. SeaweedFS, whose filer writes to Kafka, uses Protobuf, and the object's
+path as the record's key.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from lakesql.varints import read_varint
 
 @dataclass(frozen=True, slots=True)
 class CreatedObject:
-    """An object that has come: its bucket and its key; and its size, 0 where it is not
-    told."""
+    """An object that was created: its bucket, its key, and its size; 0 if the event
+    does not have it."""
 
     bucket: str
     key: str
@@ -28,10 +28,10 @@ class CreatedObject:
 
 
 def read_event(key: bytes | None, value: bytes | None) -> list[CreatedObject]:
-    """The objects that have come by an event, a record's key and value; none where it
-    tells of something else.
+    """The objects that an event announces, given the key and the value of its record;
+    empty if the event is about something else.
 
-    Raises `ValueError` where it is no event of a form that is known.
+    Raises `ValueError` if it is in no known form.
     """
     if not value:
         raise ValueError("the record has no value")
@@ -64,11 +64,11 @@ def _read_json(event: Mapping[str, Any]) -> Iterator[CreatedObject]:
 
 
 _AS_IT_IS = ("ceph:",)
-"""Whose keys are written as they are: how `eventSource` begins."""
+"""The prefixes of `eventSource` in events whose keys are unescaped."""
 
 
 def _read_record(record: Mapping[str, Any]) -> Iterator[CreatedObject]:
-    """A record of S3's form."""
+    """The object of an event record in S3's form, if it was created."""
     name = str(record["eventName"]).removeprefix("s3:")
     if not name.startswith("ObjectCreated:"):
         return
@@ -79,21 +79,21 @@ def _read_record(record: Mapping[str, Any]) -> Iterator[CreatedObject]:
 
 
 def _size(found: Mapping[str, Any]) -> int:
-    """The size of an object, which some write as a text."""
+    """The size of an object; some write it as a text. 0 if it is missing."""
     size = str(found.get("size", ""))
     return int(size) if size.isdecimal() else 0
 
 
 _BUCKETS = "/buckets/"
-"""The folder of SeaweedFS' buckets."""
+"""The folder that holds SeaweedFS' buckets."""
 
 _NEW_ENTRY, _NEW_PARENT = 2, 4
 _NAME, _IS_FOLDER = 1, 2
-"""Fields of its `EventNotification`, and of an `Entry`."""
+"""The numbers of fields in SeaweedFS' `EventNotification` and `Entry`."""
 
 
 def _read_filer(path: str, value: bytes) -> Iterator[CreatedObject]:
-    """An event of SeaweedFS' filer about a path."""
+    """The object of an event of SeaweedFS' filer about a path, if it was created."""
     event = _fields(value)
     if _NEW_ENTRY not in event:
         return
@@ -108,12 +108,12 @@ def _read_filer(path: str, value: bytes) -> Iterator[CreatedObject]:
 
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-"""How Protobuf writes a value."""
+"""Protobuf's wire types."""
 
 
 def _fields(message: bytes) -> dict[int, bytes]:
-    """The fields of a message of Protobuf by their numbers; of one that stands several
-    times, the last."""
+    """The fields of a Protobuf message by their numbers; of a repeated field, the last
+    value."""
     found, at = dict[int, bytes](), 0
     while at < len(message):
         tag, at = read_varint(message, at)

@@ -1,8 +1,8 @@
-"""What a stream's own entry says of where its records are: topics, a pattern of topics,
-a path of files, or nothing.
+"""The origin of a stream: where its records are, as the stream's entry names them
+(topics, a pattern of topics, a path of files, or nothing).
 
-On each target a connection says where that is looked for. An origin answers what is
-asked of it: nobody else asks which one it is.
+On each target a connection determines where that is looked for. An origin answers all
+questions about itself; no other module asks which kind it is.
 """
 
 from __future__ import annotations
@@ -15,89 +15,89 @@ from typing import Any, ClassVar, Literal, Protocol
 from lakesql.errors import Place, Problem, ProjectError
 
 Brings = Literal["records", "files", "rows"]
-"""What is found at an origin: single records, as a broker keeps them; files of them; or
-rows that need no parsing."""
+"""What is found at an origin: single records, as a broker has them; files of records;
+or rows that need no parsing."""
 
 
 class StreamOrigin(Protocol):
-    """Where a stream's records are, as its own entry says it."""
+    """Where a stream's records are, as its own entry names it."""
 
     brings: ClassVar[Brings]
 
     @property
     def option(self) -> str:
-        """The stream's option that says it; `name` where none does."""
+        """The stream's option that names the origin; `name` if none does."""
 
     @property
     def given(self) -> tuple[str, ...]:
-        """What that option says: names of topics, a pattern, or a path."""
+        """The value of that option: names of topics, a pattern, or a path."""
 
     def describe(self, quote: Callable[[str], str]) -> str:
-        """What it is, in words; `quote` writes what may be any text."""
+        """The origin in words; `quote` quotes texts that may contain anything."""
 
     def manifest(self) -> dict[str, Any]:
-        """Its keys in manifest.json."""
+        """Its entries in manifest.json."""
 
     @property
     def may_be_several(self) -> bool:
-        """Whether several topics may be read."""
+        """Whether it may be several topics."""
         return False
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """The columns of its rows with their types, where they are the same for every
-        stream."""
+        """The columns of its rows with their types, if they are the same for every
+        stream, else empty."""
         return {}
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Where files of it are, by paths or patterns below the connection's path; ''
-        for anywhere below it."""
+        """The paths or patterns of its files below the connection's path; '' for
+        anywhere below it."""
         return ("",)
 
     @property
     def files(self) -> str | None:
-        """The pattern of its files, below the connection's path; None where it names
+        """The pattern of its files, below the connection's path; None if it names
         none."""
         return None
 
     def problems(self, place: Place) -> Iterator[Problem]:
-        """What is wrong with what the option says, which stands at `place`."""
+        """Problems of the option's value, which is at `place` in the file."""
         return iter(())
 
     def find_topics(self, there: Callable[[], Collection[str]]) -> Sequence[str]:
-        """The topics that it means, of those that are `there`; none where it means no
-        topics."""
+        """The topics that it means, among those that `there` returns; empty if it means
+        no topics."""
         return ()
 
     @property
     def topic_regex(self) -> str | None:
-        """The regular expression, from the first character to the last, of its topics'
-        names; None where it names them."""
+        """The regular expression that matches its topics' whole names; None if it names
+        them."""
         return None
 
     def explain_none(self) -> str:
-        """Why `find_topics` has found none, in words."""
+        """The reason why `find_topics` has found none, in words."""
         return "no topic is named"
 
     def recorded(self, stream: str) -> Topics:
-        """The topics whose recording stands for it where a test gives the records of
-        the stream."""
+        """The topics whose recording replaces it in a test that provides the stream's
+        records."""
         return Topics((stream,))
 
     def one_topic(self, topic: str) -> Topics:
-        """One of its topics alone."""
+        """The origin of one of its topics alone."""
         return Topics((topic,))
 
 
 _NAME = re.compile(r"[^\s,]+\Z")
-"""What may be the name of a topic in some log: `persistent://tenant/space/topic`,
+"""What some log accepts as the name of a topic: `persistent://tenant/space/topic`,
 `plant/+/temperature`."""
 
 
 def recorded_folder(topic: str) -> str:
-    """The name of the folder that has the recording of a topic: what no name of a file
-    may have is escaped in it."""
+    """The name of the folder with the recording of a topic; characters that a file name
+    cannot have are escaped."""
     from urllib.parse import quote  # only here: most commands look at no recording
 
     return quote(topic, safe="")
@@ -105,7 +105,7 @@ def recorded_folder(topic: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Topics(StreamOrigin):
-    """Topics by name. In a recording each has a folder."""
+    """Topics by name. In a recording each topic has a folder."""
 
     names: tuple[str, ...]
 
@@ -118,7 +118,7 @@ class Topics(StreamOrigin):
 
     @property
     def given(self) -> tuple[str, ...]:
-        """The names."""
+        """The names of the topics."""
         return self.names
 
     def describe(self, quote: Callable[[str], str]) -> str:
@@ -126,29 +126,29 @@ class Topics(StreamOrigin):
         return f"{self.option} {', '.join(self.names)}"
 
     def manifest(self) -> dict[str, Any]:
-        """The names."""
+        """The names of the topics."""
         return {"topics": list(self.names)}
 
     @property
     def may_be_several(self) -> bool:
-        """Whether it names several."""
+        """Whether it names several topics."""
         return len(self.names) > 1
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The folders of the topics."""
+        """The folders of the topics in a recording."""
         return tuple(map(recorded_folder, self.names))
 
     @property
     def files(self) -> str | None:
-        """The files in these folders."""
-        # only here: whoever reads a stream's entry lists no files
+        """The pattern of the files in these folders."""
+        # imported here: reading a stream's entry lists no files
         from lakesql.source.pattern import escape_glob
 
         return f"{{{','.join(escape_glob(name) for name in self.folders)}}}/*.jsonl"
 
     def problems(self, place: Place) -> Iterator[Problem]:
-        """Each name that no topic can have, wherever it is."""
+        """A problem for each name that no topic of any log can have."""
         for name in self.names:
             parts = name.split("/")
             if not _NAME.match(name) or not {".", ".."}.isdisjoint(parts):
@@ -157,11 +157,11 @@ class Topics(StreamOrigin):
                 yield Problem("bad-topic", what, why, place=place)
 
     def find_topics(self, there: Callable[[], Collection[str]]) -> Sequence[str]:
-        """Its topics, whether they are there or not."""
+        """The named topics, whether they exist or not."""
         return self.names
 
     def recorded(self, stream: str) -> Topics:
-        """These topics."""
+        """These topics themselves."""
         return self
 
 
@@ -198,22 +198,22 @@ class TopicPattern(StreamOrigin):
 
     @property
     def files(self) -> str | None:
-        """All files of a recording: which of them are meant, the name of their folder
-        says."""
+        """The pattern of all files of a recording; the names of their folders decide
+        which are read."""
         return "*/*.jsonl"
 
     def find_topics(self, there: Callable[[], Collection[str]]) -> Sequence[str]:
-        """Those of a name that matches, in order."""
+        """The existing topics whose names match, sorted."""
         return sorted(name for name in there() if re.fullmatch(self.pattern, name))
 
     @property
     def topic_regex(self) -> str:
-        """The pattern within bounds: without these, Spark looks for it within a
+        """The pattern with anchors: without them Spark also matches a part of a
         name."""
         return f"^(?:{self.pattern})$"
 
     def explain_none(self) -> str:
-        """That no name matches."""
+        """The reason: no name matches."""
         return f"no topic matches {self.pattern}"
 
 
@@ -256,19 +256,19 @@ class FilePath(StreamOrigin):
 
 @dataclass(frozen=True, slots=True)
 class Generated(StreamOrigin):
-    """Rows that the connection makes by itself, or that a table has: nothing is said of
-    where they are."""
+    """Rows that the connection generates, or that a table has: no option says where
+    they are."""
 
     brings: ClassVar[Brings] = "rows"
 
     @property
     def option(self) -> str:
-        """`name`, as no option says it."""
+        """`name`, as no option names the origin."""
         return "name"
 
     @property
     def given(self) -> tuple[str, ...]:
-        """Nothing."""
+        """Empty."""
         return ()
 
     def describe(self, quote: Callable[[str], str]) -> str:
@@ -276,26 +276,26 @@ class Generated(StreamOrigin):
         return "a generator"
 
     def manifest(self) -> dict[str, Any]:
-        """Nothing."""
+        """Empty."""
         return {}
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """Those of Spark's generator of rows."""
+        """The columns of Spark's row generator."""
         return {"timestamp": "timestamp", "value": "bigint"}
 
 
 UNSAID: StreamOrigin = Generated()
-"""The origin of a stream that does not say any."""
+"""The origin of a stream that names none."""
 
 ORIGINS: tuple[type[StreamOrigin], ...] = (Topics, TopicPattern, FilePath, Generated)
-"""All of them: what a cache may hold."""
+"""All classes of origins, for reading them from a cache."""
 
 
 def read_path(path: str, place: Place) -> FilePath:
-    """The path of a stream's files. Raises `ProjectError` for one that leaves its
-    connection's folder (`outside-project`), or that Hadoop does not read as a pattern
-    (`wrong-value`)."""
+    """The origin for the path of a stream's files. Raises `ProjectError` if the path
+    leaves its connection's folder (`outside-project`), or is no valid pattern for
+    Hadoop (`wrong-value`)."""
     _check_relative(path, place)
     _check_pattern(path, place)
     return FilePath(path)
@@ -307,13 +307,14 @@ ORIGIN_OPTIONS: Mapping[str, Callable[[Any, Place], StreamOrigin]] = {
     "pattern": lambda pattern, _: TopicPattern(pattern),
     "path": read_path,
 }
-"""The options of a stream that say its origin, each with what reads its value."""
+"""The options of a stream that name its origin, each with the function that reads its
+value."""
 
 
 def archive_problems(archive: str, path: str, place: Place) -> Iterator[Problem]:
-    """What is wrong with a folder that files of this path are moved to, below the same
+    """Problems of a folder to which files of this path are moved; both are below the
     connection's folder."""
-    # only here: most projects have no archive
+    # imported here: most projects have no archive
     from lakesql.source.pattern import named_folder, split_path
 
     try:
@@ -345,7 +346,8 @@ def archive_problems(archive: str, path: str, place: Place) -> Iterator[Problem]
 
 
 def _check_relative(path: str, place: Place) -> None:
-    # A dot by itself may become two: `{.,a/b}.` is `..` among others, and so is `\.\.`.
+    # A single dot may become two: one expansion of `{.,a/b}.` is `..`, and so is
+    # `\.\.`.
     dots = any(
         set(part) == {"."} for part in re.split(r"[/{},\\]", path.removeprefix("./"))
     )
@@ -358,13 +360,13 @@ def _check_relative(path: str, place: Place) -> None:
 
 
 _ESCAPED = re.compile(r"\\.|\[(?:\\.|[^\]/\\])+\]", re.DOTALL)
-"""What of a pattern is none of its braces, brackets and stars: an escaped character,
-and a class."""
+"""The parts of a pattern in which braces, brackets and stars have no meaning: escaped
+characters and character classes."""
 
 
 def _check_pattern(path: str, place: Place) -> None:
-    """Refuse what Hadoop does not read as a pattern, or reads otherwise than everybody
-    else."""
+    """Raise `ProjectError` for what Hadoop does not read as a pattern, or reads
+    differently than other tools."""
     plain = _ESCAPED.sub("_", path)
     if any("**" in part and part != "**" for part in plain.split("/")) or re.search(
         r"\{[^}]*\*\*[^{]*\}", plain

@@ -1,8 +1,8 @@
-"""What a path with globs means: Hadoop's patterns, and `**` for folders at any depth.
-Values alone.
+"""What a path with globs matches: Hadoop's patterns, and `**` for folders at any depth.
+Pure.
 
-Spark takes every path that it is given for a pattern. So a name that is to stand for
-itself is escaped, as `escape_glob` does it, and the folder of a connection always is.
+Spark reads every path that it is given as a pattern. So a name that is to match only
+itself is escaped by `escape_glob`; the folder of a connection always is.
 """
 
 from __future__ import annotations
@@ -12,42 +12,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 ANY_DEPTH = "**"
-"""The part of a path that stands for folders at any depth, or for none."""
+"""The part of a path that matches folders at any depth, or none."""
 
 _SPECIAL = frozenset("{}[]*?,\\")
 _SCHEME = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
 
 def files_below(base: str, pattern: str) -> str:
-    """The pattern of files below the path of a connection, which is none itself."""
+    """The pattern of files below the path of a connection, which itself is no
+    pattern."""
     return f"{escape_glob(base.rstrip('/'))}/{pattern}"
 
 
 def escape_glob(name: str) -> str:
-    """The name in a pattern that matches it alone."""
+    """The name as a pattern that matches only this name."""
     return "".join(
         f"\\{character}" if character in _SPECIAL else character for character in name
     )
 
 
 def unescape_glob(pattern: str) -> str:
-    """The name that a pattern without globs matches."""
+    """The one name that a pattern without globs matches."""
     return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
 
 
 def is_pattern(path: str) -> bool:
-    """Whether it may match other paths than the one that it spells."""
+    """Whether the path may match other paths than its own text."""
     return any(token[0] in "*?[{" for token in _tokens(path))
 
 
 def without_scheme(place: str) -> str:
-    """The path of a pattern or of a URI."""
+    """The path of a pattern or of a URI, without scheme and host."""
     return _SCHEME.sub("", place)
 
 
 def named_folder(glob: str) -> str:
-    """The folder in which a pattern's files are, as far as it has a name; of a path
-    without globs, that path."""
+    """The deepest folder without globs that contains a pattern's files; the path itself
+    if it has no globs."""
     parts = split_path(glob)
     named = next(
         (number for number, part in enumerate(parts) if is_pattern(part)), len(parts)
@@ -56,8 +57,8 @@ def named_folder(glob: str) -> str:
 
 
 def split_path(pattern: str) -> list[str]:
-    """The parts of a pattern between its slashes; one in braces divides no part:
-    `{a,b/c}` is one."""
+    """The parts of a pattern between its slashes. A slash in braces does not divide:
+    `{a,b/c}` is one part."""
     parts, depth = [""], 0
     for token in _tokens(pattern):
         depth += {"{": 1, "}": -1}.get(token, 0)
@@ -69,7 +70,7 @@ def split_path(pattern: str) -> list[str]:
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """The patterns without braces, one for each choice among the alternatives."""
+    """The patterns without braces, one for each choice of alternatives."""
     tokens = _tokens(pattern)
     if "{" not in tokens:
         return [pattern]
@@ -92,14 +93,14 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def part_regex(part: str) -> str:
-    """The regular expression, for Java and Python alike, of the names that a part of a
-    pattern matches."""
+    """The regular expression, for Java and Python alike, of the names that one part of
+    a pattern matches."""
     return "".join(map(_token_regex, _tokens(part)))
 
 
 def _tokens(pattern: str) -> list[str]:
-    """The characters of a pattern, an escaped one and a class (`[0-9]`) as one token
-    each."""
+    """The characters of a pattern; an escaped character and a class (`[0-9]`) are one
+    token each."""
     return re.findall(r"\\.|\[(?:\\.|[^\]/\\])+\]|.", pattern, flags=re.DOTALL)
 
 
@@ -134,12 +135,12 @@ def _literal(character: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What Spark is to list for a pattern: `path`, with all that is below the folders
-    that it matches, as far as files' names match `name`; and which of those files the
-    pattern means, by the regular expression of their paths.
+    """What Spark lists for a pattern: `path` with everything below the folders that it
+    matches, if the files' names match `name`. `meant` is the regular expression of the
+    paths that the pattern really means.
 
-    `depth` is how many parts the paths have that match, where all have as many; None
-    where only `meant` can tell.
+    `depth` is the number of parts that matching paths have, if all have the same
+    number; None if only `meant` can tell.
     """
 
     path: str
@@ -148,15 +149,15 @@ class Listing:
     depth: int | None
 
     def means(self, path: str) -> bool:
-        """Whether a file of this path, without a scheme, is one of them."""
+        """Whether the pattern means a file with this path, which has no scheme."""
         return re.fullmatch(self.meant, path) is not None
 
 
 def listing_of(glob: str) -> Listing:
     """What Spark lists for a pattern.
 
-    Files are meant that match it, those in a folder that matches it, and below that
-    those in folders whose names are columns (`day=3`).
+    The pattern means files that match it, files in a folder that matches it, and below
+    that files in folders whose names are partition columns (`day=3`).
     """
     parts = split_path(glob)
     patterns = [
@@ -171,8 +172,8 @@ def listing_of(glob: str) -> Listing:
 
 
 def may_share(one: str, other: str) -> bool:
-    """Whether a file may be meant by two patterns: so where their paths, part by part,
-    do not tell that none is."""
+    """Whether two patterns may mean the same file. False only if comparing their paths
+    part by part excludes it."""
     pairs = (
         (a, b)
         for a in expand_braces(without_scheme(one))
@@ -197,16 +198,16 @@ def _is_apart(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def _begin_alike(one: str, other: str) -> bool:
-    """Whether two parts of a path may begin with the same characters, as far as they
-    are no special ones."""
+    """Whether two parts of a path may begin with the same characters; characters from
+    the first glob on are not compared."""
     plain = (re.match(r"[^*?\[\]{}\\,]*", part) for part in (one, other))
     first, then = (found[0] if found else "" for found in plain)
     return first.startswith(then) or then.startswith(first)
 
 
 _WITHIN = "(?:/[^/]+|/(?:[^/]+/)*[^/]*=[^/]*/(?:[^/]+/)*[^/]+)?"
-"""What follows the path of a match: nothing, a file in it, or one below a folder whose
-name is a column."""
+"""The regular expression of what may follow a match: nothing, a file in the folder, or
+a file below a folder named like a partition column."""
 
 
 def _meant_regex(parts: list[str]) -> str:
@@ -229,9 +230,9 @@ def is_read(name: str) -> bool:
 
 
 def is_unmeant(uri: str, listings: Sequence[Listing]) -> bool:
-    """Whether a file was listed for one of the paths, and is meant by none: it is in
+    """Whether a file was listed for one of the patterns but is meant by none: it is in
     the lists, but was not read."""
-    # only here: a command that reads no list of files need not load it
+    # imported here: a command that reads no list of files does not need it
     from urllib.parse import unquote
 
     path = unquote(without_scheme(uri))

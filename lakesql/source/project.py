@@ -1,9 +1,8 @@
 """A source of the project's own: a file `sources/<kind>.py`, which profiles.yml names
 as the `type` of a connection.
 
-It is code, where a model is text. So it is run by what reads records, and by nothing
-else: `parse`, `compile`, `plan` and `ls` know its name and its options as they are
-written.
+It is code, while a model is text. So only what reads records runs it: `parse`,
+`compile`, `plan` and `ls` know only its name and its options as written.
 """
 
 from __future__ import annotations
@@ -34,14 +33,13 @@ if TYPE_CHECKING:
     from lakesql.source.stream_state import SourceState
 
 FOLDER = "sources/"
-"""How the `type` of such a connection begins: the folder of the project in which its
-file is."""
+"""The prefix of such a connection's `type`: the folder of the project with its file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectSource(LogSource):
-    """A connection whose source is a file of the project. `options` are its keys, which
-    the file's class reads."""
+    """A connection whose source is a file of the project. `options` are its keys,
+    decoded by the class in the file."""
 
     file: str = ""
     options: Node | None = field(default=None, compare=False, hash=False)
@@ -53,16 +51,17 @@ class ProjectSource(LogSource):
     may_lack_offsets: ClassVar[bool] = True
 
     def resolved(self, directory: Path) -> Self:
-        """The source with the project's folder, which its file is in."""
+        """The source with the project's folder, which contains its file."""
         return replace(self, directory=directory)
 
     def check(self) -> str:
-        """Its file. Raises `ProfileError` (`source-missing`) where there is none."""
+        """The file, in words. Raises `ProfileError` (`source-missing`) if it does not
+        exist."""
         self._path()
         return f"{self.file}, whose code runs when records are read"
 
     def loaded(self) -> LogSource:
-        """What the file's class makes of the options. Raises `ProfileError`
+        """The source that the file's class makes of the options. Raises `ProfileError`
         (`source-missing`, `bad-source`)."""
         kind = _load(self._path(), self.file)
         options = self.options or Node({}, Place(self.file))
@@ -74,22 +73,22 @@ class ProjectSource(LogSource):
         )
 
     def open(self, topic: str, owner: str) -> Log:
-        """The topic's log, as the class of the project's file opens it. Exceptions that
-        its code must not raise are reported as errors of the file."""
+        """The topic's log, opened by the class in the file. Unexpected exceptions of
+        its code become errors of the file."""
         with _explained(self.file):
             return _ProjectLog(self.loaded().open(topic, owner), self.file)
 
     def state_of(self, stream: AskedStream) -> SourceState:
-        """The state of the stream, as the class of the project's file finds it."""
+        """The state of the stream, found by the class in the file."""
         with _explained(self.file):
             return self.loaded().state_of(stream)
 
     def reach(self, streams: Sequence[AskedStream]) -> str:
-        """Its file, which is not run."""
+        """The file, in words; its code is not run."""
         return self.check()
 
     def look(self, name: str, streams: Sequence[AskedStream]) -> Looked:
-        """Nothing: that would run code."""
+        """No state, as looking would run the project's code."""
         return Looked(
             {},
             (
@@ -98,7 +97,7 @@ class ProjectSource(LogSource):
         )
 
     def can_be_seen(self) -> bool:
-        """No: that would run code."""
+        """False, as looking would run the project's code."""
         return False
 
     def _path(self) -> Path:
@@ -111,7 +110,7 @@ class ProjectSource(LogSource):
 
 
 class _ProjectLog(Log):
-    """A topic of such a source, whose errors name its file."""
+    """A topic of a project's source; its errors name the file."""
 
     def __init__(self, log: Log, file: str) -> None:
         self._log, self._file = log, file
@@ -166,8 +165,8 @@ class _ProjectLog(Log):
 
 @contextmanager
 def _explained(file: str) -> Iterator[None]:
-    """What the code of a file raises as an error of the file's, unless it says itself
-    what it means."""
+    """Turn unexpected exceptions of a file's code into an error that names the file;
+    errors of lakesql pass through."""
     try:
         yield
     except (LakesqlError, LogExpiredError):
@@ -186,11 +185,12 @@ def _explained(file: str) -> Iterator[None]:
 
 @cache
 def _load(path: Path, shown: str) -> type[LogSource]:
-    """The class of a file that is a source."""
+    """The one class below `LogSource` in a file. Raises `ProfileError`
+    (`bad-source`)."""
     spec = spec_from_file_location(f"lakesql_sources.{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
-    # dataclasses look there for what annotations name that are texts
+    # dataclasses look up the names in textual annotations there
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)

@@ -1,10 +1,11 @@
-"""Apache Pulsar: a topic or its partitions. A message is found by its ledger, its entry
-and its place in a batch.
+"""Apache Pulsar as a source: the partitions of a topic are read from a message id,
+which is Pulsar's ledger, the entry in it and the index in a batch.
 
-Pulsar deletes what no subscription holds, so each query has a durable one, which takes
-no messages and only keeps them: it is moved on once a batch is in the table, but not
-behind its last entry. So the message that was read last is there when a query
-continues; where it is not, something has removed what the subscription held.
+Pulsar deletes messages that no subscription holds. So each query has a durable
+subscription that receives no messages and only retains them. It is moved forward once a
+batch is in the table, but not past the last entry read. So the message that was read
+last still exists when a query continues; if it does not, something else has removed
+what the subscription held.
 """
 
 from __future__ import annotations
@@ -36,23 +37,24 @@ if TYPE_CHECKING:
 PAGE_RECORDS = 10_000
 
 PAGE_BYTES = 16 * 1024 * 1024
-"""How large the messages of a page are at most, but for the last one."""
+"""The size of the messages at which a page ends."""
 
 QUEUE_RECORDS = 5_000
-"""How many messages a reader has the broker send ahead at most."""
+"""The maximum number of messages that a reader has the broker send ahead."""
 
 ONE_RECORD = 10
-"""How many it has sent where it looks at one."""
+"""The number of messages that a reader has the broker send ahead to look at one."""
 
 WAIT_MS = 2_000
-"""How long a reader waits for a message that the broker says it has."""
+"""How long a reader waits for a message before it asks the broker whether there is
+one."""
 
 ANSWERS_WITHIN_S = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Pulsar(LogSource):
-    """A Pulsar cluster. A short name of a topic is one of the tenant `public` and the
+    """A Pulsar cluster. A topic with a short name is in the tenant `public` and the
     namespace `default`."""
 
     url: str = option("`pulsar://host:6650`, or `pulsar+ssl://…`.")
@@ -85,15 +87,15 @@ class Pulsar(LogSource):
 
     @property
     def lineage_namespace(self) -> str:
-        """Its address."""
+        """The cluster's URL, without a login."""
         return without_login(self.url).rstrip("/")
 
     def check(self) -> str:
-        """Its address."""
+        """The cluster's URL."""
         return self.url
 
     def open(self, topic: str, owner: str) -> Log:
-        """A topic, with a subscription of the owner's, where there is one."""
+        """The reader of a topic, with the owner's subscription if there is an owner."""
         subscription = f"{self.subscription_prefix}{owner}" if owner else ""
         return PulsarTopic(self._client(), topic, subscription, self.read_compacted)
 
@@ -112,19 +114,19 @@ class Pulsar(LogSource):
                 operation_timeout_seconds=ANSWERS_WITHIN_S,
                 tls_trust_certs_file_path=self.trusted_certificates or None,
                 tls_validate_hostname=True,
-                # it would print
+                # the client's own logger prints
                 logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull),
             )
 
     @classmethod
     def supposed_position(cls, names: Sequence[str]) -> Position:
-        """A message of each topic was read."""
+        """A position at which one message of each topic was read."""
         return {name: {"0": [0, 0, -1]} for name in names}
 
 
 @dataclass(slots=True)
 class PulsarTopic(Log):
-    """One topic. Without a `subscription` nothing is kept for the reader."""
+    """The reader of one topic. Without a `subscription` nothing is retained for it."""
 
     client: Any
     name: str
@@ -136,8 +138,7 @@ class PulsarTopic(Log):
     _newest_ms: dict[str, int] = field(default_factory=dict)
 
     def starts(self, start: Start) -> LogPlaces:
-        """The partitions, from the first message on, from the last one on, or from a
-        time on."""
+        """The start of each partition: its first message, its last one, or a time."""
         self._find_partitions()
         if start == "earliest":
             return dict.fromkeys(self._names)
@@ -146,7 +147,7 @@ class PulsarTopic(Log):
         return {partition: {"from": epoch_ms(start)} for partition in self._names}
 
     def partitions(self, places: LogPlaces) -> LogPlaces:
-        """All partitions: a new one from its first message on."""
+        """The places of all partitions; a new partition begins at its first message."""
         self._find_partitions()
         return {**dict.fromkeys(self._names), **places}
 
@@ -158,7 +159,8 @@ class PulsarTopic(Log):
     def read(
         self, partition: str, place: LogPlace, until: LogPlace, limit: int
     ) -> Iterator[LogPage]:
-        """The messages behind a place, up to the last one that is there."""
+        """The messages after a place, up to `until` or to the last message that exists,
+        page by page. Raises `LogExpiredError` if messages up to `until` are gone."""
         end = until if until is not None else self._last(partition)
         if end is None or limit <= 0:
             return
@@ -176,8 +178,8 @@ class PulsarTopic(Log):
                 if order > last:
                     break
                 if order <= _order(reached):
-                    # the one that was read last: of a compacted topic it may be there,
-                    # or not
+                    # the message that was read last, which a compacted topic may have
+                    # dropped
                     continue
                 reached, limit = at, limit - 1
                 records.append(_record(message, at, number))
@@ -188,7 +190,7 @@ class PulsarTopic(Log):
         if records:
             yield self._page(partition, records, reached, last)
         is_short = until is not None and limit > 0 and _order(reached) < last
-        # a time may be behind the end
+        # a time may be later than the last message
         if is_short and not self.read_compacted and not isinstance(reached, dict):
             raise LogExpiredError(f"messages up to {_said(until)} are gone.")
 
@@ -199,8 +201,8 @@ class PulsarTopic(Log):
         reached: LogPlace,
         last: tuple[int, ...],
     ) -> LogPage:
-        """A page of a partition that was read up to a message, with the time between
-        that and the newest one: the one that was `last` when the broker was asked."""
+        """A page of a partition that was read up to `reached`, with how much older its
+        last record is than `last`, the newest message when the broker was asked."""
         newest_ms = self._newest_ms.get(partition)
         if newest_ms is None:
             return LogPage(records, reached)
@@ -212,8 +214,8 @@ class PulsarTopic(Log):
         return LogPage(records, reached, behind_ms)
 
     def check(self, partition: str, place: LogPlace) -> None:
-        """Whether the message that was read last is there, with which those behind it
-        are."""
+        """Raise `LogExpiredError` if the message that was read last is gone: those
+        after it may be too."""
         with self._reader(partition, place, ONE_RECORD) as reader:
             self._check_first(reader, place)
 
@@ -227,8 +229,8 @@ class PulsarTopic(Log):
             )
 
     def release(self, places: LogPlaces) -> None:
-        """Acknowledge the entries before the one that was read last, which may have
-        been read in part."""
+        """Acknowledge the entries before the one that was read last; that one may have
+        been read only in part."""
         import pulsar
 
         for partition, place in places.items():
@@ -247,13 +249,14 @@ class PulsarTopic(Log):
                     )
 
     def close(self) -> None:
-        """Close the client, and with it all readers. The subscriptions stay."""
-        # it says that it is closed already, where a broker is away
+        """Close the client and all its readers. The subscriptions stay."""
+        # it raises that it is closed already if a broker is down
         with suppress(Exception):
             self.client.close()
 
     def _find_partitions(self) -> None:
-        """Look which partitions there are, and hold those that are new."""
+        """Look up the partitions, and subscribe to the new ones so that their messages
+        are retained."""
         import pulsar
 
         with _explained(self.name):
@@ -273,7 +276,7 @@ class PulsarTopic(Log):
                     )
 
     def _last(self, partition: str) -> LogPlace:
-        """The place of the last message; None where there is none."""
+        """The place of the partition's last message; None if it has none."""
         import pulsar
 
         with (
@@ -290,8 +293,8 @@ class PulsarTopic(Log):
 
     @contextmanager
     def _reader(self, partition: str, place: LogPlace, ahead: int) -> Iterator[Any]:
-        """A reader that begins with the message of a place, or with the first one of a
-        time. The broker sends it up to `ahead` messages before it asks."""
+        """A reader that begins with the message at a place, or with the first message
+        since a time. The broker sends it up to `ahead` messages in advance."""
         import pulsar
 
         if partition not in self._names:
@@ -317,7 +320,7 @@ class PulsarTopic(Log):
         )
 
     def _next(self, reader: Any) -> Any:
-        """The next message; None where there is none any more."""
+        """The next message; None if there is none at present."""
         import _pulsar
 
         try:
@@ -336,8 +339,8 @@ def _place_of(message: Any) -> list[int]:
 
 
 def _order(place: LogPlace) -> tuple[int, ...]:
-    """A message that is no batch, and one of which only the entry is named, is behind
-    all of its entry."""
+    """A place as a sortable value. A message that is not in a batch, and a place that
+    names only an entry, come after everything in their entry."""
     if not isinstance(place, list):
         return (-1,)
     ledger, entry, index = place
@@ -365,7 +368,7 @@ def _record(message: Any, place: Sequence[int], partition: int) -> LogRecord:
 
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
-    """What the client raises as an error of lakesql's."""
+    """Turn the client's exceptions into lakesql's errors."""
     import pulsar
 
     try:

@@ -1,5 +1,5 @@
-"""Spark's generator of rows, for trying things out: it has no start, and nothing that
-could be read again."""
+"""Spark's row generator as a source, for experiments: it has no start, and nothing can
+be read again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rate(Source):
-    """Spark's generator of rows `timestamp, value`."""
+    """Spark's generator of rows with `timestamp` and `value`."""
 
     rows_per_second: int = option("Rows a second.", default=1, read=read_positive)
 
@@ -26,10 +26,10 @@ class Rate(Source):
     has_times: ClassVar[bool] = False
 
     def check(self) -> str:
-        """How many rows it makes."""
+        """The number of rows a second, in words."""
         return f"{self.rows_per_second} rows a second, made by Spark"
 
     @classmethod
     def is_position(cls, position: Position) -> bool:
-        """It may stand anyhow."""
+        """True: it accepts any position."""
         return True

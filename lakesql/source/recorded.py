@@ -1,5 +1,5 @@
-"""Recorded topics: files that hold Kafka's records as JSON lines, a folder for each
-topic."""
+"""Recorded topics as a source: files with Kafka's records as JSON lines, in a folder
+for each topic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recorded(FolderSource):
-    """The embedded stand-in for a broker: a folder per topic that holds JSON-lines
+    """The embedded substitute for a broker: a folder for each topic with JSON-lines
     files of Kafka records."""
 
     path: str = option("Folder of the topics' folders.", read=read_folder)
@@ -31,18 +31,18 @@ class Recorded(FolderSource):
 
     @classmethod
     def stand_in(cls) -> Self:
-        """Topics in no folder."""
+        """A source without a folder."""
         return cls("")
 
     @property
     def recording(self) -> Path | None:
-        """Its folder, if that is on this machine."""
+        """Its folder if that is local, else None."""
         return local_folder(self.path)
 
     @classmethod
     def can_start_from(cls, position: Position) -> bool:
-        """Whether it names the last file of each topic: a topic is read in the order of
-        its files' names."""
+        """Whether the position has the last file of each topic, whose files are read in
+        the order of their names."""
         from lakesql.source.stream_state import THROUGH
 
         return isinstance(position, dict) and THROUGH in position
@@ -54,7 +54,7 @@ class Recorded(FolderSource):
         before: Position,
         read: Callable[[int, int], Sequence[SeenFile]],
     ) -> Position:
-        """The position with the last file of each topic."""
+        """The position with the last file of each topic added."""
         from lakesql.source.stream_state import THROUGH
 
         if not isinstance(position, dict) or not cls.is_position(position):
@@ -71,13 +71,13 @@ class Recorded(FolderSource):
 
     @classmethod
     def compared_as(cls, other: str | None) -> str:
-        """Recorded topics stand for those of a broker: what another topic does is asked
-        as of one."""
+        """`kafka`, if the other version has recorded topics too or no stream: they
+        represent a broker's topics, and changes of the topics are judged as Kafka's."""
         return "kafka" if other in (None, cls.kind) else cls.kind
 
     @classmethod
     def supposed_position(cls, names: Sequence[str]) -> Position:
-        """One batch of files was read."""
+        """A position at which one batch of files was read."""
         from lakesql.source.stream_state import THROUGH
 
         return {BATCHES: 0, THROUGH: {}}

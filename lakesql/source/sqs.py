@@ -1,10 +1,10 @@
-"""Amazon SQS: queues that tell of the files that arrive. A queue forgets a message once
+"""Amazon SQS: queues whose messages announce new files. A queue forgets a message once
 it is deleted.
 
-So a message is deleted when its text is in lakesql's own log of events
-(`queue_log.py`), and not before. Who dies between these two gets the message again, as
-does everybody once its visibility timeout has passed: the log has it twice then, and a
-file is known by its name.
+So a message is deleted only after its text is in lakesql's own log of events
+(`queue_log.py`). If the process dies in between, the message is delivered again, as it
+is after its visibility timeout: the log then has it twice, which does no harm, as files
+are recognized by name.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Given = TypeVar("Given")
 Answer = TypeVar("Answer")
 
 CALL_MESSAGES = 10
-"""So many messages SQS gives, or deletes, at once."""
+"""The maximum number of messages that SQS returns, or deletes, in one call."""
 
 CALLERS = 8
-"""How many calls are made at once."""
+"""How many calls are made in parallel."""
 
 HIDDEN_S = 120
-"""For so long nobody else gets a message, while it is written to the log. After a kill
-it comes again then."""
+"""The visibility timeout: how long nobody else receives a message while it is written
+to the log. After a kill it is delivered again."""
 
 LOOK_S = 1
-"""So long SQS waits before it says that there is no message: one that does not wait
-asks some of its servers."""
+"""How long SQS waits before it reports that there is no message; a call that does not
+wait asks only some of its servers."""
 
 
 _REFUSED = REFUSED | {"SignatureDoesNotMatch", "AuthFailure"}
@@ -49,8 +49,8 @@ _FORBIDDEN = 403
 
 @dataclass(frozen=True, slots=True)
 class Sqs(Source):
-    """Queues of Amazon SQS, which tell of files. Credentials are boto3's where none are
-    given."""
+    """Queues of Amazon SQS, which announce files. Without credentials here, boto3's are
+    used."""
 
     region: str = option("The AWS region; boto3's own if left out.", default="")
     endpoint: str = option("The URL of another service than AWS's.", default="")
@@ -76,12 +76,12 @@ class Sqs(Source):
         yield Problem("wrong-value", what, fix=fix, place=place)
 
     def check(self) -> str:
-        """Where it is."""
+        """The endpoint, or the region, in words."""
         return self.endpoint or f"SQS in region {self.region or 'of boto3'}"
 
     def reach(self, streams: Sequence[AskedStream]) -> str:
-        """Where it is, and about how many messages wait in the queues that tell of the
-        streams' files."""
+        """The endpoint in words, with roughly how many messages wait in the queues that
+        announce the streams' files."""
         names = {
             stream.notifications.queue
             for stream in streams
@@ -94,7 +94,7 @@ class Sqs(Source):
 
     @classmethod
     def is_position(cls, position: Position) -> bool:
-        """None is: no stream is read from it."""
+        """False: no stream is read from a queue."""
         return False
 
 
@@ -107,7 +107,7 @@ class QueueMessage:
 
 
 def open_queue(source: Sqs, name: str) -> Queue:
-    """A queue by its name or its URL. Raises `ProfileError` (`unknown-queue`, and what
+    """The queue with this name or URL. Raises `ProfileError` (`unknown-queue`, and what
     `Queue` raises)."""
     queue = Queue(open_service(source, source.kind, source.label), name, name)
     if "://" in name:
@@ -118,9 +118,9 @@ def open_queue(source: Sqs, name: str) -> Queue:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue. `client` is boto3's, or answers as it does.
+    """A queue. `client` is boto3's, or one with its interface.
 
-    What asks it raises `ProfileError` (`unknown-queue`, `queue-forbidden`,
+    Its methods raise `ProfileError` (`unknown-queue`, `queue-forbidden`,
     `wrong-credentials`) and `TransientError`.
     """
 
@@ -129,9 +129,8 @@ class Queue:
     url: str
 
     def receive(self, most: int) -> list[QueueMessage]:
-        """Some messages that wait, up to about `most`; none where the queue says that
-        it has none. Nobody else gets them for a while, so they are to be deleted by
-        then."""
+        """Up to about `most` waiting messages; empty if the queue reports none. They
+        are hidden from others for `HIDDEN_S`, so they have to be deleted by then."""
         found = self._receive(LOOK_S)
         while found and len(found) < most:
             more = self._side_by_side(lambda _: self._receive(0), range(CALLERS))
@@ -142,8 +141,8 @@ class Queue:
         return found
 
     def delete(self, messages: Sequence[QueueMessage]) -> None:
-        """Let the queue forget messages. One whose time is over may come again all the
-        same."""
+        """Delete messages from the queue. A message whose visibility timeout is over
+        may be delivered again nevertheless."""
         parts = [
             messages[at : at + CALL_MESSAGES]
             for at in range(0, len(messages), CALL_MESSAGES)
@@ -151,7 +150,7 @@ class Queue:
         self._side_by_side(self._delete, parts)
 
     def waiting(self) -> int:
-        """About how many messages wait."""
+        """The approximate number of waiting messages."""
         wanted = ["ApproximateNumberOfMessages"]
         found = self.ask(
             "get_queue_attributes", QueueUrl=self.url, AttributeNames=wanted
@@ -175,7 +174,7 @@ class Queue:
             {"Id": str(at), "ReceiptHandle": each.handle}
             for at, each in enumerate(messages)
         ]
-        # what fails comes again, and is known
+        # a message that is not deleted is delivered again, and is recognized
         self.ask("delete_message_batch", QueueUrl=self.url, Entries=entries)
 
     def _side_by_side(
@@ -187,7 +186,8 @@ class Queue:
             return [*callers.map(do, given)]
 
     def ask(self, operation: str, **words: Any) -> Mapping[str, Any]:
-        """What SQS answers."""
+        """The answer of SQS to an operation. Raises lakesql's errors instead of
+        boto3's."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
@@ -207,7 +207,7 @@ class Queue:
         if code in ("QueueDoesNotExist", "NonExistentQueue"):
             what = f"There is no queue '{self.name}': {said}"
             return ProfileError.of("unknown-queue", what)
-        # in XML it has no code
+        # in the XML protocol such an error may have no code
         if code in _REFUSED or (
             is_forbidden and any(each in said for each in _REFUSED)
         ):

@@ -1,8 +1,9 @@
-"""What a stream of a model is now, and where it stands: values that its source and the
-ledger share, and the files that it has read by the lists in Spark's checkpoint. No JVM.
+"""The present state of a model's stream and its position, as values that its source and
+the ledger share; and the files that it has read, from the lists in Spark's checkpoint.
+No JVM.
 
-Each batch of a source of files is a file in `sources/I/`, and every tenth a `.compact`
-file with all before it.
+Each batch of a source of files is a file in `sources/I/`, and every tenth is a
+`.compact` file that includes all before it.
 """
 
 from __future__ import annotations
@@ -17,26 +18,26 @@ from lakesql.errors import Problem, RunError
 from lakesql.source.pattern import without_scheme
 
 Position = Any
-"""Where a source stands, as Spark's JSON has it: the value of `lakesql.offsets` for one
+"""The position of a source in Spark's JSON: the value of `lakesql.offsets` for one
 stream."""
 
 Positions = Mapping[str, Position]
-"""By stream; one that is missing starts where the stream says."""
+"""Positions by stream. A missing stream begins at its `start`."""
 
 THROUGH = "through"
-"""In the position of a recorded stream: by topic, the last file that was read. Spark's
-own position counts batches of files, which means nothing without the list of them in
-its checkpoint."""
+"""The key in the position of a recorded stream for the last file read, by topic.
+Spark's own position counts batches of files, which means nothing without the list of
+them in its checkpoint."""
 
 
 BATCHES = "logOffset"
-"""In a position of Spark's source of files: the number of its own last batch. The files
-of each are in its lists."""
+"""The key in a position of Spark's file source that holds the number of the source's
+own last batch. The files of each batch are in the source's lists."""
 
 
 class Expired(NamedTuple):
-    """Why something is gone behind a place of a log, and the place from which a reader
-    goes on without it."""
+    """Why something after a place of a log is gone, and the place at which a reader
+    that accepts the loss continues."""
 
     why: str
     follows: Position = None
@@ -44,22 +45,24 @@ class Expired(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """A stream of the model as it is now.
+    """The present state of a stream of the model.
 
-    `nothing` says why there is nothing to read, where that is known. For Kafka: the id
-    of each topic, and of each partition the first offset that is still there, and the
-    one behind the last. For a table that was rebuilt: the snapshot that brought its new
-    rows, and those after it, in their order; and the time of the first of them, in
-    milliseconds since the epoch. `is_cut`: the first snapshots of a table are gone, and
-    with them
-    which rows they brought. Without `is_asked` nothing is known of Kafka's topics, and
-    nothing follows from that. `left_out` says which files are not read, and why.
-    `held` are the partitions whose records a reader may not see all of, as a
-    transaction is open: where it has begun. `formers` are the names that the model of a
-    table had before it was renamed. `history` are the snapshots that lead to its head,
-    as far as they are left, None where they were not asked for; `abandoned` the times
-    of the others. `find_expired` says of a position in a log without numbers behind
-    which of its places something is gone, by topic and partition.
+    `nothing` is the reason why there is nothing to read, if known. `left_out` names the
+    files that are not read, and why.
+
+    For Kafka: `topics` has the id of each topic, `beginnings` and `ends` the first
+    offset of each partition that still exists and the one after the last. Without
+    `is_asked` nothing is known of the topics. `held` has the partitions in which a
+    transaction is open, with the offset where it began: a reader may not read past it.
+    For a log without numbers, `find_expired` returns the places of a position, by topic
+    and partition, after which something is gone.
+
+    For a table: `rebuilt` are the snapshots since its last rebuild, the oldest first,
+    and `rebuilt_ms` the time of the first of them in milliseconds since the epoch.
+    `is_cut`: the first snapshots are gone, and with them the knowledge which rows they
+    added. `formers` are the names that the table's model had before it was renamed.
+    `history` are the snapshots that lead to its head, None if not asked for;
+    `abandoned` has the times of all others.
     """
 
     name: str
@@ -83,17 +86,17 @@ class SourceState:
 
     @property
     def beginning(self) -> Position:
-        """The position in front of all that Kafka's topics have now."""
+        """The position before everything that Kafka's topics hold now."""
         return position_of(self.beginnings)
 
     @property
     def end(self) -> Position:
-        """The position behind all that Kafka's topics have now."""
+        """The position after everything that Kafka's topics hold now."""
         return position_of(self.ends)
 
 
 def position_of(offsets: Mapping[str, Mapping[int, int]]) -> Position:
-    """Offsets as checkpoints and ledgers have them: the reverse of `numbered`."""
+    """Offsets as checkpoints and ledgers have them: the inverse of `numbered`."""
     return {
         topic: {str(number): at for number, at in each.items()}
         for topic, each in offsets.items()
@@ -102,34 +105,33 @@ def position_of(offsets: Mapping[str, Mapping[int, int]]) -> Position:
 
 @dataclass(frozen=True, slots=True)
 class FoundTopics:
-    """What is there of a stream's topics. `problems` are those that are not there, or
-    that may not be read."""
+    """The state of a stream's topics. `problems` are those that do not exist or may not
+    be read."""
 
     source: SourceState
     problems: tuple[Problem, ...] = ()
 
 
 NO_ID = "A" * 22
-"""What a broker says of a topic that has no id: it, or its
+"""The id that a broker returns for a topic without an id, if it, or its
 `inter.broker.protocol.version`, is older than Kafka 2.8. A checkpoint or a ledger may
-have it too, where the cluster has been upgraded since."""
+still have it after the cluster was upgraded."""
 
 
 def is_another(known: str, now: str) -> bool:
-    """Whether a topic of the id `now` is another one than the one that had the id
-    `known`."""
+    """Whether the ids `known` and `now` are certainly of two different topics."""
     return known != now and NO_ID not in (known, now)
 
 
 def spark_position(position: Position) -> Position:
-    """A position without what lakesql adds to it."""
+    """A position without what lakesql has added to it."""
     if isinstance(position, dict) and THROUGH in position:
         return {key: value for key, value in position.items() if key != THROUGH}
     return position
 
 
 LOOKED_AT = 100
-"""How many of the files that were read last are looked for, to see whether they have
+"""How many of the last read files are looked for, to see whether the files were
 moved."""
 
 
@@ -137,30 +139,30 @@ class StoredFiles(Protocol):
     """The files of one checkpoint, by their paths in it."""
 
     def read(self, name: str) -> str | None:
-        """The text of a file, None if there is none."""
+        """The text of a file; None if it does not exist."""
 
     def names(self, name: str = "") -> list[str]:
-        """The names in a folder of the checkpoint, or in the checkpoint itself; none if
-        it is not there."""
+        """The names in a folder of the checkpoint, or in the checkpoint itself; empty
+        if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """A file that a source has read: its URI as Spark writes it, and when it was
-    changed."""
+    """A file that a source has read: its URI as Spark writes it, and its modification
+    time."""
 
     path: str
     modified_ms: int
 
     @property
     def decoded(self) -> str:
-        """Its path, as names stand on a disk: without a scheme, and with nothing
-        escaped."""
+        """Its path on disk: without a scheme, and with nothing escaped."""
         return unquote(without_scheme(self.path))
 
     @property
     def folder(self) -> str:
-        """The name of the folder that it is in: a recorded topic's."""
+        """The name of the folder that contains it; of a recorded topic, the topic's
+        folder."""
         return unquote(self.path.rsplit("/", 2)[-2])
 
     @property
@@ -171,9 +173,9 @@ class SeenFile:
 
 @dataclass(frozen=True, slots=True)
 class SeededSource:
-    """What a new checkpoint says of one source: where it stands, None for its start,
-    and which files it has seen, in Spark's lists or, as `listed`, in those of lakesql's
-    own."""
+    """What a new checkpoint records of one source: its position, None for its start,
+    and the files that count as read, in Spark's lists (`seen`) or in lakesql's own
+    (`listed`)."""
 
     position: Position = None
     seen: tuple[SeenFile, ...] = ()
@@ -181,17 +183,16 @@ class SeededSource:
 
     @classmethod
     def of(cls, seen: Sequence[SeenFile]) -> Self:
-        """A source that has read these files; one that has read none is at its
-        start."""
+        """A source that has read these files; at its start if there are none."""
         return cls({BATCHES: 0}, tuple(seen)) if seen else cls()
 
 
 def read_seen(files: StoredFiles, source: int, first: int, last: int) -> list[SeenFile]:
     """The files that a source of files has read in its own batches `first` to `last`.
 
-    Each of those is a file in `sources/<source>/`; every tenth is a `.compact` file
-    with all before it too, and what it holds goes after a while. Raises `RunError`
-    (`rewind-impossible`) where a part of the list is gone.
+    Each batch is a file in `sources/<source>/`; every tenth is a `.compact` file that
+    includes all before it, which are deleted after a while. Raises `RunError`
+    (`rewind-impossible`) if a part of the list is gone.
     """
     folder = f"sources/{source}"
     text = files.read(f"{folder}/{last}") if first == last else None
@@ -206,7 +207,7 @@ def read_seen(files: StoredFiles, source: int, first: int, last: int) -> list[Se
     newest = max((number for number in compacts if number <= last), default=-1)
     parts = [f"{newest}.compact"] if newest >= first else []
     parts += [str(number) for number in range(max(first, newest + 1), last + 1)]
-    # those before a later compact file are gone: it has them too
+    # a later compact file may have replaced them: it includes them
     if not set(names).issuperset(parts):
         later = min((number for number in compacts if number > last), default=None)
         if later is None:
@@ -225,8 +226,8 @@ def read_seen(files: StoredFiles, source: int, first: int, last: int) -> list[Se
 
 
 def newest_seen(files: StoredFiles, source: int) -> list[SeenFile]:
-    """The files of the newest list of a source of files; none if it has read none, or
-    reads something else."""
+    """The files in the newest list of a source of files; empty if it has read none, or
+    is another kind of source."""
     lists = [
         name
         for name in files.names(f"sources/{source}")

@@ -1,4 +1,4 @@
-"""Another model's table: a source of rows, read snapshot by snapshot as the table
+"""Another model's table as a source of new rows, read snapshot by snapshot as the table
 grows."""
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from lakesql.source.stream_state import Position, SourceState, StoredFiles
 
 SNAPSHOT = "snapshot_id"
-"""In a position: the snapshot that is read, or was read last."""
+"""The key in a position for the snapshot that is being read, or was read last."""
 
 CHANGES = "changes"
-"""In a position: all changes up to the snapshot have been read."""
+"""The key in a position that is set if all changes up to the snapshot have been
+read."""
 
 NO_SNAPSHOT = -1
-"""What stands for a snapshot where a stream of a table has begun before the table had
-one."""
+"""The snapshot in the position of a stream that began before the table had one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSource(Source):
-    """Another model's table, read as it grows; from a time on, in milliseconds since
-    the epoch, if it was rebuilt."""
+    """Another model's table, read as it grows. `since_ms` is the time from which it is
+    read if it was rebuilt, in milliseconds since the epoch."""
 
     name: str
     since_ms: int | None = None
@@ -48,19 +48,20 @@ class TableSource(Source):
     has_times: ClassVar[bool] = False
 
     def rebuilt_since(self, at_ms: int | None) -> Source:
-        """Iceberg's stream of it begins at a time."""
+        """This table, where Iceberg's stream of it begins at a time."""
         return replace(self, since_ms=at_ms)
 
     def check(self) -> str:
-        """Its name."""
+        """The table's name."""
         return self.name
 
     def can_be_seen(self) -> bool:
-        """The catalog has its snapshots."""
+        """True: the catalog has its snapshots."""
         return True
 
     def state_now(self, stream: AskedStream, now: Now) -> SourceState | None:
-        """Whether it was rebuilt, and whether its first snapshots are left."""
+        """The state with whether it was rebuilt, and whether its first snapshots still
+        exist."""
         from lakesql.source.stream_state import SourceState
 
         found = now.table(self.name)
@@ -77,13 +78,14 @@ class TableSource(Source):
         files: StoredFiles,
         now: Now,
     ) -> bool:
-        """Whether nothing but rewrites of its files has come since."""
+        """Whether only rewrites of its files have been committed since."""
         found = now.table(self.name)
         return found is not None and _is_table_read(found, position)
 
     @classmethod
     def is_position(cls, position: Position) -> bool:
-        """Whether it names a snapshot, of whose files some may have been read."""
+        """Whether the position names a snapshot of whose files some may have been read,
+        or is none."""
         is_of_changes = has_mark(position, CHANGES)
         return not isinstance(position, dict) or (
             has_mark(position, SNAPSHOT) and not is_of_changes
@@ -91,12 +93,13 @@ class TableSource(Source):
 
     @classmethod
     def can_start_from(cls, position: Position) -> bool:
-        """A snapshot says what has been read."""
+        """Whether there is a position: a snapshot says what has been read."""
         return isinstance(position, dict)
 
     @classmethod
     def rebuilt_start(cls, state: SourceState) -> Position:
-        """The snapshot that brought its new rows."""
+        """The position at the snapshot that holds the rebuilt rows; None if it was not
+        rebuilt."""
         return _position_at(state.rebuilt[0]) if state.rebuilt else None
 
     @classmethod
@@ -114,8 +117,8 @@ class TableSource(Source):
         stands: Sequence[Position],
         is_ordered: bool,
     ) -> Position:
-        """The first position that names a snapshot, one that the table has had since
-        its rebuild before others."""
+        """`own` if there is one, else the first position that names a snapshot; one of
+        a snapshot since the table's rebuild is preferred."""
         if own is not None or is_ordered:
             return own
         read = [each for each in stands if isinstance(each, dict) and SNAPSHOT in each]
@@ -126,12 +129,13 @@ class TableSource(Source):
 
     @classmethod
     def noted_start(cls, position: Position) -> Position:
-        """The snapshot that is read, from before its first file on.
+        """The position before the first file of the snapshot that is being read; None
+        if none of its files has been read.
 
-        Iceberg notes the snapshot at which a stream has begun, and looks for the newest
-        one from there on whenever a query takes what is there. Once that snapshot has
-        expired, such a query would never run again. Where there is nothing behind its
-        start, Iceberg 1.12 raises a NullPointerException.
+        Iceberg records the snapshot at which a stream has begun, and looks for the
+        newest one from there on whenever a query takes what exists. After that snapshot
+        has expired such a query could never run again, so the record is moved forward.
+        If nothing follows its start, Iceberg 1.12 raises a NullPointerException.
         """
         if (
             not has_mark(position, SNAPSHOT)
@@ -143,14 +147,15 @@ class TableSource(Source):
 
     @classmethod
     def supposed_position(cls, names: Sequence[str]) -> Position:
-        """A snapshot was read."""
+        """A position at which a snapshot was read."""
         return _position_at(1)
 
     @classmethod
     def explain_other_names(
         cls, stream: str, model: str, former: Sequence[str], names: Sequence[str]
     ) -> Problem | None:
-        """Another table has other snapshots."""
+        """The problem that the stream is another table now, which has other
+        snapshots."""
         what = f"Stream '{stream}' is table {names[0]} now; model '{model}' has read {former[0]}."
         return Problem(
             "streams-changed",
@@ -160,14 +165,14 @@ class TableSource(Source):
 
 
 def _position_at(snapshot: int) -> Position:
-    """The position in which a snapshot is what is read next, from its first row on."""
+    """The position at which a snapshot is read next, from its first row on."""
     return {"version": 1, SNAPSHOT: snapshot, "position": 0, "scan_all_files": False}
 
 
 def find_rebuilt(history: Iterable[SnapshotNow]) -> tuple[tuple[int, ...], bool]:
-    """A table's snapshots since it was rebuilt, none where it never was; and whether
-    its first snapshots are gone and it was not rebuilt since, as far as one can see.
-    `history` walks from its head to its root."""
+    """The table's snapshots since it was rebuilt, the oldest first, empty if it never
+    was; and whether its first snapshots have expired without a rebuild since. `history`
+    is the snapshots from the head to the root."""
     since: list[int] = []
     parent = None
     for snapshot in history:
@@ -179,8 +184,8 @@ def find_rebuilt(history: Iterable[SnapshotNow]) -> tuple[tuple[int, ...], bool]
 
 
 def _is_table_read(table: TableNow, position: Position) -> bool:
-    """Whether nothing but rewrites of files has come to a table since: Iceberg's stream
-    passes over those."""
+    """Whether only rewrites of files have been committed to a table since the position;
+    Iceberg's stream skips those."""
     if not isinstance(position, dict) or position.get("scan_all_files") is not False:
         return False
     for snapshot in table.history:

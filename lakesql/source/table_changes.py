@@ -1,5 +1,5 @@
-"""The changes of another model's table whose rows are updated and deleted, commit by
-commit."""
+"""Another model's table whose rows are updated and deleted, as a source of changes,
+read commit by commit."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 
 class ChangesSource(TableSource):
-    """Another model's table, of which each commit is read by the rows that it has
+    """Another model's table, each commit of which is read as the rows that it has
     changed.
 
-    A rebuild of that model is a commit like others: what it has changed is what it
-    leaves otherwise than it was.
+    A rebuild of that model is a commit like any other: its changes are the rows that
+    differ after it.
     """
 
     kind: ClassVar[str] = "table_changes"
     label: ClassVar[str] = "the changes of a table"
 
     def rebuilt_since(self, at_ms: int | None) -> Source:
-        """All of it is read, from any commit on."""
+        """This source: it can be read from any commit on."""
         return self
 
     def state_now(self, stream: AskedStream, now: Now) -> SourceState | None:
-        """It is there: what a new reader needs is in its newest snapshot."""
+        """A state without facts: what a new reader needs is in the newest snapshot."""
         from lakesql.source.stream_state import SourceState
 
         return SourceState(stream.name, self.kind)
@@ -42,7 +42,7 @@ class ChangesSource(TableSource):
         files: StoredFiles,
         now: Now,
     ) -> bool:
-        """Whether nothing but rewrites of its files has come since."""
+        """Whether only rewrites of its files have been committed since."""
         found = now.table(self.name)
         if found is None or not has_mark(position, CHANGES):
             return False
@@ -55,12 +55,13 @@ class ChangesSource(TableSource):
 
     @classmethod
     def is_position(cls, position: Position) -> bool:
-        """Whether it names a snapshot up to which changes have been read."""
+        """Whether the position names a snapshot up to which changes were read, or is
+        none."""
         return not isinstance(position, dict) or has_mark(position, CHANGES)
 
     @classmethod
     def rebuilt_start(cls, state: SourceState) -> Position:
-        """None: what a rebuild has changed is read as any other change."""
+        """None: the changes of a rebuild are read like any other."""
         return None
 
     @classmethod
@@ -70,22 +71,22 @@ class ChangesSource(TableSource):
 
     @classmethod
     def noted_start(cls, position: Position) -> Position:
-        """None: nobody but lakesql reads it."""
+        """None: only lakesql reads it, which records no start."""
         return None
 
     @classmethod
     def supposed_position(cls, names: Sequence[str]) -> Position:
-        """A snapshot was read."""
+        """A position at which a snapshot was read."""
         return changes_position(1)
 
 
 def changes_position(snapshot: int) -> Position:
-    """The position behind all changes up to a snapshot."""
+    """The position after all changes up to a snapshot."""
     return {CHANGES: True, SNAPSHOT: snapshot, "position": 0}
 
 
 def snapshot_read(position: Position) -> int | None:
-    """The snapshot up to which changes have been read; None where none has been."""
+    """The snapshot up to which changes were read; None if there is none."""
     at = (
         position.get(SNAPSHOT, NO_SNAPSHOT)
         if isinstance(position, dict)

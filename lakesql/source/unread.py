@@ -1,9 +1,9 @@
-"""Why a stream has nothing to read, and which files of its path are not read: a missing
-folder, a pattern that matches nothing, a topic without records; hidden files, and ones
-that have changed.
+"""Why a stream has nothing to read (a missing folder, a pattern that matches nothing, a
+topic without records), and which files of its path are not read (hidden files, files
+that have changed).
 
-A run says so and succeeds all the same: the files or the records may be still to come.
-Or the name is wrong.
+A run reports it and succeeds nevertheless, as files or records may be yet to come; or
+the name may be wrong.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 def explain_no_files(glob: str) -> str:
-    """The sentence that no file matches the pattern, with the local folder that does
-    not exist, if that is why."""
+    """The sentence that no file matches the pattern, with the local folder if that does
+    not exist."""
     glob = re.sub(r"(?<!\\){([^{},\\]*)}", r"\1", glob)  # of one topic
     folder = local_folder(named_folder(glob))
     said = f"no file matches {unescape_glob(glob)}"
@@ -33,8 +33,8 @@ def explain_no_files(glob: str) -> str:
 
 
 def explain_no_records(origin: StreamOrigin, beginnings: Offsets, ends: Offsets) -> str:
-    """The sentence that the topics hold no record, by the first offset of each
-    partition and the one behind its last; '' where they hold some."""
+    """The sentence that the topics hold no record, judged by the first offset of each
+    partition and the one after its last; '' if they hold some."""
     if not ends:
         return origin.explain_none()
     if any(
@@ -47,19 +47,19 @@ def explain_no_records(origin: StreamOrigin, beginnings: Offsets, ends: Offsets)
 
 
 SHOWN = 3
-"""How many files are named."""
+"""The maximum number of files that are named."""
 
 _NO_DATA = re.compile(
     r"_SUCCESS|_(?:started|committed)_\d+|_metadata|_common_metadata|_spark_metadata|_temporary|_delta_log|"
     r"\..*\.crc|\.DS_Store|.*\._COPYING_"
 )
-"""Files and folders that hold no rows, as Spark, Hadoop and others write them beside
-those that do."""
+"""Files and folders without rows that Spark, Hadoop and others write beside data
+files."""
 
 
 def explain_hidden(paths: Sequence[str]) -> str:
-    """The sentence on files that are not read, as a name on their path begins with `_`
-    or `.`; '' where there are none.
+    """The sentence on files that are not read because a name in their path begins with
+    `_` or `.`; '' if there are none.
 
     Files that other programs keep for themselves are not mentioned.
     """
@@ -79,7 +79,7 @@ def explain_hidden(paths: Sequence[str]) -> str:
 
 def explain_changed(paths: Sequence[str]) -> str:
     """The sentence on files that have grown or were replaced after they were read; ''
-    where there are none."""
+    if there are none."""
     if not paths:
         return ""
     return (

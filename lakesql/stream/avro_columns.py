@@ -1,4 +1,4 @@
-"""The columns that a schema of Avro says. Pure."""
+"""The columns of a stream from an Avro schema. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from lakesql.stream.types import field_name
 def avro_columns(
     stream: Stream, place: Place, text: str, files: tuple[tuple[str, str], ...] = ()
 ) -> tuple[Column, ...]:
-    """The fields of a record; the text needs no `files`. Raises `ProjectError`
-    (`avro-schema`)."""
+    """The columns of a record schema's fields. `files` is unused, as the text is
+    complete. Raises `ProjectError` (`avro-schema`)."""
     try:
         schema = parse_avro(text)
     except (SchemaError, RecursionError) as error:
@@ -51,8 +51,7 @@ def _column(
 
 
 def avro_fields(schema: Avro) -> list[TypedField]:
-    """The fields of a record with the types that columns of them have; the schema is
-    that of one."""
+    """The fields of a record schema with the types that columns of them would have."""
     record = schema.record
     assert record is not None
     return [_typed_field(each, schema) for each in record["fields"]]
@@ -90,7 +89,7 @@ MAX_PRECISION = 38
 
 
 def _spark_type(node: Any, schema: Avro, inside: tuple[str, ...]) -> str:
-    """Spark's text of a type of Avro; `inside` are the records around it."""
+    """Spark's text of an Avro type; `inside` are the names of the enclosing records."""
     if isinstance(node, list):
         return _union_type(node, schema, inside)
     if not isinstance(node, dict):
@@ -134,7 +133,7 @@ def _decimal(node: Mapping[str, Any]) -> str:
 
 
 def _union_type(branches: list[Any], schema: Avro, inside: tuple[str, ...]) -> str:
-    """The type of a union with NULL, and of numbers of two sizes."""
+    """The type of a union with NULL, or of numbers of two sizes."""
     kinds = [_spark_type(each, schema, inside) for each in branches if each != "null"]
     if len(kinds) == 1:
         return kinds[0]

@@ -1,4 +1,4 @@
-"""The Avro schema of a stream's values: a file of the project."""
+"""The Avro schema of a stream's values, read from a file of the project."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lakesql.stream.stream import Stream
 def read_avro_schema(directory: Path, stream: Stream) -> str:
     """The text of the stream's schema.
 
-    Raises `ProjectError` (`avro-schema`) where it is not that of a record with the
-    contract's columns as fields.
+    Raises `ProjectError` (`avro-schema`) if it is not the schema of a record that has
+    the contract's columns as fields.
     """
     path = directory / stream.schema
     if not path.is_file():
@@ -39,7 +39,7 @@ def read_avro_schema(directory: Path, stream: Stream) -> str:
 
 
 def _field_names(text: str, shown: str) -> list[str]:
-    """The fields of the record that the schema describes."""
+    """The names of the fields in a record schema."""
     try:
         schema = json.loads(text)
     except ValueError as error:

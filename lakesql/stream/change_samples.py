@@ -1,5 +1,5 @@
-"""Documents of JSON as rows: each is one, or most of them are changes of Debezium's,
-which have one in them. Pure."""
+"""Sampled JSON documents as rows: each document is a row, unless most are Debezium
+changes, which contain a row each. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from lakesql.stream.json_samples import JsonObject
 from lakesql.stream.recording import payload_of
 
 ROUTED = "__dbz__physicalTableIdentifier"
-"""What Debezium's router adds to the key of a record, and what is no column."""
+"""The field that Debezium's router adds to the key of a record, which is no column."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentRows:
-    """Rows with the keys of their records. `are_changes`: the rows stand in changes,
-    whose schema says `fields`, if one stands beside them."""
+    """Rows with the keys of their records. `are_changes`: the rows come from changes;
+    `fields` are those of the schema beside the changes, None if there is none."""
 
     rows: Sequence[JsonObject]
     keys: Sequence[Any]
@@ -28,7 +28,7 @@ class DocumentRows:
 
 
 def rows_of(documents: Sequence[tuple[Any, JsonObject]]) -> DocumentRows:
-    """The rows of documents, each of which comes with the key of its record."""
+    """The rows of documents, each of which is given with the key of its record."""
     changes = [(key, document) for key, document in documents if _is_change(document)]
     if len(changes) * 2 <= len(documents):
         return DocumentRows(
@@ -48,7 +48,7 @@ def rows_of(documents: Sequence[tuple[Any, JsonObject]]) -> DocumentRows:
 
 
 def fields_of_feed(fields: Sequence[FieldSchema]) -> list[TypedField]:
-    """The columns of a feed, as the schema beside its changes says them."""
+    """The columns of a feed by the schema beside its changes."""
     why = "it is written as something that no type reads: set decimal.handling.mode=string in the connector"
     columns = merge_fields((), fields).columns
     return [
@@ -65,7 +65,7 @@ def _is_change(document: JsonObject) -> bool:
 
 
 def _row_of(document: JsonObject) -> JsonObject | None:
-    """The row after the change, or of a delete the one before it; None where it has
+    """The row after the change, or before it for a delete; None if the change has
     neither."""
     event = payload_of(document) or {}
     row = event.get("after") or event.get("before")
@@ -73,7 +73,7 @@ def _row_of(document: JsonObject) -> JsonObject | None:
 
 
 def _own_key(found: Any) -> Any:
-    """The key of a record: of one with a schema what it holds."""
+    """The key of a record, without a schema that wraps it."""
     if not isinstance(found, Mapping):
         return found
     payload = found["payload"] if found.keys() == {"schema", "payload"} else found

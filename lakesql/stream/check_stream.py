@@ -1,5 +1,5 @@
-"""Whether the options of a stream go together: with its origin, its format and
-envelope, and with one another."""
+"""Whether the options of a stream are compatible: with its origin, its format, its
+envelope and with one another."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def find_stream_problems(stream: Stream, node: Node) -> Iterator[Problem]:
-    """What is wrong with a stream whose options are each right by themselves. `node` is
-    its entry in the file."""
+    """Problems of a stream whose options are each valid by themselves. `node` is its
+    entry in the file."""
     yield from _check_origin(stream, node)
     yield from _check_references(stream, node)
     yield from _check_columns(stream, node)
@@ -45,7 +45,7 @@ def find_stream_problems(stream: Stream, node: Node) -> Iterator[Problem]:
 def _only_asked_of(
     stream: Stream, node: Node, option: str, what: str, why: str = ""
 ) -> Problem:
-    """An option that is nothing to this stream: it is asked of `what`."""
+    """The problem of an option that does not apply to this stream, only to `what`."""
     said = f"Stream '{stream.name}' says '{option}', which is asked of {what}."
     return Problem("wrong-value", said, why, place=node.entries()[option].place)
 
@@ -72,8 +72,8 @@ def _check_references(stream: Stream, node: Node) -> Iterator[Problem]:
 def find_reference_problems(
     stream: Stream, option: str, name: str, place: Place
 ) -> Iterator[Problem]:
-    """What is wrong with a name in `key` or `watermark`, which is to be one of the
-    stream's columns."""
+    """Problems of a name in `key` or `watermark` that is to be a column of the
+    stream."""
     if name == RESCUED and stream.rescues:
         yield Problem(
             "wrong-value",
@@ -97,7 +97,7 @@ def find_reference_problems(
 
 
 def _check_columns(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether each name stands once, and the format can have values of each type."""
+    """Problems of duplicate column names, and of types that the format cannot hold."""
     columns = node.get("columns") or node
     seen: set[str] = set()
     for column in stream.columns:
@@ -117,8 +117,8 @@ def _check_columns(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _check_fields(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether the fields that columns are said to be read `from` can be, and each is
-    named once."""
+    """Problems of `from`: fields that a column cannot be read from, or that two columns
+    are read from."""
     columns = node.get("columns") or node
     read: dict[str, str] = {}
     for column in stream.columns:
@@ -141,16 +141,16 @@ def _check_fields(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _has_field_name(stream: Stream, column: Column) -> bool:
-    """Whether the records of the stream, or their keys, call what the column is read
-    from by a name."""
+    """Whether the records of the stream, or their keys, name the field that the column
+    is read from."""
     if stream.origin.brings == "rows":
         return False
     return column.is_in_key or stream.record_format.names_fields(stream.csv)
 
 
 def _check_only_column(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether the contract has the one column that the format offers, if it offers
-    one."""
+    """A problem if the format has exactly one column and the contract declares
+    others."""
     offered = stream.record_format.column_type
     if not offered:
         return
@@ -167,8 +167,8 @@ def _check_only_column(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _check_format(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether the format goes with the origin: values of topics are parsed, and Avro's
-    by a schema."""
+    """Problems of a format that does not fit the origin, and of Avro and Protobuf in
+    topics without a schema."""
     kind, in_topics = stream.record_format, stream.origin.brings == "records"
     place = (node.get("schema") or node.get("format") or node).place
     if in_topics and not kind.is_for_records:
@@ -210,8 +210,8 @@ def _leaves_project(path: str) -> bool:
 
 
 def _check_registry(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether what is said of a registry goes with format and origin, and is said at
-    all."""
+    """Problems of registry options that do not fit the format or the origin, or that
+    are set without a registry."""
     kind = stream.record_format
     in_topics = stream.origin.brings == "records"
     if not in_topics and not _may_be_in_files(stream):
@@ -242,8 +242,8 @@ def _check_registry(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _may_be_in_files(stream: Stream) -> bool:
-    """Whether there are files of the format, and not only values that name their
-    schemas in a registry."""
+    """Whether files can have the format, which is then not limited to values that name
+    their schemas in a registry."""
     kind = stream.record_format
     if kind.is_framed:
         return False
@@ -262,7 +262,8 @@ def _check_without_registry(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _check_text(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether what is said of the records' text goes with their format and origin."""
+    """Problems of options on the records' text that do not fit their format or
+    origin."""
     kind = stream.record_format
     multiline, encoding = node.get("multiline"), node.get("encoding")
     may_span_lines = kind.may_span_lines and stream.origin.brings == "files"
@@ -288,8 +289,8 @@ def _check_numbers(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _check_dead_letters(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether what may make a dead letter can be met in records of this format and
-    origin."""
+    """Problems of `dead_letter` options for faults that records of this format and
+    origin cannot have."""
     if stream.ignore_corrupt == "dead_letter" and stream.origin.brings != "files":
         yield _only_asked_of(stream, node, "ignore_corrupt", "files")
     if stream.unknown_fields != "ignore" and not _may_have_unknown_fields(stream):
@@ -311,8 +312,8 @@ _WHY_NO_UNKNOWN = (
 
 
 def _may_have_unknown_fields(stream: Stream) -> bool:
-    """Whether a record of the stream is a document whose fields may be others than its
-    columns."""
+    """Whether a record of the stream is a document that may have fields besides the
+    declared columns."""
     if not stream.record_format.is_document or stream.origin.brings == "rows":
         return False
     if not stream.is_feed:
@@ -322,8 +323,8 @@ def _may_have_unknown_fields(stream: Stream) -> bool:
 
 
 def _check_wide_text(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether text in several bytes a character is read in one piece: lines are looked
-    for byte by byte."""
+    """A problem if an encoding with several bytes a character is used where records are
+    split at line ends, which are searched for byte by byte."""
     encoding = node.get("encoding")
     if encoding is None or not is_wide(stream.encoding):
         return
@@ -339,7 +340,7 @@ def _check_wide_text(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether records of this origin and format can have the envelope."""
+    """Problems of an envelope that records of this origin and format cannot have."""
     if stream.is_feed and not _may_have_envelope(stream):
         yield _misplaced_envelope(stream, node.entries()["envelope"].place)
     if stream.infinity != "dead_letter" and not stream.is_feed:
@@ -347,8 +348,8 @@ def _check_envelope(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _may_have_envelope(stream: Stream) -> bool:
-    """Whether the records are documents as they stand, or by the schemas of a
-    registry."""
+    """Whether the records can be in an envelope: they are documents themselves, or
+    become so by the schemas of a registry."""
     if stream.origin.brings == "rows":
         return False
     kind, envelope = stream.record_format, stream.record_envelope
@@ -377,8 +378,8 @@ def _misplaced_envelope(stream: Stream, place: Place) -> Problem:
 
 
 def _check_source_table(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether `source_table` is said of a change feed, and names tables as their events
-    do."""
+    """Problems of `source_table`: missing, set on a stream that is no change feed, or
+    not named as the feed's events name tables."""
     envelope = stream.record_envelope
     if envelope.needs_source_table and not stream.source_table:
         what = f"Stream '{stream.name}' lacks 'source_table': whose changes it takes, as `schema.table`."
@@ -409,8 +410,8 @@ def _check_field_prefix(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _check_written_values(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether the columns with a `unit` or an `encoding` can have values that are
-    written so."""
+    """Problems of columns with a `unit` or an `encoding` whose values cannot be written
+    that way."""
     columns = node.get("columns") or node
     for column in stream.columns:
         place = columns.keys.get(column.name, node.place)
@@ -424,7 +425,7 @@ def _check_written_values(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _may_be_counted(stream: Stream, column: Column) -> bool:
-    """Whether values of the column may be numbers that count something."""
+    """Whether values of the column may be numbers that count time units."""
     if column.type == "string":
         return stream.is_feed
     if stream.origin.brings == "rows":
@@ -439,8 +440,8 @@ def _may_be_counted(stream: Stream, column: Column) -> bool:
 
 
 def _check_after(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether what becomes of files goes with the origin, and an archive is none of the
-    folders that are read."""
+    """Problems of `after` and `archive`: set for other origins than files, incomplete,
+    or an archive inside the folders that are read."""
     after, archive = node.get("after") or node, node.get("archive")
     if stream.after != "leave" and stream.origin.brings != "files":
         yield _only_asked_of(stream, node, "after", "files")
@@ -463,8 +464,8 @@ def _check_after(stream: Stream, node: Node) -> Iterator[Problem]:
 
 
 def _check_order(stream: Stream, node: Node) -> Iterator[Problem]:
-    """Whether what is said of the order of files is said of files, and goes with what
-    becomes of them."""
+    """Problems of `ordered_by` and `notifications`: set for other origins than files,
+    both set, or combined with an `after` that removes files."""
     said = [
         option
         for option in ("ordered_by", "notifications")
@@ -499,7 +500,7 @@ _ASKED_WITH = {
     "late_files": ("ordered_by",),
     "list_all_every": ("ordered_by", "notifications"),
 }
-"""Options that are asked beside others alone: beside any of which."""
+"""Options that only apply beside one of these other options."""
 
 
 def _check_dependents(stream: Stream, node: Node, said: list[str]) -> Iterator[Problem]:

@@ -1,5 +1,4 @@
-"""Options of a connection's client, where they do not belong: in a stream or a
-model."""
+"""Options of a connection's client in the wrong place: in a stream or a model."""
 
 from __future__ import annotations
 
@@ -9,7 +8,8 @@ from lakesql.decode import Node
 from lakesql.errors import Problem
 
 _NAMES = frozenset({"options", "conf", "kafka", "bootstrap_servers", "connections"})
-"""What people call them, beside the dotted names of the options themselves."""
+"""Names under which people put such options, besides the dotted names of the options
+themselves."""
 
 
 def find_client_options(node: Node, what: str) -> Mapping[str, Problem]:

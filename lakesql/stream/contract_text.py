@@ -1,4 +1,4 @@
-"""A stream's entry as YAML with comments, for somebody to review. Pure."""
+"""A stream's entry as YAML with comments, for a person to review. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def render_entry(
     head: Sequence[str],
 ) -> str:
     """The text of a file with one stream. `settings` are its keys before `key`; `head`
-    are the comment's lines."""
+    are the lines of the comment at its top."""
     lines = [*(_comment(line, "") for line in head), "streams:", f"  - name: {name}"]
     lines += [f"    {key}: {_setting(value)}" for key, value in settings.items()]
     lines += _key_lines(contract.key)
@@ -75,11 +75,11 @@ def _setting(value: Setting) -> str:
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*(\([0-9]+\))?")
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
-"""What YAML takes for something else than a text."""
+"""Plain words that YAML does not read as texts."""
 
 
 def text_of(text: str) -> str:
-    """A text as YAML has it: in quotes, unless it can stand without."""
+    """A text in YAML, in quotes only if it needs them."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
     escaped = re.sub(r'["\\]', r"\\\g<0>", text)
@@ -87,8 +87,8 @@ def text_of(text: str) -> str:
 
 
 def _character(character: str) -> str:
-    """A character within quotes. YAML knows no pairs of surrogates, which JSON has:
-    what can be seen stands there."""
+    """A character within quotes, escaped unless it is printable. YAML has no
+    surrogates, which JSON escapes use."""
     if character.isprintable():
         return character
     code = ord(character)
@@ -100,5 +100,5 @@ def _comment(text: str, indent: str, mark: str = "# ") -> str:
 
 
 def _plain(text: str) -> str:
-    """A text in one line of a comment."""
+    """A text as one line of a comment; unprintable characters become `?`."""
     return "".join(each if each.isprintable() else "?" for each in text)

@@ -1,8 +1,8 @@
-"""How a file of CSV is written, as its own records say it: delimiter, header, the word
-for NULL. Pure.
+"""How CSV files are written, found out from their records: delimiter, header, the word
+for NULL, the marks in numbers. Pure.
 
-No dialect is ever guessed while a model runs: what is found here stands in the stream's
-entry.
+A run never guesses a dialect: `lakesql infer` writes what is found here into the
+stream's entry.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from lakesql.stream.seen_values import STRING, SeenValues, find_type
 
 DELIMITERS = (",", ";", "\t", "|")
 NULL_WORDS = ("NULL", "null", "\\N", "NA", "N/A", "n/a", "None", "-")
-"""Words that stand for NULL, if all other values of a column are of one type."""
+"""Words that mean NULL if all other values of a column have one type."""
 
 LOOKED_AT = 200
-"""How many records of each file say how it is written."""
+"""The number of records of each file from which the dialect is found out."""
 
 CsvRow = list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """How files are written. `names` are the spelling of each column in headers, by the
-    name in small letters."""
+    """How CSV files are written. `names` has the spelling of each column in the
+    headers, by its name in lower case."""
 
     delimiter: str = ","
     has_header: bool = True
@@ -44,7 +44,7 @@ class CsvDialect:
 
 
 def find_dialect(texts: Sequence[str]) -> CsvDialect:
-    """What goes best with the first records of the files."""
+    """The dialect that fits the first records of the files best."""
     named = [line[1] for text in texts if (line := _SEPARATOR.match(text))]
     delimiter = (
         named[0]
@@ -79,15 +79,15 @@ def find_dialect(texts: Sequence[str]) -> CsvDialect:
 
 
 def json_text(name: str) -> str:
-    """A name in quotes."""
+    """A name in double quotes."""
     return f'"{name}"'
 
 
 def read_rows(
     text: str, dialect: CsvDialect, count: int
 ) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
-    """The first records of a file as rows, and those of another number of values: which
-    they are, and how many they have."""
+    """The first `count` records of a file as rows, and the records with another number
+    of values: the index of each, from 1, and how many it has."""
     records = records_of(text, dialect.delimiter)
     header = next(records, []) if dialect.has_header else None
     rows: list[dict[str, Any]] = []
@@ -110,7 +110,8 @@ def read_rows(
 
 
 def _names(header: CsvRow | None, width: int, dialect: CsvDialect) -> list[str | None]:
-    """What the values of a file are called; None for one that no contract reads."""
+    """The column names of a file's values; None for a value that no contract can
+    read."""
     if header is None:
         return [f"c{number}" for number in range(1, width + 1)]
     return [dialect.names.get(name.strip().lower()) for name in header]
@@ -122,8 +123,8 @@ _NUMBER_WORDS = frozenset({"NaN", "Infinity", "-Infinity", "Inf", "-Inf"})
 
 
 def csv_value(text: str, dialect: CsvDialect) -> Any:
-    """A value as JSON would have it. What a reader would take for another number is a
-    text: 007, +41, 1e5."""
+    """A value as JSON would have it. A text that only some readers take for a number
+    stays a text: 007, +41, 1e5."""
     if text in ("", dialect.null_value):
         return None
     if text.lower() in ("true", "false"):
@@ -137,8 +138,8 @@ def csv_value(text: str, dialect: CsvDialect) -> Any:
 
 
 def _with_point(text: str, dialect: CsvDialect) -> str:
-    """A number with the marks of the dialect as one with a point; what is none by these
-    marks is none by others."""
+    """The number with a decimal point and without thousands marks. A text that is a
+    number only by other marks gets a blank at its end, so that it stays a text."""
     if dialect.decimal == "." and not dialect.thousands:
         return text
     mark, point = re.escape(dialect.thousands), re.escape(dialect.decimal)
@@ -152,8 +153,8 @@ _SEPARATOR = re.compile(r"(?i)sep=(.)\r?\n")
 
 
 def records_of(text: str, delimiter: str) -> Iterator[CsvRow]:
-    """The records of a text that are not blank, without a first line that names the
-    delimiter."""
+    """The non-blank records of a text, without a first line `sep=…`, up to the first
+    one that is no valid CSV."""
     lines = io.StringIO(
         _SEPARATOR.sub("", text, count=1) if _SEPARATOR.match(text) else text,
         newline="",
@@ -165,8 +166,8 @@ def records_of(text: str, delimiter: str) -> Iterator[CsvRow]:
 
 
 def _consistency(texts: Sequence[str], delimiter: str) -> tuple[float, int]:
-    """How many records have the commonest number of values, and that number: one says
-    nothing."""
+    """The share of records with the most common number of values, and that number; (0,
+    0) if it is one."""
     lengths = Counter(
         len(row)
         for text in texts
@@ -179,8 +180,8 @@ def _consistency(texts: Sequence[str], delimiter: str) -> tuple[float, int]:
 
 
 def _is_header(row: CsvRow) -> bool:
-    """Whether a record may name columns: each value is another word, and none a number,
-    a time or true."""
+    """Whether a record may hold column names: it is not blank, and no value is a
+    number, a time or a boolean."""
     if len({value.strip().lower() for value in row if value.strip()}) < 1:
         return False
     values = [csv_value(value.strip(), CsvDialect()) for value in row]
@@ -203,13 +204,14 @@ _MARKS = (
     (".", ","),
     (",", ""),
 )
-"""What may stand before a fraction, and between thousands."""
+"""The possible decimal marks, each with a possible mark between thousands."""
 
 
 def _find_marks(
     files: Sequence[Sequence[CsvRow]], dialect: CsvDialect
 ) -> tuple[str, str]:
-    """The marks by which most columns are numbers that are none with a point alone."""
+    """The decimal and thousands marks with which most columns are numbers; without need
+    a point and none."""
     columns = _columns_of(files)
     numbers = {
         marks: sum(_are_numbers(values, dialect, marks) for values in columns)
@@ -241,8 +243,8 @@ def _columns_of(files: Sequence[Sequence[CsvRow]]) -> list[list[str]]:
 
 
 def _find_null(files: Sequence[Sequence[CsvRow]]) -> str:
-    """The word by which most columns have a type that have none with it; '' where none
-    does."""
+    """The word without which most columns get a type other than string; '' if there is
+    none."""
     columns = _columns_of(files)
     gains = {
         word: sum(_is_typed_without(word, values) for values in columns)

@@ -10,20 +10,20 @@ from lakesql.stream.types import parse_type, type_at
 
 
 def is_column(column: str, types: Mapping[str, str]) -> bool:
-    """Whether the event time is a column of these, which have their types by name."""
+    """Whether the event time is one of the columns in `types`, ignoring case."""
     return column.lower() in map(str.lower, types)
 
 
 def is_expression(column: str, types: Mapping[str, str]) -> bool:
-    """Whether the event time is neither a column of these nor the name of one, or of a
-    field."""
+    """Whether the event time is an expression, as it is neither one of these columns
+    nor written like a column or a field."""
     return not is_column(column, types) and not all(
         part.isidentifier() for part in column.split(".")
     )
 
 
 def named_type(column: str, types: Mapping[str, str]) -> str:
-    """The type of an event time that is a column or a field; '' where only Spark knows
+    """The type of an event time that is a column or a field; '' if only Spark knows
     it."""
     return type_at({name.lower(): kind for name, kind in types.items()}, column)
 
@@ -31,10 +31,10 @@ def named_type(column: str, types: Mapping[str, str]) -> str:
 def find_unnamed(
     column: str, types: Mapping[str, str], owner: str, place: Place | None
 ) -> Iterator[Problem]:
-    """What is wrong with a watermark on `column`, where that is a column or a field, of
-    what is called `owner`.
+    """Problems of a watermark on the column or field `column` of `owner`: it does not
+    exist, or is no timestamp. An expression has none here.
 
-    `types` are those of its columns; one that is '' only Spark knows.
+    `types` are those of the owner's columns; '' is a type that only Spark knows.
     """
     if is_expression(column, types):
         return
@@ -55,8 +55,7 @@ def find_unnamed(
 
 
 def check_event_time(column: str, kind: str, place: Place | None) -> Iterator[Problem]:
-    """What is wrong with an event time of this type; '' is one that only Spark
-    knows."""
+    """Problems of an event time of this type; '' is a type that only Spark knows."""
     if kind not in ("timestamp", "timestamp_ntz", ""):
         what = f"The watermark's column '{column}' is {kind}, and not timestamp."
         yield Problem("wrong-type", what, place=place)
@@ -65,8 +64,8 @@ def check_event_time(column: str, kind: str, place: Place | None) -> Iterator[Pr
 def _find_missing(
     path: list[str], types: Mapping[str, str]
 ) -> tuple[str, tuple[str, ...]] | None:
-    """The first name of a path that is no field of what stands before it, and the
-    fields that are there."""
+    """The first name in a path that is no field of the part before it, with the fields
+    that exist; None if all exist."""
     kind = parse_type(named_type(path[0], types))
     for name in path[1:]:
         if kind is None:

@@ -1,5 +1,5 @@
-"""The columns of a change feed that declares none: from the schemas beside its events,
-or from a sample. Pure.
+"""The columns of a change feed that declares none: found in the schemas beside its
+events, or guessed from a sample. Pure.
 
 A schema is Kafka Connect's, as its JsonConverter writes it: `{"schema": {"fields":
 [{"field": "after", "fields": […]}, …]}, "payload": {…}}`.
@@ -16,15 +16,16 @@ from lakesql.stream.stream import Column
 from lakesql.stream.types import SparkType, TypeField, field_name, parse_type, widens
 
 SEPARATOR = "\x01"
-"""What stands between the parts of a `FieldSchema` in its text."""
+"""The separator between the parts of a `FieldSchema` in its text."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldSchema:
-    """What a schema says of one column: its name, and how it is written. '' is what it
-    does not say.
+    """What a schema declares for one column: its name and how its values are written. A
+    part is '' if the schema does not give it.
 
-    `items` and `fields` are the schemas of what an array or a struct holds, as JSON.
+    `items` and `fields` are the schemas of an array's items and a struct's fields, as
+    JSON.
     """
 
     field: str
@@ -37,12 +38,12 @@ class FieldSchema:
 
     @property
     def text(self) -> str:
-        """The one text that tells it from any other."""
+        """The schema as one text, which is unique to it."""
         return SEPARATOR.join(getattr(self, name) for name in FIELD_PARTS)
 
     @property
     def spark_type(self) -> str | None:
-        """The Spark type of its values; None for one that has none."""
+        """The Spark type of its values; None if there is none."""
         return _spark_type(
             {
                 "type": self.type,
@@ -64,13 +65,13 @@ _PRECISION = "connect.decimal.precision"
 
 
 def parse_field(text: str) -> FieldSchema:
-    """The schema whose `text` this is."""
+    """The schema with this `text`."""
     return FieldSchema(*text.split(SEPARATOR))
 
 
 def schema_fields(event: Any) -> tuple[FieldSchema, ...]:
-    """What the schema beside a parsed event says of the row after the change; empty
-    where none stands there."""
+    """The fields of the row after the change, from the schema beside a parsed event;
+    empty if the event has none."""
     schema = event.get("schema") if isinstance(event, Mapping) else None
     sides = schema.get("fields") if isinstance(schema, Mapping) else None
     for side in sides if isinstance(sides, list) else ():
@@ -134,16 +135,17 @@ _NAMED = {
     "org.apache.kafka.connect.data.Time": "string",
     "io.debezium.data.VariableScaleDecimal": "string",
 }
-"""Types by the name of their meaning: a database's time without a zone is one in the
-table, too. A time of day, and a decimal of any scale, are texts: Iceberg's types as
-Spark has them know neither."""
+"""Types by the name of a schema's meaning. A database's time without a zone has none in
+the table either. A time of day, and a decimal of any scale, become texts: Iceberg's
+types in Spark have neither."""
 
 _UNTOLD = frozenset({"date", "timestamp", "timestamp_ntz", "binary"})
-"""Types whose values are not what they are as texts: days and microseconds are written
-as numbers, and bytes in base64."""
+"""Types whose values as text are not their values in JSON: days and microseconds are
+written as numbers, and bytes in base64."""
 
 COUNTED = tuple(name for name, kind in _NAMED.items() if kind in _UNTOLD)
-"""The names of dates and times, which are counted where they are written as numbers."""
+"""The schema names of dates and times, which are counts if they are written as
+numbers."""
 
 
 def _spark_type(schema: Mapping[str, Any]) -> str | None:
@@ -164,7 +166,7 @@ def _spark_type(schema: Mapping[str, Any]) -> str | None:
             item = _spark_type(schema.get("items") or {})
             return item and f"array<{item}>"
         case "map":
-            # an hstore's
+            # PostgreSQL's hstore
             item = _spark_type(schema.get("values") or {"type": "string"})
             return item and f"map<string,{item}>"
         case "struct":
@@ -187,8 +189,8 @@ def _spark_type(schema: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The columns of a feed once another schema has come. `clashing` are those that no
-    one column can hold."""
+    """The columns of a feed after another schema was merged. `clashing` are the columns
+    whose types no single type can hold: name, old type, new type."""
 
     fields: tuple[FieldSchema, ...]
     columns: tuple[Column, ...]
@@ -198,7 +200,7 @@ class Merged:
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """What is another than before, in words."""
+        """The changes to the columns, in words."""
         return (
             *(f"{column.name} {column.type} is new" for column in self.added),
             *(
@@ -210,12 +212,12 @@ class Merged:
 
 
 def merge_fields(known: Sequence[FieldSchema], found: Iterable[FieldSchema]) -> Merged:
-    """The columns that hold what the known schemas write, and those that were found
-    after them.
+    """The columns that hold what the known schemas write and what those found after
+    them write.
 
-    A type that the column's type holds changes nothing; one that holds the column's
-    takes its place. Types that only texts could hold clash, and the column stays as it
-    was.
+    A column keeps its type if that holds the new type's values, and gets the new type
+    if that holds the old one's. Types that only a text could hold clash, and the column
+    stays as it was.
     """
     before, _ = _columns(known)
     schemas = tuple(dict.fromkeys([*known, *found]))
@@ -237,8 +239,8 @@ def merge_fields(known: Sequence[FieldSchema], found: Iterable[FieldSchema]) -> 
 def _columns(
     schemas: Iterable[FieldSchema],
 ) -> tuple[dict[str, str], list[tuple[str, str, str]]]:
-    """The type of each column that the schemas name, in the order of their first
-    naming, and the clashes."""
+    """The type of each column that the schemas name, in the order in which they first
+    appear, and the clashes."""
     columns: dict[str, str] = {}
     clashing: list[tuple[str, str, str]] = []
     for schema in schemas:
@@ -255,8 +257,8 @@ def _columns(
 
 
 def _wider(old: str, new: str) -> str | None:
-    """The one of two types that holds the values of both; of structs the fields of
-    both. None where none does."""
+    """The type, as text, that holds the values of both types: one of the two, or for
+    structs the one with the fields of both. None if there is none."""
     if old == new:
         return old
     before, after = parse_type(old), parse_type(new)
@@ -269,8 +271,9 @@ def _wider(old: str, new: str) -> str | None:
 def wider_type(
     old: SparkType, new: SparkType, *, as_text: bool = True
 ) -> SparkType | None:
-    """The one of two types that holds the values of both; None where none does.
-    `as_text`: a text holds any single value that is one as it is written."""
+    """The type that holds the values of both types: one of the two, or for structs the
+    one with the fields of both. None if there is none. With `as_text` a string holds
+    any single value whose JSON text is its text."""
     if old == new or widens(new, old):
         return old
     if as_text and old.name == "string" and not new.fields and new.name not in _UNTOLD:
@@ -313,8 +316,8 @@ def _wider_struct(old: SparkType, new: SparkType, as_text: bool) -> SparkType | 
 
 
 def infer_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[Column, ...]:
-    """The columns of a sample's rows, as JSON writes them: what is NULL in all of them
-    is taken for a text."""
+    """The columns of sample rows in JSON; one that is NULL in all of them is taken for
+    a string."""
     found: dict[str, SparkType | None] = {}
     for row in rows:
         for name, value in row.items():

@@ -1,5 +1,5 @@
-"""The columns of a stream whose contract is a schema out of the project's files, once
-newer ones have come. Pure."""
+"""The columns of a stream whose contract is a schema in the project's files, after
+newer schemas have arrived. Pure."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from lakesql.stream.types import parse_type
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The columns that newer schemas make of a stream's own, and in which these differ,
-    in words."""
+    """The columns of a stream after newer schemas, and the differences to its own
+    columns, in words."""
 
     columns: tuple[Column, ...]
     differences: tuple[str, ...]
 
 
 def follow_schemas(stream: Stream, newer: Iterable[Registered]) -> Followed:
-    """The columns of the stream, those that newer schemas widen with the wider type,
-    and behind them those that these add. What they lack stays.
+    """The columns of the stream, with wider types where newer schemas need them,
+    followed by the columns that these add. Columns that newer schemas lack stay.
 
-    Raises `RunError` (`contract-behind`) where no column holds what a field is in one
-    of them.
+    Raises `RunError` (`contract-behind`) if no column can hold a field of one of them.
     """
     columns = {column.field.lower(): column for column in stream.columns}
     differences: list[str] = []
@@ -63,7 +62,8 @@ def _columns_of(stream: Stream, schema: Registered) -> tuple[Column, ...]:
 
 
 def _wider(stream: Stream, schema: Registered, known: Column, found: Column) -> Column:
-    """The column with a type that holds its own values and those of a newer schema."""
+    """The column with a type that holds its own values and those of a newer schema.
+    Raises `RunError` (`contract-behind`) if there is none."""
     old, new = parse_type(known.type), parse_type(found.type)
     wide = (
         wider_type(old, new, as_text=False)

@@ -1,8 +1,8 @@
-"""A contract as samples of a stream say it: its columns, and what may be its key and
+"""A contract guessed from samples of a stream: its columns, and what may be its key and
 its sequence. Pure.
 
-What samples say is a guess, so each column has a note on how often it was seen, and the
-rest comes with its count.
+As samples only allow a guess, each column has a note on how often it was seen, and each
+guess has its count.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ RawRow = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class FoundColumn:
-    """A column, the field that it is read from where that has another name, and what is
-    to be said of it."""
+    """A column that was found, the field that it is read from if that has another name,
+    and a note for the reader."""
 
     name: str
     type: str
@@ -34,14 +34,14 @@ class FoundColumn:
 
     @property
     def field(self) -> str:
-        """What records call it."""
+        """The name of the field in records."""
         return self.from_field or self.name
 
 
 @dataclass(frozen=True, slots=True)
 class TypedField:
-    """A field with the type that a schema gives it, '' where no column holds it: then
-    `why`."""
+    """A field with the type that a schema gives it; '' if no column can hold it, for
+    the reason `why`."""
 
     name: str
     type: str
@@ -51,8 +51,8 @@ class TypedField:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """Columns that are probably a stream's key, or its sequence, and why. `is_likely`:
-    as far as anyone can tell."""
+    """Columns that are probably a stream's key or sequence, and why. `is_likely`: the
+    evidence is strong."""
 
     columns: tuple[str, ...]
     why: str
@@ -61,8 +61,8 @@ class Guess:
 
 @dataclass(frozen=True, slots=True)
 class FoundContract:
-    """The columns; the fields that are none, each with the reason; and the guesses,
-    None where there is none."""
+    """The columns that were found; the fields left out, each with the reason; and the
+    guesses, None where there is none."""
 
     columns: tuple[FoundColumn, ...]
     left_out: tuple[tuple[str, str], ...]
@@ -73,8 +73,8 @@ class FoundContract:
 def contract_of_rows(
     rows: Sequence[RawRow], maps: Iterable[FieldPath] = ()
 ) -> FoundContract:
-    """The columns that hold all values of the rows, in the order in which fields were
-    first seen."""
+    """The contract that holds all values of the rows, its columns in the order in which
+    their fields were first seen."""
     paths = frozenset(maps)
     seen: dict[str, SeenValues] = {}
     for row in rows:
@@ -99,7 +99,8 @@ def contract_of_rows(
 def contract_of_fields(
     fields: Sequence[TypedField], rows: Sequence[RawRow] = ()
 ) -> FoundContract:
-    """The columns that a schema says, of which some samples may be there."""
+    """The contract of the fields that a schema declares; `rows` are samples, for
+    notes."""
     typed = {each.name: each for each in fields if each.type}
     names, left_out = _name_columns(list(typed), list(typed))
     columns = []
@@ -125,10 +126,11 @@ def contract_of_fields(
 def _name_columns(
     fields: Sequence[str], preferred: Sequence[str]
 ) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """The column of each field that can be read, and why others cannot.
+    """The column name for each field that can be read, and the reasons why others
+    cannot.
 
-    Of fields that differ by capitals alone the first of `preferred` has the column: a
-    contract reads one of them.
+    Of fields that differ only in case, the first in `preferred` is read: a contract can
+    read only one of them.
     """
     chosen: dict[str, str] = {}
     for field in preferred:
@@ -164,7 +166,7 @@ def _is_column(name: str) -> bool:
 
 
 def _free_name(field: str, taken: Collection[str]) -> str:
-    """A name that a column can have, made of the field's."""
+    """A valid column name made of the field's name that is not taken."""
     base = re.sub(r"[.`\s]+", "_", field.strip()).strip("_") or "column"
     name, times = base, 1
     while name.lower() in taken or not _is_column(name):
@@ -219,8 +221,8 @@ _YEAR_2000, _YEAR_2100 = 946_684_800, 4_102_444_800
 
 
 def _epoch_unit(seen: SeenValues) -> str:
-    """What whole numbers may count since 1970, where all of them lie in this century;
-    '' for nothing."""
+    """The unit in which the whole numbers of a field may count time since 1970: the one
+    in which all of them lie in this century; '' if there is none."""
     if not seen.is_of("whole") or seen.lowest is None or seen.largest is None:
         return ""
     for unit, factor in _EPOCHS:
@@ -238,11 +240,11 @@ def guess_key(
     stream: str,
     own_keys: Sequence[Any],
 ) -> Guess | None:
-    """The columns that tell what a record is about: those that the records' own keys
-    have, or one that is unique.
+    """The columns that probably identify a record: those that the records' own keys
+    hold, or one that is unique or named like a key. None if there is none.
 
-    `own_keys` are the keys of a topic's records, parsed, in the order of the rows; none
-    of files.
+    `own_keys` are the parsed keys of a topic's records, in the order of the rows; empty
+    for files.
     """
     if (found := _key_of_records(contract, rows, own_keys)) is not None:
         return found
@@ -260,8 +262,8 @@ def guess_key(
 def _guess_column(
     name: str, values: Sequence[Hashable], samples: int, is_named: bool
 ) -> Guess | None:
-    """A column as the key: by its values, or by its name alone, as records may be
-    versions of rows."""
+    """The column as the key if its values are unique, or if only its name suggests it:
+    records may be versions of rows. Else None."""
     different = len(set(values))
     if different == samples:
         return Guess(
@@ -285,7 +287,8 @@ def _guess_column(
 def _key_of_records(
     contract: FoundContract, rows: Sequence[RawRow], own_keys: Sequence[Any]
 ) -> Guess | None:
-    """The columns that the records' own keys hold, in all but a few of them."""
+    """The columns that the records' own keys hold, in all but a few records; None if
+    there are none."""
     for names in _possible_keys(contract, own_keys):
         same = sum(
             _is_key_of(names, row, key)
@@ -301,8 +304,8 @@ def _key_of_records(
 def _possible_keys(
     contract: FoundContract, own_keys: Sequence[Any]
 ) -> list[tuple[str, ...]]:
-    """The fields that the keys of records may hold: those that a key in JSON names, or
-    any one of a bare value."""
+    """The fields that the keys of records may hold: those that a key in JSON names, or,
+    for a bare value, each single field."""
     fields = [each.field for each in contract.columns]
     first = next((key for key in own_keys if key is not None), None)
     if isinstance(first, Mapping):
@@ -324,7 +327,7 @@ _KEY_TYPES = re.compile(r"tinyint|smallint|int|bigint|string|decimal\(\d+,0\)")
 
 
 def _may_be_key(column: FoundColumn, rows: Sequence[RawRow]) -> bool:
-    """Whether it has values that a key may have, in all but a few rows."""
+    """Whether the column's type can be a key, and all but a few rows have a value."""
     if not rows or not _KEY_TYPES.fullmatch(column.type):
         return False
     missing = sum(row.get(column.field) is None for row in rows)
@@ -333,11 +336,11 @@ def _may_be_key(column: FoundColumn, rows: Sequence[RawRow]) -> bool:
 
 
 UNNAMED = 3
-"""The rank of a column whose name does not say that it is a key."""
+"""The rank of a column whose name does not suggest that it is a key."""
 
 
 def _key_rank(name: str, stream: str) -> int:
-    """How much a column's name says that it is a key: 0 for most."""
+    """How strongly a column's name suggests that it is a key; 0 is the strongest."""
     lowered = name.lower()
     if lowered in (
         "id",
@@ -360,8 +363,8 @@ _EVENT = re.compile(r"(?i).*(_at|_ts|At|time|timestamp|date)|ts")
 
 
 def guess_sequence(contract: FoundContract, rows: Sequence[RawRow]) -> Guess | None:
-    """The column by which a newer record of a key is told from an older one, and how
-    often it rises."""
+    """The column that probably orders the records of a key, with how often it rises in
+    the samples; None if there is none."""
     found = [
         each
         for each in contract.columns

@@ -1,5 +1,5 @@
-"""The tables behind a change feed, as its newest records tell of them: what they are
-called, their keys and columns."""
+"""The tables behind a change feed, found in its newest records: their names, keys and
+columns."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from lakesql.stream.stream import Stream
 
 
 def tables_in(records: Iterable[RawRecord], stream: Stream) -> list[SourceTable]:
-    """The tables that the changes are of, in the order in which they came, each as its
-    newest schema has it.
+    """The tables whose changes are among the records, in the order in which they first
+    appear, each with its newest schema.
 
     The records are in the order of their age. A table whose changes carry no schema has
-    no columns here, and one that was only truncated is none: it has no row, and no
-    record says its key. What is called the same in two topics are two tables, as those
-    of two databases are. What tells of a table's schema has no `op`, and is no change.
+    no columns here. A table that was only truncated is left out: it has no row, and no
+    record names its key. The same name in two topics means two tables, as they may be
+    of two databases. Records about a table's schema have no `op`, and are no changes.
     """
     keys: dict[tuple[str, str], tuple[str, ...]] = {}
     fields: dict[tuple[str, str], tuple[FieldSchema, ...]] = {}
@@ -48,13 +48,13 @@ def tables_in(records: Iterable[RawRecord], stream: Stream) -> list[SourceTable]
 
 
 def key_names(record: RawRecord) -> tuple[str, ...]:
-    """The columns of a record's key; none where it has no key in JSON."""
+    """The columns of a record's key; empty if its key is no JSON object."""
     return tuple(payload_of(parse_json(record.key)) or ())
 
 
 def _name_of(change: Mapping[str, Any]) -> str:
-    """`schema.table` of a change; `database.table` where there are no schemas; '' of
-    what is no change of a table."""
+    """`schema.table` of a change; `database.table` if the database has no schemas; ''
+    if it is no change of a table."""
     source = change.get("source")
     if not isinstance(source, Mapping):
         return ""

@@ -1,4 +1,4 @@
-"""Documents of JSON as samples: objects whose fractions keep their digits. Pure."""
+"""JSON documents as samples: objects whose fractions keep their digits. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DECODER = json.JSONDecoder(parse_float=Digits)
 
 
 def parse_record(content: bytes) -> list[JsonObject] | None:
-    """The objects of a line, which may be an array of them; None where it is anything
+    """The objects of a line, which may be an array of objects; None if it is anything
     else."""
     try:
         found = json.loads(content.decode("utf-8-sig"), parse_float=Digits)
@@ -24,8 +24,8 @@ def parse_record(content: bytes) -> list[JsonObject] | None:
 
 
 def parse_value(content: bytes | None) -> Any:
-    """What a key or a value is as JSON, or as the text that it is otherwise; None where
-    it is none."""
+    """A key or a value parsed as JSON; the text itself if it is not JSON, None if it is
+    not UTF-8."""
     if content is None:
         return None
     try:
@@ -38,8 +38,8 @@ def parse_value(content: bytes | None) -> Any:
 
 
 def parse_documents(content: bytes) -> list[JsonObject] | None:
-    """The objects of a file, one after the other or in arrays; None where it has
-    anything else."""
+    """The objects of a file, in sequence or in arrays; None if it contains anything
+    else."""
     found: list[JsonObject] = []
     try:
         text = content.decode("utf-8-sig")

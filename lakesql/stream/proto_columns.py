@@ -1,5 +1,5 @@
-"""The columns that a message of Protobuf says. Pure but for Protobuf's compiler, which
-is asked what a text says."""
+"""The columns of a stream from a Protobuf message. Pure, except that Protobuf's
+compiler parses the text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from lakesql.stream.types import field_name
 def proto_columns(
     stream: Stream, place: Place, text: str, files: tuple[tuple[str, str], ...] = ()
 ) -> tuple[Column, ...]:
-    """The fields of the stream's message. Raises `ProjectError` (`protobuf-schema`)."""
+    """The columns of the stream's message. Raises `ProjectError`
+    (`protobuf-schema`)."""
     try:
         schema = parse_proto(text, files)
     except (SchemaError, RecursionError) as error:
@@ -56,7 +57,8 @@ def _column(
 def _spark_type(
     field: ProtoField, schema: ProtoSchema, inside: tuple[str, ...], path: str
 ) -> str:
-    """Spark's text of a field's type; `inside` are the messages around it."""
+    """Spark's text of a field's type; `inside` are the names of the enclosing
+    messages."""
     message = schema.messages.get(field.of)
     if message is not None and message.is_entry:
         key, value = (
@@ -71,7 +73,7 @@ def _spark_type(
 def _single_type(
     field: ProtoField, schema: ProtoSchema, inside: tuple[str, ...], path: str
 ) -> str:
-    """The type of one value of a field, which may be repeated."""
+    """The type of one value of a field, whether it is repeated or not."""
     if field.kind in SCALARS:
         return SCALARS[field.kind]
     if field.of in KNOWN:

@@ -1,4 +1,4 @@
-"""The ids of the schemas that a record names, as the broker has it. Pure."""
+"""The ids of the schemas that a broker's record names for its key and value. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Side = Literal["key", "value"]
 
 
 def _frame(wire: Wire) -> int:
-    """How many bytes stand before a key and a value."""
+    """The number of bytes before a key or a value that hold the id."""
     return 0 if wire == "apicurio_headers" else 1 + ID_BYTES[wire]
 
 
 def find_ids(stream: Stream, record: RawRecord) -> Iterator[int]:
-    """The ids of schemas that a record names, of those parts of it that are read by
-    such."""
+    """The ids of the schemas that a record names, for those of key and value that are
+    read by a schema."""
     for side in ("key", "value"):
         is_read = stream.key_kind if side == "key" else stream.record_format.schema_kind
         if not (is_read or stream.is_feed):
@@ -31,8 +31,7 @@ def find_ids(stream: Stream, record: RawRecord) -> Iterator[int]:
 
 
 def written_id(wire: Wire, side: Side, record: RawRecord) -> int | None:
-    """The id of the schema of a record's key, or of its value; None where it names
-    none."""
+    """The id of the schema of a record's key or value; None if it names none."""
     content = _content(side, record)
     if content is None:
         return None
@@ -54,7 +53,7 @@ def written_id(wire: Wire, side: Side, record: RawRecord) -> int | None:
 
 
 def body_of(wire: Wire, side: Side, record: RawRecord) -> bytes:
-    """What stands behind the id."""
+    """The content of a record's key or value after the id."""
     return (_content(side, record) or b"")[_frame(wire) :]
 
 

@@ -1,5 +1,4 @@
-"""What a stream says of the keys of its records: whether they can be read so, and
-whether anything is read of them."""
+"""Problems of what a stream configures for the keys of its records."""
 
 from __future__ import annotations
 
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
 
 
 def find_key_problems(stream: Stream, node: Node) -> Iterator[Problem]:
-    """What is wrong with the columns that stand in keys, and with how keys are said to
-    be written."""
+    """Problems of columns that are read from keys, and of `key_format`."""
     columns = node.get("columns") or node
     in_key = [column for column in stream.columns if column.is_in_key]
     if in_key and (stream.is_feed or stream.origin.brings != "records"):

@@ -1,5 +1,5 @@
-"""Records of a topic as lines of a recorded folder, some of their columns masked.
-Pure."""
+"""Recordings of topics: records as lines of a recorded folder, with some of their
+columns masked. Pure."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Scalar = str | int | bool | None
 class RawRecord:
     """A record as the broker has it. `timestamp_ms` is the time since the epoch.
 
-    `own_topic` is the record's where it is another one than the one that was asked for,
-    as of a filter of MQTT.
+    `own_topic` is the record's topic if it differs from the one that was asked for, as
+    with a filter of MQTT.
     """
 
     topic: str
@@ -38,13 +38,13 @@ class RawRecord:
 
     @property
     def age(self) -> tuple[int, int, int]:
-        """What records are sorted by, the oldest first."""
+        """The sort key by which records are ordered from the oldest."""
         return self.timestamp_ms, self.partition, self.offset
 
 
 def parse_line(line: str, topic: str) -> RawRecord | None:
-    """The record of a line that `render_record` has written, or a person; None where it
-    is none."""
+    """The record of a line that `render_record`, or a person, has written; None if it
+    is not a record."""
     found = _parse(line.encode())
     if not isinstance(found, dict) or not isinstance(found.get("partition"), int):
         return None
@@ -70,7 +70,7 @@ def _content(line: Mapping[str, Any], name: str) -> bytes | None:
 
 
 def parse_json(content: bytes | str | None) -> Any:
-    """What a key or a value is as JSON, fractions as doubles; None where it is none."""
+    """A key or a value parsed as JSON, fractions as doubles; None if it is not JSON."""
     try:
         return json.loads(content) if content else None
     except (ValueError, RecursionError):
@@ -78,19 +78,19 @@ def parse_json(content: bytes | str | None) -> Any:
 
 
 def payload_of(event: Any) -> Mapping[str, Any] | None:
-    """The object that a key or a value is, without the schema that a connector may put
-    around it; None of others."""
+    """The object of a parsed key or value, without the schema that a connector may have
+    wrapped around it; None if it is no object."""
     payload = event.get("payload", event) if isinstance(event, Mapping) else None
     return payload if isinstance(payload, Mapping) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Masking:
-    """Which fields of records are masked, by their paths, and each one's type. `secret`
-    is what masks are made with.
+    """Which fields of records are masked: their paths, each with its type. `secret` is
+    the key of the hash that masks are made with.
 
-    With `changes`, in the events of a change feed, the rows stand in `before` and
-    `after`, and perhaps in a `payload`.
+    With `changes` the records are events of a change feed, whose rows are in `before`
+    and `after`, possibly inside a `payload`.
     """
 
     types: Mapping[tuple[str, ...], SparkType]
@@ -99,11 +99,11 @@ class Masking:
 
 
 def render_record(record: RawRecord, is_json: bool) -> str:
-    """The line, without its end. Bytes that are not UTF-8 stand in base64, as
-    `key_base64` and `value_base64`.
+    """The record as a line without its line end. Bytes that are not UTF-8 are in
+    base64, as `key_base64` and `value_base64`.
 
-    With `is_json` a JSON object stands in the line as it is, to be read by people:
-    whoever reads the recording gets the same values, in other white space.
+    With `is_json` a value that is a JSON object is written unquoted, for people to
+    read; reading the recording gives the same values, with other white space.
     """
     parts = [
         f'"partition":{record.partition},"offset":{record.offset},"timestamp":{record.timestamp_ms}',
@@ -126,11 +126,11 @@ def render_record(record: RawRecord, is_json: bool) -> str:
 def mask_records(records: Iterable[RawRecord], masking: Masking) -> list[RawRecord]:
     """The records with their columns masked, in their order.
 
-    A value becomes another one of its type, and equal ones become equal ones, whatever
-    stream they are in. A key and a header that are, or as JSON hold, one of the values
-    of any of the records, are masked in the same way. A record is left out where its
-    columns could not be found: its value is no JSON object, or it is a tombstone whose
-    key is neither a JSON object nor one of the values.
+    A value is replaced by another one of its type, and equal values by equal ones, in
+    every stream. Keys and headers are masked too if they are one of the masked values
+    of any record, or hold one as JSON. A record is left out if its columns cannot be
+    found: its value is no JSON object, or it is a tombstone whose key is neither a JSON
+    object nor one of the masked values.
     """
     masks: dict[str, Scalar] = {}
     key_masks: dict[str, Scalar] = {}
@@ -147,8 +147,8 @@ def mask_records(records: Iterable[RawRecord], masking: Masking) -> list[RawReco
             key_masks[key] = own[key]
         masks.update(own)
         found.append((replace(record, value=value), own))
-    # where columns of two types hold a text, a tombstone's key becomes what its
-    # record's did
+    # if columns of two types hold the same text, a tombstone's key gets the mask that
+    # its record's key got
     masks.update(key_masks)
     masked = (
         _mask_outside_value(record, ChainMap(own, masks)) for record, own in found
@@ -157,8 +157,8 @@ def mask_records(records: Iterable[RawRecord], masking: Masking) -> list[RawReco
 
 
 def mask_value(text: str, kind: SparkType, secret: bytes) -> Scalar:
-    """What stands for the value `text` of a column of this type, always the same for
-    the same secret."""
+    """The mask for the value `text` of a column of this type; the same secret always
+    gives the same mask."""
     digest = hmac.digest(secret, text.encode(), hashlib.sha256)
     number = int.from_bytes(digest[:8], "big")
     if kind.name == "decimal":
@@ -177,17 +177,18 @@ NUMBERS: Mapping[str, int] = {
     "float": 2**24,
     "double": 2**53,
 }
-"""Types whose masks are whole numbers, and the first number that is too large."""
+"""The types whose masks are whole numbers, each with the first number that is too
+large."""
 
 MASKABLE = frozenset({"string", "decimal", *NUMBERS})
-"""Names of the types whose values can be masked."""
+"""The names of the types whose values can be masked."""
 
 
 def find_masked(stream: Stream, path: str) -> tuple[tuple[str, ...], SparkType] | None:
-    """Where records have a column of the contract, or a field in it (`address.city`, in
-    each item of an array, too), and its type.
+    """The path in records, and the type, of a column of the contract or of a field in
+    it (`address.city`, also in the items of an array).
 
-    None where there is none.
+    None if there is none.
     """
     first, *below = path.split(".")
     field = next(
@@ -203,8 +204,8 @@ def find_masked(stream: Stream, path: str) -> tuple[tuple[str, ...], SparkType] 
 
 
 def unmasked_columns(stream: Stream, masks: Iterable[str]) -> tuple[str, ...]:
-    """The columns that the contract calls sensitive, and that none of the masks names
-    as a whole."""
+    """The columns that are sensitive by the contract and that no mask covers as a
+    whole."""
     masked = {mask.lower() for mask in masks}
     return tuple(
         column.name
@@ -237,8 +238,8 @@ def _column_type(stream: Stream, path: str) -> SparkType | None:
 def _mask_columns(
     content: bytes | None, masking: Masking, masks: dict[str, Scalar]
 ) -> bytes | None:
-    """The JSON object with its columns masked, each mask noted by the text it stands
-    for; None where it is none."""
+    """The JSON object with its columns masked; each mask is added to `masks` by the
+    original text. None if the content is no JSON object."""
     found = _parse(content)
     if not isinstance(found, dict):
         return None
@@ -255,7 +256,7 @@ def _mask_columns(
 
 
 def _rows_in(found: Any) -> Iterator[Any]:
-    """The key or the event, and what may hold rows in it."""
+    """The parsed key or event itself, and the objects in it that may be rows."""
     yield found
     for name in ("payload", "before", "after"):
         if isinstance(found, dict) and isinstance(found.get(name), dict):
@@ -263,8 +264,8 @@ def _rows_in(found: Any) -> Iterator[Any]:
 
 
 def _mask_at(found: Any, path: Sequence[str], mask: Callable[[Any], Scalar]) -> None:
-    """Mask what stands at a path, in each item of a list on the way. Capitals make no
-    difference, as in Spark."""
+    """Mask the value at a path, in each item of a list on the way. Names are compared
+    without case, as in Spark."""
     if isinstance(found, list):
         for item in found:
             _mask_at(item, path, mask)
@@ -281,8 +282,8 @@ def _mask_at(found: Any, path: Sequence[str], mask: Callable[[Any], Scalar]) -> 
 def _mask_outside_value(
     record: RawRecord, masks: Mapping[str, Scalar]
 ) -> RawRecord | None:
-    """The record with its key and headers masked; None for a tombstone of which nothing
-    tells whether its key is."""
+    """The record with its key and headers masked; None for a tombstone whose key may
+    hold a value that cannot be recognized."""
     if record.value is None and record.key and _text(record.key) not in masks:
         found = _parse(record.key)
         if not isinstance(found, dict) and not (
@@ -296,7 +297,8 @@ def _mask_outside_value(
 
 
 def _mask_content(content: bytes | None, masks: Mapping[str, Scalar]) -> bytes | None:
-    """A key or a header, masked where it is one of the texts, or as JSON holds some."""
+    """A key or a header, masked if it is one of the masked texts, or holds some as
+    JSON."""
     if content is None:
         return None
     text = _text(content)
@@ -310,7 +312,7 @@ def _mask_content(content: bytes | None, masks: Mapping[str, Scalar]) -> bytes |
 
 
 def _mask_within(found: Any, masks: Mapping[str, Scalar]) -> Any:
-    """What was parsed, with the masks of all the values in it that have one."""
+    """The parsed value with every masked value in it replaced."""
     text = _text(found)
     if found is not None and text in masks:
         return masks[text]
@@ -324,7 +326,8 @@ def _mask_within(found: Any, masks: Mapping[str, Scalar]) -> Any:
 
 
 def _text(value: Any) -> str:
-    """What a value is known by: its bytes or itself as text, and all else as JSON."""
+    """The text by which a value is recognized: bytes and texts themselves, everything
+    else as JSON."""
     match value:
         case bytes():
             return value.decode("utf-8", "replace")
@@ -335,7 +338,7 @@ def _text(value: Any) -> str:
 
 
 class Digits(str):
-    """A number of JSON, as it is written."""
+    """A JSON number with its original digits."""
 
     __slots__ = ()
 
@@ -357,7 +360,7 @@ def _dump(value: Any) -> str:
 
 
 def _parse(content: bytes | None) -> Any:
-    """What the bytes are as JSON; None where they are none."""
+    """The bytes parsed as JSON, fractions as `Digits`; None if they are not JSON."""
     try:
         return json.loads(content, parse_float=Digits) if content else None
     except (ValueError, RecursionError):
@@ -379,7 +382,8 @@ def _part(name: str, content: bytes | None, is_json: bool) -> list[str]:
 
 
 def _is_plain(found: Any) -> bool:
-    """Whether all fractions in it are doubles, as Spark rewrites them."""
+    """Whether all fractions in the value can be written as doubles without loss, as
+    Spark rewrites them."""
     match found:
         case Digits():
             return Decimal(found) == Decimal(repr(float(found)))

@@ -1,5 +1,5 @@
-"""The contract of a stream that declares none, and whose values name schemas of a
-registry: the subject's own, as the project keeps it. Pure."""
+"""The contract of a stream with a registry and no declared columns: the subject's
+schema, as the project keeps it. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from lakesql.stream.proto_columns import proto_columns
 from lakesql.stream.stream import Column, Stream, with_columns
 
 SCHEMAS = "schemas"
-"""The folder of the subjects' schemas, in that of the streams."""
+"""The folder of the subjects' schemas, in the streams' folder."""
 
 
 def schema_path(stream: Stream, folder: str) -> str:
-    """Where the project keeps the schema of the stream's subject; `folder` is that of
-    its streams."""
+    """The path at which the project keeps the schema of the stream's subject; `folder`
+    is that of its streams."""
     suffix = SCHEMA_KINDS[stream.record_format.schema_kind].suffix
     return f"{folder}/{SCHEMAS}/{quote(stream.value_subject, safe='')}{suffix}"
 
@@ -31,9 +31,8 @@ def takes_pulled(stream: Stream) -> bool:
 
 
 def with_pulled(stream: Stream, path: str, texts: Mapping[str, str]) -> Stream:
-    """The stream with the columns that the schema in a file says; `texts` are those of
-    the project's schemas, by their paths. Raises `ProjectError` (`avro-schema`,
-    `protobuf-schema`)."""
+    """The stream with the columns of the schema in a file; `texts` are the project's
+    schemas by their paths. Raises `ProjectError` (`avro-schema`, `protobuf-schema`)."""
     name = stream.record_format.schema_kind
     beside = f"{path.removesuffix(SCHEMA_KINDS[name].suffix)}/"
     files = {
@@ -47,7 +46,7 @@ def with_pulled(stream: Stream, path: str, texts: Mapping[str, str]) -> Stream:
 
 
 def columns_of(stream: Stream, schema: Registered, place: Place) -> tuple[Column, ...]:
-    """The columns that a schema of the stream's kind says. Raises `ProjectError`
+    """The columns of a schema of the stream's kind. Raises `ProjectError`
     (`avro-schema`, `protobuf-schema`)."""
     return _COLUMNS[schema.kind](stream, place, schema.text, schema.files)
 
@@ -58,4 +57,5 @@ _COLUMNS: Mapping[
     AvroKind.name: avro_columns,
     ProtobufKind.name: proto_columns,
 }
-"""What makes columns of a schema's text, and of the files that it imports."""
+"""The function for each kind of schema that makes columns of its text and of the files
+that it imports."""

@@ -1,5 +1,5 @@
-"""Which records of a topic are those of one table: what stands in the place of the
-table that a change names."""
+"""Which records of a topic belong to one table, if a value of a column takes the place
+of the table that a change feed names."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A table has the records whose `column`, or field of a struct by its path, is
-    `value`.
+    """The records of one table: those whose `column`, or field of a struct by its path,
+    is `value`.
 
-    `known` are the values of which the project knows what becomes of them. Of the
-    others those are told that fit a pattern of `include` and none of `exclude`: they
-    are of tables that are still to be made, or refused.
+    `known` are all values that the project assigns to a table or leaves out. Of the
+    others, those that match a pattern of `include` and none of `exclude` are reported:
+    they belong to tables that are yet to be created, or refused.
     """
 
     column: str

@@ -1,5 +1,5 @@
-"""What a route may be: the columns of a stream with texts, and the values of one that
-sampled records have. Pure."""
+"""What a route may be: which columns of a stream hold texts, and which values sampled
+records have for one. Pure."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from lakesql.stream.stream import Column, Stream
 from lakesql.stream.types import parse_type, type_at
 
 MOST_VALUES = 1_000
-"""How many values of a route may be known that no file declares: a column with more
-says of no table."""
+"""The maximum number of values of a route that are found rather than declared; a column
+with more does not name tables."""
 
 
 def route_type(column: str, stream: Stream) -> str:
-    """The type of a column, or of a field of a struct by its path; '' where the stream
-    has none of this name."""
+    """The type of a column, or of a field of a struct by its path; '' if the stream has
+    none of this name."""
     return type_at({each.name.lower(): each.type for each in stream.columns}, column)
 
 
 def text_columns(stream: Stream) -> list[str]:
-    """The columns and the fields of structs that have texts, by their paths: what a
-    route may be."""
+    """The columns of type string, and such fields of structs by their paths: these may
+    be a route."""
     found: list[str] = []
     for column in stream.columns:
         if not column.is_rescued:
@@ -43,8 +43,8 @@ def _texts_in(path: str, kind: str) -> Iterator[str]:
 
 
 def read_of(route: str, stream: Stream) -> tuple[Column, list[str]]:
-    """The column of a stream that a route is read of, and the names of the fields that
-    lead to it within."""
+    """The column of a stream that contains the route, and the names of the fields that
+    lead to it."""
     name, *fields = route.split(".")
     return next(
         column for column in stream.columns if column.name.lower() == name.lower()
@@ -52,9 +52,9 @@ def read_of(route: str, stream: Stream) -> tuple[Column, list[str]]:
 
 
 def may_look_for_values(stream: Stream) -> bool:
-    """Whether the values of a route are read of records without Spark: of JSON, also
-    behind the id of a schema, and of what can be written in it by a schema of a
-    registry."""
+    """Whether the values of a route can be read from records without Spark: from JSON,
+    also after the id of a schema, and from formats that a registry's schema turns into
+    JSON."""
     kind = stream.record_format
     return (
         kind.is_document
@@ -64,10 +64,11 @@ def may_look_for_values(stream: Stream) -> bool:
 
 
 def values_in(records: Iterable[RawRecord], stream: Stream, column: str) -> list[str]:
-    """The values of a route that records of JSON have, in the order in which they came.
+    """The values of a route in records of JSON, in the order in which they first
+    appear.
 
-    It is a first look, at texts alone: what a batch reads says which other values there
-    are. Records whose schema was of a registry have it beside them.
+    It is a first look, at texts alone; batches find the other values. Records whose
+    schema was in a registry have it beside them.
     """
     read_from, fields = read_of(column, stream)
     found: dict[str, None] = {}

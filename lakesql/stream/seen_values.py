@@ -1,8 +1,8 @@
-"""What samples of one field have held, and the narrowest type that holds all of them.
+"""What samples of one field have held, and the narrowest type that holds all of it.
 Pure.
 
-A value is as JSON has it, but that a number with a fraction keeps its digits
-(`Digits`): a double would lose them.
+Values are as JSON has them, except that a number with a fraction keeps its digits
+(`Digits`), which a double would lose.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from lakesql.stream.recording import Digits
 from lakesql.stream.types import SparkType, TypeField, widens
 
 DEPTH = 20
-"""How deep structs and arrays are looked into: what is deeper is a text."""
+"""The maximum depth of structs and arrays in a guessed type; deeper values are
+texts."""
 
 LONG = 2**63
 MAX_DIGITS = 38
 USUAL_DIGITS = 18
-"""The precision of a decimal, as long as the samples need no more."""
+"""The precision of a guessed decimal, unless the samples need more."""
 
 STRING = SparkType("string")
 
@@ -36,19 +37,19 @@ _TIME = re.compile(
 )
 
 FieldPath = tuple[str, ...]
-"""The name of a column, and of the fields below it."""
+"""The name of a column, followed by the names of the fields below it."""
 
 
 @dataclass(slots=True)
 class SeenValues:
-    """What was seen of a field: how often, and of what kinds; of numbers how large, of
-    objects and arrays what is in them.
+    """Statistics of the values of a field: how many of each kind, the range and digits
+    of numbers, and the same for the items and fields in them.
 
-    `kinds` are `boolean`, `whole`, `fraction`, `word` (NaN and the infinities),
-    `digits` (a number with a fraction in a text), `date`, `local` and `instant` (times
-    without and with a zone), `text`, `array`, `object`, and `map` for an object at one
-    of the paths `maps`, whose fields are keys; each with how many there were. `nulls`
-    are those that were NULL. `example` is the first `text`.
+    `kinds` counts the values by kind: `boolean`, `whole`, `fraction`, `word` (NaN and
+    the infinities), `digits` (a number with a fraction in a text), `date`, `local` and
+    `instant` (times without and with a zone), `text`, `array`, `object`, and `map` for
+    an object at one of the paths `maps`, whose fields are keys. `nulls` counts the
+    NULLs. `example` is the first `text`.
     """
 
     path: FieldPath = ()
@@ -70,7 +71,7 @@ class SeenValues:
     has_nanoseconds: bool = False
 
     def add(self, value: Any) -> None:
-        """Take in one value."""
+        """Count one value."""
         self.present += 1
         match value:
             case None:
@@ -164,7 +165,7 @@ class SeenValues:
         return self.is_of("whole", "fraction", "word")
 
     def is_of(self, *kinds: str) -> bool:
-        """Whether there are values, and all of these kinds."""
+        """Whether there are values, and all are of these kinds."""
         return bool(self.kinds) and self.kinds.keys() <= {*kinds}
 
 
@@ -186,7 +187,8 @@ def _is_date(text: str) -> bool:
 
 
 def _is_time(text: str, zone: str) -> bool:
-    """Whether it is a time, and still one of the years 1 to 9999 in any other zone."""
+    """Whether the text is a valid time whose year stays within 1 to 9999 in every
+    zone."""
     try:
         year = datetime.fromisoformat(text).year
     except ValueError:
@@ -195,10 +197,10 @@ def _is_time(text: str, zone: str) -> bool:
 
 
 def find_type(seen: SeenValues) -> SparkType:
-    """The type that holds all values that were seen.
+    """The narrowest type that holds all values that were seen.
 
-    A text holds whatever goes together in no other type: of JSON it has what stands
-    there.
+    Values that have no other type in common are a string, which holds JSON as it is
+    written.
     """
     if seen.is_of("boolean"):
         return SparkType("boolean")
@@ -222,8 +224,8 @@ def find_type(seen: SeenValues) -> SparkType:
 
 
 def find_usual(seen: SeenValues) -> tuple[SparkType, int] | None:
-    """The type that a text would be but for a few values, and how many others there
-    are; None where there is none."""
+    """The type that a field would have without a few exceptional texts, and the number
+    of these; None if there is no such type."""
     others = seen.kinds["text"]
     if not others or others * FEW > seen.kinds.total():
         return None
@@ -238,13 +240,13 @@ def find_usual(seen: SeenValues) -> tuple[SparkType, int] | None:
 
 
 FEW = 20
-"""One value of so many may be an exception."""
+"""One value in so many may be an exception."""
 
 
 def _number_type(seen: SeenValues) -> SparkType:
-    """Whole numbers are `bigint`. Those with a fraction are `double`, as nobody knows
-    how many digits will come; unless a double would lose digits, or is not what has
-    written them: it is never written with a zero at its end, and in no text."""
+    """`bigint` for whole numbers, `double` for fractions, as nobody knows how many
+    digits will come. `decimal` if a double would lose digits, or if a double cannot
+    have written the values: they end in zeros or are in texts."""
     is_whole = seen.is_of("whole")
     if is_whole and _is_long(seen.lowest) and _is_long(seen.largest):
         return SparkType("bigint")
@@ -268,8 +270,8 @@ def _is_long(value: int | None) -> bool:
 
 
 def _struct_type(seen: SeenValues) -> SparkType:
-    """A struct of the fields; a text where two differ by capitals alone, or one has no
-    name that a type can have."""
+    """A struct of the fields; a string if two of them differ only in case, or if one
+    has no valid name."""
     small = {name.lower() for name in seen.fields}
     if len(small) < len(seen.fields) or not all(map(_may_be_field, seen.fields)):
         return STRING
@@ -286,8 +288,8 @@ def _may_be_field(name: str) -> bool:
 
 
 def common_type(old: SparkType, new: SparkType) -> SparkType | None:
-    """The one of two types that reads the values of both, of structs with the fields of
-    both; None where none does."""
+    """The type that holds the values of both types: one of the two, or for structs the
+    one with the fields of both. None if there is none."""
     if old == new or widens(new, old):
         return old
     if widens(old, new):

@@ -1,5 +1,5 @@
-"""Recorded records as others may see them: a value is shown where the contract knows it
-as nobody's secret. Pure."""
+"""Recorded records as a reader of the docs may see them: a value is shown only if the
+contract declares its column and nothing marks it as sensitive. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakesql.stream.stream import Column, Stream
 from lakesql.stream.types import SparkType, parse_type
 
 MASKED = "•••"
-"""What stands where a value is not shown."""
+"""The text that replaces a value that is not shown."""
 
 SENSITIVE_WORDS = frozenset(
     [
@@ -64,29 +64,30 @@ SENSITIVE_WORDS = frozenset(
         "zip",
     ]
 )
-"""Words of a name by which a column is taken for sensitive, unless the contract says
+"""Words that make a column sensitive if they are in its name, unless the contract says
 that it is not."""
 
 _NAMES = re.compile(r"(first|last|full|given|family|middle|maiden|nick|user)_?name")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 _PLACES = frozenset({"partition", "offset", "timestamp", "topic"})
-"""What of a recorded line is no content of the record."""
+"""The entries of a recorded line that are not content of the record."""
 
 _EVENT = frozenset(
     {"op", "ts_ms", "ts_us", "ts_ns", "source", "transaction", "metadata"}
 )
-"""What of a change is not of the row: by whose log it is, and where it stands there."""
+"""The entries of a change event that are not values of the row, but say where the
+change comes from."""
 
 _ROWS = ("before", "after", "data")
-"""Where a change has its rows."""
+"""The entries of a change event that hold rows."""
 
 
 def is_sensitive(column: Column, also: Collection[str] = ()) -> bool:
-    """Whether values of a column are nobody's to see: the contract says so, or, where
-    it says nothing, the name does.
+    """Whether the values of a column must be hidden: by the contract or, if it does not
+    say, by the column's name.
 
-    `also` are names, in small letters, that somebody else has said it of.
+    `also` are names, in lower case, that are sensitive by another declaration.
     """
     if column.name.lower() in also:
         return True
@@ -96,7 +97,7 @@ def is_sensitive(column: Column, also: Collection[str] = ()) -> bool:
 
 
 def sounds_sensitive(name: str) -> bool:
-    """Whether a name has a word that is said of people and of secrets: `billing_email`,
+    """Whether a name contains a word for personal or secret data: `billing_email`,
     `ipAddress`."""
     words = {word.lower() for word in _WORDS.findall(name)}
     return bool(words & SENSITIVE_WORDS) or _NAMES.search(name.lower()) is not None
@@ -108,10 +109,10 @@ def show_lines(
     """The lines of a recording with `•••` for each value that is not known to be
     harmless.
 
-    Shown are the values of declared columns that are not sensitive, and where a record
-    stands. Masked are those of sensitive columns, of fields that the contract does not
-    know, of headers, and what is no JSON object as a whole. A value that is masked once
-    is masked wherever else it stands in these lines, also within a longer text.
+    The values of declared columns that are not sensitive are shown, and so are
+    partition, offset, timestamp and topic. Sensitive columns, fields that the contract
+    does not know, headers, and content that is no JSON object are masked. A value that
+    is masked once is masked everywhere in these lines, also within a longer text.
     """
     hidden = _Hidden()
     known = {
@@ -133,13 +134,13 @@ class _ShownColumn:
 
 @dataclass(slots=True)
 class _Hidden:
-    """The values that were masked, as texts."""
+    """The masked values, as texts."""
 
     texts: set[str] = field(default_factory=set)
 
     def mask(self, value: Any) -> Any:
-        """`•••` for each value in what was parsed; NULL stays, and so do the keys of
-        objects."""
+        """The parsed value with `•••` for each value in it; NULL and the keys of
+        objects stay."""
         match value:
             case None:
                 return None
@@ -152,7 +153,7 @@ class _Hidden:
                 return MASKED
 
     def hide(self, value: Any) -> Any:
-        """What is shown, without any of the masked values in it."""
+        """The parsed value without any masked value in it."""
         match value:
             case dict():
                 return {
@@ -169,8 +170,8 @@ class _Hidden:
                 return value
 
     def _hide_within(self, text: str) -> str:
-        """A text, without those of the masked values that are long enough not to stand
-        in it by chance."""
+        """The text with every masked value in it replaced that is long enough not to
+        occur in it by chance."""
         if text in self.texts:
             return MASKED
         long = sorted(
@@ -198,7 +199,7 @@ def _parts(
     known: Mapping[str, _ShownColumn],
     hidden: _Hidden,
 ) -> Iterator[tuple[str, Any]]:
-    """The parts of a record, each as it may be seen."""
+    """The entries of a recorded record, masked as needed."""
     row = _row_of(known, hidden)
     for name, part in record.items():
         found = parse_json(part) if isinstance(part, str) else part
@@ -220,7 +221,7 @@ def _parts(
 
 
 def _header(header: Any, hidden: _Hidden) -> Any:
-    """A header: its name, and that it has a value."""
+    """A header with its name, and with its value masked."""
     match header:
         case [name, *values]:
             return [name, *(hidden.mask(value) for value in values)]
@@ -229,8 +230,8 @@ def _header(header: Any, hidden: _Hidden) -> Any:
 
 
 def _of_keys(known: Mapping[str, _ShownColumn]) -> dict[str, _ShownColumn]:
-    """The columns by what a key calls them: those that are read from it, and those of
-    values."""
+    """The columns by their field names in a key: those read from the key, and those of
+    the value."""
     return {
         **known,
         **{name.removeprefix(KEY_FIELD.lower()): each for name, each in known.items()},
@@ -238,7 +239,7 @@ def _of_keys(known: Mapping[str, _ShownColumn]) -> dict[str, _ShownColumn]:
 
 
 def _is_shown_key(stream: Stream, known: Mapping[str, _ShownColumn]) -> bool:
-    """Whether a key that is one value is one of a column which may be seen."""
+    """Whether a key that is a single value is that of a column which may be shown."""
     names = {name.lower() for name in stream.key}
     columns = [each for each in known.values() if each.column.name.lower() in names]
     return len(names) == 1 and len(columns) == 1 and not columns[0].is_hidden
@@ -247,7 +248,8 @@ def _is_shown_key(stream: Stream, known: Mapping[str, _ShownColumn]) -> bool:
 def _show_event(
     found: dict[str, Any], row: Callable[[dict[str, Any]], Any], hidden: _Hidden
 ) -> dict[str, Any]:
-    """A change, whose rows stand in it, or are itself."""
+    """A change event with its rows masked; an event without nested rows is itself the
+    row."""
     if isinstance(found.get("payload"), dict):
         rest = {
             name: hidden.mask(each) for name, each in found.items() if name != "payload"
@@ -271,7 +273,7 @@ def _show_event(
 def _row_of(
     known: Mapping[str, _ShownColumn], hidden: _Hidden
 ) -> Callable[[dict[str, Any]], Any]:
-    """What shows a row by the columns of the contract."""
+    """A function that masks a row by the columns of the contract."""
 
     def show(row: dict[str, Any]) -> dict[str, Any]:
         return {name: show_field(name, value) for name, value in row.items()}
@@ -288,8 +290,8 @@ def _row_of(
 
 
 def _show_typed(value: Any, kind: SparkType | None, hidden: _Hidden) -> Any:
-    """A value of a column by its type: of structs the fields that it knows and that do
-    not sound sensitive."""
+    """A value of a column that may be shown; of a struct, fields that the type does not
+    have or whose names sound sensitive are masked."""
     match value:
         case dict() if kind is not None and kind.name == "struct":
             fields = {each.name.lower(): each.type for each in kind.fields}
@@ -301,7 +303,7 @@ def _show_typed(value: Any, kind: SparkType | None, hidden: _Hidden) -> Any:
             }
         case list() if kind is not None and kind.name == "array":
             return [_show_typed(each, kind.fields[0].type, hidden) for each in value]
-        # a map, whose keys are values too, or what the type does not say
+        # a map, whose keys are values too, or a value that does not fit the type
         case dict() | list():
             hidden.mask(_leaves(value))
             return MASKED
@@ -323,5 +325,6 @@ def _leaves(value: Any) -> Sequence[Any]:
 
 
 def _text(value: Any) -> str:
-    """What a value is known by, as a text or as JSON has it."""
+    """The text by which a value is recognized: a text itself, everything else as
+    JSON."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,7 +1,7 @@
-"""One table of the database behind a change feed, as the project or the feed says it:
-its topic, key and columns.
+"""One table of the database behind a change feed, as the project declares it or as it
+was found in the feed: its topic, key and columns.
 
-Of a topic with other records a value of their route stands for a table.
+For a topic with other records, each value of the route's column is such a table.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from lakesql.stream.stream import Column, Stream, read_columns, with_columns
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """A table of a feed's source. `name` is `schema.table`; `database.table` where
-    there are no schemas; or the value of a route.
+    """A table of a feed's source. `name` is `schema.table`, or `database.table` if the
+    database has no schemas, or the value of a route.
 
-    `stream` is the feed. `topic` has its changes; '' where all tables are in one topic.
-    Its columns are those that `schema_fields` say, each the text of a `FieldSchema`, or
-    `columns` where the feed carries no schema. One that is not declared was found in
-    the feed: its place is that of the stream.
+    `stream` is the feed. `topic` has the table's changes; '' if all tables are in one
+    topic. Its columns are those in `schema_fields`, each the text of a `FieldSchema`,
+    or `columns` if the feed carries no schema. A table that is not declared was found
+    in the feed; its place is then that of the stream.
     """
 
     stream: str
@@ -41,8 +41,8 @@ class SourceTable:
 
     @property
     def parts(self) -> Mapping[str, str]:
-        """The parts of its name, by what they are; the outer ones are '' where the
-        source does not say them."""
+        """The parts of its name by their meaning; schema and database are '' if
+        unknown."""
         *outer, table = self.name.split(".")
         database = outer[-2] if len(outer) > 1 else ""
         schema = outer[-1] if outer else ""
@@ -57,7 +57,7 @@ class SourceTable:
 
 @dataclass(frozen=True, slots=True)
 class _FieldOptions:
-    """One field of a schema of Kafka Connect's, as a feed carries it."""
+    """One field of a Kafka Connect schema, as a feed carries it."""
 
     field: str = option("The column's name.", read=read_filled)
     type: str = option("How values are written.", read=read_filled)
@@ -109,8 +109,8 @@ def _read_field(node: Node) -> str:
 
 
 def read_source_table(node: Node) -> SourceTable:
-    """One entry of a file's `source_tables:`. Raises `ProjectError` with everything
-    that is wrong with it."""
+    """The table that one entry of a file's `source_tables:` declares. Raises
+    `ProjectError` with all problems of the entry."""
     said = decode(node, _SourceTableOptions, what="a source table")
     place = node.key_place("name")
     if said.columns and said.fields:
@@ -129,11 +129,11 @@ def read_source_table(node: Node) -> SourceTable:
 def stream_of_table(
     stream: Stream, table: SourceTable, name: str, *, shares_topic: bool = False
 ) -> Stream:
-    """The stream of one table: its topic, or its changes in a topic that others share,
+    """The stream of one table: its own topic, or its changes in a topic that it shares,
     with its columns and key.
 
-    Raises `ProjectError` where the schema says what no column of a table can be, and
-    where there is none (`no-columns`).
+    Raises `ProjectError` if a column has a type that no table can hold, or if no
+    columns are known (`no-columns`).
     """
     origin = stream.origin.one_topic(table.topic) if table.topic else stream.origin
     own = replace(
@@ -169,13 +169,13 @@ def stream_of_table(
 def stream_of_value(
     stream: Stream, table: SourceTable, name: str, route: Route
 ) -> Stream:
-    """The stream of the records of one value of a route: the same topic, columns and
-    key."""
+    """The stream of the records with one value of a route; topic, columns and key are
+    those of `stream`."""
     return replace(stream, name=name, route=route, place=table.place)
 
 
 def _how_to_declare(table: SourceTable) -> str:
-    """How a project says the columns of a table itself."""
+    """The advice on how a project declares the columns of a table itself."""
     known = {
         "stream": table.stream,
         "name": table.name,
@@ -193,9 +193,9 @@ def _how_to_declare(table: SourceTable) -> str:
 def merge_tables(
     declared: Sequence[SourceTable], found: Iterable[SourceTable]
 ) -> list[SourceTable]:
-    """The tables that files declare, in the order of their names, and behind them those
-    that were found beside them: of two that would have one name, the one keeps it that
-    was there first."""
+    """The declared tables, ordered by stream and name, followed by the tables that were
+    found and are not among them. So a declared table keeps its name if a found one
+    would get the same."""
     called: dict[str, list[SourceTable]] = {}
     for table in declared:
         called.setdefault(table.parts["table"], []).append(table)
@@ -210,9 +210,9 @@ def merge_tables(
 
 
 def is_same(found: SourceTable, declared: SourceTable) -> bool:
-    """Whether a table that was found in a feed is one that a file declares: by its name
-    and, where both say one, its topic. Of that topic's table the file may say the
-    database too."""
+    """Whether a table that was found in a feed is the declared one: their names are
+    equal, and their topics too if both have one. A declaration with the same topic may
+    also have the database in its name."""
     if found.stream != declared.stream:
         return False
     if found.name == declared.name:
@@ -225,7 +225,7 @@ def is_same(found: SourceTable, declared: SourceTable) -> bool:
 
 
 def find_ambiguous(tables: Iterable[SourceTable]) -> Iterator[Problem]:
-    """Tables that are declared twice."""
+    """Problems of tables that are declared twice."""
     first: dict[tuple[str, str], SourceTable] = {}
     for table in tables:
         earlier = first.setdefault((table.stream, table.name), table)
@@ -235,8 +235,8 @@ def find_ambiguous(tables: Iterable[SourceTable]) -> Iterator[Problem]:
 
 
 def tables_text(tables: Iterable[SourceTable], route: str = "") -> str:
-    """The file that declares these tables, which a reviewer reads, and a later pull
-    replaces."""
+    """The text of the file that declares these tables, for review; a later `schema
+    pull` replaces it."""
     in_order = sorted(tables, key=lambda table: table.name)
     if route:
         entries = [{"stream": table.stream, "name": table.name} for table in in_order]

@@ -1,5 +1,5 @@
-"""A stream: what arrives, independent of where it is read from, and the contract on its
-columns."""
+"""A stream: the records that a model reads, where they come from, and the contract on
+their columns. Independent of the target's connections."""
 
 from __future__ import annotations
 
@@ -77,15 +77,15 @@ LateFiles = Literal["read", "refuse"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of the contract. `type` is Spark's canonical text of the type.
+    """One column of a stream's contract. `type` is Spark's canonical text of the type.
 
-    `unit` is what timestamps are counted in since 1970, and a change feed's times of
-    day since midnight, where they are numbers. `encoding` is how it writes bytes as a
-    text. `field` is what records call it, which is `name` unless the contract says
-    `from`. `is_rescued`: its values are the fields that the contract does not know, and
-    no field's. `is_in_key`: the field is one of the record's key, and not of its value.
-    `sensitive` says whether its values are nobody's to see, None where nobody has said
-    it.
+    `unit` is the unit of a timestamp that records hold as a number since 1970, and of a
+    change feed's time of day that is a number since midnight. `encoding` is how a
+    change feed writes bytes as text. `from_field` is the name of the field in a record;
+    '' if it is `name`. `is_rescued`: the column holds the fields that the contract does
+    not know, as JSON. `is_in_key`: the field is read from the record's key, not from
+    its value. `sensitive` is whether its values must be hidden; None if the contract
+    does not say.
     """
 
     name: str
@@ -101,18 +101,19 @@ class Column:
 
     @property
     def field(self) -> str:
-        """The name of the field that holds the column's values in a record; of one in
-        its key, by which it is told from those of the value."""
+        """The name of the field that holds the column's values in a record. A field of
+        the record's key has a prefix, so that it differs from a field of the value."""
         return f"{KEY_FIELD}{self.key_field}" if self.is_in_key else self.key_field
 
     @property
     def key_field(self) -> str:
-        """The name of the field by itself."""
+        """The name of the field, without the prefix that a field of a key has in
+        `field`."""
         return self.from_field or self.name
 
     @property
     def source(self) -> str:
-        """Which field it is, in words."""
+        """The field that the column is read from, in words for an error."""
         return (
             f"the field '{self.key_field}' of the key"
             if self.is_in_key
@@ -122,8 +123,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """How late events may be: rows whose `column` lies more than `delay` behind the
-    newest seen are late."""
+    """How late events may be: a row is late if its `column` lies more than `delay`
+    behind the newest value seen."""
 
     column: str = option(
         "A timestamp column of the stream; or a field of a struct, `bid.at`, or an expression, `to_timestamp(at)`, "
@@ -190,7 +191,7 @@ class _ColumnOptions:
 _UNNAMABLE = "Give the column another name, and say by `from` what records call it: `a_b: {type: string, from: 'a.b'}`."
 
 DECLARE = "Declare the stream's `columns`"
-"""What is to be done about columns that were found, and that no table can have."""
+"""The advice for columns that were found in records and that no table can have."""
 
 
 RESCUED_COLUMN = Column(
@@ -199,7 +200,7 @@ RESCUED_COLUMN = Column(
     description="Fields that the contract does not know, as JSON.",
     is_rescued=True,
 )
-"""What `unknown_fields: rescue` adds to the contract."""
+"""The column that `unknown_fields: rescue` adds to the contract."""
 
 
 def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
@@ -223,8 +224,8 @@ def _read_column(places: Mapping[str, Place], name: str, node: Node) -> Column:
 
 
 def read_column_type(text: str, place: Place) -> str:
-    """Spark's text of the type that a contract's column is declared with. Raises
-    `ProjectError` (`unknown-type`)."""
+    """Spark's canonical text of a type that a contract declares. Raises `ProjectError`
+    (`unknown-type`)."""
     parsed = parse_type(text)
     if parsed is None:
         what = f"'{text}' is not a type that Spark knows."
@@ -238,8 +239,8 @@ def read_column_type(text: str, place: Place) -> str:
 
 
 def _nearest_type(text: str) -> str:
-    """A suggestion for a type that Spark does not know, or for the first word in it
-    that is none of Spark's."""
+    """A suggestion for a type that Spark does not know: for the whole text, or for the
+    first word in it that is no type name. '' if there is none."""
     if said := answer("type", text):
         return said
     names = (
@@ -452,15 +453,17 @@ class Stream:
     """A declared stream, checked. Its columns are the contract's, in the order of the
     file.
 
-    A batch has `max_per_batch` of its records at most: None for as many as there are.
-    An open stream declares no columns: they are what its records' schemas say, each by
-    the text of a `FieldSchema` in `schema_fields`; none is known before the stream has
-    been looked at. `pulled` is the schema out of the project's files whose fields are
-    the columns of a stream with a registry that declares none. Where a feed does not
-    name the `key` of its records, the model that mirrors it does; the records' own keys
-    must have its columns then, but for lines of files, which have none. `route` says
-    which of its records are those of the table, where it is one of several that a group
-    makes of the values of a column.
+    A batch has at most `max_per_batch` of its records; None for no limit. An open
+    stream (`is_open`) declares no columns: they are found in the schemas of its
+    records, each kept in `schema_fields` as the text of a `FieldSchema`; until its
+    records have been looked at there are none. `pulled` is the schema in the project's
+    files that gives the columns of a stream with a registry and no declared columns.
+
+    If a change feed does not name the `key` of its records (`names_key` is false), the
+    keys of the model that mirrors it are used; the records' own keys must then have
+    these columns, except in lines of files, which have no keys. `route` is set for a
+    stream that a group makes of one value of a column: it says which records of the
+    topic belong to this stream's table.
     """
 
     name: str
@@ -504,8 +507,8 @@ class Stream:
     list_all_every: str = "1 hour"
     route: Route | None = None
     has_table_changes: bool = False
-    """Whether it is another model's table whose rows change: it is read by its changes,
-    and `key` tells them apart."""
+    """Whether it is another model's table whose rows change: it is read by the changes
+    of its rows, which `key` identifies."""
 
     @property
     def list_all_every_ms(self) -> int:
@@ -519,15 +522,15 @@ class Stream:
 
     @property
     def record_format(self) -> RecordFormat:
-        """How its records are written."""
-        # only here: streams from a cache are asked of none
+        """The format in which its records are written."""
+        # imported here: streams from a cache do not need it
         from lakesql.records.kinds_of_records import FORMATS
 
         return FORMATS[self.format]
 
     @property
     def record_envelope(self) -> RecordEnvelope:
-        """What stands around its rows."""
+        """The envelope of its records: what a record has around its row."""
         if self.has_table_changes:
             from lakesql.records.envelopes.table_changes import TableEnvelope
 
@@ -538,21 +541,22 @@ class Stream:
 
     @property
     def tells_columns(self) -> bool:
-        """Whether its changes say which columns they have, by schemas beside them or in
-        a registry."""
+        """Whether its changes name their own columns, by schemas in the events or in a
+        registry."""
         return _tells_columns(self.record_format, self.record_envelope, self.registry)
 
     @property
     def value_subject(self) -> str:
-        """The subject of its values' schemas in the registry; '' where it reads several
-        topics and names none."""
+        """The registry's subject of the schemas of its values; '' if it has no
+        registry, or if it reads several topics and names no subject."""
         return self.subject or self._subject(
             "value" if self.record_format.schema_kind else ""
         )
 
     @property
     def key_subject(self) -> str:
-        """The same of its keys' schemas."""
+        """The registry's subject of the schemas of its keys; '' as in
+        `value_subject`."""
         return self._subject("key" if self.key_kind else "")
 
     def _subject(self, side: str) -> str:
@@ -561,32 +565,32 @@ class Stream:
 
     @property
     def key_kind(self) -> str:
-        """What registries call the schemas that its keys name; '' where they name none,
-        or nobody reads them."""
+        """The kind of the schemas that its keys name in a registry; '' if they name
+        none, or if keys are not read."""
         return self.key_record_format.schema_kind
 
     @property
     def key_record_format(self) -> RecordFormat:
-        """How its keys are written."""
+        """The format in which the keys of its records are written."""
         from lakesql.records.kinds_of_records import FORMATS
 
         return FORMATS[self.key_format]
 
     @property
     def rescues(self) -> bool:
-        """Whether a column has the fields of its records that the contract does not
+        """Whether a column holds the fields of its records that the contract does not
         know."""
         return self.unknown_fields == "rescue"
 
     @property
     def reads_several(self) -> bool:
-        """Whether it reads several topics, or may."""
+        """Whether it reads, or may read, several topics."""
         return self.origin.may_be_several
 
     @property
     def takes_several_tables(self) -> bool:
-        """Whether it says that changes of several tables of the database are taken as
-        those of one."""
+        """Whether it reads the changes of several tables of the database as those of
+        one table."""
         return len(self.source_table) > 1 or any(
             "*" in table for table in self.source_table
         )
@@ -598,7 +602,8 @@ class Stream:
 
     @property
     def makes_event_time(self) -> bool:
-        """Whether its watermark is on a field or an expression, and not on a column."""
+        """Whether its watermark is on a field of a struct or an expression, rather than
+        on a column."""
         return self.watermark is not None and not is_column(
             self.watermark.column, self.types
         )
@@ -610,8 +615,8 @@ class Stream:
 
 
 def read_stream(node: Node) -> Stream:
-    """One entry of a file's `streams:`. Raises `ProjectError` with everything that is
-    wrong with it."""
+    """The stream that one entry of a file's `streams:` declares. Raises `ProjectError`
+    with all problems of the entry."""
     clients = find_client_options(node, "a stream")
     problems = list(clients.values())
     try:
@@ -669,7 +674,7 @@ def read_stream(node: Node) -> Stream:
         late_files=_late_files(options),
         list_all_every=options.list_all_every,
     )
-    # only here: streams from a cache were checked
+    # imported here: streams from a cache were checked before
     from lakesql.stream.check_stream import find_stream_problems
 
     problems.extend(find_stream_problems(stream, node))
@@ -679,7 +684,8 @@ def read_stream(node: Node) -> Stream:
 
 
 def _key_format(options: _StreamOptions) -> KeyFormat:
-    """How keys are written: where values are JSON behind an id, keys may be too."""
+    """The configured format of keys. The default is `json`, or `json_schema` if values
+    are JSON with a schema id before it."""
     if options.key_format is not None:
         return options.key_format
     from lakesql.records.kinds_of_records import FORMATS
@@ -688,7 +694,8 @@ def _key_format(options: _StreamOptions) -> KeyFormat:
 
 
 def _late_files(options: _StreamOptions) -> LateFiles:
-    """What becomes of files that come late: changes would be applied behind later
+    """The configured handling of late files. The default is `read`, except for an
+    ordered change feed, where the changes of a late file would be applied after later
     ones."""
     if options.late_files is not None or options.ordered_by is None:
         return options.late_files or "read"
@@ -698,7 +705,8 @@ def _late_files(options: _StreamOptions) -> LateFiles:
 
 
 def _is_multiline(options: _StreamOptions, origin: StreamOrigin) -> bool:
-    """Whether a record may have several lines: those of a topic are what they are."""
+    """Whether a record may span several lines. Only files are split into records at
+    line ends."""
     if options.multiline is not None:
         return options.multiline
     from lakesql.records.kinds_of_records import FORMATS
@@ -717,15 +725,15 @@ def _read_origin(options: _StreamOptions, node: Node) -> StreamOrigin:
 
 
 def _tells_columns(kind: RecordFormat, envelope: RecordEnvelope, registry: str) -> bool:
-    """Whether changes say which columns they have, by schemas beside them or in a
+    """Whether changes name their own columns, by schemas in the events or in a
     registry."""
     has_schemas = kind.is_document or bool(registry)
     return has_schemas and kind.tells_columns and envelope.says_columns
 
 
 def _is_open(columns: tuple[Column, ...], options: _StreamOptions) -> bool:
-    """Whether the columns are those that the schemas of records say, and no file of the
-    project."""
+    """Whether the columns are found in the schemas of records, as neither the contract
+    nor a schema file of the project gives them."""
     from lakesql.records.kinds_of_records import ENVELOPES
 
     has_pulled = bool(options.registry) and not ENVELOPES[options.envelope].is_feed
@@ -762,11 +770,11 @@ def with_columns(
     key: tuple[str, ...],
     declare: str = DECLARE,
 ) -> Stream:
-    """An open stream with the columns that were found, and the key of its records where
-    it names none. `declare` says how columns are declared in their place.
+    """The open stream with the columns that were found, and with the key of its records
+    if it names none. `declare` is the advice on how to declare the columns instead.
 
-    Raises `ProjectError` where it names a column that is not among them, or one has a
-    name that no column can have.
+    Raises `ProjectError` if the stream names a column that was not found, or if a
+    column has a name or a type that no column can have.
     """
     from lakesql.stream.check_stream import find_reference_problems
 
@@ -812,9 +820,9 @@ def model_stream(
     place: Place,
     change_keys: tuple[str, ...] = (),
 ) -> Stream:
-    """The stream that another model's table is: the same value, so that its readers
-    need no second way. It is read by its changes where there are `change_keys`, which
-    tell its rows apart."""
+    """Another model's table as a stream, so that its readers need no code of their own.
+    With `change_keys`, the columns that identify its rows, it is read by the changes of
+    its rows."""
     return Stream(
         name,
         "",
@@ -835,8 +843,8 @@ def model_stream(
 
 
 def change_fields(stream: Stream) -> Mapping[str, str]:
-    """The fields of a stream's `_change`, with their types; none where nothing wraps
-    its rows."""
+    """The fields of a stream's `_change` struct, with their types; empty if the stream
+    is no change feed."""
     if not stream.is_feed:
         return {}
     before = ",".join(

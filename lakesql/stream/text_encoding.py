@@ -1,5 +1,5 @@
-"""How the text of records is encoded: UTF-8, one byte a character, or, of CSV files,
-UTF-16 and UTF-32."""
+"""The encodings of records' text: UTF-8, one byte a character or, for CSV files, UTF-16
+and UTF-32."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ names."""
 
 
 def find_encoding(name: str) -> str | None:
-    """Python's name of an encoding that lakesql reads, by any of its names; None of
-    another one."""
+    """Python's name of an encoding that lakesql reads, by any of its names; None for
+    any other encoding."""
     try:
         found = codecs.lookup(name).name
     except LookupError:
@@ -29,7 +29,7 @@ def find_encoding(name: str) -> str | None:
 
 
 def is_wide(encoding: str) -> bool:
-    """Whether a byte of ASCII may be a part of any character in it."""
+    """Whether a byte of ASCII may be a part of any character in this encoding."""
     return encoding in _WIDE
 
 
@@ -40,15 +40,15 @@ def java_name(encoding: str) -> str:
 
 @cache
 def characters(encoding: str) -> str:
-    """The characters of the 256 bytes in an encoding of one byte a character: U+FFFD
-    where a byte is none."""
+    """The characters of the 256 bytes in an encoding of one byte a character; U+FFFD
+    for a byte that is none."""
     return "".join(
         bytes([byte]).decode(encoding, errors="replace") for byte in range(256)
     )
 
 
 def _is_single_byte(encoding: str) -> bool:
-    """Whether each byte is a character in it, and those of ASCII are what they are."""
+    """Whether each byte is one character in this encoding, and ASCII is unchanged."""
     try:
         found = characters(encoding)
     except (LookupError, UnicodeError):  # one that is no encoding of texts

@@ -1,5 +1,5 @@
-"""Spark SQL's types as values, in one spelling: what `columns:` of a stream may say,
-and what a table makes of them."""
+"""Spark SQL's types as values with one canonical spelling: the types that `columns:` of
+a stream may declare, and the types that Iceberg stores for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 MAX_DEPTH = 50
-"""How deep types may nest: far beyond any record, and far from the recursion limit."""
+"""The maximum depth of nested types: far beyond any real record, and far from Python's
+recursion limit."""
 
 _SIMPLE = {
     "boolean": "boolean",
@@ -40,16 +41,16 @@ _SIMPLE = {
     "character": "char",
     "varchar": "varchar",
 }
-"""The types of one word, and what each is called here (SqlBaseParser.g4,
-primitiveType)."""
+"""The types that are written as one word, and the canonical name of each
+(SqlBaseParser.g4, primitiveType)."""
 
 WHOLE_TYPES = ("tinyint", "smallint", "int", "bigint")
-"""The types of whole numbers, each of which holds the values of those before it."""
+"""The integer types, from the narrowest to the widest."""
 
 NUMBER_TYPES = frozenset({*WHOLE_TYPES, "float", "double", "decimal"})
 
 TYPE_NAMES = frozenset(_SIMPLE) | {"array", "map", "struct", "interval"}
-"""The words that a type begins with."""
+"""The words with which a type can begin."""
 
 _INTERVALS = (("year", "month"), ("day", "hour", "minute", "second"))
 """The units of Spark's two kinds of interval, from the largest."""
@@ -62,10 +63,10 @@ _WORDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SparkType:
-    """A type. `parameters` are numbers and units in brackets; `fields` a struct's
-    fields, or '' for parts of others.
+    """A type of Spark SQL. `parameters` are the numbers in brackets, or an interval's
+    units; `fields` are a struct's fields, or the unnamed parts of an array or a map.
 
-    `text` is its one spelling, in small letters but for the names of fields.
+    `text` is its canonical spelling, in lower case except for the names of fields.
     """
 
     name: str
@@ -105,7 +106,8 @@ class TypeField:
 
 
 def field_name(name: str) -> str:
-    """The name of a struct's field as a type's text has it."""
+    """The name of a struct's field as it is written in a type's text, in backticks if
+    needed."""
     return (
         name
         if re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", name)
@@ -115,8 +117,8 @@ def field_name(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def parse_type(text: str) -> SparkType | None:
-    """The type that `text` names, or None when Spark knows no such type. Comments of
-    fields are left out."""
+    """The type that `text` names, or None if Spark knows no such type. Comments of
+    fields are dropped."""
     try:
         words = _read_words(text)
         found = _parse(words, 0)
@@ -126,12 +128,11 @@ def parse_type(text: str) -> SparkType | None:
 
 
 def stored_type(text: str) -> str:
-    """The type of the column that an Iceberg table has for a column of Spark's type
-    `text`.
+    """The type of the Iceberg column that stores values of Spark's type `text`.
 
     `smallint` is stored as `int`, `varchar(9)` as `string`; `decimal` is
     `decimal(10,0)`; fields lose their NOT NULL. A text that `parse_type` does not know
-    comes back in small letters, its blanks squeezed.
+    is returned in lower case with single blanks.
     """
     parsed = parse_type(text)
     return (
@@ -173,12 +174,8 @@ _WIDENINGS |= {("tinyint", "int"), ("tinyint", "bigint"), ("smallint", "bigint")
 
 
 def widens(old: SparkType, new: SparkType) -> bool:
-    """Whether a column of type `old` can become one of type `new`, which holds all its
-    values.
-
-    Of the types that Iceberg stores these are its promotions (its specification, schema
-    evolution).
-    """
+    """Whether Iceberg can promote a column of type `old` to `new`, which holds all its
+    values (Iceberg's specification, schema evolution)."""
     if old.name == new.name == "decimal" and old.parameters and new.parameters:
         (before, *scale), (after, *new_scale) = old.parameters, new.parameters
         return scale == new_scale and int(before) < int(after)
@@ -187,8 +184,8 @@ def widens(old: SparkType, new: SparkType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """One thing that must be done to a column before it holds values of a larger type:
-    at `path`, whose first name is the column's, a field is added, or what is there is
+    """One change of a column so that it can hold values of a larger type: at `path`,
+    which begins with the column's name, a field is added (`is_added`) or the type is
     widened."""
 
     path: tuple[str, ...]
@@ -199,12 +196,11 @@ class Growth:
 def find_growth(
     old: SparkType, new: SparkType, path: tuple[str, ...]
 ) -> tuple[Growth, ...] | None:
-    """What makes a column of type `old` one that takes all of type `new`; None where
-    nothing does.
+    """The changes after which a column of type `old` can hold all values of type `new`;
+    empty if it can already, None if no change makes it possible.
 
-    The order of a struct's fields makes no difference: Spark writes them by their
-    names. Parts of arrays and maps are called as in SQL's ALTER TABLE: `element`,
-    `key`, `value`.
+    The order of a struct's fields does not matter: Spark writes them by name. The parts
+    of arrays and maps are named as in ALTER TABLE: `element`, `key`, `value`.
     """
     if old == new or widens(new, old):
         return ()
@@ -237,8 +233,8 @@ def find_growth(
 def find_lost(
     old: SparkType, new: SparkType, path: tuple[str, ...]
 ) -> tuple[tuple[str, ...], ...]:
-    """The fields of structs in a column of type `old` that one of type `new` lacks,
-    each by its path."""
+    """The paths of the struct fields in a column of type `old` that the type `new`
+    lacks."""
     if old.name != new.name or not old.fields:
         return ()
     if old.name != "struct":
@@ -261,16 +257,17 @@ def find_lost(
 
 
 def find_field(kind: SparkType | None, name: str) -> TypeField | None:
-    """The field of a struct, by its name in any spelling; None of any other type."""
+    """The field of a struct with this name, ignoring case; None if there is none or if
+    `kind` is no struct."""
     fields = kind.fields if kind is not None and kind.name == "struct" else ()
     return next((field for field in fields if field.name.lower() == name.lower()), None)
 
 
 def type_at(types: Mapping[str, str | None], path: str) -> str:
-    """The type of a column, or of a field of a struct by its path (`s.t`); '' where it
-    is not known, or is not there.
+    """The type of a column, or of a field of a struct by its path (`s.t`); '' if it
+    does not exist or its type is unknown.
 
-    `types` are those of columns, by their names in small letters.
+    `types` are the types of the columns, by their names in lower case.
     """
     name, *fields = path.split(".")
     text = types.get(name.lower()) or ""
@@ -284,54 +281,54 @@ def type_at(types: Mapping[str, str | None], path: str) -> str:
 
 
 UNKNOWN = SparkType("unknown")
-"""A part of a type of which only Spark's analyzer knows what it is."""
+"""The part of a type that only Spark's analyzer can determine."""
 
 
 def whole(kind: SparkType | None) -> SparkType | None:
-    """The type, if all of its parts are known."""
+    """The type if all of its parts are known, else None."""
     if kind is None or any(part.name == UNKNOWN.name for part in parts_of(kind)):
         return None
     return kind
 
 
 def known(kind: SparkType) -> SparkType | None:
-    """The type, if anything of it is known."""
+    """The type unless it is entirely unknown; None then."""
     return None if kind.name == UNKNOWN.name else kind
 
 
 def struct_of(fields: Iterable[tuple[str, SparkType | None]]) -> SparkType:
-    """The struct of these fields, of which some may be of types that are not known."""
+    """The struct type with these fields; None is a field of unknown type."""
     return SparkType(
         "struct", (), tuple(TypeField(name, kind or UNKNOWN) for name, kind in fields)
     )
 
 
 def array_of(element: SparkType | None) -> SparkType:
-    """The array of such elements."""
+    """The array type with elements of this type; None if that is unknown."""
     return SparkType("array", (), (TypeField("", element or UNKNOWN),))
 
 
 def map_of(key: SparkType | None, value: SparkType | None) -> SparkType:
-    """The map of such keys and values."""
+    """The map type with keys and values of these types; None if one is unknown."""
     return SparkType(
         "map", (), (TypeField("", key or UNKNOWN), TypeField("", value or UNKNOWN))
     )
 
 
 def parts_of(kind: SparkType) -> Iterator[SparkType]:
-    """The type itself, and all that are nested in it."""
+    """The type itself and all types nested in it."""
     yield kind
     for field in kind.fields:
         yield from parts_of(field.type)
 
 
 class _NoTypeError(Exception):
-    """The words at hand are no type."""
+    """The text is no type of Spark's."""
 
 
 _Words = list[tuple[str, bool]]
-"""What is still to be read, the next word last; each with whether it was quoted: then
-it can only be a name."""
+"""The words that are still to be read, the next one last, each with whether it was
+quoted: a quoted word can only be a name."""
 
 
 def _read_words(text: str) -> _Words:
@@ -373,7 +370,8 @@ def _parse(words: _Words, depth: int) -> SparkType:
 
 
 def _parse_simple(words: _Words, name: str) -> SparkType:
-    """A type of one word, with or without numbers in brackets."""
+    """The type that begins with the word `name`, with its numbers in brackets if it has
+    any."""
     numbers: list[str] = []
     if _skip(words, "("):
         numbers.append(_take(words)[0])
@@ -389,8 +387,8 @@ def _parse_simple(words: _Words, name: str) -> SparkType:
 
 
 def _fits(name: str, numbers: list[int]) -> bool:
-    """Whether the type has these numbers: a length of at least one, a precision up to
-    38 and a scale up to that."""
+    """Whether the type may have these numbers: a length of at least 1, a precision of
+    at most 38 and a scale of at most the precision."""
     match name, numbers:
         case "char" | "varchar", [length]:
             return length >= 1
@@ -405,7 +403,7 @@ def _fits(name: str, numbers: list[int]) -> bool:
 
 
 def _parse_parts(words: _Words, depth: int, count: int) -> tuple[TypeField, ...]:
-    """`<type>` or `<type, type>`."""
+    """The parts of an array or a map: `<type>` or `<type, type>`."""
     parts: list[TypeField] = []
     for opening in ("<", ",")[:count]:
         _expect(words, opening)
@@ -415,8 +413,8 @@ def _parse_parts(words: _Words, depth: int, count: int) -> tuple[TypeField, ...]
 
 
 def _parse_fields(words: _Words, depth: int) -> tuple[TypeField, ...]:
-    """`<name: type NOT NULL COMMENT '…', …>`; the colon may be missing, and so may the
-    fields."""
+    """The fields of a struct: `<name: type NOT NULL COMMENT '…', …>`. The colon may be
+    missing, and the list may be empty."""
     fields: dict[str, TypeField] = {}
     _expect(words, "<")
     if _skip(words, ">"):
@@ -441,7 +439,8 @@ def _parse_fields(words: _Words, depth: int) -> tuple[TypeField, ...]:
 
 
 def _parse_interval(words: _Words) -> SparkType:
-    """`interval`, `interval day`, `interval day to second`."""
+    """The interval type, the word `interval` being read: `interval`, `interval day`,
+    `interval day to second`."""
     for units in _INTERVALS:
         for index, first in enumerate(units):
             if _skip(words, first):
@@ -455,7 +454,7 @@ def _parse_interval(words: _Words) -> SparkType:
 
 
 def _skip(words: _Words, word: str) -> bool:
-    """Whether this word comes next; it is read then."""
+    """Whether the next word is this one; if so, it is consumed."""
     if not words or words[-1][1] or words[-1][0].lower() != word:
         return False
     words.pop()

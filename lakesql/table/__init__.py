@@ -1,2 +1,2 @@
-"""A table as it is, read once from its metadata, and which maintenance is due on it.
+"""A table's state, read once from its metadata, and which maintenance is due on it.
 Without Spark."""

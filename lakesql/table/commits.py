@@ -1,4 +1,4 @@
-"""The commits that brought rows to a table, by the summaries of its snapshots: what
+"""The commits that brought rows to a table, from the summaries of its snapshots: what
 each wrote, and when."""
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ from lakesql.table.metadata import TableMetadata
 Summary = Mapping[str, str]
 
 KINDS = ("position", "equality")
-"""The kinds of deletes, as summaries name them."""
+"""The kinds of deletes, as the keys of summaries name them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deletes:
-    """What a commit did to a table's delete files: how many it added and removed, of
-    how many there are after it, and by how many rows those that they delete became
-    more."""
+    """What a commit did to a table's delete files: how many it `added` and `removed`,
+    the `total` after it, and by how many the number of deleted `rows` grew."""
 
     added: int
     removed: int
@@ -46,8 +45,8 @@ class Deletes:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedFiles:
-    """How many data files a commit wrote anew, for how many rows of them that it
-    changed or deleted."""
+    """How many data files a commit rewrote, and how many of their rows it changed or
+    deleted."""
 
     files: int
     rows: int
@@ -55,17 +54,16 @@ class ReplacedFiles:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit of a table's main branch that brought rows: how many, in how many data
-    files of how many bytes.
+    """A commit of a table's main branch that brought rows: how many, and in how many
+    data files of how many bytes.
 
-    `event_ms` is the newest event, where the ledger knows it, which may be by the next
-    commit only; `late` the rows that a watermark has dropped, as far as the ledger
-    knows them, and `older` those that were left out, as the table had newer ones of
-    their keys. `backlog` is what the source had that was not read, when Spark had last
-    looked: `1200 records`, or files; '' where nothing was heard. It wrote to
-    `partitions` partitions. `deletes` are None where it added no delete file,
-    `replaced` where it wrote no data file anew. `rescued` are the records with fields
-    that their contract does not know.
+    `event_ms` is the time of the newest event, None if the ledger does not have it, as
+    it may be known only by the next commit. `late` counts the rows that a watermark has
+    dropped, `older` those left out because the table had newer rows of their keys.
+    `backlog` is what the source had left when Spark last looked, such as `1200
+    records`; '' if unknown. It wrote to `partitions` partitions. `deletes` is None if
+    it added no delete file, `replaced` if it rewrote no data file. `rescued` counts the
+    records with fields that their contract does not know.
     """
 
     at_ms: int
@@ -83,21 +81,23 @@ class Commit:
 
     @property
     def newest_ms(self) -> int | None:
-        """Its newest event, where it is known, and no later than the commit."""
+        """The time of its newest event, at most the time of the commit; None if
+        unknown."""
         return None if self.event_ms is None else known_event(self.event_ms, self.at_ms)
 
     @property
     def latency_ms(self) -> int | None:
-        """From the newest event to the commit; none below zero, as clocks differ."""
+        """The time from the newest event to the commit, never negative, as clocks
+        differ; None if unknown."""
         return None if self.newest_ms is None else self.at_ms - self.newest_ms
 
 
 def read_branch(metadata: TableMetadata) -> list[Snapshot]:
-    """The snapshots of the main branch, the oldest first, as far as they are left.
+    """The snapshots of the main branch, the oldest first, as far as they still exist.
 
-    Where some on the way have been expired, those with the ledgers' tags come before:
-    nobody expires what has a tag. So do those that the table carries, where its catalog
-    shows none but the newest.
+    If snapshots on the way have expired, those with the ledgers' tags come before, as
+    tagged snapshots do not expire; and so do those that the table carries in a property
+    for catalogs that return only the head.
     """
     found = [*metadata.history]
     known = {each.id for each in found}
@@ -117,8 +117,8 @@ def read_branch(metadata: TableMetadata) -> list[Snapshot]:
 
 
 def summary_with_entry(snapshot: Snapshot, metadata: TableMetadata) -> Summary:
-    """What a commit says of itself, with the ledger entry of the one that it replayed
-    on top of a foreign commit."""
+    """The summary of a commit. If the commit was replayed on top of another one, it
+    includes the ledger entry of its source snapshot."""
     source = metadata.source_of(snapshot)
     return (
         snapshot.summary
@@ -128,8 +128,8 @@ def summary_with_entry(snapshot: Snapshot, metadata: TableMetadata) -> Summary:
 
 
 def read_commits(metadata: TableMetadata) -> tuple[bool, tuple[Commit, ...]]:
-    """Whether some snapshot of a table has a ledger entry, and its commits, the oldest
-    first: those with an entry, or of a table without, all that brought rows."""
+    """Whether any snapshot of a table has a ledger entry, and the table's commits, the
+    oldest first: those with an entry or, in a table without, all that brought rows."""
     branch = [
         (snapshot, summary_with_entry(snapshot, metadata))
         for snapshot in read_branch(metadata)
@@ -142,9 +142,9 @@ def read_commits(metadata: TableMetadata) -> tuple[bool, tuple[Commit, ...]]:
 
 
 def read_letters(metadata: TableMetadata) -> tuple[tuple[int, int], ...]:
-    """When dead letters came to their table, and how many.
+    """The times at which dead letters were added to their table, each with how many.
 
-    A commit that marks some as replayed writes them anew, and is none of these.
+    A commit that marks dead letters as replayed rewrites them, and does not count.
     """
     letters: list[tuple[int, int]] = []
     for snapshot in read_branch(metadata):
@@ -155,8 +155,8 @@ def read_letters(metadata: TableMetadata) -> tuple[tuple[int, int], ...]:
 
 
 def event_ms(text: str) -> int | None:
-    """The time of a newest event as the ledger and events write it, ISO 8601; None
-    where it is none."""
+    """The time of a newest event, in milliseconds since the epoch, from the ISO 8601
+    text in the ledger; None if it is no time."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -165,19 +165,19 @@ def event_ms(text: str) -> int | None:
 
 
 def known_event(event_ms: int, committed_at_ms: int) -> int:
-    """When an event was, at the latest: one that says it is of a time after its commit
-    is not newer than that."""
+    """The time of an event, but not later than the commit: an event with a later time
+    has a wrong clock."""
     return min(event_ms, committed_at_ms)
 
 
 def _is_batch(summary: Summary) -> bool:
-    """Whether it is a batch of a model; a replay of dead letters is none, as its events
-    are old."""
+    """Whether the commit is a batch of a model. A replay of dead letters is not, as its
+    events are old."""
     return LEDGER_MODEL in summary and not summary[LEDGER_MODEL].endswith(REPLAY_SUFFIX)
 
 
 def brings_rows(summary: Summary) -> bool:
-    """Whether a commit brought rows, or changed some."""
+    """Whether a commit added or changed rows."""
     return summary.get("operation") in ("append", "overwrite")
 
 

@@ -1,5 +1,5 @@
-"""Which maintenance is due on a table, and why: asked by a run, `status`, a run with
-nothing new, and a forecast."""
+"""Which maintenance is due on a table, and why: for a run, `status`, a run with nothing
+new, and a forecast."""
 
 from __future__ import annotations
 
@@ -23,41 +23,40 @@ from lakesql.table.metadata import TableMetadata
 from lakesql.table.uncompacted import Uncompacted
 
 URGENT = 8.0
-"""How many times a threshold is passed where the files themselves are what keeps a
-model behind its source."""
+"""The factor of a threshold from which the files themselves keep a model behind its
+source."""
 
 MOST_DELETED = 0.8
-"""The share of deleted rows that is urgent, where the threshold times `URGENT` would be
-more."""
+"""The share of deleted rows that is always urgent, as the threshold times `URGENT` may
+be more than all rows."""
 
 AT_ONCE = 0.0
-"""No threshold and no time counts: somebody has asked for it."""
+"""The factor with which everything is due, because somebody has asked for it."""
 
 OVERDUE = math.nextafter(1.0, 2.0)
-"""A threshold is passed, and not only reached: with as much as makes it due, a
-procedure may just be beginning."""
+"""The factor with which a threshold must be exceeded, not just reached: when it is
+reached, a procedure may just be beginning."""
 
 
 class Task(Protocol):
-    """A procedure that may be due on a table; where it `is_by_time`, no threshold
-    counts, but its trigger alone."""
+    """A procedure that may be due on a table."""
 
     @property
     def procedure(self) -> str:
-        """Its name."""
+        """The name of the procedure."""
 
     @property
     def options(self) -> Procedure:
-        """How it is run, and when it is due."""
+        """The procedure's options, with its thresholds and its trigger."""
 
     @property
     def is_by_time(self) -> bool:
-        """Whether its trigger alone counts."""
+        """Whether only its trigger counts, and no threshold."""
 
 
 class Amounts(Protocol):
-    """What a table has of what maintenance removes: as its metadata says, or as a
-    forecast works it out."""
+    """How much of a table maintenance could remove, from its metadata or from a
+    forecast."""
 
     @property
     def is_empty(self) -> bool:
@@ -65,7 +64,7 @@ class Amounts(Protocol):
 
     @property
     def is_shared(self) -> bool:
-        """Whether other tables may have its files too, so that none may be deleted."""
+        """Whether other tables may reference its files, so that none may be deleted."""
 
     @property
     def version(self) -> int:
@@ -73,31 +72,32 @@ class Amounts(Protocol):
 
     @property
     def uncompacted(self) -> Uncompacted:
-        """What has come since its data files were rewritten last."""
+        """The small files and deletes added since its data files were last
+        rewritten."""
 
     @property
     def delete_files(self) -> float:
-        """How many delete files it has."""
+        """The number of its delete files."""
 
     @property
     def manifests(self) -> float:
-        """How many manifests its current snapshot has."""
+        """The number of manifests of its current snapshot."""
 
     def since_ms(self, procedure: str) -> float:
-        """When a procedure was done last; where it never was, since when the table is
-        there."""
+        """The time at which a procedure last ran; if it never ran, the time since which
+        the table exists."""
 
     def is_changed_since(self, procedure: str) -> bool:
-        """Whether a commit has come since a procedure was done last."""
+        """Whether there was a commit since a procedure last ran."""
 
     def count_old(self, options: ExpireSnapshots, now_ms: float) -> int:
-        """How many snapshots an expiry would remove."""
+        """The number of snapshots that an expiry would remove."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownAmounts:
-    """What a table has by its metadata; `manifests` are those of its current
-    snapshot."""
+    """The `Amounts` of an existing table, from its metadata; `manifests` are those of
+    its current snapshot."""
 
     metadata: TableMetadata
     uncompacted: Uncompacted
@@ -110,7 +110,7 @@ class KnownAmounts:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other tables may have its files too."""
+        """Whether other tables may reference its files."""
         return self.metadata.is_shared
 
     @property
@@ -120,22 +120,22 @@ class KnownAmounts:
 
     @property
     def delete_files(self) -> float:
-        """How many delete files the table has."""
+        """The number of the table's delete files."""
         return self.metadata.head.delete_files if self.metadata.head is not None else 0
 
     def since_ms(self, procedure: str) -> float:
-        """When a procedure was done last, or since when the table is there."""
+        """The time at which a procedure last ran, or since which the table exists."""
         return self.metadata.record.done.get(procedure, self.metadata.start_ms)
 
     def is_changed_since(self, procedure: str) -> bool:
-        """Whether a commit has come since a procedure was done last."""
+        """Whether there was a commit since a procedure last ran."""
         head = self.metadata.head
         return head is not None and head.at_ms > self.metadata.record.done.get(
             procedure, 0
         )
 
     def count_old(self, options: ExpireSnapshots, now_ms: float) -> int:
-        """How many snapshots an expiry would remove."""
+        """The number of snapshots that an expiry would remove."""
         return count_old(self.metadata, options, round(now_ms))
 
 
@@ -145,8 +145,8 @@ T = TypeVar("T", bound=Task)
 def find_due(
     tasks: Iterable[T], amounts: Amounts, now_ms: float, factor: float
 ) -> list[tuple[T, str]]:
-    """Those of a table's tasks that are due, in their order, and why. Thresholds count
-    `factor` times."""
+    """The tasks of a table that are due, in their order, each with the reason in words.
+    Thresholds are multiplied by `factor`."""
     due: list[tuple[T, str]] = []
     for task in tasks:
         why = why_due(task, amounts, now_ms, factor)
@@ -158,11 +158,11 @@ def find_due(
 
 
 def why_due(task: Task, amounts: Amounts, now_ms: float, factor: float) -> str:
-    """Why a task is due on a table, for people; '' where it is not. Thresholds count
-    `factor` times.
+    """The reason why a task is due on a table, in words; '' if it is not. Thresholds
+    are multiplied by `factor`.
 
-    By time nothing is due that would find nothing to do, or while the model is behind
-    its source.
+    By its trigger a task is due only if it would find something to do, and not while
+    the model is behind its source.
     """
     if amounts.is_empty:
         return ""
@@ -179,8 +179,8 @@ def why_due(task: Task, amounts: Amounts, now_ms: float, factor: float) -> str:
 def why_rewrite_due(
     options: RewriteDataFiles, uncompacted: Uncompacted, version: int, factor: float
 ) -> str:
-    """Why a rewrite of data files is due by its thresholds, which count `factor` times;
-    '' where it is not."""
+    """The reason why a rewrite of data files is due by its thresholds, multiplied by
+    `factor`; '' if it is not."""
     most_deleted = max(options.delete_ratio, MOST_DELETED)
     if uncompacted.small_files >= options.small_files * factor:
         return f"{uncompacted.small_files:,.0f} small files"
@@ -193,8 +193,8 @@ def why_rewrite_due(
 
 
 def follows(task: Task, before: Task) -> bool:
-    """Whether a task belongs to the one before it: the deletes of files that were
-    rewritten apply to nothing any more, and count as deleted rows until they are
+    """Whether a task belongs to the one before it: after a rewrite of data files, the
+    old files' delete files apply to nothing, and count as deleted rows until they are
     removed."""
     return isinstance(task.options, RewritePositionDeleteFiles) and isinstance(
         before.options, RewriteDataFiles
@@ -204,8 +204,8 @@ def follows(task: Task, before: Task) -> bool:
 def time_left_ms(
     spent: Iterable[tuple[float, float]], ratio: float, since_ms: float, now_ms: float
 ) -> float:
-    """How long maintenance may still take: a share of the last hour, or of the time
-    since `since_ms`."""
+    """How long maintenance may still run: the share `ratio` of the last hour, or of the
+    time since `since_ms` if that is shorter, minus what was spent in it."""
     used = sum(took_ms for at_ms, took_ms in spent if now_ms - at_ms < HOUR_MS)
     return ratio * min(HOUR_MS, max(0, now_ms - since_ms)) - used
 
@@ -245,7 +245,7 @@ def _why_by_threshold(
 
 
 def _is_time(task: Task, amounts: Amounts, now_ms: float, factor: float) -> bool:
-    """Whether a task's trigger says that it is due, or somebody has asked for it."""
+    """Whether a task is due by its trigger, or because somebody has asked for it."""
     if factor == AT_ONCE:
         return True
     trigger = task.options.trigger
@@ -255,7 +255,7 @@ def _is_time(task: Task, amounts: Amounts, now_ms: float, factor: float) -> bool
 
 
 def _has_work(options: Procedure, amounts: Amounts, now_ms: float) -> bool:
-    """Whether a procedure would find something to do at its time."""
+    """Whether a procedure would find something to do if it ran now."""
     match options:
         case RewriteDataFiles():
             uncompacted = amounts.uncompacted
@@ -277,8 +277,8 @@ def _has_work(options: Procedure, amounts: Amounts, now_ms: float) -> bool:
 
 
 def _why_following(task: T, due: Sequence[tuple[T, str]], amounts: Amounts) -> str:
-    """Why delete files are to be rewritten right after data files that had some; ''
-    where they are not."""
+    """The reason to rewrite delete files right after a due rewrite of data files that
+    had some; '' if there is none."""
     has_delete_files = amounts.delete_files > 0 and amounts.version < DELETION_VECTORS
     if task.is_by_time or not has_delete_files:
         return ""

@@ -1,5 +1,5 @@
-"""Which snapshots of a table an expiry removes: by their age, by their number, and by
-what readers need. Pure."""
+"""Which snapshots of a table an expiry removes: by their age, their number, and what
+readers still need. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from lakesql.table.metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """The oldest snapshots that readers need, by time: None where they need none.
+    """The snapshots that readers still need: those from `since_ms` on; None if they
+    need none.
 
-    Nothing says how far those in `waiting` have read the table: readers and their
-    rebuilds, in words.
+    `waiting` are readers, and rebuilds of readers, in words, of which it is unknown how
+    far they have read the table.
     """
 
     since_ms: int | None = None
@@ -25,7 +26,8 @@ class Needed:
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """An expiry that is called: of snapshots from before a time, with these options."""
+    """An expiry to be called, for snapshots older than `before_ms`, with these
+    options."""
 
     options: ExpireSnapshots
     before_ms: int
@@ -33,8 +35,8 @@ class Expiry:
 
 @dataclass(frozen=True, slots=True)
 class NoExpiry:
-    """No snapshot expires now; `why`, for people, '' where so few would that it does
-    not pay."""
+    """No snapshot expires now. `why` is the reason in words; '' if so few would expire
+    that a call does not pay."""
 
     why: str = ""
 
@@ -49,7 +51,7 @@ def plan_expiry(
     is_asked_for: bool,
     sql_name: str,
 ) -> Expiry | NoExpiry:
-    """Which snapshots of a table an expiry removes that is due.
+    """What a due expiry removes from a table.
 
     `is_asked_for`: somebody has asked for it. `sql_name` is the table's name in SQL.
     """
@@ -82,8 +84,8 @@ def _pays(
     now_ms: int,
     is_asked_for: bool,
 ) -> bool:
-    """Whether a call is worth it where readers need some of the snapshots that are old:
-    which ones, only a look at what they have read says."""
+    """Whether a call is worth its cost although readers need some of the old snapshots:
+    enough would expire, or it is time for it."""
     old = count_older(metadata, options, before_ms)
     if old >= options.snapshots:
         return True
@@ -93,14 +95,14 @@ def _pays(
 
 
 def count_old(metadata: TableMetadata, options: ExpireSnapshots, now_ms: int) -> int:
-    """How many snapshots an expiry would remove."""
+    """How many snapshots an expiry would remove now."""
     return count_older(metadata, options, expires_before_ms(metadata, options, now_ms))
 
 
 def count_older(
     metadata: TableMetadata, options: ExpireSnapshots, before_ms: int
 ) -> int:
-    """How many snapshots from before a time an expiry would remove."""
+    """How many snapshots older than `before_ms` an expiry would remove."""
     newest = metadata.history[: snapshots_kept(metadata, options)]
     kept = {each.id for each in newest} | set(metadata.refs.values())
     return sum(
@@ -110,18 +112,20 @@ def count_older(
 
 
 def snapshots_kept(metadata: TableMetadata, options: ExpireSnapshots) -> int:
-    """How many snapshots stay, however old they are: what keeps more counts, the option
-    or the table's property."""
+    """How many snapshots are kept whatever their age: the larger one of the option and
+    the table's property."""
     return max(options.retain_last, metadata.retention.snapshots or 0)
 
 
 def expires_before_ms(
     metadata: TableMetadata, options: ExpireSnapshots, now_ms: int
 ) -> int:
-    """Before which time snapshots expire: by their age, or as they are too many.
+    """The time before which snapshots expire, by their age or because there are too
+    many.
 
-    Of the ages that the option, the table's property and its branch main say, the
-    longest one counts; one that the table says is kept, however many these are.
+    The longest of the ages in the option, the table's property and its branch main
+    counts; an age that the table sets is respected even if there are too many
+    snapshots.
     """
     said_ms = max(metadata.retention.age_ms or 0, metadata.retention.main_age_ms or 0)
     by_age = now_ms - max(options.older_than.length_ms, said_ms)
@@ -136,8 +140,8 @@ def expires_before_ms(
 def goes_further(
     metadata: TableMetadata, options: ExpireSnapshots, before_ms: int, now_ms: int
 ) -> bool:
-    """Whether Iceberg would expire more than it is told to: it goes by the age that the
-    branch main says of itself."""
+    """Whether Iceberg would expire more snapshots than it is asked to, because the
+    branch main has a shorter retention of its own."""
     age_ms = metadata.retention.main_age_ms
     if age_ms is None or now_ms - age_ms <= before_ms:
         return False

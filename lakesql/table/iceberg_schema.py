@@ -1,5 +1,5 @@
-"""The columns, partitions and order of a table in Iceberg's JSON, as Spark and lakesql
-name them."""
+"""The columns, partitions and sort order of a table, read from Iceberg's JSON and named
+as Spark and lakesql name them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from lakesql.stream.types import field_name
 from lakesql.table.table_state import StateColumn
 
 DROPPED = "void"
-"""The transform of a partition field that was dropped from a table of format version 1,
-where it stays."""
+"""The transform of a dropped partition field, which stays in a table of format version
+1."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """The columns of a table, and by which it is partitioned and ordered.
+    """The columns of a table, its partitioning and its sort order.
 
     `was_partitioned_by` are the columns of all partition specs that it has had,
-    `lost_partitions` the partition fields of these whose columns are gone. `id` is that
-    of the columns among the schemas that the table has had.
+    `lost_partitions` the partition fields among them whose columns no longer exist.
+    `id` is the id of the current schema.
     """
 
     columns: tuple[StateColumn, ...] = ()
@@ -35,8 +35,7 @@ class TableSchema:
 
 
 def read_schema(metadata: Mapping[str, Any]) -> TableSchema:
-    """What a table's metadata says of its newest schema, partition spec and sort
-    order."""
+    """The current schema, partition spec and sort order in a table's metadata."""
     schema = (
         _newest(metadata, "schemas", "current-schema-id", "schema-id")
         or metadata.get("schema")
@@ -77,7 +76,7 @@ def spark_type(kind: str | Mapping[str, Any]) -> str:
     """Spark's text of a type in Iceberg's JSON, in the spelling of
     `stream.types.stored_type`.
 
-    A type that Spark does not have keeps Iceberg's word.
+    A type that Spark does not have keeps Iceberg's name.
     """
     if isinstance(kind, str):
         return _plain_type(kind)
@@ -116,7 +115,8 @@ def _plain_type(text: str) -> str:
 def _newest(
     metadata: Mapping[str, Any], name: str, current: str, key: str
 ) -> Mapping[str, Any]:
-    """Of the schemas, specs or orders that a table has had the one that counts now."""
+    """The current one of the schemas, specs or orders that a table has had; empty if
+    there is none."""
     wanted = metadata.get(current, 0)
     for each in metadata.get(name) or ():
         if each.get(key, 0) == wanted:
@@ -125,7 +125,7 @@ def _newest(
 
 
 def _names(fields: Any, prefix: str = "") -> Iterator[tuple[int, str]]:
-    """The ids of fields, inner ones too, with their names from the column on."""
+    """The ids of all fields, nested ones too, with their paths from the column on."""
     for field in fields:
         name = f"{prefix}{field['name']}"
         yield field["id"], name
@@ -153,8 +153,8 @@ def _source(field: Mapping[str, Any]) -> int:
 
 
 def _column(field: Mapping[str, Any], names: Mapping[int, str]) -> str:
-    """The column of a field; one of an old partition spec may have been dropped
-    since."""
+    """The column of a field, or `#` and its id if it was dropped, as one of an old
+    partition spec may be."""
     return names.get(_source(field)) or f"#{_source(field)}"
 
 
@@ -180,7 +180,7 @@ _TRANSFORM = re.compile(r"(\w+)(?:\[(\d+)\])?")
 
 
 def _transform(text: str) -> tuple[str, int | None]:
-    """A transform as a model writes it, and its width: `bucket[16]` is `bucket` and
+    """The name of a transform in models, and its width: `bucket[16]` is `bucket` and
     16."""
     found = _TRANSFORM.match(text)
     if found is None:

@@ -1,5 +1,5 @@
-"""The files of a table's current snapshot, and what its metadata takes, as they are
-read from manifests."""
+"""The files of a table's current snapshot and the sizes of its metadata, as read from
+manifests."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import NamedTuple
 class LiveFile(NamedTuple):
     """A file of the current snapshot.
 
-    `written_ms` is when it was committed, or where that snapshot is gone, when the
-    oldest one was that is left: it is as old at least. `is_compacted`: it was written
-    by a compaction. A delete file's `rows` are the deletes in it.
+    `written_ms` is when it was committed; if that snapshot has expired, the time of the
+    oldest one that exists, so the file is at least that old. `is_compacted`: a
+    compaction has written it. The `rows` of a delete file are its deletes.
     """
 
     partition: Hashable
@@ -25,7 +25,7 @@ class LiveFile(NamedTuple):
 
 
 class ManifestSize(NamedTuple):
-    """A manifest of the current snapshot: its bytes, and how many entries it has."""
+    """A manifest of the current snapshot: its bytes and its number of entries."""
 
     size_bytes: int
     entries: int
@@ -34,9 +34,9 @@ class ManifestSize(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MetadataSizes:
-    """What a table's metadata takes: the metadata file with a snapshot of a batch and
-    an earlier metadata file in it, of which it names `log`; the manifest list, and the
-    manifests."""
+    """The sizes of a table's metadata in bytes: the metadata file, in it the average
+    snapshot of a batch and the entry of each of `log` earlier metadata files, the
+    manifest list, and the manifests."""
 
     file_bytes: int
     snapshot_bytes: float = 0
@@ -47,7 +47,7 @@ class MetadataSizes:
 
     @property
     def total_bytes(self) -> int:
-        """What a reader reads before it knows the files."""
+        """The bytes that a reader reads before it knows the table's files."""
         return (
             self.file_bytes
             + self.list_bytes

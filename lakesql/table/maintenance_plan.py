@@ -1,5 +1,5 @@
-"""Which maintenance of a table is called now, and which waits, and why: for a run, and
-for `lakesql status`. Pure."""
+"""Which maintenance of a table is called now, which waits, and why: for a run and for
+`lakesql status`. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakesql.table.maintenance_record import MaintenanceRecord
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A task that is to be called, and why it is due."""
+    """A task that is to be called, and the reason why it is due."""
 
     task: MaintenanceTask
     why: str
@@ -24,10 +24,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A task that is due (`why`), what it waits for, in words, and until when at the
-    latest; None if nobody knows.
+    """A task that is due (`why`) but waits: for what, in words, and until when at the
+    latest; None if unknown.
 
-    `is_of_time`: there is no time left for it now.
+    `is_of_time`: no time is left for it now.
     """
 
     task: MaintenanceTask
@@ -39,11 +39,11 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class TimeBudget:
-    """How much time maintenance may take: by the record that the model's own table
-    keeps for all of them.
+    """How much time maintenance may take, by the record with the model's own table,
+    which covers all of the model's tables.
 
-    `is_unlimited`: somebody has asked for it, however long it takes; no task waits to
-    be tried again either.
+    `is_unlimited`: somebody has asked for maintenance, however long it takes, and tasks
+    that have failed are called again at once.
     """
 
     record: MaintenanceRecord
@@ -51,15 +51,15 @@ class TimeBudget:
     is_unlimited: bool = False
 
     def time_left_ms(self, since_ms: float, now_ms: float) -> float:
-        """How long maintenance may still take: a share of the last hour, or of the time
-        since `since_ms`."""
+        """How long maintenance may still run: a share of the last hour, or of the time
+        since `since_ms`, minus what was spent."""
         if self.is_unlimited:
             return math.inf
         return time_left_ms(self.record.spent, self.max_time_ratio, since_ms, now_ms)
 
     def time_back_ms(self, since_ms: float, now_ms: float) -> int:
-        """From when on there is time again: what was spent is an hour ago then, or the
-        table is old enough for it."""
+        """The time from which on maintenance has time again, because what it spent is
+        an hour ago or the table is old enough."""
         spent = sorted(each for each in self.record.spent if now_ms - each[0] < HOUR_MS)
         used_ms = sum(took_ms for _, took_ms in spent)
         from_ms = now_ms
@@ -75,8 +75,8 @@ class TimeBudget:
         return math.floor(max(from_ms, since_ms)) + 1
 
     def may(self, task: MaintenanceTask, now_ms: int) -> bool:
-        """Whether a task may be called again: it has not failed, or found nothing to
-        do, a short time ago."""
+        """Whether a task may be called: it has not recently failed or found nothing to
+        do."""
         return self.is_unlimited or self.record.may(task.name, now_ms)
 
 
@@ -87,8 +87,8 @@ def plan_maintenance(
     now_ms: int,
     factor: float,
 ) -> list[Call | Wait]:
-    """What of a table's tasks is due, in their order: each is called, or waits.
-    Thresholds count `factor` times."""
+    """The tasks of a table that are due, in their order, each as a call or a wait.
+    Thresholds are multiplied by `factor`."""
     known = [*tasks]
     may = [task for task in known if budget.may(task, now_ms)]
     resting = [task for task in known if not budget.may(task, now_ms)]
@@ -116,11 +116,11 @@ def next_step(
     since_ms: int,
     now_ms: int,
 ) -> Call | Wait | None:
-    """What follows the call `before`: the first of the `calls` that are left, or its
-    wait; None where none is left.
+    """What follows the call `before`: the first of the remaining `calls`, or its wait;
+    None if none remains.
 
-    The time that is left is looked at before each, but for one that belongs to the call
-    before it.
+    The remaining time is checked before each call, except the first one and one that
+    belongs to the call before it.
     """
     if not calls:
         return None
@@ -132,7 +132,7 @@ def next_step(
 
 
 def wait_for_time(call: Call, budget: TimeBudget, since_ms: int, now_ms: int) -> Wait:
-    """A call that waits, as maintenance has taken its share of the time."""
+    """The wait of a call for which maintenance has no time left."""
     what = f"maintenance has taken its share of the time (max_time_ratio {budget.max_time_ratio:g})"
     return Wait(
         call.task,

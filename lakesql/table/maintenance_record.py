@@ -1,5 +1,5 @@
-"""What maintenance has done to a table before, as the table's property
-`lakesql.maintenance` keeps it between runs."""
+"""What maintenance has done to a table so far, kept between runs in the table's
+property `lakesql.maintenance`."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from lakesql.project.procedures import WHOLE_EVERY
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceRecord:
-    """When each procedure ran last (`done`), and what the next one must know of it.
+    """When each procedure last ran (`done`), and what the next run has to know.
 
-    `rewritten` is the sequence number of the newest commit of which a rewrite has
-    looked at all files, and `rewritten_whole` that of the newest of which one has
-    rewritten all small files, however large for small ones. `since_whole` counts the
-    rewrites from such a one on; as many as there may be, if nothing is known.
-    `since_ms` is when the oldest snapshot was made that was there when this was
-    recorded first: it stays when that one has expired. `unknown` are the files that the
-    last removal of orphans has left.
+    `rewritten` is the sequence number of the newest commit all of whose files a rewrite
+    has looked at, and `rewritten_whole` of the newest one all of whose small files a
+    rewrite has rewritten, without sparing the larger ones. `since_whole` counts the
+    rewrites since such a one; it is the maximum if that is unknown. `since_ms` is the
+    time of the oldest snapshot when this was first recorded, and stays after that one
+    has expired. `unknown` are the files that the last removal of orphans has left.
 
-    With the model's own table stands what all of its tables share: when the last calls
-    ended and how long they took (`spent`), from when on a task that has failed may be
-    called again, by its name (`retry_at`), and how many bytes a rewrite takes in a
-    millisecond (`bytes_per_ms`).
+    The record of the model's own table also has what all of the model's tables share:
+    when the last calls ended and how long they took (`spent`), from when on a task that
+    has failed may be called again, by its name (`retry_at`), and how many bytes a
+    rewrite processes in a millisecond (`bytes_per_ms`).
     """
 
     done: Mapping[str, int] = field(default_factory=dict)
@@ -41,8 +40,8 @@ class MaintenanceRecord:
     unknown: UnknownFiles = UnknownFiles()
 
     def may(self, task: str, now_ms: int) -> bool:
-        """Whether a task may be called again: it has not failed, or found nothing to
-        do, a short time ago."""
+        """Whether a task may be called: it has not recently failed or found nothing to
+        do."""
         return now_ms >= self.retry_at.get(task, 0)
 
 
@@ -53,13 +52,13 @@ _NUMBERS = {
     "since_ms": "since",
     "bytes_per_ms": "speed",
 }
-"""Fields that are numbers, with the names that they have in the property."""
+"""The fields that are numbers, with their names in the property."""
 
 _NO_RECORD = MaintenanceRecord()
 
 
 def parse_record(text: str) -> MaintenanceRecord:
-    """What the text of the property says; nothing, where it cannot be read."""
+    """The record in the text of the property; an empty record if it cannot be read."""
     try:
         found: Any = json.loads(text or "{}")
         return MaintenanceRecord(
@@ -81,7 +80,7 @@ def parse_record(text: str) -> MaintenanceRecord:
 
 
 def render_record(record: MaintenanceRecord) -> str:
-    """The text of the property."""
+    """The text of the property for a record."""
     said: dict[str, object] = {
         "done": dict(record.done),
         "spent": [list(each) for each in record.spent],

@@ -1,5 +1,5 @@
-"""A table as its newest metadata says, for whoever asks: Iceberg's JSON, whichever door
-it came by, as one value."""
+"""A table by its newest metadata, for whoever needs it: Iceberg's JSON, from a file or
+from a catalog, as one value."""
 
 from __future__ import annotations
 
@@ -27,28 +27,29 @@ from lakesql.table.maintenance_record import MaintenanceRecord, parse_record
 from lakesql.table.table_state import TableState
 
 CREATED, KEPT = "manifests-created", "manifests-kept"
-"""Where the summary of a commit counts the manifests of its snapshot."""
+"""The keys in a commit's summary that count the manifests of its snapshot."""
 
 MAIN = "main"
 """The branch that readers see."""
 
 UNSORTED = 0
-"""The id of the sort order that is none."""
+"""The id of the sort order of an unsorted table."""
 
 TARGET_FILE_SIZE_BYTES = 536_870_912
-"""Iceberg's own target, of a table that says none (`write.target-file-size-bytes`)."""
+"""Iceberg's default for `write.target-file-size-bytes`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableMetadata:
     """A table's metadata.
 
-    `snapshots` are all that the table still has, by id. `history` goes from the head to
-    the root, as far as it is there; `refs` are the ids that branches and tags stand
-    for. `carried` are the newest snapshots with a ledger entry, where the catalog shows
-    none but the head. `was_current` are the ids of the snapshots that were the head
-    once, the oldest first. `record` is what maintenance has kept with the table.
-    `sequence` is the number of the newest commit.
+    `snapshots` are all that the table still has, by id. `history` are the ancestors of
+    the head, newest first, as far as they have not expired; `refs` are the snapshot ids
+    of branches and tags. `carried` are the newest snapshots with a ledger entry, kept
+    in a property for catalogs that return only the head. `was_current` are the ids of
+    all snapshots that were once the head, the oldest first. `record` is what
+    maintenance has recorded with the table. `sequence` is the number of the newest
+    commit.
     """
 
     id: str
@@ -67,7 +68,7 @@ class TableMetadata:
 
     @property
     def head(self) -> Snapshot | None:
-        """The current snapshot; None where there is none yet."""
+        """The current snapshot; None if there is none yet."""
         return self.history[0] if self.history else None
 
     @property
@@ -77,8 +78,8 @@ class TableMetadata:
 
     @property
     def manifests(self) -> int | None:
-        """How many manifests the current snapshot has, 0 without one; None where its
-        summary does not say it."""
+        """The number of manifests of the current snapshot, 0 without one; None if its
+        summary does not give it."""
         if self.head is None:
             return 0
         summary = self.head.summary
@@ -96,33 +97,32 @@ class TableMetadata:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other tables may have its files too, so that none may be deleted."""
+        """Whether other tables may reference its files, so that none may be deleted."""
         return keeps_files(self.properties)
 
     @property
     def is_left(self) -> bool:
-        """Whether its property says that somebody else maintains it."""
+        """Whether a property of the table declares that somebody else maintains it."""
         return is_left(self.properties)
 
     @property
     def start_ms(self) -> int:
-        """Since when the table has been written to, as far as it is known: no expiry
-        moves it once it is recorded."""
+        """The time since which the table has been written to, as far as it is known;
+        once it is recorded, expiring snapshots does not change it."""
         if self.record.since_ms is not None:
             return self.record.since_ms
         return min((each.at_ms for each in self.snapshots.values()), default=0)
 
     @property
     def is_start_moving(self) -> bool:
-        """Whether the first snapshot has expired, and nobody has recorded when it was
-        made."""
+        """Whether the first snapshot has expired and its time was not recorded, so that
+        each expiry changes `start_ms`."""
         has_lost_its_first = bool(self.history) and self.history[-1].parent is not None
         return has_lost_its_first and self.record.since_ms is None
 
     @property
     def ledger_models(self) -> frozenset[str]:
-        """The models that have a ledger entry in any snapshot which the table still
-        has."""
+        """The models with a ledger entry in any snapshot that the table still has."""
         written = (*self.snapshots.values(), *self.carried)
         return frozenset(
             each.summary[LEDGER_MODEL]
@@ -131,7 +131,7 @@ class TableMetadata:
         )
 
     def state(self, name: TableName) -> TableState:
-        """The table as a plan compares it with its model."""
+        """The table's state that a plan compares with its model."""
         return TableState(
             name=name,
             columns=self.schema.columns,
@@ -145,16 +145,16 @@ class TableMetadata:
         )
 
     def find(self, id_: int | None) -> Snapshot | None:
-        """The snapshot of an id; None where the table does not have it any more."""
+        """The snapshot with this id; None if the table no longer has it."""
         return None if id_ is None else self.snapshots.get(id_)
 
     def oldest_since(self, snapshot: Snapshot) -> int:
-        """The oldest time of the snapshots from one to the head, which an expiry must
-        not go beyond for it to stay.
+        """The oldest time of the snapshots from this one to the head. An expiry has to
+        stop at this time for the snapshot to stay.
 
-        The clocks of several writers differ, and Iceberg takes a commit whose time is
-        up to a minute before that of the one before it. Its expiry walks back from the
-        head, and ends at the first snapshot that is too old.
+        The clocks of several writers differ, and Iceberg accepts a commit up to a
+        minute older than its parent. An expiry walks back from the head and ends at the
+        first snapshot that is too old.
         """
         ids = [each.id for each in self.history]
         if snapshot.id not in ids:
@@ -165,9 +165,8 @@ class TableMetadata:
     def ledger(self, *tags: str) -> Iterator[Snapshot]:
         """The snapshots that may have a ledger entry, from the head to the root.
 
-        Where some on the way have expired, so that the walk does not reach the root,
-        those with the `tags` follow: nobody expires what has a tag. Those that the
-        table carries come last.
+        If snapshots on the way have expired, those with the `tags` follow, as tagged
+        snapshots do not expire. Those that the table carries in a property come last.
         """
         yield from self.history
         if self.history and self.history[-1].parent is not None:
@@ -178,12 +177,12 @@ class TableMetadata:
         yield from self.carried
 
     def newest_entry(self, model: str | None) -> Entry | None:
-        """The newest batch of a model in the table, or of whichever one (None)."""
+        """The newest ledger entry of a model in the table, or of any model if None."""
         return newest_entry(self.ledger(), model, self.find)
 
     def entry_rolled_back(self, model: str) -> Entry | None:
-        """The newest batch of a model of those that the table had once and has no
-        longer; None where nobody has rolled it back."""
+        """The newest ledger entry of a model among the snapshots that were once current
+        and are no longer in the history; None if the table was not rolled back."""
         kept = {snapshot.id for snapshot in self.history}
         once = [
             self.snapshots[id_]
@@ -196,13 +195,14 @@ class TableMetadata:
         """The snapshot with the newest ledger entry of each query that has written to
         the table.
 
-        A commit that was replayed on top of a foreign one has the entry in its source.
+        For a commit that was replayed on top of another one, that is its source
+        snapshot.
         """
         return {owner: found[0] for owner, found in self._entries().items()}
 
     def last_entries(self, owner: str, count: int) -> list[Snapshot]:
-        """The snapshots with the newest ledger entries of a query, newest first; its
-        tag's, where others are gone."""
+        """The snapshots with the newest `count` ledger entries of a query, newest
+        first, the tagged ones included."""
         return self._entries().get(owner, [])[:count]
 
     def _entries(self) -> dict[str, list[Snapshot]]:
@@ -221,20 +221,21 @@ class TableMetadata:
         return entries
 
     def source_of(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot that has the ledger entry of a commit: the one that it was
-        replayed from, where there is one."""
+        """The snapshot with the ledger entry of a commit: the snapshot itself, or the
+        one that it was replayed from by a cherry-pick."""
         if LEDGER_MODEL in snapshot.summary or SOURCE_SNAPSHOT not in snapshot.summary:
             return snapshot
         return self.snapshots.get(int(snapshot.summary[SOURCE_SNAPSHOT]), snapshot)
 
 
 def parse_metadata(text: str) -> TableMetadata:
-    """The value of a table's metadata file, or of what a catalog answers, as a text."""
+    """The metadata of a table from the text of its metadata file, or of a catalog's
+    answer."""
     return read_metadata(json.loads(text))
 
 
 def read_metadata(found: Mapping[str, Any]) -> TableMetadata:
-    """The value of a table's metadata in Iceberg's JSON."""
+    """The metadata of a table from Iceberg's JSON."""
     snapshots = {
         each.id: each for each in map(snapshot_of, found.get("snapshots") or ())
     }

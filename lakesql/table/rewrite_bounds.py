@@ -1,5 +1,5 @@
-"""How one rewrite of data files is bounded: which files it leaves, and how many it
-takes. Pure."""
+"""The bounds of one rewrite of data files: which files it spares, and how many it may
+take. Pure."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from lakesql.table.metadata import TableMetadata
 from lakesql.table.uncompacted import measure_uncompacted
 
 MAX_FILES = "max-files-to-rewrite"
-"""The option of Iceberg's by which a rewrite is cut down to the bytes and the time that
-there are for it."""
+"""Iceberg's option that limits a rewrite to the bytes and the time that are left for
+it."""
 
 MIN_BYTES = "min-file-size-bytes"
-"""The option of Iceberg's by which a rewrite leaves what earlier ones have made."""
+"""Iceberg's option by which a rewrite spares the files that earlier rewrites have
+made."""
 
 MIN_FILES = "min-input-files"
-"""The option of Iceberg's by which a rewrite of all small files finds two in a
-partition, not only five."""
+"""Iceberg's option by which a rewrite of all small files already takes two in a
+partition, instead of five."""
 
 
 def bound_files(
@@ -37,11 +38,11 @@ def bound_files(
     metadata: TableMetadata,
     is_asked_for: bool,
 ) -> dict[str, str]:
-    """The options of Iceberg's that say which files a rewrite takes: from which size on
-    it leaves them, or of how many small files it takes all; and that it takes each that
-    equality deletes apply to.
+    """The options of Iceberg that select the files of a rewrite: the size from which on
+    files are spared, or how many small files suffice to rewrite them all. All files
+    with equality deletes are taken.
 
-    `is_asked_for`: somebody has asked for it, so that no small file is left.
+    `is_asked_for`: somebody has asked for the rewrite, so no small file is spared.
     """
     return _bound_sizes(task, options, metadata, is_asked_for) | _bound_foreign_deletes(
         options, metadata
@@ -76,11 +77,11 @@ def _bound_sizes(
 def _bound_foreign_deletes(
     options: RewriteDataFiles, metadata: TableMetadata
 ) -> dict[str, str]:
-    """How a rewrite takes each data file that equality deletes apply to, of which other
-    engines have written some.
+    """The options by which a rewrite takes every data file with equality deletes, which
+    other engines have written.
 
-    The new files are newer than these, so that they apply to nothing and go: pyiceberg
-    reads no table that has any.
+    The new files are newer than the deletes, which then apply to nothing and are
+    removed: pyiceberg reads no table that has any.
     """
     head = metadata.head
     if head is None or not head.count("total-equality-deletes"):
@@ -95,16 +96,16 @@ def _bound_foreign_deletes(
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How many bytes one rewrite may take: `allowed` ones, of a table that has
-    `table_bytes` in all."""
+    """How many bytes one rewrite may take (`allowed_bytes`), of a table that has
+    `table_bytes`."""
 
     allowed_bytes: float
     table_bytes: int
 
     @property
     def is_enough(self) -> bool:
-        """Whether the whole table fits, so that nobody need know how much of it would
-        be rewritten."""
+        """Whether the whole table is within the allowance, so that the size of the
+        rewrite need not be found out."""
         return self.table_bytes <= self.allowed_bytes
 
 
@@ -114,7 +115,7 @@ def allow_bytes(
     time_ms: float,
     bytes_per_ms: float,
 ) -> Allowance:
-    """How many bytes a rewrite may take in so much time."""
+    """How many bytes a rewrite may take in `time_ms`, and at most by its option."""
     table_bytes = (
         metadata.head.count("total-files-size") if metadata.head is not None else 0
     )
@@ -125,7 +126,8 @@ def allow_bytes(
 def expect_bytes(
     allowance: Allowance, metadata: TableMetadata, bound: Mapping[str, str]
 ) -> float:
-    """How many bytes a rewrite is taken to rewrite of a table that fits as a whole."""
+    """The expected number of bytes that a rewrite takes of a table that is within its
+    allowance."""
     if MIN_BYTES not in bound:
         return allowance.table_bytes
     small_bytes = measure_uncompacted(metadata).small_bytes
@@ -135,8 +137,8 @@ def expect_bytes(
 def bound_number(
     options: RewriteDataFiles, allowance: Allowance, files: int, size_bytes: int
 ) -> dict[str, str]:
-    """How many files a rewrite takes at most, where it would take so many of so many
-    bytes; nothing, where all fit."""
+    """The option that limits the number of files of a rewrite that would take `files`
+    files of `size_bytes`; empty if all are within the allowance."""
     if size_bytes <= allowance.allowed_bytes:
         return {}
     most = max(group_files(options), int(files * allowance.allowed_bytes / size_bytes))
@@ -149,15 +151,15 @@ def record_rewrite(
     counts: Mapping[str, int],
     metadata: TableMetadata,
 ) -> MaintenanceRecord:
-    """What is to be recorded of a rewrite that was bounded so, and has counted this, of
-    a table that was so before."""
+    """The maintenance record after a rewrite with the options `bound` and the result
+    `counts`; `metadata` are the table's before it."""
     record = metadata.record
     limit = bound.get(MAX_FILES, options.max_files_to_rewrite)
     is_cut = limit is not None and counts.get("rewritten_data_files_count", 0) >= int(
         limit
     )
     if is_cut or counts.get("failed_data_files_count"):
-        # nobody knows how large the files are that it has left
+        # the sizes of the files that it has left are unknown
         return replace(record, since_whole=WHOLE_EVERY)
     is_of_all_partitions = options.where in ("", RECENT)
     if is_of_all_partitions:

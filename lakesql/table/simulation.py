@@ -1,8 +1,8 @@
-"""What commits at a steady rate make of a table, with its maintenance and without:
-arithmetic over a table's figures.
+"""How a table grows under commits at a steady rate, with and without maintenance:
+arithmetic over a table's counts and sizes, for forecasts.
 
-A table is what `Amounts` asks of one, so that what is due on it is decided by
-`table/due.py`, as in a run.
+The simulated table answers what `Amounts` asks, so that `table/due.py` decides what
+maintenance is due on it, as in a run.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ from lakesql.table.terms import Terms
 from lakesql.table.uncompacted import Uncompacted
 
 MOST_STEPS = 200_000
-"""Of more commits than these, several are taken as one step."""
+"""The maximum number of simulated steps; of more commits, several are simulated as one
+step."""
 
 PROCEDURE_MS = 1_500.0
-"""How long a procedure is taken to run, beside what it takes by the bytes that it
-rewrites."""
+"""The assumed duration of a maintenance procedure, without the time for the bytes that
+it rewrites."""
 
 _MAINTENANCE_SNAPSHOT = 950.0
-"""Bytes of a snapshot in the metadata file that a procedure has made, whose summary is
-short."""
+"""Bytes in the metadata file of a snapshot that a maintenance procedure has committed;
+its summary is short."""
 
 _EULER = 0.5772
 
@@ -59,10 +60,10 @@ def grow(
     maintenance: Maintained | None,
     span_ms: float,
 ) -> TableGrowth:
-    """What commits at a steady rate make of a table within `span_ms`.
+    """The table's growth within `span_ms` under commits at a steady rate.
 
-    Maintenance is done as soon as it is due and there is time for it, and delays no
-    commit. None, or no task in it: nobody maintains the table.
+    Maintenance runs as soon as it is due and its time budget allows, and delays no
+    commit. `maintenance` is None, or has no tasks, if nobody maintains the table.
     """
     batches = int(span_ms / writes.interval_ms + 1e-6)
     table = _GrowingTable(terms, sizes, stock)
@@ -89,8 +90,8 @@ def grow(
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTask:
-    """A procedure that is run on the table; where it `is_by_time`, no threshold counts,
-    but its trigger alone."""
+    """A procedure that maintenance runs on the table. If `is_by_time`, it is due by its
+    trigger alone, and its thresholds are ignored."""
 
     procedure: str
     options: Procedure
@@ -99,8 +100,8 @@ class SimulatedTask:
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """How a table is maintained: its tasks, the share of the time that they may take,
-    and how many times their thresholds count."""
+    """How a table is maintained: the tasks, the maximum share of the time that they may
+    take, and a factor by which their thresholds are multiplied."""
 
     tasks: tuple[SimulatedTask, ...]
     max_time_ratio: float
@@ -109,13 +110,14 @@ class Maintained:
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """What a commit of a model does to its table, on average.
+    """What one commit of a model does to its table, on average.
 
-    `interval_ms` lies between two commits. Each writes `rows` of `row_bytes` bytes, in
-    `files` data files of `partitions` partitions, of which `new_partitions` a day are
-    new. It deletes `deleted` stored rows, in as many data files as `scattered` rows lie
-    in that are taken at random. It leaves `delete_files` more than there were, at
-    least; or it `rewrites` these data files, with the rows in them that stay.
+    Commits are `interval_ms` apart. Each writes `rows` of `row_bytes` bytes into
+    `files` data files in `partitions` partitions; `new_partitions` partitions are
+    opened a day. It deletes `deleted` stored rows, which lie in as many data files as
+    `scattered` randomly chosen rows do. It adds at least `delete_files` delete files;
+    or, if it `rewrites`, it rewrites the affected data files, with the rows in them
+    that stay.
     """
 
     interval_ms: float
@@ -132,9 +134,9 @@ class Writes:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Bytes of metadata: of the metadata file without its lists, of a snapshot in it
-    and of an earlier file that it names, of a manifest list and each manifest in it, of
-    a manifest and each file in it."""
+    """Bytes of metadata: of the metadata file without its lists (`table`), each
+    snapshot and each earlier metadata file in it (`snapshot`, `log_entry`), a manifest
+    list and each manifest in it, a manifest and each file in it (`entry`)."""
 
     table: float = 1_420
     snapshot: float = 1_250
@@ -146,17 +148,18 @@ class Sizes:
 
 
 MERGE_SNAPSHOT_BYTES = 2_000.0
-"""Bytes of a snapshot in the metadata file that a MERGE has made: Spark says more of
-it."""
+"""Bytes in the metadata file of a snapshot that a MERGE has committed; Spark writes a
+longer summary for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """What a table has before the first commit: nothing, if nothing is said.
+    """The table before the first commit; empty by default.
 
-    `small_files` are those of its data files that a rewrite takes, in
-    `small_partitions` partitions, with `small_bytes` in all; `uncompacted` is what has
-    come since the last rewrite. `ages_ms` are those of its snapshots, the oldest first.
+    `small_files` are the data files that a rewrite would take, in `small_partitions`
+    partitions, of `small_bytes` in all; `uncompacted` is what has been added since the
+    last rewrite. `ages_ms` are the ages of its snapshots, the oldest first. `log` is
+    the number of earlier metadata files.
     """
 
     data_files: float = 0
@@ -175,8 +178,8 @@ class Stock:
 
 @dataclass(frozen=True, slots=True)
 class TableCounts:
-    """A table's metadata at one moment, in figures. `metadata_bytes` is what a reader
-    reads to know the files."""
+    """Counts of a table's files and snapshots at one moment. `metadata_bytes` is what a
+    reader has to read before it knows the table's files."""
 
     data_files: int
     delete_files: int
@@ -186,11 +189,11 @@ class TableCounts:
 
 @dataclass(frozen=True, slots=True)
 class TableGrowth:
-    """What comes of a table within a time: `end` at its end, `most` at any moment of
-    it.
+    """A table's growth over a time span: `end` are its counts at the end, `most` the
+    maximum of each count at any moment.
 
-    `batches` are the model's commits, `maintenance` those of maintenance.
-    `written_bytes` is all metadata that they write.
+    `batches` counts the model's commits, `maintenance` those of maintenance.
+    `written_bytes` is all metadata that both write.
     """
 
     batches: int
@@ -207,10 +210,11 @@ class TableGrowth:
 
 @dataclass(slots=True)
 class _Snapshots:
-    """Snapshots by their time, the oldest first, those of a step together.
+    """The snapshots of the simulated table by age, the oldest first, those of one step
+    as one entry of (time, count, bytes of each).
 
-    No `young` one expires, those that are `grown` do where there are too many, and
-    those that are `aged` by their age.
+    `young` ones never expire; `grown` ones expire if there are too many snapshots;
+    `aged` ones expire by their age.
     """
 
     young: deque[tuple[float, int, float]] = field(default_factory=deque)
@@ -227,7 +231,8 @@ class _Snapshots:
         self.size_bytes += count * size_bytes
 
     def grow_older(self, now_ms: float, aged_ms: float) -> None:
-        """It is `now_ms`, and of `aged_ms` on a snapshot is too old."""
+        """Move snapshots to the next age group at the time `now_ms`; one is `aged` once
+        it is older than `aged_ms`."""
         while self.young and self.young[0][0] < now_ms - LEAST_EXPIRY_MS:
             self.grown.append(self.young.popleft())
             self.grown_count += self.grown[-1][1]
@@ -237,8 +242,8 @@ class _Snapshots:
             self.aged_count += self.aged[-1][1]
 
     def old(self, retained: int, most: int | None) -> int:
-        """How many an expiry would remove: those that are too old but for the newest
-        ones, or that are too many."""
+        """How many snapshots an expiry would remove: the aged ones beyond the
+        `retained` newest, or those beyond `most` if that is more."""
         by_age = min(self.aged_count, self.count - retained)
         by_count = (
             0
@@ -248,7 +253,7 @@ class _Snapshots:
         return max(0, by_age, by_count)
 
     def expire(self, old: int) -> None:
-        """Remove so many of the oldest."""
+        """Remove the `old` oldest snapshots."""
         self.count -= old
         aged = min(old, self.aged_count)
         self.aged_count -= aged
@@ -265,19 +270,20 @@ class _Snapshots:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """Files of one size that a rewrite has made, so many in each partition that is
-    written to, on average."""
+    """Files of one size that earlier rewrites have made: the average `count` in each
+    partition that is still written to, and the `size` of each in bytes."""
 
     count: float
     size: float
 
 
 class _GrowingTable:
-    """A table while it grows: what `Amounts` asks of one, and its metadata in figures.
+    """The simulated table: it answers what `Amounts` asks of a table, and counts its
+    metadata.
 
-    Data files are `large` or `small`; `fresh` ones of the small are newer than the last
-    rewrite. Delete files are of data files that were rewritten (`bulk_deletes`), of
-    fresh ones, or dangling: these delete rows that are gone.
+    Data files are `large` or `small`; of the small ones, those written since the last
+    rewrite are `fresh`. Delete files belong to data files that were rewritten
+    (`bulk_deletes`), to fresh ones (`fresh_deletes`), or to no live rows (`dangling`).
     """
 
     def __init__(self, terms: Terms, sizes: Sizes, stock: Stock) -> None:
@@ -326,7 +332,7 @@ class _GrowingTable:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other tables may have its files too."""
+        """Whether other tables may reference its files."""
         return self.terms.is_shared
 
     @property
@@ -336,29 +342,30 @@ class _GrowingTable:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether its deletes are deletion vectors, one for each data file, which a
-        rewrite of the file drops."""
+        """Whether its deletes are deletion vectors: one for each data file, dropped
+        when the file is rewritten."""
         return self.terms.version >= DELETION_VECTORS
 
     @property
     def deletes(self) -> float:
-        """Delete files that delete something: of data files as they were rewritten, and
-        of fresh ones."""
+        """The number of delete files that delete live rows, in rewritten and in fresh
+        data files."""
         return self.bulk_deletes + self.fresh_deletes
 
     @property
     def delete_files(self) -> float:
-        """All delete files."""
+        """The number of all delete files, dangling ones included."""
         return self.bulk_deletes + self.fresh_deletes + self.dangling
 
     @property
     def manifests(self) -> float:
-        """Its manifests, of data files and of delete files."""
+        """The number of its manifests, of data files and of delete files."""
         return self.data_manifests + self.delete_manifests
 
     @property
     def uncompacted(self) -> Uncompacted:
-        """What has come since its data files were rewritten last."""
+        """The small files and deletes added since its data files were last
+        rewritten."""
         if self._known is not None:
             return self._known
         delete_files = self.delete_files
@@ -373,21 +380,20 @@ class _GrowingTable:
         return self._known
 
     def since_ms(self, procedure: str) -> float:
-        """When a procedure was done last; since the beginning, where it never was."""
+        """The time at which a procedure last ran; 0, the beginning, if it never ran."""
         return self.done.get(procedure, 0.0)
 
     def is_changed_since(self, procedure: str) -> bool:
-        """Whether a commit of the model has come since a procedure was done last."""
+        """Whether the model has committed since a procedure last ran."""
         return self.now > self.done.get(procedure, -1.0)
 
     def count_old(self, options: ExpireSnapshots, now_ms: float) -> int:
-        """How many snapshots an expiry would remove."""
+        """The number of snapshots that an expiry would remove."""
         self.snapshots.grow_older(now_ms, options.older_than.length_ms)
         return self.snapshots.old(options.retain_last, options.most)
 
     def figures(self) -> tuple[float, ...]:
-        """The table as it is: what `Counts` has, before it is rounded. Asked after each
-        step."""
+        """The values of `TableCounts` now, not rounded."""
         return (
             self.large + self.small,
             self.delete_files,
@@ -400,7 +406,7 @@ class _GrowingTable:
     # --- commits of the model
 
     def commit(self, writes: Writes, times: int) -> None:
-        """So many commits of the model."""
+        """Simulate `times` commits of the model."""
         terms, files = self.terms, writes.files * times
         self.now += writes.interval_ms * times
         self._known = None
@@ -430,7 +436,7 @@ class _GrowingTable:
         self.written += times * (self._metadata_file() + self._list() + made) + merged
 
     def _add(self, files: float, size_bytes: float, partitions: float) -> None:
-        """Data files that are new."""
+        """Add new data files, as large or small ones by their size."""
         if size_bytes / files >= SMALL_FILE_SHARE * self.terms.target_bytes:
             self.large += files
             return
@@ -440,11 +446,11 @@ class _GrowingTable:
         self.new_small += files / partitions
 
     def _replace(self, writes: Writes, times: int) -> float:
-        """Commits that write each data file anew of which they delete rows; how many
-        manifests each of them filters.
+        """Simulate commits that rewrite every data file in which they delete rows.
+        Returns how many manifests each of them filters.
 
-        A manifest stays as long as one of its files does, and one of what the last
-        commit has removed.
+        A manifest stays as long as one of its files does; there is one more for the
+        files that the last commit removed.
         """
         filtered = 0.0
         for _ in range(times):
@@ -483,8 +489,8 @@ class _GrowingTable:
         return filtered
 
     def _open_partitions(self, writes: Writes, times: int) -> None:
-        """Rows that open new partitions leave the older ones, whose files are not
-        rewritten again."""
+        """Account for new partitions: the partitions that were written to before are
+        closed, and their files are not rewritten any more."""
         opened = writes.new_partitions * writes.interval_ms * times / DAY_MS
         hot = writes.partitions if opened else max(self.partitions, writes.partitions)
         closed = max(0.0, (self.hot or self.partitions) - hot) + opened
@@ -496,10 +502,10 @@ class _GrowingTable:
         self.partitions = max(self.partitions, writes.partitions) + opened
 
     def _delete(self, writes: Writes, times: int) -> float:
-        """The deletes of commits; how many manifests of delete files each of them
-        writes.
+        """Simulate the deletes of commits. Returns how many manifests of delete files
+        each of them writes.
 
-        A manifest of delete files stays until each of these has been replaced.
+        A manifest of delete files stays until each of its files has been replaced.
         """
         if not writes.deleted or not self.rows:
             return 0
@@ -530,8 +536,8 @@ class _GrowingTable:
         tries = made if made < 1 else math.log(made) + _EULER + 0.5 / made
         lasting = min(tries / -math.log(kept_fresh), self.fresh_deletes)
         self._add_delete_manifests(times, most=1 + lasting)
-        # One with many entries surely loses one of them, its last one is lost as seldom
-        # as any.
+        # A manifest with many entries surely loses one of them in each commit; its last
+        # entry is lost as seldom as any.
         return min(1 + lasting * (2 - kept_fresh) / 2, self.delete_manifests)
 
     def _add_delete_manifests(self, count: int, most: float = math.inf) -> None:
@@ -545,7 +551,7 @@ class _GrowingTable:
     # --- maintenance
 
     def maintain(self, maintenance: Maintained) -> None:
-        """Run what is due, as far as there is time for it."""
+        """Run the tasks that are due, as far as the time budget allows."""
         if self._time_left(maintenance) <= 0:
             return
         may: Sequence[SimulatedTask] = maintenance.tasks
@@ -577,8 +583,8 @@ class _GrowingTable:
         )
 
     def _call(self, task: SimulatedTask) -> bool:
-        """Run a procedure, and record how long it took and when it was done; whether it
-        has found something to do."""
+        """Run a procedure, and record when it ran and how long it took. Returns whether
+        it found something to do."""
         rewritten_bytes = 0.0
         match task.options:
             case RewriteDataFiles() as options:
@@ -608,19 +614,19 @@ class _GrowingTable:
         return True
 
     def _finds_files(self, rewrite: RewriteDataFiles) -> bool:
-        """Whether Iceberg would find files to rewrite in a partition."""
-        # with the one that the last rewrite has left
+        """Whether Iceberg would find enough files to rewrite in a partition."""
+        # the new files and the one that the last rewrite has left
         in_partition = min(self.small, self.new_small + 1)
         group = group_files(rewrite, is_whole=self.since_whole >= WHOLE_EVERY)
         return self._takes_all(rewrite) or in_partition >= group
 
     def _rewrite(self, rewrite: RewriteDataFiles, is_by_time: bool) -> float:
-        """What is new in each partition becomes a file, or as many of the target size
-        as it takes, without deletes.
+        """Simulate `rewrite_data_files`; returns the bytes that it writes.
 
-        Of the files that earlier rewrites have made, `left` in each partition that is
-        written to, small ones are rewritten too; all of them now and then, or where
-        many rows are deleted. Returns the bytes that are written.
+        The small files of each partition that is written to become one file, or several
+        of the target size, without deletes. Files that earlier rewrites have made
+        (`left`) are spared if they are large enough; none is spared in every n-th
+        rewrite, or if many rows are deleted.
         """
         target = (
             rewrite.target_file_size.size_bytes
@@ -669,8 +675,8 @@ class _GrowingTable:
         return hot * (whole * target + rest)
 
     def _takes_all(self, rewrite: RewriteDataFiles) -> bool:
-        """Whether a rewrite takes files however large, for their deletes or as it is
-        told to."""
+        """Whether a rewrite takes files of any size: because of their deletes, or
+        because `rewrite_all` is set."""
         if rewrite.rewrite_all is True:
             return True
         is_deleted = self.deleted >= rewrite.delete_ratio_threshold * max(
@@ -683,8 +689,8 @@ class _GrowingTable:
         return self.deleted > 0 and (is_deleted or has_many)
 
     def _clean(self) -> None:
-        """Delete files become one for each data file that has some, or for each
-        partition."""
+        """Simulate `rewrite_position_delete_files`: one delete file remains for each
+        data file with deletes, or for each partition, and none is dangling."""
         if not self.terms.deletes_by_file:
             self.fresh_deletes = min(self.fresh_deletes, max(1.0, self.partitions))
         self.dangling, self.dangling_rows, self.delete_manifests = (
@@ -699,7 +705,8 @@ class _GrowingTable:
         self._commit_maintenance(self.sizes.manifest)
 
     def _drop_deletes(self, share: float) -> None:
-        """A rewrite has rewritten so much of the table."""
+        """Remove the deletes of the `share` of the table that was rewritten. Unless
+        they are deletion vectors, their delete files stay as dangling ones."""
         stays = max(0.0, 1 - share)
         kept = stays * self.bulk_deletes
         dropped_rows = (1 - stays) * self.deleted

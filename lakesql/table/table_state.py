@@ -1,4 +1,4 @@
-"""What a table is like at this moment, as values."""
+"""The present state of a table as values, which a plan compares with its model."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lakesql.model.table_name import TableName
 
 @dataclass(frozen=True, slots=True)
 class StateColumn:
-    """A column that a table has. `type` is a `stream.types.stored_type`; a `required`
-    one takes no NULL."""
+    """A column of a table. `type` is a `stream.types.stored_type`; a `required` one
+    accepts no NULL."""
 
     name: str
     type: str
@@ -21,12 +21,12 @@ class StateColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table as its newest metadata says.
+    """A table by its newest metadata.
 
-    `properties` hold `format-version` too. `ledger_models` are the models that have a
-    ledger entry in any snapshot which the table still has. `is_unwritten`: no row has
-    ever stood in it. `was_partitioned_by` are the columns of all partition specs that
-    it has had, `lost_partitions` the partition fields of these whose columns are gone.
+    `properties` include `format-version`. `ledger_models` are the models with a ledger
+    entry in any snapshot that the table still has. `is_unwritten`: it has no snapshot
+    yet. `was_partitioned_by` are the columns of all partition specs that it has had,
+    `lost_partitions` the partition fields among them whose columns no longer exist.
     """
 
     name: TableName

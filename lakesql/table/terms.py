@@ -1,5 +1,5 @@
-"""What the properties of a table say of how it grows: sizes of files, and what a commit
-does with manifests."""
+"""What a table's properties mean for its growth: sizes of files, and what a commit does
+with manifests."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from lakesql.model.retention import keeps_files
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a table's properties say of its growth.
+    """What a table's properties mean for its growth.
 
-    `target_bytes` are those of data files, `deletes_target_bytes` of delete files.
-    `log` is how many earlier metadata files are kept, `merge_manifests` from how many
-    manifests on a commit brings them together, 0 if it never does. `deletes_by_file`: a
-    data file has one delete file at most, and another one in its place where more of it
-    is deleted; otherwise each commit leaves one in each partition. `is_shared`: other
-    tables may have its files too, so that nothing of it expires.
+    `target_bytes` is the target size of data files, `deletes_target_bytes` of delete
+    files. `log` is how many earlier metadata files are kept; `merge_manifests` is the
+    number of manifests from which on a commit merges them, 0 if it never does.
+    `deletes_by_file`: a data file has at most one delete file, which further deletes
+    replace; otherwise each commit adds one in each partition. `is_shared`: other tables
+    may reference its files, so that nothing of it expires.
     """
 
     target_bytes: float = 268_435_456
@@ -31,8 +31,8 @@ class Terms:
 
 
 def read_terms(properties: Mapping[str, str], version: int | None = None) -> Terms:
-    """What a table's properties mean; Iceberg's defaults where they say nothing, or
-    nothing that is a number."""
+    """The meaning of a table's properties; Iceberg's defaults for those that are
+    missing or no number."""
     plain = Terms(target_bytes=536_870_912)
     merges = properties.get("commit.manifest-merge.enabled", "true").lower() != "false"
     return Terms(

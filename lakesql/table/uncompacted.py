@@ -1,5 +1,5 @@
-"""What has come to a table since its data files were rewritten last, by the summaries
-of its commits alone."""
+"""What has been added to a table since its data files were last rewritten, from the
+summaries of its commits alone."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from lakesql.table.metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class Uncompacted:
-    """What has come to a table since its data files were rewritten last.
+    """What has been added to a table since its data files were last rewritten.
 
-    `small_files` counts those of each partition that a commit wrote to, as far as the
-    commits' summaries tell, and `partition_bytes` their bytes; `small_bytes` are those
-    of all partitions, `most_bytes` those of the largest commit. `deleted_ratio` is the
-    share of its rows that was deleted since, `delete_files` how many it has more, and
-    `new_delete_files` how many more than when delete files were rewritten last, or
-    looked at in vain. `has_left_deletes`: that rewrite has left delete files that have
-    not been looked at since.
+    `small_files` is the number of small files for each partition that commits wrote to,
+    as far as the summaries tell, and `partition_bytes` their bytes; `small_bytes` are
+    those of all partitions, `most_bytes` those of the largest commit. `deleted_ratio`
+    is the share of the rows that was deleted since, and `delete_files` the number of
+    additional delete files. `new_delete_files` is the same since delete files were last
+    rewritten, or looked at without a result. `has_left_deletes`: the rewrite of data
+    files has left delete files that nobody has looked at since.
     """
 
     small_files: float = 0
@@ -43,7 +43,7 @@ NO_COMMIT = Snapshot(0, {})
 
 
 def measure_uncompacted(metadata: TableMetadata) -> Uncompacted:
-    """What has come to the table since the last rewrite of its data files."""
+    """What has been added to the table since the last rewrite of its data files."""
     head = metadata.head
     if head is None:
         return Uncompacted()
@@ -52,8 +52,8 @@ def measure_uncompacted(metadata: TableMetadata) -> Uncompacted:
     )
     is_rewritten = len(since) < len(metadata.history)
     base = metadata.history[len(since)] if is_rewritten else NO_COMMIT
-    # The fewest since then: deletes of files that the rewrite has replaced are counted
-    # until they are removed.
+    # The fewest since then, as deletes of files that the rewrite has replaced still
+    # count until they are removed.
     fewest_deleted = min(snapshot.deleted_rows for snapshot in (base, *since))
     delete_files = [snapshot.delete_files for snapshot in (*since, base)]
     looked_at = _newest_look_at_deletes(metadata, since)
@@ -78,8 +78,9 @@ def count_commit(
     metadata: TableMetadata,
     summary: Mapping[str, str],
 ) -> Uncompacted:
-    """What is known after one more commit, which has this summary. `start` is how it
-    was by the `metadata`, since when others have come (`known`)."""
+    """What has been added after one more commit with this summary. `start` is what had
+    been added by the `metadata`, `known` what has been added including the commits
+    since then."""
     head, commit = metadata.head or NO_COMMIT, Snapshot(0, summary)
     small = small_files_of(commit, metadata.target_bytes)
     deleted = commit.deleted_rows - head.deleted_rows
@@ -95,8 +96,8 @@ def count_commit(
 
 @dataclass(frozen=True, slots=True)
 class SmallFiles:
-    """The small data files that a commit has added: their number, in how many
-    partitions, and the bytes of all."""
+    """The small data files that a commit has added: their number, the number of
+    partitions that the commit wrote to, and the bytes of all."""
 
     files: int
     partitions: int
@@ -104,13 +105,14 @@ class SmallFiles:
 
     @property
     def in_partition(self) -> float:
-        """How many came to each partition that the commit wrote to, on average."""
+        """The average number of small files in each partition that the commit wrote
+        to."""
         return self.files / self.partitions
 
 
 def small_files_of(commit: Snapshot, target_bytes: int) -> SmallFiles:
-    """The small data files of a commit: all of its files or none, by their average
-    size."""
+    """The small data files of a commit. All of its files count, or none, by their
+    average size."""
     files, size_bytes = (
         commit.count("added-data-files"),
         commit.count("added-files-size"),
@@ -125,8 +127,8 @@ def small_files_of(commit: Snapshot, target_bytes: int) -> SmallFiles:
 
 
 def _newest_look_at_deletes(metadata: TableMetadata, since: list[Snapshot]) -> int:
-    """Behind how many of the commits `since` the last rewrite delete files were
-    rewritten last, or looked at in vain; behind all of them, where they were not."""
+    """The number of commits since delete files were last rewritten, or looked at
+    without a result; all commits of `since` if they were not."""
     looked_ms = _looked_ms(metadata)
     for number, snapshot in enumerate(since):
         if _is_cleaning(snapshot) or snapshot.at_ms <= looked_ms:
@@ -139,8 +141,7 @@ def _looked_ms(metadata: TableMetadata) -> int:
 
 
 def _is_rewrite(snapshot: Snapshot) -> bool:
-    """Whether a commit only replaced data files by others: an own rewrite, or somebody
-    else's."""
+    """Whether a commit only replaced data files by others, whoever did the rewrite."""
     return (
         snapshot.summary.get("operation") == "replace"
         and "deleted-data-files" in snapshot.summary
@@ -148,7 +149,7 @@ def _is_rewrite(snapshot: Snapshot) -> bool:
 
 
 def _is_cleaning(snapshot: Snapshot) -> bool:
-    """Whether a commit only replaced delete files, by others or by none."""
+    """Whether a commit only replaced or removed delete files."""
     return (
         snapshot.summary.get("operation") == "replace"
         and "removed-delete-files" in snapshot.summary

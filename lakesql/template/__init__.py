@@ -1,1 +1,2 @@
-"""An author's Jinja template: configuration, edges, text. Pure."""
+"""Templates of models in Jinja: their configuration, their edges, and the rendered
+text. Pure."""

@@ -1,5 +1,5 @@
-"""The checks of a template: one pass over Jinja's own nodes. What is not listed here is
-refused, with its place."""
+"""Checks a template in one pass over Jinja's syntax tree. Whatever is not explicitly
+allowed here is refused, with its place."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ MAX_ELIFS = 500
 
 
 def check_model(reader: Reader, body: Iterable[nodes.Node]) -> None:
-    """Check the statements of a model's file, in which `config(...)` and macros may
-    stand at the top."""
+    """Check the statements of a model's file. `config(...)` and macros are allowed at
+    its top level."""
     for node in body:
         if isinstance(node, nodes.Macro):
             _check_local_macro(reader, node)
@@ -66,8 +66,8 @@ _END_OF_MACRO = re.compile(r"\bendmacro\b[^%]*%\}")
 
 
 def check_macro(reader: Reader, node: nodes.Macro) -> Macro:
-    """Check a macro, and say what it calls and which text is its own: up to the end tag
-    behind its last node."""
+    """Check a macro. Returns it with the macros that it calls, and with its own text,
+    up to its end tag."""
     calls, reader.calls = reader.calls, set()
     before, reader.in_macro = reader.in_macro, node.name
     reader.scopes.append({*SURPLUS})
@@ -92,8 +92,8 @@ def check_macro(reader: Reader, node: nodes.Macro) -> Macro:
 
 
 def _check(reader: Reader, node: nodes.Node) -> None:
-    """Check a node with all that is below it; the edges, vars and macros that it names
-    are noted."""
+    """Check a node and all nodes below it. The streams, refs, vars and macros that it
+    names are recorded in `reader`."""
     check = _CHECKS.get(type(node))
     if check is not None:
         check(reader, node)
@@ -128,8 +128,8 @@ def _check_scope(
     body: Iterable[nodes.Node],
     bound: Iterable[tuple[nodes.Node, nodes.Node | None, int]] = (),
 ) -> None:
-    """Check a body that is a scope of its own, in which each name is `bound` with its
-    value, at an offset."""
+    """Check a body with a scope of its own. `bound` are the variables that are set in
+    it: each target with its value and its offset."""
     reader.scopes.append(set())
     for target, value, at in bound:
         _check_all(reader, (value,))
@@ -201,8 +201,8 @@ def _check_call_block(reader: Reader, node: nodes.CallBlock) -> None:
 
 
 def _bind(reader: Reader, node: nodes.Node, at: int) -> None:
-    """Check and bind what is assigned to: a name, several, or an entry of a
-    `namespace()`."""
+    """Check the target of an assignment, and bind its variables: a name, several names,
+    or an entry of a `namespace()`."""
     match node:
         case nodes.Name():
             if node.name in RESERVED:
@@ -361,8 +361,8 @@ def _check_method(reader: Reader, node: nodes.Call, attribute: nodes.Getattr) ->
 
 
 def _foreign_word(reader: Reader, node: nodes.Node) -> str:
-    """lakesql's answer to what begins with a name of dbt's: `dbt_utils.star`,
-    `adapter.dispatch('x')`."""
+    """What to use instead of an expression that begins with a name of dbt, such as
+    `dbt_utils.star` or `adapter.dispatch('x')`; '' if it begins with none."""
     dotted = entry_of(node)
     while isinstance(node, nodes.Getattr | nodes.Call):
         node = node.node
@@ -405,7 +405,8 @@ def _check_arguments(
 
 
 def _check_entry(reader: Reader, node: nodes.Getattr | nodes.Getitem) -> None:
-    """Check `value.key` and `value[key]`, of which `target` has nothing else."""
+    """Check `value.key` and `value[key]`. This is the only way in which `target` may be
+    read."""
     attribute = isinstance(node, nodes.Getattr)
     key = (
         node.attr

@@ -1,5 +1,5 @@
-"""Which of SQL's comments and quotes are open in a text, for those who join texts: what
-is put into one is lost."""
+"""Finds which SQL comment or quote is open in a text, so that no text is appended into
+one and lost."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ LINE_COMMENT = "--"
 
 
 class Inside(NamedTuple):
-    """What is open at some place of a text: a comment or a quote by the mark that
-    opened it, '' for neither.
+    """The comment or quote that is open at some position of a text: the mark that
+    opened it, '' if none is.
 
-    Comments in `/* … */` hold others: `depth` is how many are open around.
+    `/* … */` comments nest: `depth` is the number of further ones around it.
     """
 
     mark: str = ""
@@ -30,7 +30,7 @@ _NEXT_MARK = {
     "/*": re.compile(r"/\*|\*/"),
     "'": re.compile(r"\\.|'", re.DOTALL),
     '"': re.compile(r'\\.|"', re.DOTALL),
-    # Neither raw literals nor quoted names have escapes.
+    # Raw literals and quoted names have no escapes.
     "r'": re.compile("'"),
     'r"': re.compile('"'),
     "`": re.compile("`"),
@@ -38,7 +38,7 @@ _NEXT_MARK = {
 
 
 def inside_after(text: str, inside: Inside = NOTHING) -> Inside:
-    """What is open behind a text; `inside` is what is open before it."""
+    """What is open after a text; `inside` is what is open before it."""
     last = inside
     for _, now in _changes(text, inside):
         last = now
@@ -46,8 +46,7 @@ def inside_after(text: str, inside: Inside = NOTHING) -> Inside:
 
 
 def find_line_comments(text: str) -> Iterator[tuple[int, int]]:
-    """Where each `--` comment of a text starts and ends; its line break is none of
-    it."""
+    """The start and the end of each `--` comment of a text, without its line break."""
     start: int | None = None
     for found, inside in _changes(text, NOTHING):
         if inside.mark == LINE_COMMENT:
@@ -60,8 +59,8 @@ def find_line_comments(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _changes(text: str, inside: Inside) -> Iterator[tuple[re.Match[str], Inside]]:
-    """The marks of a text that open or close something, with what is open behind
-    each."""
+    """The marks of a text that open or close a comment or quote, each with what is open
+    after it."""
     at = 0
     while found := _NEXT_MARK[inside.mark].search(text, at):
         at = found.end()

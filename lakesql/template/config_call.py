@@ -1,4 +1,5 @@
-"""`config(...)`: literals, read from Jinja's tree before anything is rendered."""
+"""Reads the options in `config(...)`, which are literals, from Jinja's syntax tree
+before anything is rendered."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from lakesql.template.reader import Reader, is_unicode
 
 
 def read_config_call(reader: Reader, call: nodes.Call, at: int) -> None:
-    """Take in what `config(...)` says; `at` is where it stands."""
+    """Read the options of a `config(...)` call at offset `at` into `reader`, and report
+    its problems there."""
     if reader.config is not None:
         reader.report(
             "duplicate-config",
@@ -38,7 +40,8 @@ def read_config_call(reader: Reader, call: nodes.Call, at: int) -> None:
 def _read_entries(
     reader: Reader, given: Iterable[tuple[str, int, nodes.Expr]], place: Place
 ) -> Node:
-    """The keys that are `given`, each with its offset and its value."""
+    """The entries of a mapping as a node: `given` has each key with its offset and its
+    value."""
     entries: dict[str, Node] = {}
     keys: dict[str, Place] = {}
     for key, at, value in given:
@@ -51,7 +54,7 @@ def _read_entries(
 
 def _read_literal(reader: Reader, node: nodes.Expr) -> Node:
     at = node.lineno
-    # whose node stands at one of its items
+    # the node of a tuple has the offset of one of its items
     if isinstance(node, nodes.Tuple) and node.items:
         at = max(reader.source.text.rfind("(", 0, start_of(node)), 0)
     place = reader.source.place(at)

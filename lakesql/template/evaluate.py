@@ -1,5 +1,5 @@
-"""Runs a checked template over Jinja's own nodes: statements write text, expressions
-give values, all on a budget."""
+"""Renders a checked template by walking Jinja's syntax tree, within a budget of
+steps."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ CAPTURED = ""
 """The variable that holds the text of a block while the block's filter runs."""
 
 Scope = dict[str, Any]
-"""The variables that a body sees. A body in a scope of its own gets a copy."""
+"""The variables that are visible in a body. A body with a scope of its own gets a
+copy."""
 
 Caller = Callable[[list[Any]], str]
-"""What `caller()` calls: gives the text of a call block."""
+"""The function behind `caller()`: it returns the text of a call block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the seven names mean in one rendering. `target` holds what a template may
-    read of the target."""
+    """What the names that lakesql gives to templates mean in one rendering. `target`
+    has the properties of the target that a template may read."""
 
     stream: Callable[[str], str]
     ref: Callable[[str], str]
@@ -50,12 +51,13 @@ class Names:
 
 @dataclass(slots=True)
 class Rendering:
-    """One rendering: what it reads, what it has written, and what it may still spend.
+    """The state of one rendering: what it reads, what it has written, and the budget
+    that is left.
 
-    `edges` are what `stream` and `ref` give for the names they take. `reached` are the
-    ids of what not every rendering writes, and this one has: bodies of branches and
-    loops, sides of a choice, macros. `source` is the file of what is run: the model's
-    or that of a macro.
+    `edges` are the texts that `stream` and `ref` produce, by name. `reached` has the
+    ids of the parts that this rendering has run and others may not: bodies of branches
+    and loops, sides of conditional expressions, macros. `source` is the file of the
+    code that is running: the model's, or that of a macro.
     """
 
     source: SourceText
@@ -76,7 +78,8 @@ class Rendering:
         self.written = Pieces(self.source)
 
     def emit(self, text: str, origin: int, verbatim: bool) -> None:
-        """Writes a text, which comes from `origin` of the source."""
+        """Write a text. `origin` is the offset in the source that it comes from;
+        `verbatim` is true if it is copied from there."""
         if text:
             self.written.pieces.append(Piece(self.length, origin, verbatim))
             if isinstance(text, Captured):
@@ -88,7 +91,7 @@ class Rendering:
             self.out.append(text)
 
     def opening(self, item: nodes.Node) -> int:
-        """Where the `{{` of an expression stands, looked for once."""
+        """The offset of an expression's `{{`, cached."""
         if id(item) not in self.openings:
             self.openings[id(item)] = self.source.text.rfind("{{", 0, start_of(item))
         return self.openings[id(item)]
@@ -99,12 +102,13 @@ class Rendering:
         return scope.copy()
 
     def join(self, texts: list[str]) -> str:
-        """Texts as one."""
+        """The texts concatenated, charged to the budget."""
         self.budget.text(sum(map(len, texts)))
         return "".join(texts)
 
     def capture(self, body: Iterable[nodes.Node], scope: Scope) -> Captured:
-        """What a body writes, as a text of its own."""
+        """The text that a body writes, which is returned instead of being written
+        out."""
         out, length, written = self.out, self.length, self.written
         self.out, self.length, self.written = [], 0, Pieces(self.source)
         try:
@@ -115,8 +119,8 @@ class Rendering:
 
 
 def run(state: Rendering, body: Iterable[nodes.Node]) -> tuple[str, tuple[Piece, ...]]:
-    """The text that `body` writes, and where each piece of it comes from. A
-    `TemplateError` when it cannot go on."""
+    """The text that `body` writes, and the origin of each piece of it. Raises
+    `TemplateError` if it cannot be rendered."""
     try:
         _write(state, body, state.module)
     except RecursionError:
@@ -238,7 +242,7 @@ def _assign(target: nodes.Node, value: Any, scope: Scope, at: int) -> Scope:
 def _captured(
     state: Rendering, block: nodes.AssignBlock | nodes.FilterBlock, scope: Scope
 ) -> Any:
-    """The text of a block, through the block's filter."""
+    """The text of a block after the block's filter."""
     text = state.capture(block.body, state.inner(scope))
     return (
         text
@@ -284,7 +288,8 @@ def _write_call_block(state: Rendering, block: nodes.CallBlock, scope: Scope) ->
     state.emit(text, state.source.text.rfind("{%", 0, block.lineno), False)
 
 
-# Tables by the type of the node: a `match` would try its cases one after the other.
+# Tables by the type of the node are faster than a `match`, which tries its cases in
+# turn.
 _STATEMENTS: dict[type[nodes.Node], Callable[[Rendering, Any, Scope], object]] = {
     nodes.If: _write_if,
     nodes.For: _write_for,
@@ -309,7 +314,7 @@ _STATEMENTS: dict[type[nodes.Node], Callable[[Rendering, Any, Scope], object]] =
 
 
 def _value(state: Rendering, node: nodes.Node, scope: Scope) -> Any:
-    """The value of an expression; a TemplateError that knows its place when there is
+    """The value of an expression. Raises `TemplateError`, with its offset, if it has
     none."""
     value = _value_or_missing(state, node, scope)
     if type(value) is MissingEntry:
@@ -352,8 +357,8 @@ def _value_or_missing(state: Rendering, node: nodes.Node, scope: Scope) -> Any:
 
 
 def _at(node: nodes.Node) -> int:
-    """The offset at which an expression's error stands: of a call, its name or its
-    method."""
+    """The offset to which an error in an expression refers: for a call, that of the
+    function's or method's name."""
     match node:
         case nodes.Call():
             return node.node.lineno
@@ -502,8 +507,8 @@ def _call_macro(
 def _bind_surplus(
     macro: Macro, arguments: list[Any], named: dict[str, Any], scope: Scope
 ) -> list[Any]:
-    """The arguments without those that are none of a macro's parameters, which become
-    its `varargs` and `kwargs`."""
+    """The positional arguments for a macro's parameters. Those beyond its parameters
+    are put into `scope` as its `varargs` and `kwargs`, if it reads these."""
     known = [argument.name for argument in macro.node.args]
     if "kwargs" in macro.surplus:
         scope["kwargs"] = {key: named.pop(key) for key in [*named] if key not in known}
@@ -523,8 +528,8 @@ def _invoke(
     scope: Scope,
     caller: Caller | None,
 ) -> str:
-    """The text of a macro's or a call block's body, which stands in `source`, with its
-    parameters bound."""
+    """The text of the body of a macro or a call block, with its parameters bound.
+    `source` is the file that the body is in."""
     known = [argument.name for argument in block.args]
     if len(arguments) > len(known):
         raise failed(f"'{name}' takes {len(known)} arguments, not {len(arguments)}.")

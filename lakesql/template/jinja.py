@@ -1,5 +1,5 @@
-"""Jinja's syntax tree of a template, in which `lineno` of every node and token is an
-offset of the text."""
+"""Parses a template into Jinja's syntax tree. The `lineno` of its nodes and tokens is
+not a line, but an offset in the text."""
 
 from __future__ import annotations
 
@@ -28,23 +28,24 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A file's text with `\\n` line ends, and the offset at which each of its lines
-    starts."""
+    """The text of a file with `\\n` line ends, and the offset of the start of each
+    line."""
 
     path: str
     text: str
     starts: tuple[int, ...]
 
     def place(self, offset: int) -> Place:
-        """Line and column of an offset; offsets past the end stand at the end."""
+        """The line and column of an offset; for an offset past the end, those of the
+        end."""
         offset = max(0, min(offset, len(self.text)))
         line = bisect_right(self.starts, offset)
         return Place(self.path, line, offset - self.starts[line - 1] + 1)
 
 
 def source_of(path: str, text: str) -> SourceText:
-    """`text` as a Source. `\\r\\n` and `\\r` become `\\n`, which moves no line and no
-    column."""
+    """The text as a `SourceText`. Line ends `\\r\\n` and `\\r` become `\\n`, which
+    changes no line and no column."""
     if "\r" in text:
         text = _NEWLINE.sub("\n", text)
     starts = accumulate((len(line) + 1 for line in text.split("\n")[:-1]), initial=0)
@@ -53,8 +54,8 @@ def source_of(path: str, text: str) -> SourceText:
 
 @lru_cache(maxsize=4096)
 def parse_jinja(source: SourceText) -> list[nodes.Node]:
-    """The nodes of a template, which nobody changes: two versions of a project share
-    those of one text.
+    """The nodes of a template. They are cached and shared by callers, so nobody may
+    change them.
 
     Raises `ProjectError` (`template-syntax`, `template-too-large`).
     """
@@ -93,8 +94,8 @@ def parse_jinja(source: SourceText) -> list[nodes.Node]:
 
 
 class _OffsetLexer(Lexer):
-    """Jinja's lexer, whose tokens carry offsets where Jinja's carry line numbers; every
-    node inherits them."""
+    """Jinja's lexer, with offsets in the place of line numbers in its tokens; nodes get
+    them from there."""
 
     def tokenize(
         self,
@@ -110,13 +111,13 @@ class _OffsetLexer(Lexer):
     def _with_offsets(
         self, source: str, name: str | None
     ) -> Iterator[tuple[int, str, str]]:
-        """The tokens with their offsets, and the line breaks that end an SQL comment,
-        which no `-` strips."""
+        """The tokens with their offsets. A line break that ends an SQL comment is kept
+        as a token even if a `-` strips the blank space around it."""
         position, inside = 0, NOTHING
         try:
             for count, (_, kind, value) in enumerate(self.tokeniter(source, name)):
                 if not source.startswith(value, position):
-                    # The blank space that a `-` strips before a tag is in no token.
+                    # No token has the blank space that a `-` strips before a tag.
                     begin, position = position, source.index(value, position)
                     if inside.mark == LINE_COMMENT and "\n" in source[begin:position]:
                         inside = NOTHING
@@ -149,19 +150,19 @@ class _OffsetLexer(Lexer):
 
 
 _ENDS = ("variable_end", "block_end", "comment_end", "raw_begin", "raw_end")
-"""The tokens that hold the blank space which a `-` strips behind them."""
+"""The tokens that include the blank space which a `-` strips after them."""
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def _escaped(found: re.Match[str]) -> str:
-    """An escape that Jinja reads without a warning: one that Python does not know
-    (`\\d`) stands for itself."""
+    """The escape in a form that Jinja reads without a warning: one that Python does not
+    know (`\\d`) stands for itself."""
     return found[0] if found[1] in "\n\\'\"abfnrtvxuUN01234567" else "\\" + found[0]
 
 
 class _OffsetEnvironment(Environment):
-    """Jinja's environment with `_OffsetLexer`. It parses; it never compiles or
+    """Jinja's environment with `_OffsetLexer`. It only parses, and never compiles or
     renders."""
 
     @property
@@ -174,13 +175,14 @@ _LEXER = _OffsetLexer(_ENVIRONMENT)
 
 
 def start_of(node: nodes.Node) -> int:
-    """The offset of an expression's first token, parentheses aside; Jinja's node may
-    stand at a later one."""
+    """The offset of the first token of an expression, without parentheses. The offset
+    of the node itself may be that of a later token."""
     return min(part.lineno for part in (node, *node.find_all(nodes.Expr)))
 
 
 def entry_of(node: nodes.Node) -> str:
-    """`target.schema` where a node reads this entry of this name, '' for any other."""
+    """`target.schema`, for a node that reads this entry of this name; '' for other
+    nodes."""
     if isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Name):
         return f"{node.node.name}.{node.attr}"
     if (

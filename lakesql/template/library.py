@@ -1,8 +1,8 @@
-"""Filters, tests and methods of a template: Jinja's and Python's own functions, those
-that stand in a list here.
+"""The filters, tests and methods that a template may use: Jinja's and Python's own
+functions, as far as they are listed here.
 
-Each has a rule beside its name, which runs first: it charges for what the function
-reads and bounds what it makes.
+Each name has a rule, which runs before the function: it charges the budget for what the
+function reads, and bounds the size of the result.
 """
 
 from __future__ import annotations
@@ -36,24 +36,25 @@ Named = Mapping[str, Any]
 
 
 class Library(Budget):
-    """A budget, and the functions that charge it. Jinja's take it for environment and
-    context; it has nothing else."""
+    """A budget, and the functions that are charged to it. Jinja's functions get it as
+    their environment and context, so that they can reach nothing else."""
 
     __slots__ = ()
     is_async = autoescape = False
 
     @property
     def environment(self) -> Library:
-        """Itself, for functions that take a context."""
+        """This object, for Jinja's functions that take a context."""
         return self
 
     def getitem(self, value: Any, key: Any) -> Any:
-        """One part of `attribute='a.b'`: an entry of a mapping or an item of a list."""
+        """The value of one part of `attribute='a.b'`: an entry of a mapping, or an item
+        of a list."""
         self.charge(1)
         return item_of(value, key)
 
     def undefined(self, hint: str) -> MissingEntry:
-        """What a function gives that finds nothing."""
+        """The value that a Jinja function returns if it finds nothing."""
         return MissingEntry(hint)
 
     def call_filter(
@@ -64,7 +65,8 @@ class Library(Budget):
         named: Named,
         context: object = None,
     ) -> Any:
-        """`value | name(…)`; a TemplateError when there is no such filter."""
+        """The value of `value | name(…)`. Raises `TemplateError` if there is no such
+        filter."""
         if name not in FILTERS:
             raise forbidden(f"Templates have no filter '{name}'.")
         return self._call(FILTERS[name], filters.FILTERS[name], value, arguments, named)
@@ -77,7 +79,8 @@ class Library(Budget):
         named: Named,
         context: object = None,
     ) -> Any:
-        """`value is name(…)`; a TemplateError when there is no such test."""
+        """The value of `value is name(…)`. Raises `TemplateError` if there is no such
+        test."""
         if name not in TESTS:
             raise forbidden(f"Templates have no test '{name}'.")
         return self._call(TESTS[name], tests.TESTS[name], value, arguments, named)
@@ -85,8 +88,8 @@ class Library(Budget):
     def call_method(
         self, value: Any, name: str, arguments: Arguments, named: Named
     ) -> Any:
-        """`value.name(…)` for the methods of texts and mappings that a template may
-        call."""
+        """The value of `value.name(…)`, for the methods of strings and mappings that a
+        template may call. Raises `TemplateError` for any other."""
         kind, rules = (
             (str, TEXT_METHODS) if isinstance(value, str) else (dict, MAPPING_METHODS)
         )
@@ -123,8 +126,8 @@ class Library(Budget):
 
 
 class _Formatter(string.Formatter):
-    """`str.format`: its fields are arguments, with no attribute and no item of one, and
-    what they write is bounded."""
+    """`str.format`, without attributes and items of its arguments, and with a bounded
+    result."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -154,24 +157,26 @@ class _Formatter(string.Formatter):
 
 
 def _free(budget: Library, value: Any, *arguments: Any, **named: Any) -> None:
-    """Reads nothing of the value but what it is."""
+    """For functions whose cost does not depend on the size of the value."""
 
 
 def _items(budget: Library, value: Any, *arguments: Any, **named: Any) -> None:
-    """Goes through the items of the value once."""
+    """For functions that iterate over the items of the value once."""
     if not isinstance(value, str | list | tuple | dict):
         raise failed(f"{kind_of(value).capitalize()} has no items.")
     budget.charge(len(value))
 
 
 def _whole(budget: Library, value: Any, *arguments: Any, **named: Any) -> None:
-    """Reads all of the value and of the arguments, and makes nothing larger."""
+    """For functions that read all of the value and of the arguments, and return nothing
+    larger."""
     for read in (value, *arguments, *named.values()):
         budget.weigh(read)
 
 
 def _characters(budget: Library, value: Any, *arguments: Any) -> None:
-    """Looks at each character by itself, and compares it with each of an argument."""
+    """For functions that look at each character, and compare it with those of an
+    argument."""
     _whole(budget, value, *arguments)
     length = len(text_of(budget, value))
     budget.charge(

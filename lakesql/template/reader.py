@@ -1,5 +1,5 @@
-"""What reading one template finds on the way: its facts and its problems, and which
-names have a meaning."""
+"""The state of reading one template: the facts and problems that are found, and which
+names are bound."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FUNCTIONS = frozenset(
 )
 RESERVED = SEVEN | {"range", "caller", "loop"}
 SURPLUS = frozenset({"varargs", "kwargs"})
-"""What a macro calls the arguments that are none of its parameters."""
+"""The names of the arguments beyond a macro's parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A name given to `stream(…)` or `ref(…)`, and where it stands."""
+    """A name in `stream(…)` or `ref(…)`, and its place."""
 
     name: str
     place: Place
@@ -32,11 +32,11 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """A macro: Jinja's node of it, the macros that it calls, its file and its text.
+    """A macro: its Jinja node, the macros that it calls, its file, and its text.
 
-    A `local` one stands in a model and sees the model's variables; others see their
-    parameters alone. `surplus` are `varargs` and `kwargs`, where it reads them: then it
-    takes arguments that are none of its parameters.
+    A `local` macro is defined in a model and sees the model's variables; others see
+    only their parameters. `surplus` has those of `varargs` and `kwargs` that it reads:
+    with these it accepts arguments beyond its parameters.
     """
 
     node: nodes.Macro
@@ -49,8 +49,8 @@ class Macro:
 
 @dataclass(slots=True)
 class Reader:
-    """What reading one file has found so far. `scopes` are the variables that are
-    bound, innermost last."""
+    """What was found so far in one file. `scopes` are the bound variables, the
+    innermost scope last."""
 
     source: SourceText
     macros: frozenset[str]
@@ -67,16 +67,16 @@ class Reader:
     in_macro: str = ""
 
     def report(self, condition: str, at: int, what: str, fix: str = "") -> None:
-        """Note a problem at an offset."""
+        """Add a problem at an offset."""
         self.problems.append(Problem(condition, what, "", fix, self.source.place(at)))
 
     def is_bound(self, name: str) -> bool:
-        """Whether the template gives the name a value here."""
+        """Whether the template itself gives the name a value here."""
         return any(name in scope for scope in self.scopes)
 
 
 def reserved_name(name: str, place: Place) -> Problem:
-    """The problem of giving a name of lakesql's to something else."""
+    """The problem of using a reserved name of lakesql for something else."""
     return Problem(
         "reserved-name",
         f"'{name}' is a name that lakesql gives to templates.",
@@ -85,7 +85,7 @@ def reserved_name(name: str, place: Place) -> Problem:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be written as UTF-8."""
+    """Whether a text can be encoded as UTF-8: it has no surrogates."""
     return text.isascii() or not any(
         "\ud800" <= character <= "\udfff" for character in text
     )

@@ -1,10 +1,10 @@
-"""A model's file as a template: what it says of itself, read without running it, and
-the SQL that it renders to.
+"""A model's file as a template: its configuration and references, read without running
+it, and the SQL that it renders to.
 
-Jinja reads the text; its syntax tree is checked once, by `check`, and what stands in no
-list there is refused. Configuration, edges, vars and macros are facts of the tree, with
-their places; a model is rendered once, by `evaluate`. No Python is generated from a
-template, and none of its objects is in a template's reach.
+Jinja parses the text. `check` goes over the syntax tree once, and refuses what is not
+explicitly allowed. Configuration, edges, vars and macros are read from the tree, with
+their places. `evaluate` renders a model once. No Python is generated from a template,
+and no Python object is reachable from one.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from lakesql.template.written import Piece
 
 @dataclass(frozen=True, slots=True)
 class Macros:
-    """The project's macros by name. A macro's `text` is all that a model which uses it
-    depends on."""
+    """The project's macros by name. A model that uses a macro depends on the macro's
+    `text` and nothing else of its file."""
 
     by_name: Mapping[str, Macro] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A model's file as it reads, before it is rendered.
+    """A model's file, parsed and not yet rendered.
 
-    `streams` and `refs` are in the order of the text, each occurrence once. `macros`
-    are the project's macros that it can reach; `reads` says which of `this`, `target`,
-    `is_full_refresh` it reads.
+    `streams` and `refs` have each occurrence, in the order of the text. `macros` are
+    the project's macros that it uses, directly or through others. `reads` has those of
+    `this`, `target` and `is_full_refresh` that it reads.
     """
 
     config: Node
@@ -71,16 +71,17 @@ class Rendered:
     lines: SourceText = field(repr=False)
 
     def place(self, offset: int) -> Place:
-        """Where in the model's file the character at `offset` of the text stands.
+        """The place in the model's file that the character at `offset` of the SQL comes
+        from.
 
-        What an expression wrote stands at its `{{`.
+        For text that an expression has produced, it is the place of its `{{`.
         """
         return self.lines.place(self.origin(offset)[0])
 
     def origin(self, offset: int) -> tuple[int, bool]:
-        """The offset in the model's file that the character at `offset` of the text
-        comes from, and whether the file has that very character: what an expression
-        wrote comes from its `{{`."""
+        """The offset in the model's file that the character at `offset` of the SQL
+        comes from, and whether the file has that very character there. Text that an
+        expression has produced comes from its `{{`."""
         index = (
             bisect_right(self.pieces, max(offset, 0), key=lambda piece: piece.start) - 1
         )
@@ -92,10 +93,11 @@ class Rendered:
         ) * piece.verbatim, piece.verbatim
 
     def edited(self, edits: Iterable[tuple[int, int, str]]) -> Rendered:
-        """The same with other texts in the place of parts of it, each given by its
-        start, its end and the text.
+        """The same SQL with parts of it replaced, each given by its start, its end and
+        the new text.
 
-        They are in their order. What stands there now comes from where the part began.
+        The edits must be sorted. The origin of a new text is that of the start of the
+        part that it replaces.
         """
         texts: list[str] = []
         pieces: list[Piece] = []
@@ -110,7 +112,7 @@ class Rendered:
         return Rendered("".join(texts), tuple(pieces), self.lines)
 
     def _pieces_between(self, start: int, end: int, moved: int) -> Iterator[Piece]:
-        """The pieces of a part of the text, which is moved by so many characters."""
+        """The pieces between two offsets of the SQL, moved by `moved` characters."""
         for piece, following in zip(self.pieces, (*self.pieces[1:], None), strict=True):
             stop = following.start if following is not None else len(self.text)
             first = max(piece.start, start)
@@ -120,10 +122,10 @@ class Rendered:
 
 
 def parse_macros(files: Sequence[tuple[str, str]]) -> Macros:
-    """The macros of `files`, each a path and its text.
+    """The macros in `files`, each given by its path and its text.
 
-    A macro is pure text: it sees its arguments and other macros. Raises `ProjectError`
-    with the problems of all files.
+    A macro of a project is pure: it sees only its arguments and other macros. Raises
+    `ProjectError` with the problems of all files.
     """
     problems: list[Problem] = []
     found: dict[str, tuple[SourceText, nodes.Macro]] = {}
@@ -150,8 +152,8 @@ def parse_macros(files: Sequence[tuple[str, str]]) -> Macros:
 
 
 def parse_template(path: str, source: str, macros: Macros) -> Template:
-    """What the model file `path` with the text `source` says. Raises `ProjectError`
-    with all of its problems."""
+    """The template of the model file `path` with the text `source`. Raises
+    `ProjectError` with all of its problems."""
     lines = source_of(path, source)
     body = parse_jinja(lines)
     reader = Reader(lines, frozenset(macros.by_name))
@@ -176,15 +178,16 @@ def parse_template(path: str, source: str, macros: Macros) -> Template:
 
 @lru_cache(maxsize=64)
 def read_config_again(path: str, source: str) -> Node:
-    """What `config(...)` says in a model's file that was found right before."""
+    """The options in `config(...)` of a model's file that was parsed before without a
+    problem."""
     reader = Reader(source_of(path, source), frozenset())
     check_model(reader, parse_jinja(reader.source))
     return reader.config or Node({}, Place(path, 1, 1))
 
 
 def render_template(template: Template, names: Names) -> Rendered:
-    """The SQL of a template. Raises `ProjectError` when it cannot be rendered, at the
-    line of the model."""
+    """The SQL of a template. Raises `ProjectError`, at the line of the model, if it
+    cannot be rendered."""
     state = _start(template, names)
     text, pieces = _run(state, template)
     return Rendered(text, pieces, template.lines)
@@ -193,11 +196,11 @@ def render_template(template: Template, names: Names) -> Rendered:
 def unreached_parts(
     template: Template, names: Names, fold: Callable[[str], str]
 ) -> tuple[BranchPart, ...]:
-    """What a rendering leaves out of a template and its macros, and another one may
-    write. Raises as `render_template`.
+    """The parts of a template and its macros that a rendering leaves out, but another
+    one may include. Raises `ProjectError` like `render_template`.
 
-    `fold` gives a piece of SQL in one spelling. Nothing where every rendering is the
-    same: the template reads no variable, and neither target nor `is_full_refresh`.
+    `fold` normalizes SQL. Empty if all renderings are the same: the template reads no
+    variable, and neither `target` nor `is_full_refresh`.
     """
     if not (template.vars or template.reads & {"target", "is_full_refresh"}):
         return ()
@@ -274,8 +277,8 @@ def _find_macros(
 def _reachable(
     called: Iterable[str], locals_: Mapping[str, Macro], macros: Mapping[str, Macro]
 ) -> frozenset[str]:
-    """The project's macros that `called` reach, through each other and through the
-    model's own."""
+    """The project's macros that are called from `called`, directly, through each other,
+    or through the model's own macros."""
     seen: set[str] = set()
     waiting = list(called)
     while waiting:

@@ -1,8 +1,8 @@
-"""What one rendering of a template leaves out: branches that it does not take, and the
-conditions that decide it.
+"""The parts of a template that one rendering does not run: branches not taken, and the
+conditions that decide on them.
 
-Two versions of a template whose renderings are equal may differ there, and so in the
-rendering for another target, for other variables or for a rebuild.
+Two versions of a template may render to the same text and still differ in these parts,
+so that they differ for another target, other variables, or a rebuild.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from lakesql.template.reader import Macro
 
 @dataclass(frozen=True, slots=True)
 class BranchPart:
-    """A condition, or what a branch writes. Parts of equal `written` mean the same."""
+    """A condition, or the body of a branch. Parts with equal `written` mean the
+    same."""
 
     written: str
     place: Place
@@ -35,13 +36,13 @@ def find_unreached(
     reached: AbstractSet[int],
     fold: Callable[[str], str],
 ) -> tuple[BranchPart, ...]:
-    """The parts of a template and of its macros that a rendering has not reached, in
-    the order of the text.
+    """The parts of a template and its macros that a rendering has not reached, in the
+    order of the text.
 
-    Behind each stands what it is made of: macros that nothing else calls, values of
-    names, and those of the variables that `settings` have. `reached` are the ids of the
-    bodies, sides and macros that the rendering has (`Rendering.reached`). `fold` gives
-    SQL in one spelling.
+    Each is followed by what it depends on: macros that nothing else calls, the values
+    of names, and the values of the variables in `settings`. `reached` are the ids of
+    the bodies, sides and macros that the rendering has run (`Rendering.reached`).
+    `fold` normalizes SQL, so that spellings with the same meaning are equal.
     """
     walk = _BranchWalk(
         macros, settings, _find_bindings(body, source, macros), reached, fold, set()
@@ -51,8 +52,7 @@ def find_unreached(
 
 @dataclass(frozen=True, slots=True)
 class _Assigned:
-    """What a name of the template is bound to, by one of its assignments, and the file
-    that this stands in."""
+    """A value that an assignment gives to a name, and the file with the assignment."""
 
     value: nodes.Node
     source: SourceText
@@ -64,8 +64,8 @@ _Bindings = Mapping[str, Sequence[_Assigned]]
 def _find_bindings(
     body: Iterable[nodes.Node], source: SourceText, macros: Mapping[str, Macro]
 ) -> _Bindings:
-    """What each name of a template and its macros may stand for, wherever it is bound:
-    the scopes are not looked at."""
+    """All values that each name in a template and its macros may have. Scopes are
+    ignored."""
     found: defaultdict[str, list[_Assigned]] = defaultdict(list)
     files = [
         *((node, source) for node in body),
@@ -85,7 +85,7 @@ _BINDING = (nodes.Assign, nodes.AssignBlock, nodes.For, nodes.With, nodes.Call)
 def _bound_by(
     node: nodes.Node, macros: Mapping[str, Macro]
 ) -> Iterator[tuple[nodes.Node, nodes.Node]]:
-    """The targets that a node binds, each with its value: of a call of a macro, the
+    """The targets that a node binds, each with its value; for a call of a macro, the
     macro's parameters."""
     match node:
         case nodes.Assign():
@@ -114,8 +114,8 @@ def _names_of(target: nodes.Node) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _BranchWalk:
-    """`seen` are the macros that the walk has been through, and the ids of what it has
-    said of names and variables."""
+    """A walk over the tree. `seen` has the macros that it has visited, and the ids of
+    the names and variables that it has returned."""
 
     macros: Mapping[str, Macro]
     settings: Mapping[str, object]
@@ -157,8 +157,8 @@ class _BranchWalk:
                     yield from self.node(child, source)
 
     def body(self, body: list[nodes.Node], source: SourceText) -> Iterator[BranchPart]:
-        """The unreached parts of the body of a branch: all of it, where the branch was
-        not taken."""
+        """The unreached parts of the body of a branch: all of it if the branch was not
+        taken."""
         for node in body:
             if id(body) in self.reached:
                 yield from self.node(node, source)
@@ -174,7 +174,8 @@ class _BranchWalk:
             yield from self.part(side, source)
 
     def call(self, node: nodes.Node) -> Iterator[BranchPart]:
-        """The unreached parts of the macro that a node calls, once."""
+        """The unreached parts of the macro that a node calls. They are returned only
+        for the first call."""
         macro = self.macros.get(_called_name(node))
         if macro is None or macro.node.name in self.seen:
             return
@@ -183,8 +184,8 @@ class _BranchWalk:
             yield from self.node(child, macro.source)
 
     def is_chosen(self, node: nodes.Node) -> bool:
-        """Whether an expression takes one of several values by what the target, a
-        variable or a rebuild says."""
+        """Whether an expression selects one of several values depending on the target,
+        a variable or `is_full_refresh`."""
         match node:
             case nodes.Getitem():
                 return self.reads_settings(node.arg, set())
@@ -199,7 +200,7 @@ class _BranchWalk:
 
     def reads_settings(self, node: nodes.Node, through: set[str]) -> bool:
         """Whether an expression depends on the target, a variable or `is_full_refresh`,
-        also through other names."""
+        directly or through other names."""
         for name in (node, *node.find_all(nodes.Name)):
             if not isinstance(name, nodes.Name) or name.name in through:
                 continue
@@ -214,7 +215,7 @@ class _BranchWalk:
         return False
 
     def part(self, node: nodes.Node, source: SourceText) -> Iterator[BranchPart]:
-        """A part that was not reached, and behind it what it is made of."""
+        """An unreached part, followed by what it depends on."""
         first = node.nodes[0] if isinstance(node, nodes.Output) else node
         blanks = (
             len(first.data) - len(first.data.lstrip())
@@ -235,8 +236,8 @@ class _BranchWalk:
                     yield from self.called(_called_name(name))
 
     def bound(self, name: nodes.Name) -> Iterator[BranchPart]:
-        """What a name may stand for in an unreached part, once; another name stands for
-        what that one does."""
+        """The values that a name in an unreached part may have, each only once. A value
+        that is another name is replaced by the values of that name."""
         for it in self.bindings.get(name.name, ()):
             if id(it.value) in self.seen:
                 continue
@@ -247,13 +248,13 @@ class _BranchWalk:
                 yield from self.part(it.value, it.source)
 
     def variable(self, name: str, place: Place) -> Iterator[BranchPart]:
-        """The value that a variable has which an unreached part reads, once."""
+        """The value of a variable that an unreached part reads, only once."""
         if name in self.settings and ("var", name) not in self.seen:
             self.seen.add(("var", name))
             yield BranchPart(f"var({name!r}) = {self.settings[name]!r}", place)
 
     def called(self, name: str) -> Iterator[BranchPart]:
-        """A macro that an unreached part calls, once, and no reached one does."""
+        """A macro that an unreached part calls and no reached part does, only once."""
         macro = self.macros.get(name)
         if (
             macro is None
@@ -266,7 +267,7 @@ class _BranchWalk:
             yield from self.part(node, macro.source)
 
     def written(self, value: object) -> str:
-        """A node of Jinja's in one spelling, without its place."""
+        """The text of a Jinja node in a normalized form, without its place."""
         match value:
             case nodes.TemplateData():
                 return f"text({self.fold(value.data)!r})"
@@ -283,8 +284,7 @@ class _BranchWalk:
 
 
 def _called_name(node: nodes.Node) -> str:
-    """The name of the macro, or of the function of templates, that a node calls; ''
-    where it calls none."""
+    """The name of the macro or function that a node calls; '' if it calls none."""
     return (
         node.node.name
         if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name)

@@ -1,8 +1,8 @@
-"""The values of a template and its operators, all of them pure and within a `Budget`.
+"""The values of a template and its operators, which are pure and run within a `Budget`.
 
-Values are texts, numbers, booleans, None, lists, tuples and dicts, nothing else.
-Whatever makes or walks a value charges the budget, so that a template ends, always
-after the same step, whatever it says.
+Values are strings, numbers, booleans, None, lists, tuples and dicts, and nothing else.
+Whatever makes or reads a value charges the budget. So every template ends, and one that
+exceeds its budget always fails at the same step.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ CHARACTERS_A_STEP = 64
 
 
 class TemplateError(Exception):
-    """Why a template cannot go on: a condition, and where it stands once somebody
-    knows.
+    """The error of a template that cannot be rendered: a condition, and the place once
+    it is known.
 
-    `at` is an offset in the file that runs; `inside` says where in which macros,
-    innermost first. `blocks` counts the `call` blocks that it is still inside of: their
-    text is not the text of the macro that asked for it.
+    `at` is an offset in the file that is running. `inside` has the places in macros,
+    innermost first. `blocks` counts the `call` blocks that the error is still inside
+    of: their text is not in the file of the macro that called them.
     """
 
     def __init__(
@@ -40,20 +40,20 @@ class TemplateError(Exception):
 
 
 def too_large(what: str) -> TemplateError:
-    """The TemplateError of a template that goes beyond its bounds."""
+    """The error of a template that exceeds a limit."""
     return TemplateError("template-too-large", f"The template {what}.")
 
 
 failed = partial(TemplateError, "template-failed")
-"""The TemplateError of an operation that its values do not allow."""
+"""The error of an operation that is not possible with its values."""
 
 forbidden = partial(TemplateError, "template-forbidden")
-"""The TemplateError of something that no template may do."""
+"""The error of something that templates may not do."""
 
 
 class Budget:
-    """How many steps a rendering has left. A step is a node that is run, or 64
-    characters that are made or read."""
+    """The number of steps that a rendering has left. A step is a node that is run, or
+    64 characters that are made or read."""
 
     __slots__ = ("left",)
 
@@ -61,23 +61,23 @@ class Budget:
         self.left = MAX_STEPS
 
     def charge(self, steps: int) -> None:
-        """Takes `steps` away; a TemplateError when there are none left."""
+        """Subtract `steps`. Raises `TemplateError` if too few are left."""
         self.left -= steps
         if self.left < 0:
             raise too_large("takes too many steps")
 
     def text(self, length: int) -> None:
-        """Charges for a text of `length` that is about to be made."""
+        """Charge for a string of `length` characters that is about to be made."""
         if length > MAX_TEXT:
             raise too_large(f"makes a text of more than {MAX_TEXT} characters")
         self.charge(1 + length // CHARACTERS_A_STEP)
 
     def width(self, digits: str) -> None:
-        """Charges for a width or a precision that a format asks for."""
+        """Charge for the width or precision in a format."""
         self.text(int(digits or 0) if len(digits) < 8 else MAX_TEXT + 1)
 
     def weigh(self, value: Any) -> None:
-        """Charges for reading all of a value, however deep."""
+        """Charge for reading all of a value, including nested ones."""
         if isinstance(value, str):
             self.charge(1 + len(value) // CHARACTERS_A_STEP)
         elif isinstance(value, dict):
@@ -92,21 +92,21 @@ class Budget:
 
 
 class MissingEntry(StrictUndefined):
-    """What is in the place of an entry that is not there: it may be asked for `is
-    defined` and `default`, nothing else.
+    """The value of an entry that does not exist. Only `is defined`, `is undefined` and
+    `default` can be applied to it.
 
-    It is the value of an expression only, never of a variable or an item.
+    An expression may have it as a value, but no variable and no item of a list.
     """
 
     __slots__ = ()
 
 
 class Namespace(dict[str, Any]):
-    """What `namespace()` gives: a dict whose entries can be set."""
+    """The value of `namespace()`: a dict whose entries a template can set."""
 
 
 def kind_of(value: Any) -> str:
-    """What a value is called in a message."""
+    """How messages call the kind of a value, with an article."""
     names = {
         bool: "a boolean",
         int: "a number",
@@ -122,8 +122,8 @@ def kind_of(value: Any) -> str:
 
 
 def value_of(value: object) -> Any:
-    """An object from outside (a var) as a value of templates: mappings as dicts, a date
-    or the like as its text."""
+    """An object from outside, such as a var, as a value of templates: mappings become
+    dicts, and other objects, such as dates, strings."""
     match value:
         case str() | bool() | int() | float() | None:
             return value
@@ -136,7 +136,8 @@ def value_of(value: object) -> Any:
 
 
 def text_of(budget: Budget, value: Any) -> str:
-    """A value as a text: a text as it is, everything else as Python shows it."""
+    """A value as a string: a string unchanged, anything else as Python's `str` gives
+    it."""
     if isinstance(value, str):
         return value
     if isinstance(value, list | tuple | dict):
@@ -145,8 +146,8 @@ def text_of(budget: Budget, value: Any) -> str:
 
 
 def output_of(budget: Budget, value: Any, at: int) -> str:
-    """What `{{ value }}` and `~` write; a TemplateError for a list or mapping, as
-    Python's `[1, 2]` is not SQL's."""
+    """The text that `{{ value }}` and `~` write. Raises `TemplateError` for a list or a
+    mapping, as Python's notation `[1, 2]` is not that of SQL."""
     match value:
         case list() | tuple():
             fix = "Write its items: ({{ value | join(', ') }})."
@@ -165,18 +166,19 @@ def output_of(budget: Budget, value: Any, at: int) -> str:
 
 
 def key_of(key: Any) -> Any:
-    """The key of an entry. A sequence is none: to hash one that holds another twice
-    takes its time each time."""
+    """The key of an entry, unchanged. Raises `TemplateError` for a sequence or mapping:
+    hashing nested ones can take exponential time."""
     if isinstance(key, list | tuple | dict):
         raise failed(f"{kind_of(key).capitalize()} cannot be a key.")
     return key
 
 
 def item_of(target: Any, key: Any) -> Any:
-    """`target[key]`: `MissingEntry` where a dict, list or text has no such entry, a
-    TemplateError for anything else.
+    """`target[key]`; `MissingEntry` if a dict, list or string has no such entry. Raises
+    `TemplateError` for any other target or key.
 
-    The groups of `groupby` are tuples whose items have names too, as in Jinja.
+    The groups of `groupby` are named tuples, whose items can be read by their names, as
+    in Jinja.
     """
     if isinstance(target, dict):
         return (
@@ -199,7 +201,8 @@ def item_of(target: Any, key: Any) -> Any:
 
 
 def bounded(value: Any) -> Any:
-    """A value that was made, if a template may hold it."""
+    """A value that was computed, unchanged. Raises `TemplateError` if it is too large
+    for a template."""
     if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
         raise too_large("makes a number of more than 64 bits")
     if isinstance(value, str) and len(value) > MAX_TEXT:
@@ -225,8 +228,8 @@ OPERATORS = {symbol: getattr(operator, name) for symbol, name in _SYMBOLS.items(
 
 
 def compute(budget: Budget, symbol: str, left: Any, right: Any) -> Any:
-    """`left symbol right`: numbers; `+` of two texts, lists or tuples; `*` of one and a
-    number; `%` of a text."""
+    """The value of `left symbol right`: of numbers; `+` of two strings, lists or
+    tuples; `*` of one of these and a number; `%` of a format string."""
     match symbol, left, right:
         case "+", str(), str():
             budget.text(len(left) + len(right))
@@ -255,7 +258,7 @@ def compute(budget: Budget, symbol: str, left: Any, right: Any) -> Any:
 
 
 def check_numbers(symbol: str, *values: Any) -> None:
-    """A TemplateError when one of the values is no number."""
+    """Raise `TemplateError` if one of the values is not a number."""
     for value in values:
         if not isinstance(value, int | float):
             raise failed(
@@ -269,8 +272,8 @@ _CONVERSION = re.compile(
 
 
 def check_conversions(budget: Budget, text: str, values: Any) -> None:
-    """Charges for `text % values`, before it is made. Widths are numbers: `*` would
-    read them from the values."""
+    """Charge for `text % values` before it is computed. Raises `TemplateError` for
+    unknown conversions, and for `*`, which would read a width from the values."""
 
     def charge(found: re.Match[str]) -> str:
         budget.width(found[2] or "")

@@ -1,5 +1,5 @@
-"""What a template has written, piece by piece: none of it may fall into a comment that
-another piece opened."""
+"""Checks the text that a template has rendered, piece by piece: no piece may end up in
+a comment that another piece opened."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from lakesql.template.jinja import SourceText
 from lakesql.template.values import TemplateError
 
 SHOWN = 40
-"""How many characters an error shows of a text that would be lost."""
+"""The maximum number of characters that an error shows of the text that would be
+lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """From `start` on, rendered text comes from `origin` of the source: character by
-    character, or all from there."""
+    """A piece of rendered text, from `start` on, and the offset `origin` in the source
+    that it comes from. If it is `verbatim`, its characters are those of the source;
+    otherwise all of it comes from `origin`."""
 
     start: int
     origin: int
@@ -29,10 +31,10 @@ class Piece:
 
 @dataclass(slots=True)
 class Pieces:
-    """The pieces of one text, in their order, and the file that their origins are of.
+    """The pieces of one text, in their order, and the file that their origins are in.
 
-    `captured` are the texts of macros and blocks that stand in it as they were written,
-    by the starts of their pieces.
+    `captured` are the texts of macros and blocks that are part of it unchanged, by the
+    starts of their pieces.
     """
 
     source: SourceText
@@ -41,8 +43,8 @@ class Pieces:
 
 
 class Captured(str):
-    """The text of a macro or a block, which knows its pieces. What is computed from it
-    is a plain text."""
+    """The text of a macro or a block, with its pieces. Strings that are computed from
+    it have none."""
 
     __slots__ = ("written",)
     written: Pieces
@@ -56,12 +58,12 @@ class Captured(str):
 
 
 def check_comments(text: str, written: Pieces) -> None:
-    """A TemplateError where a `--` comment holds what does not stand behind its
-    beginning on a line of the file.
+    """Raise `TemplateError` if a `--` comment swallows text that does not follow it on
+    its line of the file.
 
-    A comment that an expression opens holds what this expression writes, and nothing
-    else. More text on the line, or on the next one where a `-` strips the line break,
-    would be lost in the comment without a word.
+    A comment that an expression opens may contain only what this expression writes.
+    More text on that line, or on the next one if a `-` strips the line break, would
+    silently be lost in the comment.
     """
     if LINE_COMMENT not in text:
         return
@@ -82,7 +84,7 @@ def check_comments(text: str, written: Pieces) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Swallowed:
-    """A text that would be lost in a comment, and the place at which the comment
+    """A text that would be lost in a comment, and the place where the comment
     begins."""
 
     text: str
@@ -96,11 +98,10 @@ def _find_lost(
     end: int,
     line_ends: dict[tuple[str, int], int],
 ) -> _Swallowed | None:
-    """What does not belong into the comment from `start` to `end`, also within the
-    captured text that opens it.
+    """The text that would be lost in the comment from `start` to `end`, also within the
+    captured text that opens it; None if there is none.
 
-    A mark of which two pieces write a dash each (`n -{{ -1 }}`) is no comment of the
-    file.
+    A `--` whose dashes come from two pieces (`n -{{ -1 }}`) is no comment of the file.
     """
     index = _index_of(written, start)
     opening = written.pieces[index]
@@ -146,8 +147,8 @@ _TAG_OR_LINE_BREAK = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}|\n", re.DOTALL
 def _line_end(
     source: SourceText, origin: int, known: dict[tuple[str, int], int]
 ) -> int:
-    """Where the line of an offset ends in the file. Line breaks within tags end
-    none."""
+    """The offset at which the line of an offset ends in the file. Line breaks within
+    tags are skipped."""
     key = (source.path, origin)
     if key not in known:
         breaks = (

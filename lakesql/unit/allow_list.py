@@ -1,5 +1,5 @@
-"""All of Spark's SQL that DuckDB is known to answer alike: by sqlglot's class of an
-expression, the rule of it."""
+"""The rules for all of Spark's SQL that DuckDB is known to answer alike, by sqlglot's
+class of the expression."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMED: dict[str, Rule] = {
     **duck_nested.NAMED,
     **duck_aggregates.NAMED,
 }
-"""The rules of functions that sqlglot has no class for, by their names."""
+"""Rules for functions that sqlglot has no class for, by name."""
 
 
 def _named(node: exp.Expr, scope: DuckScope) -> Typed:
@@ -44,5 +44,5 @@ ALLOWED: dict[type[exp.Expr], Rule] = {
     **duck_aggregates.RULES,
     exp.Anonymous: _named,
 }
-"""Whatever has no rule here needs Spark. Each rule is held by a test that asks Spark
-over generated rows."""
+"""The rules by sqlglot's class. An expression without a rule needs Spark. Each rule is
+verified by a test that compares it with Spark over generated rows."""

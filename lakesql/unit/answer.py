@@ -1,5 +1,5 @@
-"""Data tests on DuckDB: over columns of tables that were read into it, where it is
-known to answer as Spark does."""
+"""Runs data tests on DuckDB, over columns of tables that are loaded into it, as far as
+DuckDB is known to give Spark's answer."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COMPARED = frozenset({"int", "bigint", "string", "boolean", "date", "timestamp"})
-"""Types of which both engines compare all values alike, besides decimals."""
+"""Types of which both engines compare all values alike; decimals are too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A table's columns in DuckDB: their types in Spark's words, and how many rows
-    there are."""
+    """The columns of a table that are loaded into DuckDB, with Spark's names of their
+    types, and the number of rows."""
 
     name: str
     columns: Mapping[str, str]
@@ -46,8 +46,8 @@ class Loaded:
 
 @contextmanager
 def open_duck(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database in a file that is removed at the end: tables may be larger than the
-    memory."""
+    """A DuckDB database in a file of `folder`, which is removed at the end: the tables
+    may be larger than memory."""
     folder.mkdir(parents=True, exist_ok=True)
     with (
         TemporaryDirectory(prefix="tests-", dir=folder) as place,
@@ -57,8 +57,8 @@ def open_duck(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     ):
         # a test reads what was loaded, and nothing else
         connection.execute("SET enable_external_access = false")
-        # Of `n + 1 > 5` it would make `n > 4`, and miss an overflow, which is an error
-        # to Spark.
+        # The optimizer would turn `n + 1 > 5` into `n > 4`, and miss an overflow, which
+        # is an error in Spark.
         connection.execute(
             "SET disabled_optimizers = 'expression_rewriter,statistics_propagation'"
         )
@@ -71,10 +71,10 @@ def load(
     columns: Columns,
     batches: Iterable[pa.RecordBatch],
 ) -> Loaded:
-    """Take the batches into a table of DuckDB's, one after another; times of a zone as
-    those of UTC.
+    """Load the batches into a table of DuckDB, one after another. Timestamps with a
+    zone become timestamps in UTC without one.
 
-    Raises `NeedsSparkError` where a value is none of DuckDB's.
+    Raises `NeedsSparkError` for a type or a value that DuckDB does not take.
     """
     for kind in columns.values():
         if element_type(kind):
@@ -107,10 +107,11 @@ def translate_test(
     models: Mapping[str, TableName],
     now: datetime | None,
 ) -> str:
-    """The test's SELECT in DuckDB's SQL. Raises `NeedsSparkError`.
+    """The test's SELECT in DuckDB's SQL. Raises `NeedsSparkError` if DuckDB might
+    answer differently from Spark.
 
-    `tables` are those that are loaded, `models` the names of the models' tables. `now`
-    is in UTC, without a zone; without it whatever reads the clock needs Spark.
+    `tables` are the loaded tables, `models` the names of the models' tables. `now` is
+    in UTC, without a zone; if it is None, a test that reads the clock needs Spark.
     """
     for model, column in query.compared:
         kind = tables[models[model]].columns[column]
@@ -144,8 +145,9 @@ def translate_test(
 def answer(
     connection: duckdb.DuckDBPyConnection, statement: str, shown: int, keeps_all: bool
 ) -> Answer:
-    """Run a translated test. Raises `NeedsSparkError` where a value turns up that Spark
-    may treat otherwise."""
+    """The failing rows of a translated test, of which `shown` are returned as values,
+    and all as an Arrow table if `keeps_all`. Raises `NeedsSparkError` if the test meets
+    a value that Spark may treat differently."""
     try:
         connection.execute(
             f"CREATE OR REPLACE TEMP TABLE lakesql_failing_rows AS {statement}"
@@ -178,7 +180,7 @@ def answer(
 
 
 def drop(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Forget a loaded table."""
+    """Drop a loaded table."""
     connection.execute(f"DROP TABLE IF EXISTS {quote(name)}")
 
 
@@ -195,7 +197,7 @@ def _without_zones(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _with_zones(rows: pa.Table) -> pa.Table:
-    """The rows with times of UTC, as tables have them."""
+    """The rows with the zone UTC in their timestamps, as Iceberg tables have them."""
     import pyarrow as pa
 
     fields = [

@@ -1,5 +1,5 @@
-"""The records that a unit test gives of a stream, as a broker would have them: keys and
-values as texts."""
+"""The records of a stream that a unit test gives, as a broker would deliver them: with
+keys and values as text."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from lakesql.unit.fixtures import Other, read_each, read_items, read_row
 EPOCH = datetime(1970, 1, 1)
 
 Raw = NewType("Raw", Node)
-"""A text, a mapping that becomes JSON, or nothing."""
+"""A string, a mapping that is written as JSON, or null."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A record of a topic's only partition. `given` is what the test has in its
-    place."""
+    """A record of a topic with a single partition. `given` is the entry of the test
+    that it was made of."""
 
     key: str | None
     value: str | None
@@ -76,8 +76,8 @@ class RecordOptions:
 
 
 def topic_stream(stream: Stream, connection: str) -> Stream:
-    """The stream as a recorded topic brings it: what a test gives arrives as records,
-    whatever a run reads."""
+    """The stream with a recorded topic as its origin: what a test gives arrives as
+    records, whatever the stream is read from in a run."""
     return replace(
         stream,
         connection=connection,
@@ -96,10 +96,10 @@ def topic_stream(stream: Stream, connection: str) -> Stream:
 def read_arrivals(
     node: Node, stream: Stream, folder: Path, now: datetime, first: int, other: Other
 ) -> list[Arrival]:
-    """The records of one batch, after `first` others of the stream. Raises
-    `ProjectError` for what does not fit.
+    """The records of one batch. `first` is the offset of its first record. `other`
+    makes a value for a column whose type fixtures do not know.
 
-    `other` makes a value of what stands in a column whose type fixtures do not know.
+    Raises `ProjectError` for records that do not fit the stream's columns.
     """
     numbered = list(enumerate(read_items(node, folder), start=first))
     read = partial(_read_arrival, stream=stream, now=now, other=other)
@@ -116,11 +116,11 @@ def read_table_changes(
     now: datetime,
     other: Other,
 ) -> list[Arrival]:
-    """The changes of a table's rows in one batch, whose columns have these types: each
-    a record of the JSON object that `given_changes` takes. A commit is made at the time
-    `now`, where a change does not say when.
+    """The changes of a table's rows in one batch, each as a record with the JSON object
+    that `given_changes` reads. `types` are the types of the table's columns. `now` is
+    the time of a commit whose change does not give one.
 
-    Raises `ProjectError` for what does not fit.
+    Raises `ProjectError` for changes that do not fit the columns.
     """
     names = {name.lower() for name in stream.key}
     key = tuple(name for name in types if name.lower() in names)
@@ -229,7 +229,7 @@ def _read_arrival(
 
 
 def utc_ms(time: datetime) -> int:
-    """The milliseconds from 1970 to a time, which is in UTC and says no zone."""
+    """A time in UTC, without a zone, as milliseconds since 1970."""
     return round(time.replace(tzinfo=UTC).timestamp() * 1000)
 
 
@@ -245,8 +245,8 @@ def _raw_text(node: Raw | None) -> str | None:
 
 
 def _event_text(change: GivenChange, stream: Stream, item: Node) -> str:
-    """The event as Debezium writes it: with neither row of a truncate, and the row
-    after of no delete."""
+    """A change as the JSON of Debezium's event. A truncate has neither `before` nor
+    `after`, a delete has no `after`."""
     units = {column.name: column for column in stream.columns}
 
     def written(row: Mapping[str, Value] | None) -> Value:
@@ -276,8 +276,8 @@ def _event_text(change: GivenChange, stream: Stream, item: Node) -> str:
 
 
 def _source_table(change: GivenChange, stream: Stream) -> dict[str, str]:
-    """The table of the database, as the event's source says it: one that the stream
-    takes, where the test says none."""
+    """The database's table as the `source` of an event names it: the given one, or else
+    one that the stream's `source_table` matches."""
     name = change.source_table or (
         stream.source_table[0].replace("*", "") if stream.source_table else ""
     )
@@ -290,7 +290,9 @@ _PER_SECOND = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**
 
 
 def _event_value(value: Value, column: Column, item: Node) -> Value:
-    """A time that the contract has as a number of units is one."""
+    """A value as the event has it: a time becomes a number where the stream's contract
+    gives its column a unit, and other values stay as they are. Raises `ProjectError`
+    for a time that is no whole number of units."""
     if not isinstance(value, datetime) or column.unit is None:
         return value
     passed = value - EPOCH
@@ -303,7 +305,7 @@ def _event_value(value: Value, column: Column, item: Node) -> Value:
 
 
 def _value_text(row: Mapping[str, Value], stream: Stream, item: Node) -> str:
-    """The value of a record with these columns."""
+    """The value of a record with these columns, in the stream's format."""
     kind = stream.record_format
     if kind.column_type:
         value = next(iter(row.values()), None)
@@ -330,8 +332,8 @@ def _value_text(row: Mapping[str, Value], stream: Stream, item: Node) -> str:
 def _fields_of(
     rescued: Value, values: Mapping[str, Value], item: Node
 ) -> Mapping[str, Value]:
-    """The fields that a record has besides its columns, for what a test says of
-    `_rescued`."""
+    """The fields of a record outside its columns, from the JSON object that the test
+    gives as `_rescued`. Raises `ProjectError` if it is no such object."""
     found = None
     with suppress(ValueError, TypeError):
         found = json.loads(rescued, parse_float=Decimal)
@@ -373,7 +375,8 @@ def _csv_text(value: Value, csv: Csv, item: Node) -> str:
 
 
 def _has_pattern(value: Value, csv: Csv) -> bool:
-    """Whether a value is a time or a date that is written by a pattern."""
+    """Whether a value is a time or a date for which the stream's CSV options set a
+    pattern."""
     if isinstance(value, datetime):
         return bool(csv.timestamp_format)
     return isinstance(value, date) and bool(csv.date_format)

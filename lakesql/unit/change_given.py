@@ -1,5 +1,5 @@
-"""The changes of a feed, or of a table, as a unit test writes them: `{op: u, before:
-{…}, after: {…}}`."""
+"""Reads the changes of a feed, or of a table, as a unit test writes them: `{op: u,
+before: {…}, after: {…}}`."""
 
 from __future__ import annotations
 
@@ -78,8 +78,9 @@ class ChangeOptions:
 
 @dataclass(frozen=True, slots=True)
 class GivenChange:
-    """A change of a row. `row` has all columns: those after it, of a delete those
-    before it. `position` is one number, as of PostgreSQL's log."""
+    """A change of a row. `row` has all columns: the values after the change, and for a
+    delete those before it. `position` is a single number, like a position in
+    PostgreSQL's log."""
 
     op: str
     row: Row
@@ -97,10 +98,10 @@ def read_change(
     read_row: ReadRow,
     key: tuple[str, ...],
 ) -> GivenChange:
-    """A change of a feed with these columns, the record of this number that the test
-    gives of it.
+    """A change of a feed with these columns. `number` is its position where the test
+    gives none.
 
-    Raises `ProjectError` for what Debezium does not write.
+    Raises `ProjectError` for a change that Debezium would not write.
     """
     said = decode(node, ChangeOptions, what="a change")
     wanted = {
@@ -150,8 +151,8 @@ def read_change(
 def read_table_change(
     node: Node, columns: tuple[str, ...], read_row: ReadRow, key: tuple[str, ...]
 ) -> GivenChange:
-    """A change of a row of another model's table with these columns. Raises
-    `ProjectError` for what no commit does."""
+    """A change of a row of another model's table, which has these columns. Raises
+    `ProjectError` for a change that no commit makes."""
     change = read_change(node, 0, columns, read_row, key)
     if change.op not in ("c", "u", "d"):
         what = f"A commit changes rows by op c, u or d, and not by {change.op}."

@@ -1,5 +1,5 @@
-"""The SELECT of a data test's failing rows, in Spark's SQL, and what is wrong with it.
-Pure."""
+"""The SELECT, in Spark's SQL, that finds a data test's failing rows, and the problems
+of a test that can be found without running it. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from lakesql.unit.duck_types import VOID, NeedsSparkError, duck_type, is_flat
 from lakesql.unit.fixture_values import MisfitError, fit
 
 Columns = Mapping[str, str]
-"""Types by names; '' is a type that is not known."""
+"""Types of columns by their names; '' is an unknown type."""
 
 WHERE, FAILING, DEADLINE, NOW = (
     "lakesql_where",
@@ -51,24 +51,25 @@ WHERE, FAILING, DEADLINE, NOW = (
     "lakesql_deadline",
     "lakesql_now",
 )
-"""What stands for the author's conditions, and for the oldest time that is new enough,
-in `TestQuery.frame`."""
+"""Placeholders in `TestQuery.frame`: for the author's conditions, for the oldest time
+that is still new enough, and for the current time."""
 
 MOST_SHOWN = 6
-"""So many columns of a failing row are read where the model has no keys that tell which
-row it is."""
+"""The number of columns that are read of a failing row if the model has no keys that
+identify it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TestQuery:
-    """A test's SELECT. `frame` is the same with names in the place of the author's
-    conditions; '' where all of it is the author's.
+    """The SELECT of a test.
 
-    `conditions` are their texts by these names. `reads` are the columns that are read,
-    by model: None where the text has a `*`. `compared` are the columns of each model
-    whose values are compared or grouped. `is_by_row`: a row fails by itself, whatever
-    other rows there are. `within_ms` is how old the newest value may be. `looked_at`
-    counts the rows that the test's `where` lets through; None where it has none.
+    `frame` is the same SELECT with placeholders instead of the author's conditions; ''
+    if the author has written all of it. `conditions` has the texts of the conditions by
+    placeholder. `reads` are the columns that are read, by model; None if the text has a
+    `*`. `compared` has each model and column whose values are compared or grouped.
+    `is_by_row` is true if whether a row fails depends on that row alone. `within_ms` is
+    how old the newest value may be, None for other tests. `looked_at` is the query that
+    counts the rows that match the test's `where`; None without one.
     """
 
     __test__ = False
@@ -84,8 +85,8 @@ class TestQuery:
 
 
 def check_data_tests(manifest: Manifest, compiled: CompiledFiles) -> None:
-    """Raise `ProjectError` with all that is wrong with tests, as far as the columns are
-    known without the tables."""
+    """Raise `ProjectError` with the problems of all data tests, as far as the columns
+    are known without reading the tables."""
     check_tests_of(
         manifest,
         {name: _declared_columns(manifest, compiled, name) for name in manifest.models},
@@ -93,7 +94,8 @@ def check_data_tests(manifest: Manifest, compiled: CompiledFiles) -> None:
 
 
 def check_tests_of(manifest: Manifest, models: Mapping[str, Columns | None]) -> None:
-    """The same, where these are the columns of the models' tables."""
+    """Raise `ProjectError` with the problems of all data tests, given the columns of
+    the models' tables; None where they are not known."""
     problems: list[Problem] = []
     tables = {
         **models,
@@ -108,11 +110,11 @@ def check_tests_of(manifest: Manifest, models: Mapping[str, Columns | None]) -> 
 def build_test_query(
     manifest: Manifest, test: DataTest, tables: Mapping[str, Columns | None]
 ) -> TestQuery:
-    """The SELECT of a test over tables that have these columns; None where they are not
-    known.
+    """The SELECT of a test. `tables` has the columns of each table, None where they are
+    not known.
 
     Raises `ProjectError`: `unknown-column`, `bad-expression`, `wrong-value`,
-    `not-a-select` and what else a SELECT of a file may have wrong.
+    `not-a-select`, and the problems of a SELECT in a file.
     """
     if isinstance(test.check, FailingRows):
         return _of_file(manifest, test, test.check, tables)
@@ -170,11 +172,13 @@ def build_test_query(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a check asks of a table: the `shape` of its SELECT, and what fills it.
+    """What a test checks about its table: the `shape` of the SELECT, and the values
+    that fill it.
 
-    `column` is the one that it is about, `read` are the columns that its expression
-    reads, `others` those of other models. `shows_rows`: what it finds are rows of the
-    table, which are shown. `has_expression`: they fail by one.
+    `column` is the column that is tested, `read` are the columns that its expression
+    reads, `others` the columns of other models, by model. `shows_rows` is true if the
+    SELECT finds rows of the table, which are then shown. `has_expression` is true if
+    rows fail by an expression.
     """
 
     shape: Callable[[_Parts], str]
@@ -189,16 +193,16 @@ class _Asked:
     bounds: str = ""
 
     def shown(self, used: Sequence[str]) -> Sequence[str]:
-        """The columns that say why a row fails: the one that the check is about, and
-        all that an expression reads."""
+        """The columns that show why a row fails: the tested one, or all that the
+        expression and the `where` read."""
         return (*used, *self.read) if self.has_expression else (self.column,)
 
 
 def _what_is_asked(
     test: DataTest, columns: Columns | None, tables: Mapping[str, Columns | None]
 ) -> _Asked:
-    """What the check of a test asks of its table. Raises `ProjectError` for what it
-    cannot ask."""
+    """What a test checks about its table. Raises `ProjectError` for a check that does
+    not fit the columns."""
     named = (
         test.check.column
         if isinstance(test.check, NewestWithin) and test.check.column
@@ -269,8 +273,8 @@ def _what_is_asked(
 def _check_rows_can_fail(
     test: DataTest, asked: _Asked, columns: Columns | None
 ) -> None:
-    """Raise `ProjectError` where the test and its `where` together leave no row that
-    could fail."""
+    """Raise `ProjectError` if no row can both match the test's `where` and fail the
+    test."""
     match test.check:
         case NotNull() | AcceptedValues() | Expression():
             failing = asked.conditions[FAILING]
@@ -298,7 +302,8 @@ def _check_rows_can_fail(
 def _telling_columns(
     manifest: Manifest, test: DataTest, columns: Columns | None
 ) -> list[str]:
-    """The columns by which a failing row is known: the keys of the model."""
+    """The columns that identify a failing row: the keys of the model; none for a
+    seed."""
     keys = (
         ()
         if test.model in test.seeds
@@ -314,7 +319,7 @@ def _limit_text(test: DataTest) -> str:
 def _looked_at(
     test: DataTest, table: str, plain: list[str], columns: Columns | None
 ) -> TestQuery:
-    """How many rows there are for which the test's `where` holds."""
+    """The query that counts the rows for which the test's `where` holds."""
     assert test.where is not None
 
     def fill(where: str) -> str:
@@ -330,8 +335,8 @@ def _looked_at(
 
 
 def readable_columns(columns: Columns) -> dict[str, str]:
-    """Those of a table's columns that DuckDB can hold as Spark has them: no structs,
-    lists and maps among them."""
+    """The columns of a table whose values DuckDB holds as Spark does: none with
+    structs, lists or maps."""
     found = {}
     for name, kind in columns.items():
         try:
@@ -344,7 +349,8 @@ def readable_columns(columns: Columns) -> dict[str, str]:
 
 
 def header(test: DataTest) -> str:
-    """The first line of a test's compiled file."""
+    """The first line of a test's compiled file: a comment with its name, place and
+    severity."""
     of = (
         f"{test.word} of {test.model}{'.' if test.column else ''}{test.column}"
         if test.model
@@ -355,7 +361,7 @@ def header(test: DataTest) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What the shapes are filled with."""
+    """The texts that fill the shape of a SELECT."""
 
     columns: list[str]
     table: str
@@ -412,8 +418,12 @@ HAVING {parts.bounds}"""
 
 
 def _newest(parts: _Parts) -> str:
-    """The newest value up to now: one of the future would hide for as long that nothing
-    arrives any more."""
+    """The SELECT of a test of freshness: the newest value that is not in the future, if
+    it is too old.
+
+    A value in the future is left out: it would hide, until its time has come, that
+    nothing arrives any more.
+    """
     return f"""\
 SELECT max({parts.column}) AS newest
 FROM {parts.table}{_where(*parts.wheres, f"{parts.column} <= {parts.now}")}
@@ -473,10 +483,13 @@ def _of_file(
 
 
 def check_can_fail(tree: exp.Expr, sql: str, findings: Findings) -> None:
-    """Notes what is empty whatever the tables have: the rows of a WHERE, a HAVING or an
-    ON that is true for none, of LIMIT 0, and of an EXCEPT of a SELECT and itself; and
-    each part of a WHERE or a HAVING that is the same for every row by a name in double
-    quotes, which is a text to Spark."""
+    """Add a finding for each part of a SELECT because of which it can never return
+    rows, or that is constant by mistake.
+
+    These are: a WHERE, HAVING or ON that is true for no row; LIMIT 0; an EXCEPT between
+    a SELECT and itself; and a condition of a WHERE or HAVING that compares no column
+    because a name stands in double quotes, which make it a string in Spark's SQL.
+    """
     for clause in tree.find_all(exp.Where, exp.Having):
         for quoted in _quoted_constants(clause.this, sql):
             what = f'"{quoted.this}" is a text in Spark\'s SQL, so that this part is the same for every row.'
@@ -517,8 +530,9 @@ def check_can_fail(tree: exp.Expr, sql: str, findings: Findings) -> None:
 
 
 def _quoted_constants(condition: exp.Expr, sql: str) -> Iterator[exp.Literal]:
-    """The first text in double quotes of each part of a condition in which neither a
-    column nor a query stands, and that does not ask for the time."""
+    """The strings in double quotes that were probably meant as names: the first one of
+    each part of a condition that has neither a column nor a query nor the current
+    time."""
     if isinstance(condition, exp.Connector | exp.Paren | exp.Not):
         for part in condition.iter_expressions():
             yield from _quoted_constants(part, sql)
@@ -535,14 +549,14 @@ def _quoted_constants(condition: exp.Expr, sql: str) -> Iterator[exp.Literal]:
 
 
 def seed_columns(seed: Seed) -> Columns:
-    """The columns of a seed's table."""
+    """The columns of a seed's table with their types."""
     return {column.name: stored_type(column.type) for column in seed.columns}
 
 
 def _declared_columns(
     manifest: Manifest, compiled: CompiledFiles, name: str
 ) -> Columns | None:
-    """The columns of a model's table as its SELECT says; None where only Spark's
+    """The columns of a model's table, as derived from its SELECT; None if only Spark's
     analyzer knows them."""
     known = compiled.known(name)
     return (
@@ -553,7 +567,8 @@ def _declared_columns(
 
 
 def table_columns(model: Model, columns: Iterable[Column]) -> Columns:
-    """The columns of a model's table, of which the SELECT has these."""
+    """The columns of a model's table: those of the SELECT, which are given, and those
+    that the mode adds."""
     added = model.config.writing().added
     return {
         **{column.name: column.type for column in columns},
@@ -562,7 +577,9 @@ def table_columns(model: Model, columns: Iterable[Column]) -> Columns:
 
 
 def _spelled(columns: Columns | None, name: str, model: str, place: Place) -> str:
-    """The column as the table spells it."""
+    """The name of a column with the capitals that the table has. Raises `ProjectError`
+    if the table has no such column; if its columns are not known, the name is returned
+    as it is."""
     if columns is None:
         return name
     found = next((column for column in columns if column.lower() == name.lower()), None)
@@ -575,7 +592,8 @@ def _spelled(columns: Columns | None, name: str, model: str, place: Place) -> st
 
 
 def _used(condition: Node, columns: Columns | None, use: Use) -> list[str]:
-    """The columns that a condition reads, as the table spells them."""
+    """The columns that a condition reads, with the capitals that the table has. Raises
+    `ProjectError` for a condition that cannot be read."""
     typed = typed_columns((columns or {}).items())
     read = read_expression(str(condition.value), columns, typed=typed, use=use)
     if isinstance(read, Problem):
@@ -585,8 +603,9 @@ def _used(condition: Node, columns: Columns | None, use: Use) -> list[str]:
 
 
 def _literal(node: Node, kind: str) -> str:
-    """A value as Spark's literal of the column's type; where that is not known, of the
-    type that the file gives it."""
+    """A value as a literal in Spark's SQL, of the column's type; if that is not known,
+    of the type that the value has in the file. Raises `ProjectError` for a value that
+    does not fit the type."""
     try:
         value = fit(node, kind)
     except MisfitError as error:
@@ -622,8 +641,8 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 
 
 def _check_types(test: DataTest, kind: str, other: str) -> None:
-    """Raise `ProjectError` where values of two columns cannot be equal, as their types
-    are known and differ in kind."""
+    """Raise `ProjectError` if values of the two columns can never be equal: both types
+    are known, and they are of different kinds."""
 
     def family(each: str) -> str:
         return "number" if each in _NUMBERS or each.startswith("decimal") else each
@@ -655,8 +674,8 @@ def _bounds(check: RowCount) -> str:
 def _beside(
     model: str, wanted: tuple[str, ...], others: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """What is read of other models; of the model itself, where it refers to itself, in
-    one with the rest."""
+    """The columns that are read of other models, by model. If a model refers to itself,
+    its entry has the columns that are `wanted` of it, too."""
     return {
         name: (*wanted, *columns) if name == model else columns
         for name, columns in others.items()

@@ -1,5 +1,5 @@
-"""The statements of a batch in DuckDB's SQL: those that the engine runs, read as
-Spark's and written as DuckDB's."""
+"""Translates the statements of a batch, as the engine runs them in Spark, to DuckDB's
+SQL."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def duck_statement(
 ) -> str:
     """A statement of `lakesql/compile` in DuckDB's SQL.
 
-    `tables` are DuckDB's names of tables by the parts of their names, in small letters.
-    `conditions` are what the configuration's conditions are in DuckDB's SQL, by the
-    names that stand for them in the statement.
+    `tables` has DuckDB's names of tables by the parts of their Spark names, in lower
+    case. `conditions` has the configuration's conditions in DuckDB's SQL, by the
+    placeholders that stand for them in the statement.
     """
     statement = _written(text, tuple(sorted(tables.items())))
     for name, condition in conditions.items():

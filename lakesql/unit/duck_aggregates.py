@@ -1,5 +1,5 @@
-"""Aggregates and windows whose values depend on the rows alone, and not on their order,
-in Spark and in DuckDB."""
+"""Translation rules for aggregates and window functions whose results do not depend on
+the order of rows, and mean the same in Spark and in DuckDB."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from lakesql.unit.duck_values import condition_text
 
 
 def _count(node: exp.Expr, scope: DuckScope) -> Typed:
-    """Of several expressions those rows count in which none is NULL."""
+    """`count`. With several expressions it counts the rows in which none of them is
+    NULL."""
     refuse_others(node, "this", "expressions", "big_int")
     of = node.this
     if isinstance(of, exp.Star):
@@ -51,7 +52,7 @@ def _count_if(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _operand(node: exp.Expr, scope: DuckScope) -> tuple[str, Typed]:
-    """What is aggregated: the word DISTINCT where it stands there, and the value."""
+    """The argument of an aggregate: 'DISTINCT ' or '', and the value."""
     of = node.this
     if not isinstance(of, exp.Distinct):
         return "", scope.translate(of)
@@ -65,10 +66,11 @@ def _operand(node: exp.Expr, scope: DuckScope) -> tuple[str, Typed]:
 
 
 def _sum(node: exp.Expr, scope: DuckScope) -> Typed:
-    """Of a bigint, DuckDB's sum holds more on the way: where Spark could overflow
-    there, only Spark knows.
+    """`sum` of whole numbers and decimals. The sum of bigints needs Spark if the
+    absolute values add up to more than a bigint holds: DuckDB adds in a wider type,
+    while Spark may overflow on the way.
 
-    A sum of doubles depends on the order of the rows.
+    Doubles are refused, as their sum depends on the order of the rows.
     """
     refuse_others(node, "this")
     distinct, value = _operand(node, scope)
@@ -92,8 +94,8 @@ def _sum(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _average(node: exp.Expr, scope: DuckScope) -> Typed:
-    """Of ints: their sum is exact in a double, as long as it has no more than 53
-    bits."""
+    """`avg` of whole numbers. It needs Spark if their absolute values add up to more
+    than 2^53: up to there their sum is exact in a double."""
     refuse_others(node, "this")
     distinct, value = _operand(node, scope)
     if value.type not in ("int", "bigint"):
@@ -124,7 +126,7 @@ def _logical(word: str) -> Rule:
 
 
 def _filtered(node: exp.Expr, scope: DuckScope) -> Typed:
-    """An aggregate over the rows for which a condition holds."""
+    """An aggregate with FILTER (WHERE …)."""
     refuse_others(node, "this", "expression")
     if not isinstance(node.this, exp.Count | exp.Min | exp.Max | exp.CountIf):
         raise NeedsSparkError(f"FILTER of {describe(node.this)}")
@@ -139,8 +141,9 @@ _BY_PLACE = (exp.RowNumber, exp.Lag, exp.Lead, exp.Ntile, exp.FirstValue)
 
 
 def _window(node: exp.Expr, scope: DuckScope) -> Typed:
-    """A function over a window. Where rows of the same place would decide by their
-    order, only Spark knows it."""
+    """A function over a window. If the result depends on the order of rows that the
+    window's ORDER BY leaves equal, the statement raises an error, as only Spark knows
+    its own order."""
     refuse_others(node, "this", "partition_by", "order", "spec", "over", "first")
     call = node.this
     partition = [
@@ -174,7 +177,7 @@ def _window(node: exp.Expr, scope: DuckScope) -> Typed:
 def _window_call(
     call: exp.Expr, scope: DuckScope, over: str, node: exp.Expr
 ) -> tuple[str, str]:
-    """The text of the function over its window, and its type."""
+    """The text of a function with its OVER clause, and its type."""
     match call:
         case exp.Count() | exp.Min() | exp.Max() if not isinstance(
             call.this, exp.Distinct
@@ -232,7 +235,7 @@ def _window_average(call: exp.Expr, scope: DuckScope, over: str) -> tuple[str, s
 
 
 def _window_neighbour(call: exp.Expr, scope: DuckScope, over: str) -> tuple[str, str]:
-    """`lag` and `lead`, by as many rows as are written as a number."""
+    """`lag` and `lead`, with an offset that is a literal number."""
     refuse_others(call, "this", "offset", "default")
     value, offset = scope.translate(call.this), call.args.get("offset")
     default = (
@@ -281,7 +284,7 @@ NAMED: dict[str, Rule] = {
     word: _logical("bool_and" if word == "every" else "bool_or")
     for word in ("every", "some")
 }
-"""Functions that sqlglot has no class for."""
+"""Rules for functions that sqlglot has no class for, by name."""
 
 RULES: dict[type[exp.Expr], Rule] = {
     exp.Count: _count,

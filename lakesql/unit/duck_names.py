@@ -1,5 +1,5 @@
-"""A SELECT in Spark's SQL as a tree whose names sqlglot has resolved: each column has
-its relation."""
+"""Parses a SELECT in Spark's SQL and resolves its names by sqlglot, so that each column
+names its relation."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from lakesql.unit.duck_types import NeedsSparkError
 @dataclass(frozen=True, slots=True)
 class DuckTable:
     """A table that a SELECT may read: its name in DuckDB, and the types of its columns
-    by their names."""
+    by name."""
 
     name: str
     columns: Mapping[str, str]
 
 
 SPELLED = "spelled"
-"""What the name of an output has beside it: how the author spells it. Resolved names
-are in small letters."""
+"""The key under which the name of an output has, as metadata, its spelling by the
+author; resolved names are in lower case."""
 
 
 def resolve_query(sql: str, tables: Mapping[tuple[str, ...], DuckTable]) -> exp.Query:
-    """The tree of a SELECT. `tables` are by the parts of their names, in small letters.
-    Raises `NeedsSparkError`."""
+    """The tree of a SELECT with its names resolved. `tables` are by the parts of their
+    names, in lower case. Raises `NeedsSparkError` for a SELECT that sqlglot may
+    understand differently from Spark."""
     tree = _parse(sql)
     if not isinstance(tree, exp.Query):
         raise NeedsSparkError(describe(tree))
@@ -47,8 +48,9 @@ def resolve_query(sql: str, tables: Mapping[tuple[str, ...], DuckTable]) -> exp.
 
 
 def resolve_condition(text: str, relations: Sequence[DuckRelation]) -> exp.Expr:
-    """The tree of an expression over rows of the relations. Raises
-    `NeedsSparkError`."""
+    """The tree of an expression over rows of the relations, with its names resolved.
+    Raises `NeedsSparkError` for an expression that sqlglot may understand differently
+    from Spark."""
     condition = _parse(text)
     if condition.find(exp.Query):
         raise NeedsSparkError("a query in a condition")
@@ -67,8 +69,8 @@ def resolve_condition(text: str, relations: Sequence[DuckRelation]) -> exp.Expr:
 
 
 def _parse(text: str) -> exp.Expr:
-    """A text in Spark's SQL as a tree. Raises `NeedsSparkError` where that could not
-    say what Spark reads."""
+    """The tree of a text in Spark's SQL. Raises `NeedsSparkError` if the tree may
+    differ from what Spark reads."""
     if "\\" in text:
         raise NeedsSparkError("a backslash, which may be an escape")
     tokens = Spark().tokenize(text)
@@ -85,8 +87,9 @@ def _parse(text: str) -> exp.Expr:
 
 
 def _refuse_tokens(tokens: Sequence[Token]) -> None:
-    """Refuse what the parser reads and forgets: units of time that are not written out
-    (`H` is an hour to it, and none to Spark), and that a cast is one that tries."""
+    """Raise `NeedsSparkError` for what the tree no longer shows: the spelling of a time
+    unit (sqlglot takes `H` for an hour, Spark does not), and whether a function is the
+    `try_` form of another."""
     for at, token in enumerate(tokens):
         word = token.text.lower()
         if word.startswith("try_"):
@@ -130,16 +133,17 @@ _COMPARISONS = (
     exp.NullSafeEQ,
     exp.NullSafeNEQ,
 )
-"""To Spark all on one level; to the parser `=` and `<>` bind less than `<`."""
+"""Operators of equal precedence in Spark; for sqlglot, `=` and `<>` bind less tightly
+than `<`."""
 
 _PREDICATES = (exp.Between, exp.In, exp.Like, exp.ILike, exp.Not)
-"""To the parser they bind more than comparisons, to Spark less; NOT is that of NOT IN
-and NOT BETWEEN."""
+"""Predicates that bind more tightly than comparisons for sqlglot, and less tightly for
+Spark. NOT stands here for NOT IN and NOT BETWEEN."""
 
 
 def _refuse_other_bindings(tree: exp.Expr) -> None:
-    """Refuse operators that the parser binds otherwise than Spark where no brackets
-    stand around them."""
+    """Raise `NeedsSparkError` for operators without parentheses whose precedence
+    differs between sqlglot and Spark."""
     for node in tree.find_all(*_COMPARISONS, exp.DPipe, exp.Binary):
         left, right = node.args.get("this"), node.args.get("expression")
         match node:
@@ -160,11 +164,11 @@ def _refuse_other_bindings(tree: exp.Expr) -> None:
 
 
 def _refuse_what_is_lost(tree: exp.Query) -> None:
-    """Refuse what the resolution of names would lose, and note how outputs are
-    spelled."""
+    """Raise `NeedsSparkError` for what the resolution of names would drop, and record
+    how the author spells the names of outputs."""
     for select in tree.find_all(exp.Select):
         first = select.args.get("from_")
-        # of a SELECT that begins with FROM
+        # sqlglot puts the joins there for a SELECT that begins with FROM
         if first is not None and first.this.args.get("joins"):
             select.set(
                 "joins",
@@ -188,12 +192,13 @@ def _refuse_what_is_lost(tree: exp.Query) -> None:
 
 
 def _left_out(star: exp.Star) -> Sequence[exp.Expr]:
-    """The columns that EXCEPT takes from a `*`."""
+    """The columns that EXCEPT excludes from a `*`."""
     return star.args.get("except_") or ()
 
 
 def _name_tables(tree: exp.Query, tables: Mapping[tuple[str, ...], DuckTable]) -> None:
-    """Give each table its name in DuckDB; a name of WITH is none."""
+    """Replace the name of each table by its name in DuckDB. Names that a WITH defines
+    are left as they are."""
     named = set[int]()
     for scope in traverse_scope(tree):
         for source in scope.sources.values():

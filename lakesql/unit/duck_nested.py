@@ -1,5 +1,5 @@
-"""Structs, arrays, maps and functions over them that mean the same in Spark and in
-DuckDB."""
+"""Translation rules for structs, arrays, maps and the functions over them that mean the
+same in Spark and in DuckDB."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from lakesql.unit.duck_values import condition_text, exists_text
 
 
 def array_type(element: str) -> str:
-    """The type of an array of such elements."""
+    """The type of an array with elements of this type."""
     return array_of(parse_type(element)).text
 
 
@@ -43,7 +43,8 @@ def _map_type(key: str, value: str) -> str:
 
 
 def _array_of(node: exp.Expr, scope: DuckScope, name: str = "this") -> Typed:
-    """An argument that is an array."""
+    """The argument of this name, translated. Raises `NeedsSparkError` if it is no
+    array."""
     value = scope.translate(node.args[name])
     if not value.type.startswith("array<"):
         raise NeedsSparkError(f"{describe(node)} of a {value.type}")
@@ -70,7 +71,8 @@ def _list_text(items: Sequence[Typed], node: exp.Expr) -> Typed:
 
 
 def _map(node: exp.Expr, scope: DuckScope) -> Typed:
-    """A map of pairs; a key that is there twice raises in both."""
+    """`map(…)` of keys and values that are written out. A duplicate key is an error in
+    both engines."""
     refuse_others(node, "keys", "values")
     sides = [node.args[name] for name in ("keys", "values")]
     if not all(isinstance(side, exp.Array) and side.expressions for side in sides):
@@ -113,8 +115,8 @@ def _struct(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _bracket(node: exp.Expr, scope: DuckScope) -> Typed:
-    """`value[index]`, and `element_at`: beyond the ends of an array both raise; of a
-    map another key gives NULL."""
+    """`value[index]` and `element_at`. An index beyond the ends of an array needs
+    Spark; a key that a map lacks gives NULL."""
     refuse_others(node, "this", "expressions", "offset", "safe")
     value, (index,) = scope.translate(node.this), node.expressions
     is_text = isinstance(index, exp.Literal) and index.is_string
@@ -158,8 +160,8 @@ def _field_of_each(value: Typed, name: str) -> Typed:
 
 
 def _size(node: exp.Expr, scope: DuckScope) -> Typed:
-    """How many elements an array or a map has; under ANSI rules NULL has none that can
-    be counted."""
+    """The number of elements of an array or a map; NULL for NULL, as under Spark's ANSI
+    rules."""
     value = scope.translate(node.this)
     if value.type.startswith("map<"):
         return Typed(f"CAST(cardinality({value.text}) AS INTEGER)", "int")
@@ -167,8 +169,8 @@ def _size(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _contains(node: exp.Expr, scope: DuckScope) -> Typed:
-    """Whether an array has a value; NULL where it has it not, and has NULLs. To DuckDB
-    that is false."""
+    """`array_contains`. NULL if the array lacks the value but has NULLs, where DuckDB
+    itself would give false."""
     refuse_others(node, "this", "expression", "ensure_variant")
     array, value = _array_of(node, scope), scope.translate(node.args["expression"])
     if value.type != element_type(array.type) or not is_compared(value.type):
@@ -182,8 +184,7 @@ def _contains(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _sorted(node: exp.Expr, scope: DuckScope) -> Typed:
-    """`array_sort`, with NULLs at the end, and `sort_array`, with NULLs at the
-    start."""
+    """`array_sort`, which puts NULLs last, and `sort_array`, which puts them first."""
     refuse_others(node, "this", "asc", "nulls_first")
     array, nulls = _array_of(node, scope), node.args.get("nulls_first")
     if node.args.get("asc") is not None or not is_compared(element_type(array.type)):
@@ -205,7 +206,7 @@ def _extreme(word: str) -> Rule:
 
 
 def _sequence(node: exp.Expr, scope: DuckScope) -> Typed:
-    """Whole numbers from one to another, up or down."""
+    """`sequence` of whole numbers, ascending or descending."""
     refuse_others(node, "start", "end", "is_end_exclusive")
     ends = [scope.translate(node.args[name]) for name in ("start", "end")]
     kind = common_type((end.type for end in ends), describe(node))
@@ -227,7 +228,7 @@ def _sequence(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _map_part(word: str) -> Rule:
-    """The keys or the values of a map, in its order."""
+    """The rule for the keys or the values of a map, in the map's order."""
 
     def make(node: exp.Expr, scope: DuckScope) -> Typed:
         value = scope.translate(
@@ -255,7 +256,8 @@ def _map_contains(node: exp.Expr, scope: DuckScope) -> Typed:
 def _lambda(
     node: exp.Expr, kinds: Sequence[str], scope: DuckScope
 ) -> tuple[str, Typed]:
-    """DuckDB's lambda function, and what it gives; its variables are of these types."""
+    """The text of DuckDB's lambda function, and its translated body. `kinds` are the
+    types of its variables."""
     if not isinstance(node, exp.Lambda) or not 1 <= len(node.expressions) <= len(kinds):
         raise NeedsSparkError(f"{describe(node)} in the place of a lambda function")
     names = [variable.name for variable in node.expressions]
@@ -269,8 +271,8 @@ def _lambda(
 
 
 _INDEX = "index"
-"""The second variable of `transform` and `filter`: the place of the element, which is 0
-to Spark for the first."""
+"""The type that marks the second variable of `transform` and `filter`: the index of the
+element. Spark counts from 0, DuckDB from 1."""
 
 
 def _transform(node: exp.Expr, scope: DuckScope) -> Typed:
@@ -295,7 +297,8 @@ def _filter(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _quantifier(word: str, of_none: str) -> Rule:
-    """`exists` and `forall`: NULL where NULLs decide."""
+    """The rule for `exists` and `forall`: NULL if no element decides and the condition
+    is NULL for some."""
 
     def make(node: exp.Expr, scope: DuckScope) -> Typed:
         is_named = isinstance(node, exp.Anonymous)
@@ -319,7 +322,7 @@ def _quantifier(word: str, of_none: str) -> Rule:
 
 
 def _exists(node: exp.Expr, scope: DuckScope) -> Typed:
-    """`exists` of an array, or of a query."""
+    """`exists` over an array, or EXISTS with a query."""
     refuse_others(node, "this", "expression")
     of_array = _quantifier("exists", "false")
     return (
@@ -330,7 +333,8 @@ def _exists(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _reduce(node: exp.Expr, scope: DuckScope) -> Typed:
-    """`aggregate` and `reduce` to a value of the type that it starts with."""
+    """`aggregate` and `reduce`, whose elements, initial value and result are all of one
+    flat type."""
     refuse_others(node, "this", "initial", "merge", "finish")
     array, initial = _array_of(node, scope), scope.translate(node.args["initial"])
     element = element_type(array.type)
@@ -361,7 +365,7 @@ def _flatten(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def is_plain_number(node: exp.Expr) -> bool:
-    """Whether it is a whole number that is written in the SQL."""
+    """Whether an expression is a literal whole number of at most six digits."""
     return (
         isinstance(node, exp.Literal)
         and re.fullmatch(r"\d{1,6}", node.name) is not None
@@ -369,13 +373,13 @@ def is_plain_number(node: exp.Expr) -> bool:
 
 
 _JOINED = "(CASE WHEN {0} IS NOT NULL THEN coalesce(array_to_string({0}, {1}), '') END)"
-"""To DuckDB the text of an empty array is NULL."""
+"""`array_join`. DuckDB's own gives NULL for an empty array, Spark's an empty string."""
 
 NAMED: dict[str, Rule] = {
     "forall": _quantifier("forall", "true"),
     "map_values": _map_part("map_values"),
 }
-"""Functions that sqlglot has no class for."""
+"""Rules for functions that sqlglot has no class for, by name."""
 
 RULES: dict[type[exp.Expr], Rule] = {
     exp.Array: _array,

@@ -1,5 +1,5 @@
-"""Arithmetic and casts that mean the same in Spark under ANSI rules and in DuckDB, or
-raise in both."""
+"""Translation rules for arithmetic and casts that mean the same in Spark under ANSI
+rules and in DuckDB, or raise an error in both."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def _arithmetic(word: str) -> Rule:
 
 
 def _operand_digits(value: Typed, node: exp.Expr) -> tuple[int, int] | None:
-    """The decimal that Spark makes of an operand: of a literal one of its own
-    digits."""
+    """Precision and scale of the decimal that Spark converts an operand to; for a
+    literal, as many digits as it has. None if it converts to no decimal."""
     if isinstance(node, exp.Literal) and value.type in WHOLE_DIGITS:
         return (len(str(int(node.name))), 0)
     return decimal_digits(value.type) or WHOLE_DIGITS.get(value.type)
@@ -68,7 +68,8 @@ def _decimal(
     digits: Sequence[tuple[int, int] | None],
     node: exp.Expr,
 ) -> Typed:
-    """The sum, difference or product of decimals, in the digits that Spark gives it."""
+    """The sum, difference or product of two decimals, with the precision and scale that
+    Spark gives it."""
     first, second = digits
     if first is None or second is None:
         raise NeedsSparkError(
@@ -112,7 +113,8 @@ def _divide(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _whole(word: str, kind: str) -> Rule:
-    """The quotient or the remainder of whole numbers; both go towards zero."""
+    """The rule for the quotient or the remainder of whole numbers. Both engines round
+    the quotient towards zero."""
 
     def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this", "expression")
@@ -162,8 +164,7 @@ def _abs(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _to_whole(word: str) -> Rule:
-    """`floor` and `ceil` of a whole number, or of a double that is far from the ends of
-    a bigint."""
+    """The rule for `floor` and `ceil` of a whole number, or of a double below 2^53."""
 
     def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this")
@@ -192,7 +193,8 @@ _PLAIN_TEXTS = {
     "timestamp": r"[12][0-9]{3}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?",
     "boolean": r"true|false",
 }
-"""The texts of which a cast makes the same in both, where it does not raise in both."""
+"""By type, the strings that both engines cast alike: to the same value, or with an
+error in both."""
 
 _CASTS = {
     ("int", "string"),
@@ -206,7 +208,8 @@ _CASTS = {
     ("boolean", "bigint"),
     ("timestamp", "date"),
 }
-"""Casts, beside those that lose nothing, of which both make the same, or an error."""
+"""Casts, besides those to a wider type, that both engines do alike: with the same
+result, or with an error in both."""
 
 
 def _cast(node: exp.Expr, scope: DuckScope) -> Typed:
@@ -240,20 +243,20 @@ def cast_value(of: exp.Expr, kind: str, scope: DuckScope) -> Typed:
         decimal_digits(value.type) or WHOLE_DIGITS.get(value.type),
         decimal_digits(kind),
     )
-    # rounded half away from zero by both; what does not fit raises in both
+    # both round half away from zero, and raise an error for a value that does not fit
     if before and after:
         return Typed(f"CAST({value.text} AS {duck_type(kind)})", kind)
-    # exact in a double, and so is the power of ten
+    # up to 15 digits are exact in a double, and so is the power of ten of the scale
     if before and kind == "double" and before[0] <= 15:
         return Typed(f"CAST({value.text} AS DOUBLE)", kind)
-    # with more digits Spark writes an exponent
+    # with a larger scale Spark may write an exponent
     if before and kind == "string" and before[1] <= 6:
         return Typed(f"CAST({value.text} AS VARCHAR)", kind)
     raise _no_cast(value, kind)
 
 
 def _cast_literal(value: Typed, kind: str) -> Typed:
-    """A date, a time or a decimal that is written in quotes."""
+    """A string literal cast to a date, a timestamp or a decimal."""
     found = time_literal(value.text, kind)
     if found is not None:
         return found
@@ -287,7 +290,7 @@ NAMED: dict[str, Rule] = {
     "bigint": _named_cast("bigint"),
     "decimal": _named_cast("decimal(10,0)"),
 }
-"""Functions that sqlglot has no class for."""
+"""Rules for functions that sqlglot has no class for, by name."""
 
 RULES: dict[type[exp.Expr], Rule] = {
     exp.Add: _arithmetic("+"),

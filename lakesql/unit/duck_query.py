@@ -1,4 +1,4 @@
-"""A model's SELECT in DuckDB's SQL, with the types of its columns."""
+"""Translates a model's SELECT to DuckDB's SQL, with the types of its columns."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from lakesql.unit.duck_types import (
 from lakesql.unit.duck_values import condition_text
 
 Tables = Mapping[str, Mapping[str, str]]
-"""The columns of what a query may read by its name: tables, and the queries of WITH."""
+"""The columns, by name, of each table or query of a WITH that a query may read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TranslatedQuery:
-    """A query in DuckDB's SQL. `columns` are its outputs with their types in Spark's
-    words, in order."""
+    """A query in DuckDB's SQL. `columns` are its output columns in order, with Spark's
+    names of their types."""
 
     text: str
     columns: Mapping[str, str]
@@ -47,10 +47,11 @@ class TranslatedQuery:
 def translate_query(
     sql: str, tables: Mapping[tuple[str, ...], DuckTable], now: datetime | None
 ) -> TranslatedQuery:
-    """The SELECT in DuckDB's SQL. `tables` are by the parts of their names, in small
-    letters.
+    """The SELECT in DuckDB's SQL. `tables` are by the parts of their names in Spark, in
+    lower case. `now` is the time of the test, if it sets one.
 
-    Raises `NeedsSparkError` for whatever is not known to mean the same in both.
+    Raises `NeedsSparkError` for everything that is not known to mean the same in both
+    engines.
     """
     tree = resolve_query(sql, tables)
     made = _query(
@@ -68,8 +69,9 @@ def translate_query(
 def translate_condition(
     text: str, relations: tuple[DuckRelation, ...], now: datetime | None
 ) -> str:
-    """A condition of the configuration in DuckDB's SQL, in brackets. Raises
-    `NeedsSparkError`."""
+    """A condition of the configuration in DuckDB's SQL, in parentheses. Raises
+    `NeedsSparkError` for everything that is not known to mean the same in both
+    engines."""
     made = DuckScope(ALLOWED, relations, now).translate(
         resolve_condition(text, relations)
     )
@@ -80,7 +82,8 @@ def translate_condition(
 
 @dataclass(frozen=True, slots=True)
 class _InQuery:
-    """Where a query stands: what it may read by name, and the scope around it."""
+    """The context of a query: the tables that it may read by name, the time of the
+    test, and the scope of the query around it."""
 
     tables: Tables
     now: datetime | None
@@ -163,8 +166,8 @@ def _refuse_not_compared(what: str, values: Iterable[Typed]) -> None:
 
 
 def _outputs(node: exp.Select, scope: DuckScope) -> tuple[dict[str, Typed], DuckScope]:
-    """The columns of a SELECT by their names, and the scope in which these can be
-    read."""
+    """The output columns of a SELECT by their names, and the scope in which they can be
+    read too."""
     node = _with_windows(node)
     outputs: dict[str, Typed] = {}
     for expression in node.expressions:
@@ -190,10 +193,10 @@ def _columns_of(node: exp.Expr, scope: DuckScope) -> list[tuple[str, Typed]]:
 
 
 def _spelled(node: exp.Alias, scope: DuckScope) -> str:
-    """The name of an output as the author spells it; of one that a star stands for, as
-    its relation does."""
+    """The name of an output column with the capitals that its author has used; if it
+    comes from a `*`, with those of the relation."""
     said = str(node.args["alias"].meta_get(SPELLED) or "")
-    # it is another where the relation around it renames its columns
+    # the names differ if the relation around the query renames its columns
     if said.lower() == node.alias.lower():
         return said
     of = node.this
@@ -207,7 +210,7 @@ def _spelled(node: exp.Alias, scope: DuckScope) -> str:
 
 
 def _fields_of_star(node: exp.Expr, scope: DuckScope) -> list[tuple[str, Typed]]:
-    """The fields of a struct, as `value.*` stands for them."""
+    """The fields of a struct, as `value.*` selects them."""
     if isinstance(node, exp.Star):
         raise NeedsSparkError("a * whose columns are not known")
     if isinstance(node, exp.Dot):
@@ -230,7 +233,7 @@ def _fields_of_star(node: exp.Expr, scope: DuckScope) -> list[tuple[str, Typed]]
 
 
 def _with_windows(node: exp.Select) -> exp.Select:
-    """The SELECT in which a named window stands where its name did."""
+    """The SELECT with the definition of each named window in the place of its name."""
     named = {window.name.lower(): window for window in node.args.get("windows") or ()}
     for call in list(node.find_all(exp.Window)):
         if call.args.get("alias") is None:
@@ -248,7 +251,7 @@ def _with_windows(node: exp.Select) -> exp.Select:
 
 
 def _from(node: exp.Select, place: _InQuery) -> tuple[str, DuckScope]:
-    """The text of what is read, and the scope of its columns."""
+    """The text after FROM, and the scope of the columns that it brings."""
     scope = DuckScope(
         ALLOWED,
         (),
@@ -380,7 +383,8 @@ def _renamed(columns: Mapping[str, str], names: Sequence[str]) -> Mapping[str, s
 
 
 def _lateral(node: exp.Lateral, scope: DuckScope) -> tuple[str, DuckRelation]:
-    """LATERAL VIEW of the elements of an array; a row without any is gone."""
+    """The translation of a LATERAL VIEW that explodes an array. A row whose array is
+    empty is dropped."""
     refuse_others(node, "this", "view", "alias")
     call, alias = node.this, node.args.get("alias")
     if not isinstance(call, exp.Explode) or alias is None:
@@ -400,7 +404,7 @@ def _lateral(node: exp.Lateral, scope: DuckScope) -> tuple[str, DuckRelation]:
 
 
 def _values(node: exp.Values, place: _InQuery) -> TranslatedQuery:
-    """Rows that are written in the SQL."""
+    """The translation of VALUES."""
     refuse_others(node, "expressions", "alias")
     scope = DuckScope(ALLOWED, (), place.now)
     rows = [
@@ -478,13 +482,13 @@ def _aggregates(node: exp.Expr) -> bool:
 
 
 def _check_order(node: exp.Expr, scope: DuckScope) -> None:
-    """Refuse an order by more than columns: rows have none in a table, but an
-    expression may raise."""
+    """Raise `NeedsSparkError` for an ORDER BY of more than columns. Rows in a table
+    have no order, so it is left out, but an expression in it might raise an error."""
     for name in ("order", "sort", "cluster", "distribute"):
         said = node.args.get(name)
         for item in said.expressions if said is not None else ():
             of = item.this if isinstance(item, exp.Ordered) else item
-            # a column of USING
+            # the resolver writes a column of USING as a coalesce
             read = [of.this, *of.expressions] if isinstance(of, exp.Coalesce) else [of]
             if not all(
                 isinstance(it, exp.Column | exp.Literal | exp.Var) for it in read
@@ -497,8 +501,8 @@ def _without_aliases(scope: DuckScope) -> DuckScope:
 
 
 def _refuse_doubtful_names(node: exp.Expr, scope: DuckScope) -> None:
-    """Refuse a name in HAVING that is a column's and an output's: Spark's choice
-    depends on where it stands."""
+    """Raise `NeedsSparkError` for a name in HAVING that both a column and an output
+    have: which one Spark takes depends on where the name stands."""
     for column in node.find_all(exp.Column):
         has_column = any(
             relation.find(column.name) is not None for relation in scope.relations
@@ -539,7 +543,8 @@ def _set_operation(node: exp.SetOperation, place: _InQuery) -> TranslatedQuery:
 
 
 def _cast_side(side: TranslatedQuery, columns: Mapping[str, str]) -> str:
-    """One side of a set operation, whose columns become those of the whole."""
+    """One side of a set operation, with its columns cast and named as those of the
+    result."""
     own = {f"c{at}": kind for at, kind in enumerate(side.columns.values())}
     chosen = ", ".join(
         f"{Typed(quote(name), kind).cast(wanted)} AS {quote(output)}"
@@ -553,7 +558,7 @@ def _cast_side(side: TranslatedQuery, columns: Mapping[str, str]) -> str:
 
 
 def _with(node: exp.Expr, place: _InQuery) -> tuple[_InQuery, str]:
-    """The place below a WITH, and its text."""
+    """The context inside a WITH, and the text of the WITH; '' if there is none."""
     clause = node.args.get("with_")
     if clause is None:
         return place, ""

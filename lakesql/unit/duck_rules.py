@@ -1,5 +1,5 @@
-"""Rules of functions that take values of few types and give one of one type, as lines
-of a table."""
+"""Translation rules for functions that are described by the types of their arguments
+and result alone."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from lakesql.unit.duck_types import VOID, NeedsSparkError, guarded
 def rule(arguments: str, takes: str, gives: str, form: str = "") -> Rule:
     """The rule of a function.
 
-    `arguments` are sqlglot's names of them, in order, and `takes` the types that each
-    may have: words with `|` between them, of which `ascii` is a text that needs Spark
-    where another character stands in it. `gives` is the type of the result, or `=` for
-    that of the first argument. `form` is DuckDB's text, with `{0}` for the first
-    argument, where sqlglot's would mean something else or has another type.
+    `arguments` are sqlglot's names of the arguments, in order, and `takes` the types
+    that each may have: several are separated by `|`, and `ascii` is a string that needs
+    Spark if it has characters beyond ASCII. `gives` is the type of the result, or `=`
+    for that of the first argument. `form` is DuckDB's text, with `{0}` for the first
+    argument; it is given if sqlglot's own translation would mean something else or have
+    another type.
     """
     names, kinds = arguments.split(), takes.split()
 
@@ -45,8 +46,8 @@ def rule(arguments: str, takes: str, gives: str, form: str = "") -> Rule:
 
 
 def take(value: Typed, kinds: str, node: exp.Expr) -> str:
-    """The text of an argument that may be of these types. Raises `NeedsSparkError`
-    where it is of another."""
+    """The text of an argument that may have these types. Raises `NeedsSparkError` if it
+    has another."""
     for kind in kinds.split("|"):
         if kind == "ascii" and value.type == "string":
             return ascii_text(value.text, describe(node))
@@ -58,8 +59,8 @@ def take(value: Typed, kinds: str, node: exp.Expr) -> str:
 
 
 def ascii_text(text: str, what: str) -> str:
-    """The text, which raises where it has other characters than ASCII's: of these the
-    engines differ."""
+    """The text of a string, guarded: DuckDB raises an error if the string has
+    characters beyond ASCII, which the engines treat differently."""
     return guarded(
         f"strlen({text}) <> length({text})", f"{what} of a text beyond ASCII", text
     )

@@ -1,5 +1,5 @@
-"""What an expression of a unit test may read, and what becomes of it: DuckDB's text
-with Spark's type."""
+"""The scope of an expression in a unit test, and its translation to DuckDB's SQL, with
+its type in Spark."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from lakesql.unit.duck_types import (
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """An expression in DuckDB's text, which needs no brackets around it, and its type
-    in Spark's words."""
+    """An expression in DuckDB's SQL, which can be used as an operand without more
+    parentheses, and Spark's name of its type."""
 
     text: str
     type: str
 
     def cast(self, kind: str) -> str:
-        """The text as a type that Spark widens its own to without a loss. Raises
-        `NeedsSparkError` for any other."""
+        """The text, cast to a type to which Spark widens its own without a loss. Raises
+        `NeedsSparkError` for any other type."""
         if self.type == kind:
             return self.text
         if self.type == VOID or can_widen(self.type, kind):
@@ -40,15 +40,15 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class DuckRelation:
-    """What a name in FROM stands for: the types of its columns, by their names as they
-    are spelled."""
+    """A relation of the FROM clause: its alias, and the types of its columns by
+    name."""
 
     alias: str
     columns: Mapping[str, str]
 
     def find(self, name: str) -> tuple[str, str] | None:
-        """A column as it is spelled, and its type, whatever the capitals of the name;
-        None where there is none."""
+        """A column by its name in any capitals: the name as the relation spells it, and
+        its type. None if there is no such column."""
         for known, kind in self.columns.items():
             if known.lower() == name.lower():
                 return known, kind
@@ -56,17 +56,18 @@ class DuckRelation:
 
 
 Rule: TypeAlias = Callable[[exp.Expr, "DuckScope"], Typed]
-"""What makes DuckDB's text of an expression of one class. It raises
-`NeedsSparkError`."""
+"""The translation of expressions of one sqlglot class to DuckDB's SQL. It raises
+`NeedsSparkError` for an expression that might mean something else there."""
 
 
 @dataclass(frozen=True, slots=True)
 class DuckScope:
-    """What an expression may read.
+    """The names that an expression may use, and the rules that translate it.
 
     `aliases` are the outputs before it in the same SELECT, `variables` those of the
-    lambda functions around it, and `outer` what the query around its own reads. `now`
-    is the time of the test, if it has one.
+    lambda functions around it, and `outer` is the scope of the query around its own.
+    `now` is the time of the test, None if it sets none. `query` translates a query
+    inside an expression to its text and columns; None where a query may not stand.
     """
 
     rules: Mapping[type[exp.Expr], Rule]
@@ -78,8 +79,8 @@ class DuckScope:
     variables: Mapping[str, Typed] = field(default_factory=dict)
 
     def translate(self, node: exp.Expr) -> Typed:
-        """The expression in DuckDB's SQL. Raises `NeedsSparkError` for whatever is not
-        proved to mean the same."""
+        """The expression in DuckDB's SQL. Raises `NeedsSparkError` for an expression
+        that is not known to mean the same there."""
         rule = self.rules.get(type(node))
         if rule is None:
             raise NeedsSparkError(
@@ -88,15 +89,16 @@ class DuckScope:
         return rule(node, self)
 
     def with_variables(self, variables: Mapping[str, Typed]) -> DuckScope:
-        """The scope inside a lambda function."""
+        """The scope of the body of a lambda function that has these variables."""
         return replace(self, variables={**self.variables, **variables})
 
     def find_column(self, column: exp.Column) -> Typed:
-        """The column, which `names.resolve` has given its relation unless it is the
-        name of an output or an outer one.
+        """The column that a name means. `duck_names` has added the relation to the
+        name, unless the name is that of an output or of a column of the outer query.
 
-        Spark looks among the columns first, then among the outputs, then around the
-        query.
+        Like Spark, it looks among the columns first, then among the outputs, then in
+        the outer query. Raises `NeedsSparkError` if there is no such column, or
+        several.
         """
         names = [part.name for part in column.parts]
         for relation in self.relations:
@@ -125,7 +127,7 @@ class DuckScope:
 
 
 def describe(node: exp.Expr) -> str:
-    """What a person calls an expression: its function, or its text."""
+    """How messages call an expression: by its function, or else by its text."""
     if isinstance(node, exp.Anonymous):
         return f"{node.name.lower()}()"
     if isinstance(node, exp.Func) and not isinstance(
@@ -140,7 +142,8 @@ def describe(node: exp.Expr) -> str:
 
 
 def refuse_others(node: exp.Expr, *names: str) -> None:
-    """Refuse an expression that says more than these arguments."""
+    """Raise `NeedsSparkError` if the expression has other arguments or clauses than
+    those named."""
     for name, value in node.args.items():
         if name not in names and value not in (None, False, [], ""):
             raise NeedsSparkError(
@@ -149,8 +152,8 @@ def refuse_others(node: exp.Expr, *names: str) -> None:
 
 
 def by_sqlglot(node: exp.Expr, **arguments: str) -> str:
-    """What sqlglot writes for an expression of this class in DuckDB's SQL, over
-    arguments that are in it already."""
+    """sqlglot's translation of an expression to DuckDB's SQL, with arguments whose
+    texts are already in DuckDB's SQL."""
     made = node.copy()
     for name, text in arguments.items():
         made.set(name, exp.Var(this=text))
@@ -158,8 +161,8 @@ def by_sqlglot(node: exp.Expr, **arguments: str) -> str:
 
 
 def field_text(value: Typed, name: str) -> Typed:
-    """A field of a struct; of an array of structs the array of them; of a map the value
-    of a key."""
+    """A field of a struct. Raises `NeedsSparkError` if the value is no struct, or has
+    no such field."""
     found = field_of(value.type, name)
     if found is None:
         raise NeedsSparkError(f"the field {name} of a {value.type}")

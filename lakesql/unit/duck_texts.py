@@ -1,4 +1,4 @@
-"""Functions of texts that mean the same in Spark and in DuckDB."""
+"""Translation rules for string functions that mean the same in Spark and in DuckDB."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from lakesql.unit.duck_types import WHOLE_DIGITS, NeedsSparkError, guarded
 
 
 def _trim(node: exp.Expr, scope: DuckScope) -> Typed:
-    """Blanks alone, or the characters that are named."""
+    """`trim`, `ltrim` and `rtrim` of spaces, or of characters that are given as a
+    literal."""
     refuse_others(node, "this", "position", "expression")
     position = str(node.args.get("position") or "").upper()
     side = {"": "", "BOTH": "", "LEADING": "l", "TRAILING": "r"}[position]
@@ -27,7 +28,7 @@ def _trim(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _substring(node: exp.Expr, scope: DuckScope) -> Typed:
-    """From a place on that is written as a number; 1 is the first."""
+    """`substring` from a literal position, counted from 1."""
     refuse_others(node, "this", "start", "length")
     value = scope.translate(node.this)
     bounds = [
@@ -64,7 +65,7 @@ def _replace(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _concat(node: exp.Expr, scope: DuckScope) -> Typed:
-    """Texts and whole numbers, one after another: NULL where one of them is."""
+    """`concat` and `||` of strings and whole numbers: NULL if one of them is NULL."""
     if isinstance(node, exp.Concat):
         refuse_others(node, "expressions", "safe", "coalesce")
         parts = [scope.translate(item) for item in node.expressions]
@@ -84,7 +85,8 @@ def _concat(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _concat_ws(node: exp.Expr, scope: DuckScope) -> Typed:
-    """Texts and arrays of them with a text between them; NULLs are left out."""
+    """`concat_ws` of strings and arrays of strings, with a literal separator. NULLs are
+    left out."""
     refuse_others(node, "expressions", "safe", "coalesce", "flatten")
     separator, *parts = [scope.translate(item) for item in node.expressions]
     is_written = isinstance(node.expressions[0], exp.Literal)
@@ -108,7 +110,7 @@ def _concat_ws(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _like(node: exp.Expr, scope: DuckScope) -> Typed:
-    """By patterns that are written in the SQL: one, or any or all of several."""
+    """LIKE and ILIKE with literal patterns: a single one, or ANY or ALL of several."""
     refuse_others(node, "this", "expression", "negate")
     value, patterns = scope.translate(node.args["this"]), node.args["expression"]
     is_any, is_all = isinstance(patterns, exp.Any), isinstance(patterns, exp.All)
@@ -128,8 +130,8 @@ def _like(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _position(node: exp.Expr, scope: DuckScope) -> Typed:
-    """Where a text stands in another, from 1 on; 0 where it does not. From a place on
-    that is written as a number."""
+    """The position of a string in another, from 1; 0 if it does not occur. The search
+    may start at a literal position."""
     refuse_others(node, "this", "substr", "position")
     value, searched = (
         scope.translate(node.args["this"]),
@@ -162,7 +164,7 @@ def _position(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _side(node: exp.Expr, scope: DuckScope) -> Typed:
-    """The first or the last characters, as many as are written as a number."""
+    """`left` and `right` with a literal length."""
     refuse_others(node, "this", "expression")
     value, count = scope.translate(node.args["this"]), node.args["expression"]
     if (
@@ -197,7 +199,8 @@ def _repeat(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _is_plain(node: exp.Expr) -> bool:
-    """Whether it is a text that is written in the SQL, and not an empty one."""
+    """Whether an expression is a string literal of ASCII characters that is not
+    empty."""
     return (
         isinstance(node, exp.Literal)
         and node.is_string

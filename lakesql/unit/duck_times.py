@@ -1,5 +1,5 @@
-"""Functions of dates and times that mean the same in Spark and in DuckDB: the zone of
-every session is UTC."""
+"""Translation rules for functions of dates and times that mean the same in Spark and in
+DuckDB. The time zone of every session is UTC."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lakesql.unit.duck_scope import DuckScope, Rule, Typed, describe, refuse_oth
 from lakesql.unit.duck_types import NeedsSparkError
 
 TRUNCATED = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
-"""Units of `date_trunc` that both know by these words."""
+"""Units of `date_trunc` that both engines know by these words."""
 
 UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86400}
-"""Units of an INTERVAL of one length, with their seconds."""
+"""Units of an INTERVAL with a fixed length, in seconds."""
 
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _LENGTHS = {**UNITS, "WEEK": 7 * UNITS["DAY"]}
@@ -32,8 +32,8 @@ _PARTS = ("year", "quarter", "month", "week", "day", "hour", "minute", "doy")
 
 
 def shift_time(value: Typed, word: str, interval: exp.Interval) -> Typed:
-    """A time plus or minus whole seconds, minutes, hours or days; a date plus or minus
-    whole days."""
+    """A timestamp plus or minus an interval of whole seconds, minutes, hours or days.
+    Raises `NeedsSparkError` for other units, and for dates."""
     unit = interval.args.get("unit")
     name = unit.name.upper().removesuffix("S") if isinstance(unit, exp.Var) else ""
     amount = interval.this.name if isinstance(interval.this, exp.Literal) else ""
@@ -65,7 +65,8 @@ def _today(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _time(node: exp.Expr, scope: DuckScope, *kinds: str) -> Typed:
-    """A date or a time; one that sqlglot wraps, as Spark would cast a text there."""
+    """A value of one of these types. The functions in which sqlglot wraps an argument
+    that Spark would cast to a time are unwrapped."""
     value = scope.translate(
         node.this
         if isinstance(node, exp.TsOrDsToDate | exp.TsOrDsToTimestamp)
@@ -79,7 +80,7 @@ def _time(node: exp.Expr, scope: DuckScope, *kinds: str) -> Typed:
 
 
 def _part(name: str, *kinds: str) -> Rule:
-    """A part of a date or a time as a number."""
+    """The rule for a part of a date or a time as a number."""
 
     def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this")
@@ -90,7 +91,7 @@ def _part(name: str, *kinds: str) -> Rule:
 
 
 def _day_of_week(node: exp.Expr, scope: DuckScope) -> Typed:
-    """Sunday is 1 to Spark, and 0 to DuckDB."""
+    """`dayofweek`: Sunday is 1 in Spark and 0 in DuckDB."""
     refuse_others(node, "this")
     value = _time(node.this, scope, "date", "timestamp")
     return Typed(f"CAST(dayofweek({value.text}) + 1 AS INTEGER)", "int")
@@ -115,7 +116,7 @@ def _to_date(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _truncate(node: exp.Expr, scope: DuckScope) -> Typed:
-    """`date_trunc`, of a time by a unit that is written out."""
+    """`date_trunc` of a timestamp by a literal unit."""
     refuse_others(node, "this", "unit")
     value, unit = scope.translate(node.this), node.args["unit"].name.lower()
     if value.type != "timestamp" or unit not in TRUNCATED:
@@ -124,7 +125,7 @@ def _truncate(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _truncate_date(node: exp.Expr, scope: DuckScope) -> Typed:
-    """`trunc`, of a date."""
+    """`trunc` of a date."""
     refuse_others(node, "this", "unit")
     unit = _TRUNCATED_DATES.get(node.args["unit"].name.lower())
     if unit is None or not isinstance(node.args["unit"], exp.Literal):
@@ -158,7 +159,7 @@ def _add_units(node: exp.Expr, scope: DuckScope) -> Typed:
     amount = scope.translate(node.args["expression"])
     if amount.type != "int":
         raise NeedsSparkError(f"{describe(node)} of a {amount.type}")
-    # a date becomes a time, whatever the unit
+    # the result is a timestamp even for a date, whatever the unit
     start = f"CAST({value.text} AS TIMESTAMP)"
     if unit in _MONTHS:
         return Typed(
@@ -186,8 +187,8 @@ def _add_months(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _date_difference(node: exp.Expr, scope: DuckScope) -> Typed:
-    """`datediff` of two dates in days; with a unit, the whole units between two
-    times."""
+    """`datediff` of two dates in days; with a unit, the number of whole units between
+    two times."""
     refuse_others(node, "this", "expression", "unit", "date_part_boundary")
     if node.args.get("unit") is not None:
         return _time_difference(node, scope)
@@ -200,8 +201,8 @@ def _date_difference(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _time_difference(node: exp.Expr, scope: DuckScope) -> Typed:
-    """The whole units between two times. sqlglot would count the borders of units that
-    lie between them."""
+    """The number of whole units between two times. sqlglot's own translation would
+    count the boundaries of units that lie between them."""
     refuse_others(node, "this", "expression", "unit", "date_part_boundary")
     ends = [
         _time(node.args[name], scope, "date", "timestamp")
@@ -228,7 +229,7 @@ def _refuse(node: exp.Expr) -> Typed:
 
 
 NAMED: dict[str, Rule] = {"now": _anonymous_now}
-"""Functions that sqlglot has no class for."""
+"""Rules for functions that sqlglot has no class for, by name."""
 
 RULES: dict[type[exp.Expr], Rule] = {
     exp.CurrentTimestamp: _now,

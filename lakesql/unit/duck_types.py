@@ -1,5 +1,5 @@
-"""DuckDB's types for Spark's, which types widen to which, and the error of what only
-Spark answers."""
+"""DuckDB's types for Spark's, which types widen to which, and the error for what only
+Spark can answer."""
 
 from __future__ import annotations
 
@@ -9,38 +9,39 @@ from collections.abc import Iterable, Sequence
 from lakesql.stream.types import parse_type
 
 MAX_DIGITS = 38
-"""The most digits of a decimal, in both."""
+"""The greatest precision of a decimal, in both engines."""
 
 GUARD = "lakesql needs Spark: "
-"""What the message of a guard starts with that a value has run into."""
+"""How the message of a guard begins: DuckDB raises it for a value about which only
+Spark can answer."""
 
 VOID = "void"
-"""The type of NULL."""
+"""Spark's type of NULL."""
 
 
 class NeedsSparkError(Exception):
-    """A test cannot be answered without Spark; the text says why."""
+    """A test that cannot be answered without Spark. The text says why."""
 
 
 def quote(name: str) -> str:
-    """A name as DuckDB's identifier."""
+    """A name as an identifier in DuckDB's SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def text_literal(value: str) -> str:
-    """A text as DuckDB's literal."""
+    """A string as a literal in DuckDB's SQL."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def guarded(condition: str, what: str, text: str) -> str:
-    """The text, which raises where the condition holds: then only Spark knows the
-    value."""
+    """The expression, guarded: where the condition holds, DuckDB raises an error with
+    `what`, as only Spark knows the value."""
     return f"(CASE WHEN {condition} THEN error({text_literal(GUARD + what)}) ELSE {text} END)"
 
 
 def duck_type(kind: str) -> str:
-    """DuckDB's type for a type of Spark's that tests know. Raises `NeedsSparkError` for
-    any other."""
+    """DuckDB's type for a type of Spark. Raises `NeedsSparkError` for a type that tests
+    on DuckDB do not support."""
     if decimal_digits(kind):
         return kind.upper()
     if kind in _TYPES:
@@ -72,35 +73,35 @@ _TYPES = {
     "timestamp": "TIMESTAMP",
     VOID: "INTEGER",
 }
-"""Times have no zone in DuckDB, and are those of UTC: the zone of every session of
-lakesql's."""
+"""DuckDB's type for each scalar type of Spark besides decimals. DuckDB's timestamps
+have no zone; they are in UTC, the time zone of every session of lakesql."""
 
 _COMPARED = frozenset({"int", "bigint", "string", "boolean", "date", "timestamp"})
 
 
 def is_compared(kind: str) -> bool:
-    """Whether both engines find the same values of a type equal, and order them alike:
-    of a double two may differ by the sign of zero."""
+    """Whether both engines agree on which values of a type are equal, and on their
+    order. For doubles they do not: zeros may differ by their sign."""
     return kind in _COMPARED or decimal_digits(kind) is not None
 
 
 def is_flat(kind: str) -> bool:
-    """Whether a type is one value, and no struct, array or map."""
+    """Whether a type is scalar: no struct, array or map."""
     return kind in _TYPES or decimal_digits(kind) is not None
 
 
 def decimal_digits(kind: str) -> tuple[int, int] | None:
-    """Precision and scale of a decimal; None of any other type."""
+    """Precision and scale of a decimal type; None for any other type."""
     found = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
     return (int(found[1]), int(found[2])) if found else None
 
 
 WHOLE_DIGITS = {"int": (10, 0), "bigint": (20, 0)}
-"""The decimals that Spark makes of whole numbers."""
+"""Precision and scale of the decimals to which Spark converts whole numbers."""
 
 
 def element_type(kind: str) -> str:
-    """The type of an array's elements, or of a map's values; '' of any other type."""
+    """The type of an array's elements, or of a map's values; '' for any other type."""
     parsed = parse_type(kind)
     return (
         parsed.fields[-1].type.text
@@ -110,7 +111,7 @@ def element_type(kind: str) -> str:
 
 
 def key_type(kind: str) -> str:
-    """The type of a map's keys; '' of any other type."""
+    """The type of a map's keys; '' for any other type."""
     parsed = parse_type(kind)
     return (
         parsed.fields[0].type.text
@@ -120,8 +121,8 @@ def key_type(kind: str) -> str:
 
 
 def field_of(kind: str, name: str) -> tuple[str, str] | None:
-    """A struct's field as it is spelled there, and its type; None where there is
-    none."""
+    """The name of a struct's field as the struct spells it, and its type; None if it
+    has no such field."""
     parsed = parse_type(kind)
     if parsed is None or parsed.name != "struct":
         return None
@@ -132,8 +133,8 @@ def field_of(kind: str, name: str) -> tuple[str, str] | None:
 
 
 def can_widen(kind: str, wider: str) -> bool:
-    """Whether each value of a type is one of the other, and both engines make the same
-    of it."""
+    """Whether all values of a type can be cast to the other without a loss, with the
+    same result in both engines."""
     digits, wanted = (
         decimal_digits(kind) or WHOLE_DIGITS.get(kind),
         decimal_digits(wider),
@@ -149,8 +150,9 @@ def can_widen(kind: str, wider: str) -> bool:
 
 
 def common_type(kinds: Iterable[str], what: str) -> str:
-    """The type that Spark makes of values of these, where all become it without a loss.
-    Raises `NeedsSparkError`."""
+    """The type that Spark converts values of these types to, if none of them loses
+    anything. Raises `NeedsSparkError` if there is none; `what` names the expression in
+    its message."""
     known = [kind for kind in dict.fromkeys(kinds) if kind != VOID]
     if not known:
         return VOID
@@ -173,8 +175,8 @@ def common_type(kinds: Iterable[str], what: str) -> str:
 
 
 def _common_decimal(kinds: Sequence[str]) -> str | None:
-    """The decimal that holds all values of decimals and whole numbers; None where there
-    is none."""
+    """The decimal type that holds all values of these decimals and whole numbers; None
+    if it would need too many digits, or another type is among them."""
     digits = [decimal_digits(kind) or WHOLE_DIGITS.get(kind) for kind in kinds]
     known = [each for each in digits if each is not None]
     if len(known) < len(digits):

@@ -1,5 +1,5 @@
-"""Literals, columns, conditions and choices of an expression that mean the same in
-Spark and in DuckDB."""
+"""Translation rules for literals, columns, conditions, CASE and the like, where they
+mean the same in Spark and in DuckDB."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def _paren(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def condition_text(value: Typed, node: exp.Expr) -> str:
-    """The text of what must be a condition. Raises `NeedsSparkError` where it is of
-    another type."""
+    """The text of an expression that must be a condition. Raises `NeedsSparkError` if
+    it is of another type than boolean."""
     if value.type not in ("boolean", VOID):
         raise NeedsSparkError(f"{describe(node)} is a {value.type} and no condition")
     return f"CAST({value.text} AS BOOLEAN)" if value.type == VOID else value.text
@@ -116,8 +116,8 @@ def _comparison(word: str) -> Rule:
 
 
 def compare_text(left: Typed, right: Typed, word: str, node: exp.Expr) -> str:
-    """The comparison of two values of one type, of types that widen, or of a time and a
-    literal."""
+    """The comparison of two values whose types are the same or widen to one, or of a
+    date or time with a string literal. Raises `NeedsSparkError` for any others."""
     left, right = _as_time(left, right), _as_time(right, left)
     kind = common_type((left.type, right.type), describe(node))
     if not is_compared(kind) and kind not in ("double", VOID):
@@ -130,7 +130,8 @@ _TIME = re.compile(r"'(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)Z?
 
 
 def _as_time(value: Typed, other: Typed) -> Typed:
-    """A literal that is compared with a time, or a date, as one."""
+    """A string literal that is compared with a date or a time, as a literal of that
+    type; any other value unchanged."""
     if value.type != "string" or other.type not in ("date", "timestamp"):
         return value
     found = time_literal(value.text, other.type)
@@ -140,8 +141,8 @@ def _as_time(value: Typed, other: Typed) -> Typed:
 
 
 def time_literal(text: str, kind: str) -> Typed | None:
-    """A date or a time that is written in quotes, as both read it; None for any other
-    text."""
+    """The literal of a date or a timestamp, from a string in quotes that both engines
+    read alike; None for any other string."""
     day, moment = _DATE.match(text), _TIME.match(text)
     try:
         if kind == "date" and day:
@@ -216,13 +217,14 @@ def _in_query(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def exists_text(node: exp.Expr, scope: DuckScope) -> Typed:
-    """Whether a query has a row."""
+    """EXISTS with a query."""
     text, _ = _read_query(node.this, scope)
     return Typed(f"EXISTS ({text})", "boolean")
 
 
 def _scalar_query(node: exp.Expr, scope: DuckScope) -> Typed:
-    """The one value of a query; both raise where there are more."""
+    """A query in parentheses as a value. More than one row is an error in both
+    engines."""
     refuse_others(node, "this")
     text, columns = _read_query(node, scope)
     if len(columns) != 1:
@@ -314,7 +316,7 @@ def _coalesce(node: exp.Expr, scope: DuckScope) -> Typed:
 
 
 def _extreme(word: str) -> Rule:
-    """`greatest` and `least`, which leave out NULLs."""
+    """The rule for `greatest` and `least`, which ignore NULLs."""
 
     def make(node: exp.Expr, scope: DuckScope) -> Typed:
         refuse_others(node, "this", "expressions", "ignore_nulls")
@@ -346,8 +348,8 @@ def _anonymous_is_null(word: str) -> Rule:
 
 
 def _dot(node: exp.Expr, scope: DuckScope) -> Typed:
-    """A field by its name; of an array of structs the array of the field, and of a map
-    the value of the key."""
+    """`value.name`: a field of a struct; for an array of structs the array of that
+    field, and for a map the value of that key."""
     if not isinstance(node.args["expression"], exp.Identifier):
         raise NeedsSparkError(describe(node))
     value, name = scope.translate(node.this), node.args["expression"].name
@@ -366,7 +368,7 @@ NAMED: dict[str, Rule] = {
     "isnull": _anonymous_is_null("IS NULL"),
     "isnotnull": _anonymous_is_null("IS NOT NULL"),
 }
-"""Functions that sqlglot has no class for."""
+"""Rules for functions that sqlglot has no class for, by name."""
 
 RULES: dict[type[exp.Expr], Rule] = {
     exp.Literal: _literal,

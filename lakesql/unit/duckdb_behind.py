@@ -1,6 +1,6 @@
-"""DuckDB, which is imported behind Pulsar's client where that is installed.
+"""Imports DuckDB, after Pulsar's client if that is installed.
 
-Both are made with pybind11. Where DuckDB comes first, its errors arrive as a
+Both are built with pybind11. If DuckDB is imported first, its errors arrive as
 `RuntimeError` from then on.
 """
 

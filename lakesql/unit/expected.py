@@ -1,4 +1,5 @@
-"""What a unit test expects, beside what is there after its last batch."""
+"""Compares what a unit test expects with the table, the dead letters and the tombstones
+after its batches."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from lakesql.unit.outcomes import Failed, Outcome, Passed
 from lakesql.unit.row_differences import RowDifference, find_difference
 
 ReadTable = Callable[[], tuple[Mapping[str, str], Sequence[Row]]]
-"""The types of a table's columns, and its rows."""
+"""A function that returns the types of a table's columns, and its rows."""
 
 
 def compare_after(
@@ -22,8 +23,8 @@ def compare_after(
     other: Other = needs_spark,
 ) -> RowDifference | None:
     """How the rows of the table differ from those expected after the batch of this
-    number, from 0; None where they do not, or where none are expected. Raises as
-    `compare` does."""
+    number, counted from 0. None if they do not differ, or if the test expects none
+    after single batches. Raises the same errors as `compare`."""
     if not test.expect.batches:
         return None
     types, rows = table()
@@ -46,8 +47,9 @@ def compare(
     other: Other = needs_spark,
     earlier: Sequence[RowDifference | None] = (),
 ) -> Outcome:
-    """How a test has ended whose batches are all written. What is not expected is not
-    read, but for dead letters. `earlier` is what differed after single batches.
+    """The outcome of a test whose batches are all written. The table and its tombstones
+    are read only if the test expects something of them; dead letters are always
+    compared. `earlier` has what differed after single batches.
 
     Raises `ProjectError` for expected rows that do not fit, and what `other` raises.
     """

@@ -1,4 +1,5 @@
-"""Values of fixtures and of raw records, as the types of a contract or a table."""
+"""Converts values of fixtures and raw records to the types of a stream's contract or a
+table."""
 
 from __future__ import annotations
 
@@ -26,25 +27,26 @@ from lakesql.unit.duck_types import (
 
 Value: TypeAlias = Any
 """None, or a bool, int, float, str, Decimal, date, datetime (in UTC, without a zone),
-or a dict of these by field."""
+or a dict of these by field. The value of an array is a list, that of a map a dict by
+key."""
 
 _RANGES = {"int": 2**31, "bigint": 2**63}
 
 
 class MisfitError(Exception):
-    """A value of a fixture is none of the type of its column."""
+    """A value of a fixture that does not fit the type of its column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A record that is a dead letter, and why."""
+    """A record that becomes a dead letter, and the reason."""
 
     reason: str
 
 
 def is_known(kind: str) -> bool:
-    """Whether fixtures of both engines know the values of a type: one value, or a
-    struct of such."""
+    """Whether fixtures of both engines accept values of a type: a scalar type, or a
+    struct of these."""
     try:
         duck_type(kind)
     except NeedsSparkError:
@@ -56,10 +58,11 @@ def is_known(kind: str) -> bool:
 
 
 def fit_nested(node: Node, kind: str) -> Value:
-    """A fixture's value as one of a type that DuckDB has, arrays and maps by texts
-    among them.
+    """A fixture's value as one of a type that DuckDB has, including arrays, and maps
+    whose keys are strings.
 
-    Raises `MisfitError`; `NeedsSparkError` for a type that tests do not know.
+    Raises `MisfitError` for a value that does not fit, and `NeedsSparkError` for a type
+    that tests on DuckDB do not support.
     """
     parsed = parse_type(kind)
     match node.value, parsed.name if parsed is not None else "":
@@ -85,8 +88,8 @@ def fit_nested(node: Node, kind: str) -> Value:
 
 
 def fit(node: Node, kind: str) -> Value:
-    """A fixture's value as one of a type. Raises `MisfitError`; `NeedsSparkError` for a
-    type that tests do not know."""
+    """A fixture's value as one of a type. Raises `MisfitError` for a value that does
+    not fit, and `NeedsSparkError` for a type that fixtures do not know."""
     if not is_known(kind):
         raise NeedsSparkError(f"type {kind or 'of a column, which only Spark knows'}")
     value = _unquoted(node, kind)
@@ -125,7 +128,8 @@ def fit(node: Node, kind: str) -> Value:
 
 
 def _unquoted(node: Node, kind: str) -> Any:
-    """The value; of a file that has texts alone, what the type makes of it."""
+    """The value of a node. If it comes from a CSV file, where all values are strings,
+    it is converted to the type if it has its form."""
     text = node.value
     if not isinstance(text, str) or node.written is None:
         return text
@@ -166,7 +170,8 @@ def _fit_struct(
 
 
 def read_time(text: str) -> datetime | None:
-    """A time in ISO 8601, in UTC where it has no zone; None for what is none."""
+    """A time in ISO 8601, as a datetime in UTC without a zone; a text without a zone is
+    taken as UTC. None if the text is no time."""
     if not re.fullmatch(
         r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:\d{2})?)?",
         text,
@@ -180,8 +185,8 @@ def read_time(text: str) -> datetime | None:
 
 
 def exact(node: Node) -> Value:
-    """The value without places, of which a number with a fraction has the digits that
-    are written."""
+    """The value of a node without the places of its parts. A number with a fraction
+    becomes a `Decimal` with the digits that are written."""
     match node.value:
         case tuple():
             return [exact(item) for item in node.value]
@@ -198,8 +203,8 @@ def exact(node: Node) -> Value:
 
 
 def json_text(value: Value) -> str:
-    """The value as JSON, which loses nothing of it: the digits of a decimal, and a time
-    in UTC."""
+    """The value as JSON, without a loss: a decimal keeps its digits, and a time is
+    written in UTC."""
     match value:
         case None | bool() | int() | float() | str():
             return json.dumps(value, ensure_ascii=False)
@@ -222,7 +227,8 @@ def json_text(value: Value) -> str:
 
 
 def sql_literal(value: Value, kind: str) -> str:
-    """The value in DuckDB's SQL, as what DuckDB has for a type of Spark's."""
+    """The value as a literal in DuckDB's SQL, of the DuckDB type that stands for this
+    Spark type."""
     wanted = duck_type(kind)
     match value:
         case None:
@@ -252,11 +258,11 @@ def sql_literal(value: Value, kind: str) -> str:
 
 
 def read_raw(text: str, stream: Stream) -> dict[str, Value] | Bad:
-    """The columns of a record whose value is this JSON, or why it is a dead letter: as
-    the engine's reading has it.
+    """The columns of a record whose value is this JSON, or why it is a dead letter, as
+    Spark would read it.
 
-    Spark's reader of JSON takes more than JSON's grammar, and makes values of others.
-    Where it might, this raises `NeedsSparkError`.
+    Spark's JSON reader accepts more than the grammar of JSON, and converts some values.
+    Raises `NeedsSparkError` where it might do so.
     """
     if not text.isprintable() or _LENIENT.search(text):
         raise NeedsSparkError(
@@ -299,7 +305,8 @@ def read_raw(text: str, stream: Stream) -> dict[str, Value] | Bad:
 
 
 _LENIENT = re.compile(r"'|NaN|INF|Infinity|\ufeff|\\u[dD]|[eE][-+]?\d{3,}")
-"""What Spark's reader takes beyond JSON, or reads in a way of its own."""
+"""Texts that Spark's JSON reader accepts beyond the grammar, or reads in its own
+way."""
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

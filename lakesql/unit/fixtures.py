@@ -1,5 +1,5 @@
-"""The rows and records that a unit test gives, as values of the types that they
-have."""
+"""Reads the rows and records that a unit test gives, as values of their columns'
+types."""
 
 from __future__ import annotations
 
@@ -36,19 +36,20 @@ Row = dict[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class NamedRow:
-    """A row of a fixture with the columns that it names alone, and where it stands."""
+    """A row of a fixture and its place in the file. `values` has only the columns that
+    the test names."""
 
     values: Row
     place: Place
 
 
 Other = Callable[[Node, str], Value]
-"""What makes a value of a type that fixtures do not know, of a node; it may raise
-`NeedsSparkError`."""
+"""A function that makes a value of a node, of a type that fixtures do not know. It may
+raise `NeedsSparkError`."""
 
 
 def needs_spark(node: Node, kind: str) -> Value:
-    """The `Other` that has no value for any: `NeedsSparkError`."""
+    """The `Other` that refuses every type with `NeedsSparkError`."""
     raise NeedsSparkError(f"type {kind or 'of a column, which only Spark knows'}")
 
 
@@ -59,8 +60,8 @@ def read_rows(
     folder: Path,
     other: Other = needs_spark,
 ) -> list[NamedRow]:
-    """The rows of a table's fixture. `columns` are the types of those that `what` has,
-    by their names.
+    """The rows of a table's fixture. `columns` are the types of the table's columns by
+    name; `what` is what messages call the table.
 
     Raises `ProjectError` for rows that do not fit.
     """
@@ -75,10 +76,11 @@ def read_rows(
 def read_records(
     node: Node, stream: Stream, takes_tombstones: bool, folder: Path
 ) -> list[Row | Bad]:
-    """The records of one batch: rows of all columns of the contract, and those that are
-    dead letters.
+    """The records of one batch: rows with all columns of the contract, and dead
+    letters.
 
-    Raises `ProjectError` and `NeedsSparkError`.
+    Raises `ProjectError` for records that do not fit the contract, and
+    `NeedsSparkError` for those that only Spark can read.
     """
     columns = {column.name: column.type for column in stream.columns}
 
@@ -113,7 +115,8 @@ def _place_of(node: Node) -> Place:
 def read_each(
     items: Iterable[Item], read: Callable[[Item], T], place: Callable[[Item], Place]
 ) -> list[T]:
-    """What is read of each; the problems of all of them in one error."""
+    """The result of `read` for each item. The problems of all items are raised together
+    as one `ProjectError`."""
     made, problems = [], list[Problem]()
     for item in items:
         found = collect(problems, partial(read, item), place(item))
@@ -125,15 +128,15 @@ def read_each(
 
 
 def read_items(node: Node, folder: Path) -> Iterable[Node]:
-    """The items of a list, or those of the file that is named."""
+    """The items of a list, or of the file that is named instead."""
     return (
         tuple(_read_file(node, folder)) if isinstance(node.value, str) else node.items()
     )
 
 
 def _read_file(node: Node, folder: Path) -> Iterator[Node]:
-    """The rows of a .csv file, or the lines of a .jsonl file: each as it would stand in
-    the test."""
+    """The rows of a .csv file, or the lines of a .jsonl file, each as a node like one
+    in the test's own file."""
     shown = str(node.value)
     path = folder / shown
     suffix = PurePosixPath(shown).suffix
@@ -169,7 +172,7 @@ def _json_lines(shown: str, text: str) -> Iterator[Node]:
 
 
 def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object of JSON, in which no name stands twice. Raises `ValueError`."""
+    """A JSON object as a dict. Raises `ValueError` if a name occurs twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(
@@ -225,8 +228,8 @@ def _csv_rows(shown: str, text: str) -> Iterator[Node]:
 
 
 def _csv_record(lines: Iterator[list[str]], begins: Place) -> list[str] | None:
-    """The next record; None behind the last one. Raises `ProjectError` for one whose
-    quotes are not closed."""
+    """The next record; None after the last one. Raises `ProjectError` for a record that
+    is no CSV, such as one with an open quote."""
     try:
         return next(lines, None)
     except csv.Error as error:
@@ -236,16 +239,16 @@ def _csv_record(lines: Iterator[list[str]], begins: Place) -> list[str] | None:
 
 
 def _csv_value(text: str, place: Place) -> Node:
-    """A value of a line: NULL where it is empty. What it may be besides a text its
-    column says."""
+    """A value of a line: NULL if it is empty, and otherwise a string that is converted
+    by the type of its column."""
     return Node(None, place) if text == "" else Node(text, place, written=text)
 
 
 def read_row(
     node: Node, columns: Mapping[str, str], what: str, other: Other = needs_spark
 ) -> Row:
-    """The columns that a row names. Raises `ProjectError` with all that does not
-    fit."""
+    """The columns that a row names, with their values. Raises `ProjectError` with all
+    problems of the row."""
     spelled = {name.lower(): name for name in columns}
     problems: list[Problem] = []
     row: Row = {}

@@ -1,4 +1,5 @@
-"""How unit tests ended, as text for a terminal and as JSON."""
+"""The outcomes of unit tests, and how they are shown as text for a terminal and as
+JSON."""
 
 from __future__ import annotations
 
@@ -16,13 +17,12 @@ from lakesql.unit.row_differences import RowDifference
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What is there is what was expected."""
+    """The rows are as expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """What is there differs from what was expected; or the batch fails, as `what`
-    says."""
+    """The rows differ from those expected; or the batch fails, and `what` says why."""
 
     differences: tuple[RowDifference, ...] = ()
     what: str = ""
@@ -30,7 +30,8 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class NeedsSpark:
-    """The test has something in it that is not known to mean the same without Spark."""
+    """The test uses something that is not known to mean the same in DuckDB as in
+    Spark."""
 
     reason: str
 
@@ -40,7 +41,7 @@ Outcome: TypeAlias = Passed | Failed | NeedsSpark
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A test and how it ended."""
+    """A test and its outcome."""
 
     test: UnitTest
     outcome: Outcome
@@ -52,13 +53,13 @@ def is_failed(result: Result) -> bool:
 
 
 def unanswered(results: Iterable[Result]) -> list[Result]:
-    """Those of tests that need Spark, and so have neither passed nor failed."""
+    """The results of tests that need Spark, and so have neither passed nor failed."""
     return [result for result in results if isinstance(result.outcome, NeedsSpark)]
 
 
 def render_text(results: Sequence[Result]) -> str:
-    """The tests that fail, each with what differs row by row; those that need Spark;
-    and how many there are of each."""
+    """The results as text: a line for each test, with the rows that differ if it fails
+    and the reason if it needs Spark; then the number of each."""
     lines: list[str] = []
     for result in results:
         test, outcome = result.test, result.outcome
@@ -96,8 +97,8 @@ def render_text(results: Sequence[Result]) -> str:
 
 
 def difference_lines(difference: RowDifference) -> list[str]:
-    """A table of the rows that differ: `-` before those that are missing, `+` before
-    those that were not expected."""
+    """The rows that differ, as the lines of a table: `-` marks missing rows, `+`
+    unexpected ones."""
     columns = difference.columns
     signs = {"missing": "-", "unexpected": "+"}
     rows = [
@@ -122,13 +123,13 @@ def difference_lines(difference: RowDifference) -> list[str]:
 
 
 def summary(results: Sequence[Result]) -> dict[str, int]:
-    """How many tests ended in each way."""
+    """The number of tests by outcome: `passed`, `failed`, `needs_spark`."""
     kinds = [_word(result.outcome) for result in results]
     return {word: kinds.count(word) for word in ("passed", "failed", "needs_spark")}
 
 
 def render_json(results: Sequence[Result]) -> str:
-    """The results as one JSON document."""
+    """The results as a JSON document."""
     tests = [
         {
             "model": result.test.model,
@@ -182,8 +183,8 @@ def _details(outcome: Outcome) -> dict[str, object]:
 
 
 def plain_row(row: Row) -> dict[str, object]:
-    """The row as JSON has it, and as a test may give it; what JSON has not, as text.
-    Its times are in UTC."""
+    """The row with values that JSON has, as a test's file may give them: values of
+    other types become text, and times are in UTC."""
     return {name: _plain(value) for name, value in row.items()}
 
 
@@ -192,8 +193,8 @@ def _plain(value: Value) -> object:
 
 
 def _cell(value: Value) -> str:
-    """A value in a table. A text is shown as it is where it is printable, and NULL is
-    told from the text NULL."""
+    """A value as a cell of the table. A string that is not printable, has blanks at its
+    ends, is empty or is NULL is shown in quotes."""
     match value:
         case None:
             return "NULL"

@@ -1,4 +1,4 @@
-"""What is expected and what is there, row by row, in any order."""
+"""Compares the rows that are expected with those that are found, in any order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Side = Literal["missing", "unexpected"]
 
 @dataclass(frozen=True, slots=True)
 class OddRow:
-    """A row that is on one side alone."""
+    """A row that is only expected (`missing`), or only found (`unexpected`)."""
 
     side: Side
     row: Row
@@ -22,10 +22,10 @@ class OddRow:
 
 @dataclass(frozen=True, slots=True)
 class RowDifference:
-    """The rows that differ: those that are missing, each before the unexpected one that
-    is nearest to it.
+    """The rows that differ. Each missing row stands before the unexpected row that is
+    most like it.
 
-    `same` is how many rows are as expected.
+    `same` is the number of rows that are as expected.
     """
 
     what: str
@@ -34,7 +34,7 @@ class RowDifference:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that a missing row names; all where none is missing."""
+        """The columns that the missing rows name; all columns if none is missing."""
         named = [odd.row for odd in self.rows if odd.side == "missing"] or [
             odd.row for odd in self.rows
         ]
@@ -44,8 +44,8 @@ class RowDifference:
 def find_difference(
     what: str, expected: Sequence[NamedRow], found: Sequence[Row]
 ) -> RowDifference | None:
-    """How the rows differ; None where each expected row is one of those found, in the
-    columns that it names, and no other row is there."""
+    """How the rows differ. None if each expected row matches a found one in the columns
+    that it names, and no found row is left over."""
     match_of = _match([row.values for row in expected], found)
     missing = [
         row.values for index, row in enumerate(expected) if index not in match_of
@@ -69,11 +69,11 @@ def find_difference(
 
 
 def _match(expected: Sequence[Row], found: Sequence[Row]) -> dict[int, int]:
-    """As many pairs of an expected row and one that is found as there can be, by their
-    places.
+    """Which found row each expected row matches, by their indexes: as many matches as
+    are possible (maximum bipartite matching).
 
-    Rows that name other columns may fit several: a pair is changed where that lets
-    another row find one.
+    Rows that name different columns may fit several found rows, so a match is changed
+    if that lets another row have one.
     """
     fits = [
         [at for at, row in enumerate(found) if _fits(wanted, row)]
@@ -100,7 +100,7 @@ def _fits(wanted: Row, row: Row) -> bool:
 
 
 def _is_same(one: Value, other: Value) -> bool:
-    """Whether two values of a type are the same; two that are no number are."""
+    """Whether two values of one type are equal. NaN equals NaN."""
     if isinstance(one, float) and isinstance(other, float):
         return one == other or (one != one and other != other)
     return bool(one == other)

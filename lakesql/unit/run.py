@@ -1,5 +1,5 @@
-"""Unit tests of models on DuckDB: the SELECT over each batch, then the statements of
-the mode, without Spark."""
+"""Unit tests of models on DuckDB, without Spark: the model's SELECT over each batch
+that the test gives, then the statements of the model's mode."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ from lakesql.unit.table_states import keys_of, read_states, time_of_refresh
 
 
 def run_tests(manifest: Manifest, tests: Iterable[UnitTest]) -> list[Result]:
-    """The results of the tests, in their order. One that meets a defect of lakesql's
-    fails by itself.
+    """The results of the tests, in their order. An unexpected exception in a test, a
+    defect of lakesql, fails that test alone.
 
-    Raises `ProjectError` with all that is wrong with SELECTs and fixtures.
+    Raises `ProjectError` with the problems of all SELECTs and fixtures.
     """
     manifest = with_stored_rows(manifest)
     results, problems = [], dict[Problem, None]()
@@ -78,7 +78,7 @@ def run_tests(manifest: Manifest, tests: Iterable[UnitTest]) -> list[Result]:
     with duckdb.connect(
         config={"threads": 1, "enable_external_access": False}
     ) as connection:
-        # of a few rows, planning is what takes the time
+        # with so few rows, planning a query takes longer than running it
         connection.execute("PRAGMA disable_optimizer")
         for test in tests:
             overrides = test.overrides.vars.plain() if test.overrides.vars else {}
@@ -125,17 +125,17 @@ _CONDITIONS = {
     "delete_when": "lakesql_delete_when",
     "when_matched": "lakesql_when_matched",
 }
-"""What stands for the configuration's conditions in a statement until it is
-DuckDB's."""
+"""The placeholder that stands in a statement for a condition of the configuration until
+that is translated to DuckDB's SQL."""
 
 _KEYS = frozenset({"int", "bigint", "string", "boolean", "date", "timestamp"})
-"""Types of which both engines compare all values alike, besides decimals."""
+"""Types of which both engines compare all values alike; decimals are too."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Arrived:
-    """What a batch of all streams brings beside its good records: dead letters, and the
-    stream of each record, by its place in the batch."""
+    """What a batch has beside its good records: `letters` are its dead letters, and
+    `origin` is the stream of each record, by the record's position in the batch."""
 
     letters: list[Row]
     origin: dict[int, str]
@@ -143,9 +143,12 @@ class _Arrived:
 
 @dataclass(slots=True)
 class _DuckTest:
-    """One test as it runs. `letters` are the dead letters so far, `earlier` what
-    differed after single batches, and `states` the rows of each table that is read by
-    `ref`, before the batches and after each."""
+    """One test while it runs.
+
+    `letters` are the dead letters of the batches so far. `earlier` has, for each batch
+    so far, how the table differed from the rows expected after it. `states` has, for
+    each table that is read by `ref`, its rows before the batches and after each.
+    """
 
     manifest: Manifest
     select: Select
@@ -171,7 +174,7 @@ class _DuckTest:
         }
         for path, name in refs.items():
             tables[path] = self.ref_table(name)
-        # without columns for event times: a batch has no watermark
+        # a stateful SELECT without its watermark columns: a batch has no watermark
         query = translate_query(
             select.query.sql if select.query.stateful else select.text, tables, now
         )
@@ -194,8 +197,8 @@ class _DuckTest:
         return self.compare(types)
 
     def refresh_each(self, query: TranslatedQuery, types: Mapping[str, str]) -> Outcome:
-        """Refresh the table, from the tables that the test gives, before their batches
-        and after each."""
+        """Refresh the table of a model over tables: once from the tables as the test
+        gives them, and once after each batch of their changes."""
         versions = refreshes_of(self.select).versions(self.select.columns or ())
         if versions is not None:
             self.refuse_types(types, {"track_columns": versions.tracked})
@@ -220,8 +223,8 @@ class _DuckTest:
         return self.compare(types)
 
     def refresh(self, query: TranslatedQuery, checks: Mapping[Check, str]) -> str:
-        """Make the rows of the SELECT over the tables as they are. The text says why
-        that fails; '' where it does not."""
+        """Compute the rows of the SELECT over the tables in their current state.
+        Returns why the refresh fails; '' if it does not."""
         self.connection.execute(f"CREATE OR REPLACE TABLE {ROWS_VIEW} AS {query.text}")
         for check, condition in checks.items():
             if failing := self.number(
@@ -237,8 +240,8 @@ class _DuckTest:
         return ""
 
     def write_versions(self, versions: TableVersions, number: int) -> None:
-        """End the versions whose rows are others now, and begin the new ones, a second
-        after the refresh before."""
+        """Write a refresh into a table of versions: end those whose rows have changed,
+        and begin new ones. The refresh happens one second after the one before it."""
         names = {self.select.model.table.folded: "lakesql_this"}
         at = time_of_refresh(self.test.overrides.now, number).isoformat(sep=" ")
         self.connection.execute(
@@ -253,7 +256,7 @@ class _DuckTest:
             )
         self.connection.execute(duck_statement(versions.merge, names, {}))
 
-    # --- what is given
+    # --- what the test gives
 
     @property
     def batches(self) -> Mapping[str, tuple[Node, ...]]:
@@ -275,11 +278,11 @@ class _DuckTest:
         )
 
     def stream_columns(self, name: str) -> dict[str, str]:
-        """The types of a stream's columns; of a model's table that is read as one,
-        those that its SELECT makes.
+        """The types of a stream's columns, by their names; for a model's table that is
+        read as a stream, those that its SELECT makes.
 
-        A column that the SELECT does not read, of a type that fixtures do not know, is
-        left out.
+        A column whose type fixtures do not know is left out if the SELECT does not read
+        it.
         """
         if name in self.select.read_tables:
             return _table_of(self.manifest, name, self.built)
@@ -293,8 +296,8 @@ class _DuckTest:
         return {column.name: _known(column.type) for column in read}
 
     def ref_table(self, name: str) -> DuckTable:
-        """The table of a model, or a seed, that is read by `ref`. Its rows, which the
-        test gives, are read."""
+        """The DuckDB table that stands for a model's table, or a seed's, read by `ref`.
+        The rows that the test gives it are read here into `states`."""
         columns = _table_of(self.manifest, name, self.built)
         table = DuckTable(f"lakesql_ref_{name}", columns)
         given = next(
@@ -315,8 +318,8 @@ class _DuckTest:
         return table
 
     def show_tables(self, number: int) -> None:
-        """Give the tables that are read by `ref` their rows before the batches, for 0,
-        or after so many of them."""
+        """Fill the tables that are read by `ref` with their rows after `number`
+        batches; with 0, those before the first batch."""
         for table, states in self.states:
             self.create(table.name, table.columns, states[min(number, len(states) - 1)])
 
@@ -332,8 +335,9 @@ class _DuckTest:
     def refuse_types(
         self, types: Mapping[str, str], compared: Mapping[str, tuple[str, ...]]
     ) -> None:
-        """Refuse columns whose values DuckDB may compare otherwise than Spark does, by
-        the option that names them."""
+        """Raise `NeedsSparkError` for a column that is always NULL, and for a column of
+        `compared` whose values DuckDB may compare differently from Spark. `compared`
+        has columns by the option that names them."""
         if void := [name for name, kind in types.items() if kind == "void"]:
             raise NeedsSparkError(f"column {void[0]}, which is always NULL")
         spelled = {name.lower(): kind for name, kind in types.items()}
@@ -346,8 +350,8 @@ class _DuckTest:
     def conditions(
         self, query: TranslatedQuery, types: Mapping[str, str]
     ) -> dict[str, str]:
-        """The configuration's conditions in DuckDB's SQL, by what stands for them in a
-        statement."""
+        """The configuration's conditions in DuckDB's SQL, by their placeholders in the
+        statements."""
         now, writing = self.test.overrides.now, self.select.writing
         made = {}
         for option, text in writing.conditions.items():
@@ -363,8 +367,8 @@ class _DuckTest:
         return made
 
     def checks(self, query: TranslatedQuery) -> dict[Check, str]:
-        """The conditions that are expected to hold, in DuckDB's SQL; a row that is only
-        counted is none of a test's."""
+        """The model's expectations as conditions in DuckDB's SQL. Those with `on_fail:
+        warn` are left out, as they have no effect on a test."""
         rows = DuckRelation(ROWS_VIEW, query.columns)
         checks = (check for check in self.select.checks if check.on_fail != "warn")
         return {
@@ -403,7 +407,8 @@ class _DuckTest:
             names[self.select.model.table.tombstones.folded] = "lakesql_tombstones"
 
     def tombstones(self, types: Mapping[str, str]) -> dict[str, str]:
-        """The types of the columns that are kept of what is deleted."""
+        """The types of the columns that the tombstones of deleted rows have, by their
+        names."""
         made = [TableColumn(name, types[name]) for name in self.select.columns or ()]
         _, remembered = batches_of(self.select).remembered(made)
         return {column.name: column.type or "" for column in remembered}
@@ -419,8 +424,8 @@ class _DuckTest:
         conditions: Mapping[str, str],
         checks: Mapping[Check, str],
     ) -> str:
-        """Write one batch as the engine does. The text says why it fails; '' where it
-        does not."""
+        """Write one batch as the engine does. Returns why it fails; '' if it does
+        not."""
         arrived = self.read_batch(number)
         self.connection.execute(f"CREATE OR REPLACE TABLE {ROWS_VIEW} AS {query.text}")
         if what := self.stop(checks):
@@ -442,7 +447,8 @@ class _DuckTest:
         return ""
 
     def read_batch(self, number: int) -> _Arrived:
-        """Give the streams' tables the good records of a batch."""
+        """Fill the streams' tables with the good records of a batch, and return the
+        rest."""
         letters, origin = list[Row](), dict[int, str]()
         is_positioned = self.select.writing.is_positioned
         for name in self.select.query.streams_read:
@@ -464,7 +470,7 @@ class _DuckTest:
         return _Arrived(letters, origin)
 
     def records_of(self, name: str, number: int) -> Sequence[Row | Bad]:
-        """The records that a stream has in a batch; none where the test gives it fewer
+        """The records of a stream in a batch; none if the test gives that stream fewer
         batches."""
         batches, stream = self.batches.get(name, ()), self.select.streams[name]
         if number >= len(batches):
@@ -480,7 +486,7 @@ class _DuckTest:
         )
 
     def stop(self, checks: Mapping[Check, str]) -> str:
-        """Why an expectation stops the batch; '' where none does."""
+        """Why an expectation with `on_fail: stop` stops the batch; '' if none does."""
         for check in (check for check in checks if check.on_fail == "stop"):
             if failing := self.number(
                 f"SELECT count(*) FROM {ROWS_VIEW} WHERE NOT ({checks[check]})"
@@ -491,8 +497,12 @@ class _DuckTest:
     def letters_of_rows(
         self, checks: Mapping[Check, str], origin: Mapping[int, str]
     ) -> list[Row]:
-        """The dead letters of rows that fail an expectation, or lack what may not be
-        NULL; these rows are gone."""
+        """The dead letters of rows that fail an expectation, or have NULL in a column
+        that may not be NULL.
+
+        The former are removed from the view of rows. The latter stay in it: the
+        statements of the batch leave them out.
+        """
         letters = list[Row]()
         failed = [
             condition
@@ -506,7 +516,8 @@ class _DuckTest:
         return letters
 
     def refuse_several_rows(self) -> None:
-        """Refuse a record that has become several rows, where their order counts."""
+        """Raise `NeedsSparkError` if the SELECT has made several rows of one record and
+        the mode depends on the order of rows."""
         if not self.select.writing.is_positioned:
             return
         if self.number(
@@ -519,8 +530,8 @@ class _DuckTest:
     def failed_rows(
         self, conditions: Iterable[str], origin: Mapping[int, str]
     ) -> list[Row]:
-        """The dead letters of rows for which one of the conditions is false; these rows
-        are gone."""
+        """The dead letters of rows for which one of the conditions is false, one for
+        each record. These rows are removed from the view."""
         fails = " OR ".join(
             f"coalesce(NOT ({condition}), false)" for condition in conditions
         )
@@ -534,7 +545,8 @@ class _DuckTest:
         ]
 
     def rejected_rows(self, origin: Mapping[int, str]) -> list[Row]:
-        """The dead letters among the rows of the SELECT: one for each record."""
+        """The dead letters of rows that have NULL in a column that may not be NULL, one
+        for each record."""
         writing = self.select.writing
         cases = " ".join(
             f"WHEN {quote(column)} IS NULL THEN '{SEQUENCE_MISSING if column in writing.sequence_by else KEY_MISSING}'"
@@ -556,8 +568,8 @@ class _DuckTest:
         names: Mapping[tuple[str, ...], str],
         conditions: Mapping[str, str],
     ) -> str:
-        """Take a step of the batch of this number; the text says why the batch fails
-        there."""
+        """Take one step of a batch. Returns why the batch fails in it; '' if it does
+        not."""
 
         def run(text: str) -> None:
             self.connection.execute(duck_statement(text, names, conditions))
@@ -570,8 +582,8 @@ class _DuckTest:
                         f"CREATE OR REPLACE TABLE {name} AS {statement}"
                     )
             case ReadBounds() | TakeTombstones():
-                # all of the table is looked at; and a record without a value has been
-                # refused
+                # the whole table is read; and records without a value were refused
+                # earlier
                 pass
             case CheckDeletes(view=view, ratio=ratio, condition=condition):
                 live = self.number("SELECT count(*) FROM lakesql_this")
@@ -586,8 +598,8 @@ class _DuckTest:
                 if live and found > ratio * live:
                     return f"The batch fails: too-many-deletes, {found} of the {live} rows of the table."
             case Remember(text=text):
-                # Of two changes that are remembered the later one counts: each batch
-                # has a time of its own.
+                # Of two tombstones of a key the later one counts, so each batch needs a
+                # time of its own.
                 at = time_of_refresh(self.test.overrides.now, number).isoformat(sep=" ")
                 run(text.replace("current_timestamp()", f"TIMESTAMP '{at}'"))
             case Write(new=new):
@@ -604,7 +616,7 @@ class _DuckTest:
                 assert_never(step)
         return ""
 
-    # --- what is there afterwards
+    # --- comparing with what is expected
 
     def compare(self, types: Mapping[str, str]) -> Outcome:
         def tombstones() -> tuple[Mapping[str, str], list[Row]]:
@@ -621,8 +633,8 @@ class _DuckTest:
         )
 
     def compare_after(self, number: int, types: Mapping[str, str]) -> None:
-        """Keep what differs from the rows that are expected after the batch of this
-        number, from 0."""
+        """Record in `earlier` how the table differs from the rows that are expected
+        after the batch of this number, counted from 0."""
         table = partial(self.table, types)
         self.earlier.append(
             compare_after(number, self.test, self.manifest.directory, table, fit_nested)
@@ -642,7 +654,7 @@ class _DuckTest:
     # --- DuckDB
 
     def create(self, name: str, columns: Mapping[str, str], rows: list[Row]) -> None:
-        """Make a table with these rows; a column that a row does not name is NULL."""
+        """Create a table with these rows; a column that a row does not name is NULL."""
         declared = ", ".join(
             f"{quote(column)} {duck_type(kind)}" for column, kind in columns.items()
         )
@@ -661,8 +673,8 @@ class _DuckTest:
 
 
 def refuse_settings(spark: Spark) -> None:
-    """Refuse a target on which an expression may mean something else than by Spark's
-    defaults and lakesql's."""
+    """Raise `NeedsSparkError` if the target sets an option of Spark with which an
+    expression may mean something else than by default."""
     for name in spark.conf:
         if name.startswith("spark.sql.") and not name.startswith(_HARMLESS):
             raise NeedsSparkError(f"the target's {name}")
@@ -675,14 +687,15 @@ _HARMLESS = (
     "spark.sql.streaming.",
     "spark.sql.ui.",
 )
-"""The settings below `spark.sql.` that change no value."""
+"""Prefixes of settings below `spark.sql.` that change the value of no expression."""
 
 
 def _named_steps(select: Select, conditions: Mapping[str, str]) -> tuple[Step, ...]:
-    """The steps of each batch, in which these texts stand for the configuration's
-    conditions, by their options, and nothing is expected of rows.
+    """The steps of each batch, with placeholders for the configuration's conditions
+    (`conditions`, by option) and without expectations.
 
-    A condition is the author's SQL; without it, all of a step's text is lakesql's own.
+    The conditions are SQL of the model's author, which is translated separately; all
+    other text of a step is lakesql's own.
     """
     config: Any = select.model.config
     model = replace(select.model, config=replace(config, **conditions))
@@ -711,7 +724,7 @@ def _table_of(
     manifest: Manifest, name: str, built: dict[str, Select]
 ) -> dict[str, str]:
     """The columns of a model's table, or a seed's, with their types. Raises
-    `NeedsSparkError` where only Spark knows them."""
+    `NeedsSparkError` if only Spark knows them."""
     if name in manifest.seeds:
         return {
             column: _known(kind)
@@ -745,7 +758,8 @@ def _table_of(
 
 
 def _added_types(select: Select, types: Mapping[str, str]) -> dict[str, str]:
-    """The types of the columns that the mode adds to those of the SELECT."""
+    """The types of the columns that the mode adds to those of the SELECT, by their
+    names."""
     spelled = {name.lower(): kind for name, kind in types.items()}
     made = {}
     for added in select.writing.added:

@@ -1,4 +1,4 @@
-"""Which texts ask for the time by other words than those that a test can stop."""
+"""Finds expressions that read the clock in a way that a unit test cannot override."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 
 def find_running_clock(texts: Iterable[str]) -> str:
-    """How a text asks for the time, where that would go on although a test has set it;
-    '' where none does.
+    """The first expression that reads the clock although the test sets the time; '' if
+    there is none.
 
-    Spark takes a word without brackets for a function only where no column has its
-    name, and so a test cannot put another function in its place. `unix_timestamp()` is
-    of the clock only without arguments.
+    A test replaces functions by ones of its own. It cannot do so for a name without
+    parentheses, which Spark takes for a function only if no column has that name.
+    `unix_timestamp()` reads the clock only without arguments.
     """
     for text in texts:
         tokens = [None, *Spark().tokenize(text), None]

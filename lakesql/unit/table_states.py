@@ -1,4 +1,4 @@
-"""The rows of a table that a unit test gives: before the first batch, and after each
+"""The rows of a table that a unit test gives, before the first batch and after each
 batch of changes."""
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def read_states(
 ) -> list[list[Row]]:
     """The rows of the table before the batches, then those after each of them.
 
-    `types` are those of the table's columns, by their names. `keys` are the columns by
-    which its rows are told apart; without any, a row is found by all columns that the
-    test names of it. Raises `ProjectError` for rows that do not fit, a change of a row
-    that is not there, and a second row of a key.
+    `types` are the types of the table's columns by name. `keys` are the columns that
+    identify a row; without them a row is found by all columns that the test names of
+    it. Raises `ProjectError` for rows that do not fit, for a change of a row that does
+    not exist, and for a second row with the same key.
     """
     what = f"the table of '{given.ref}'"
     rows = (
@@ -63,8 +63,7 @@ def read_states(
 
 
 def keys_of(manifest: Manifest, name: str, built: dict[str, Select]) -> tuple[str, ...]:
-    """The columns by which the rows of a model's table are told apart; none of a
-    seed's."""
+    """The columns that identify a row of a model's table; none for a seed."""
     return (
         ()
         if name in manifest.seeds
@@ -73,16 +72,16 @@ def keys_of(manifest: Manifest, name: str, built: dict[str, Select]) -> tuple[st
 
 
 def time_of_refresh(now: datetime | None, number: int) -> datetime:
-    """The time of the refresh of this number, in UTC: that of the test, or 1970, and a
-    second more for each before."""
+    """The time of the refresh, or of the batch, with this number, in UTC: the test's
+    `now`, or else 1970, plus as many seconds."""
     return (now or EPOCH) + timedelta(seconds=number)
 
 
 def _apply(
     change: GivenChange, node: Node, state: list[Row], key: Sequence[str]
 ) -> None:
-    """Do a change to the rows. Raises `ProjectError` where they have no place for
-    it."""
+    """Apply a change to the rows, in place. Raises `ProjectError` if its row does not
+    exist, or exists already."""
     after = {**change.row}
     if change.op == "c":
         _refuse_second(after, node, state, key)
@@ -98,8 +97,9 @@ def _apply(
 def _find(
     change: GivenChange, node: Node, state: Sequence[Row], key: Sequence[str]
 ) -> int:
-    """The place of the row that a change is of: the one with the values that its
-    `before` names, or else its key."""
+    """The index of the row that is changed: the one with the values that the change's
+    `before` names, or else with its key. Raises `ProjectError` if no row has them, or
+    if rows that differ do."""
     before = node.get("before")
     if before is None and not key:
         fix = "Say the row before it: {op: u, before: …, after: …}."
@@ -149,5 +149,5 @@ def _shown(values: Row) -> str:
 
 
 def _whole(row: Row, columns: Mapping[str, str]) -> Row:
-    """The row with all columns: NULL in those that the test does not name."""
+    """The row with all columns; those that the test does not name are NULL."""
     return {name: row.get(name) for name in columns}

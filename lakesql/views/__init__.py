@@ -1,2 +1,2 @@
-"""How the table of a SELECT over tables is kept equal to it: the statements that
+"""How the table of a SELECT over tables is kept equal to it, and the statements that
 compute what has changed."""

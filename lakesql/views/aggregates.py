@@ -1,5 +1,5 @@
-"""The aggregates of a SELECT, each as what is kept of a group: counts, sums, the
-smallest and the largest value."""
+"""Which aggregates of a SELECT can be kept by difference: those that are made of
+counts, sums, and smallest or largest values."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ _KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """One call of an aggregate, with the tokens of all of it. `arguments` are those of
-    its arguments (none: `*`), `condition` that of its FILTER. `is_condition`: the
-    argument itself says which rows count. `number` is the type of what it adds up."""
+    """One call of an aggregate. `span` are its tokens, `arguments` those of its
+    arguments (empty: `*`), `condition` those of its FILTER's condition. `is_condition`:
+    the argument itself is a condition on rows, as in `count_if`. `number` is the type
+    of the values of a sum or an average."""
 
     kind: Kind
     span: Span
@@ -44,7 +45,7 @@ class AggregateCall:
     number: NumberType | None = None
 
     def spelled(self, view: ViewText) -> str:
-        """The call in one spelling, whatever its spaces and capitals are."""
+        """The call as a text that does not depend on spaces and case."""
         return words(view.text, *self.span)
 
 
@@ -52,7 +53,7 @@ def read_calls(
     view: ViewText, block: ViewBlock, columns: Columns
 ) -> Iterator[AggregateCall]:
     """The aggregates among the outputs of a SELECT. Raises `CannotKeepError` for one
-    that does not follow from its value before."""
+    whose value does not follow from its previous value and the changes."""
     for at in view.text.aggregates.get(block.mark, ()):
         if at < block.head[1]:
             yield _call(view, at, columns)
@@ -87,7 +88,8 @@ def _call(view: ViewText, at: int, columns: Columns) -> AggregateCall:
 
 
 def _filter(view: ViewText, at: int) -> tuple[Span | None, int]:
-    """The condition of `FILTER (WHERE …)`, and one past the last token of the call."""
+    """The tokens of the condition in `FILTER (WHERE …)` (None: no FILTER), and one past
+    the last token of the call."""
     tokens = view.text.tokens
     word = tokens[at].text.upper() if at < len(tokens) else ""
     if word.startswith(("WITHIN", "IGNORE", "RESPECT")):
@@ -106,7 +108,8 @@ def _filter(view: ViewText, at: int) -> tuple[Span | None, int]:
 def _number(
     view: ViewText, at: int, span: Span, kind: str, columns: Columns
 ) -> NumberType:
-    """The type of what a sum adds up."""
+    """The type of the values of a sum or an average. Raises `CannotKeepError` if it is
+    not known, or cannot be summed exactly."""
     text = view.text.sql[
         view.text.tokens[span[0]].start : view.text.tokens[span[1] - 1].end + 1
     ]

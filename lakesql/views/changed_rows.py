@@ -1,7 +1,7 @@
-"""The rows of a SELECT that a change of its inputs can reach, as queries in the
-author's own words over other tables.
+"""Which rows of a SELECT a change of its inputs can reach, as queries made of the
+author's text over other tables.
 
-Every answer may have more rows than those that differ, and never fewer.
+Every query may return more rows than those that differ, and never fewer.
 """
 
 from __future__ import annotations
@@ -36,18 +36,19 @@ _WORDS = {
     "anti": "LEFT ANTI JOIN",
 }
 ROW = "_lakesql_row"
-"""The alias of a query of which rows are taken by their unit."""
+"""The alias of a query whose rows are selected by their unit."""
 
 
 FEW = 4
-"""So many conditions on a row are tried one by one, which joins can do: more of them
-would make a text that grows with their square."""
+"""The number of conditions on a row up to which each gets a query of its own, in which
+Spark can use joins. With more, the text would grow with the square of their number."""
 
 
 @dataclass(frozen=True, slots=True)
 class FromTerm:
-    """A FROM, with a condition beside the author's ('' for none), whose rows hold some
-    that have changed. `kept` are the conditions of the WHERE that they meet."""
+    """A FROM whose rows include some that have changed, over the inputs of one `world`.
+    `kept` are the conditions of the WHERE that still apply, `condition` is an
+    additional one ('' for none)."""
 
     text: str
     world: World
@@ -57,19 +58,20 @@ class FromTerm:
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """Writes queries for the changed rows, where the inputs of these numbers have
-    changed."""
+    """Writes queries for the changed rows, where the inputs with the numbers `changed`
+    have changed."""
 
     view: ViewText
     changed: frozenset[int]
 
     def render(self, span: Span, world: World) -> str:
-        """A piece of the author's text over the inputs as they were, or are; what WITH
-        names stands in its place."""
+        """A part of the author's text over the inputs of one world. The queries of WITH
+        take the place of their names."""
         return self._written(span, world, inline=True)
 
     def whole(self, span: Span, world: World) -> str:
-        """The same, with WITH as it is."""
+        """A part of the author's text over the inputs of one world, with WITH as it
+        is."""
         return self._written(span, world, inline=False)
 
     def _written(self, span: Span, world: World, inline: bool) -> str:
@@ -101,12 +103,12 @@ class ChangedRows:
         return "".join(pieces)
 
     def table(self, number: int, world: World) -> str:
-        """The view of an input's rows."""
+        """The name of the view of an input's rows."""
         is_old = world == "old" and number in self.changed
         return f"{OLD if is_old else NEW}{number}"
 
     def core(self, item: ViewItem, world: World) -> str:
-        """What stands in a FROM for an entry, without its alias."""
+        """The SQL of an entry of a FROM, without its alias."""
         if item.input is not None:
             return self.table(item.input, world)
         if item.query is None:
@@ -115,7 +117,7 @@ class ChangedRows:
 
     @staticmethod
     def named_columns(item: ViewItem, text: str) -> str:
-        """A query in brackets, with the columns' names that WITH gives."""
+        """A query in brackets, with the column names that WITH gives."""
         if not item.renames:
             return f"({text})"
         names = ", ".join(map(identifier, item.renames))
@@ -124,7 +126,7 @@ class ChangedRows:
     # --- entries of a FROM
 
     def entry(self, item: ViewItem, core: str, world: World = "new") -> str:
-        """An entry of a FROM with another text in the place of its table."""
+        """An entry of a FROM with `core` in the place of its table."""
         before = self.view.text.tokens[item.core[0]].start
         first = self.view.text.tokens[item.span[0]].start
         after = self.view.text.tokens[item.core[1] - 1].end + 1
@@ -134,13 +136,13 @@ class ChangedRows:
         return f"{sql[first:before]}{core}{alias}{sql[after:last]}"
 
     def entry_at(self, item: ViewItem, world: World) -> str:
-        """An entry of a FROM as the inputs were, or are."""
+        """An entry of a FROM over the inputs of one world."""
         if item.group:
             return f"({self.steps(item.group, world)})"
         return self.entry(item, self.core(item, world))
 
     def empty(self, item: ViewItem) -> str:
-        """An entry of a FROM without rows."""
+        """An entry of a FROM with the same columns and no rows."""
         if item.group:
             return f"({self._all_empty(item.group)})"
         if item.input is None and item.query is None:
@@ -150,8 +152,9 @@ class ChangedRows:
         )
 
     def changes_of(self, item: ViewItem) -> Iterator[tuple[str, World]]:
-        """The entry with its changed rows alone: those that have left among the old,
-        those that came among the new."""
+        """The entry with its changed rows only: those that have left, of the old world,
+        and those that have come, of the new one. None if it reads nothing that has
+        changed."""
         if not item.reads & self.changed:
             return
         if item.group:
@@ -165,7 +168,8 @@ class ChangedRows:
                 yield self.entry(item, self.named_columns(item, text)), world
 
     def differing(self, item: ViewItem) -> str:
-        """The entry, which is none in brackets, with all of its changed rows."""
+        """The entry with all of its changed rows, those that have left and those that
+        have come. It must not be joins in brackets."""
         if item.input is not None:
             return self.entry(
                 item,
@@ -182,7 +186,7 @@ class ChangedRows:
     # --- FROM
 
     def steps(self, joins: Sequence[ViewJoin], world: World) -> str:
-        """A FROM as the inputs were, or are."""
+        """A FROM over the inputs of one world, without the word FROM."""
         return "\n".join(
             self.step(join, join.kind, self.entry_at(join.item, world), world)
             for join in joins
@@ -208,15 +212,15 @@ class ChangedRows:
         )
 
     def _worlds(self, joins: Sequence[ViewJoin], others: int = 0) -> tuple[World, ...]:
-        """The states in which a row that has changed is looked for: one, where one
-        entry alone has changed."""
+        """The worlds in which a changed row is searched for: the new one alone where
+        only one entry has changed."""
         changed = sum(bool(join.item.reads & self.changed) for join in joins) + others
         return ("new",) if changed < 2 else ("old", "new")
 
     def from_terms(
         self, joins: Sequence[ViewJoin], worlds: tuple[World, ...]
     ) -> list[tuple[str, World]]:
-        """FROMs whose rows hold all those of `joins` that differ between the old and
+        """FROMs that together have all rows of `joins` that differ between the old and
         the new inputs."""
         terms: list[tuple[str, World]] = []
         for number, join in enumerate(joins):
@@ -233,7 +237,7 @@ class ChangedRows:
         return list(dict.fromkeys(terms))
 
     def _joined(self, term: tuple[str, World], join: ViewJoin) -> tuple[str, World]:
-        """Changed rows with what is joined to them."""
+        """Changed rows with the rows that are joined to them."""
         text, world = term
         kind = {"right": "inner", "full": "left"}.get(join.kind, join.kind)
         return (
@@ -248,8 +252,8 @@ class ChangedRows:
         before: Sequence[ViewJoin],
         worlds: tuple[World, ...],
     ) -> Iterator[tuple[str, World]]:
-        """The rows of the right side that meet changed rows of the left one, as they
-        are where they meet none."""
+        """The rows of the right side that join changed rows of the left one, as they
+        are without a partner (RIGHT and FULL JOIN only)."""
         if join.kind not in ("right", "full"):
             return
         text, changed_in = term
@@ -284,8 +288,8 @@ class ChangedRows:
         before: Sequence[ViewJoin],
         worlds: tuple[World, ...],
     ) -> Iterator[tuple[str, World]]:
-        """The rows of the left side that meet changed rows of the right one, as they
-        are where they meet none."""
+        """The rows of the left side that join changed rows of the right one, as they
+        are without a partner."""
         for world in worlds:
             left = f"{self.steps(before, world)}\n{self.step(join, 'semi', changed, world)}"
             yield (
@@ -296,13 +300,13 @@ class ChangedRows:
     # --- blocks
 
     def block_terms(self, block: ViewBlock) -> list[FromTerm]:
-        """FROM and WHERE of a block whose rows hold all those before it groups them
-        that have changed."""
+        """FROMs of a block that together have all rows that have changed, before the
+        block groups them."""
         changed_inner = [
             inner for inner in block.inner if inner.query.reads & self.changed
         ]
         worlds = self._worlds(block.joins, len(changed_inner))
-        # a row that is the same has another output
+        # an unchanged row of the FROM may have another output
         if any(inner.place == "select" for inner in changed_inner):
             worlds = ("old", "new")
         every = block.conditions
@@ -325,8 +329,8 @@ class ChangedRows:
         return terms
 
     def reached_once(self, block: ViewBlock) -> Iterator[str]:
-        """Conditions, of which one alone is true for a row of which a query inside an
-        expression may say something else than before, and none for another."""
+        """Conditions on a row of which exactly one is true if a query inside an
+        expression may have another result for it than before, and none if not."""
         conditions: list[str] = []
         for inner in block.inner:
             if inner.query.reads & self.changed:
@@ -338,8 +342,8 @@ class ChangedRows:
             yield " AND ".join([condition, *map(_is_not_true, conditions[:number])])
 
     def _reached_by(self, inner: InnerQuery) -> Iterator[str]:
-        """Conditions on a row that are true where a query inside an expression may
-        answer it otherwise than before."""
+        """Conditions that are true for a row if a query inside an expression may have
+        another result for it than before."""
         if inner.form == "in":
             assert inner.left is not None, "the plan keeps no other"
             for text, world in self.changes(inner.query):
@@ -365,7 +369,7 @@ class ChangedRows:
         return f"{from_}{tail}{where}"
 
     def block_text(self, block: ViewBlock, term: FromTerm) -> str:
-        """The block over a FROM, without HAVING, QUALIFY and what follows."""
+        """The block over a FROM, without HAVING, QUALIFY, ORDER BY and what follows."""
         parts = [self.render(block.head, term.world), self.from_where(block, term)]
         parts += [
             self.render(span, term.world)
@@ -377,8 +381,8 @@ class ChangedRows:
     # --- queries
 
     def changes(self, query: ViewQuery) -> list[tuple[str, World]]:
-        """Queries that hold all rows of `query` that have left it, or have come to
-        it."""
+        """Queries that together have all rows that have left `query` (old world) or
+        have come to it (new world); empty if it reads nothing that has changed."""
         if not query.reads & self.changed:
             return []
         unit = unit_of(query)
@@ -406,8 +410,8 @@ class ChangedRows:
     def _branch_changes(
         self, query: ViewSet, branch: ViewQuery
     ) -> Iterator[tuple[str, World]]:
-        """The changes of a query of a UNION ALL, under the names that the first one
-        gives."""
+        """The changes of one query of a UNION ALL, with the column names of the first
+        one."""
         names = query.outputs.names
         for text, world in self.changes(branch):
             if branch is query.branches[0] or names is None:
@@ -420,7 +424,7 @@ class ChangedRows:
 
     @staticmethod
     def _taken(text: str, unit: Sequence[str], touched: str) -> str:
-        """The rows of a query whose unit is among those touched."""
+        """The rows of a query whose unit is among those that are `touched`."""
         same = " AND ".join(
             f"{ROW}.{identifier(name)} <=> _lakesql_unit.{identifier(name)}"
             for name in unit
@@ -428,8 +432,8 @@ class ChangedRows:
         return f"SELECT {ROW}.* FROM ({text}) AS {ROW}\nLEFT SEMI JOIN ({touched}) AS _lakesql_unit ON {same}"
 
     def touched(self, query: ViewQuery, columns: Sequence[str]) -> str:
-        """The values of some outputs of a query that rows have which have left it, or
-        have come to it."""
+        """A SELECT of the distinct values that some outputs of a query have in the rows
+        that have left it or have come to it."""
         names = ", ".join(map(identifier, columns))
         found = [
             f"SELECT {names} FROM {text}" for text in self._rows_with(query, columns)
@@ -437,8 +441,8 @@ class ChangedRows:
         return f"SELECT DISTINCT {names} FROM (\n{_union(found)}\n) AS {ROW}"
 
     def _rows_with(self, query: ViewQuery, columns: Sequence[str]) -> Iterator[str]:
-        """Entries of a FROM that hold the changed rows of a query, at least in these
-        columns."""
+        """Entries of a FROM that have the changed rows of a query, at least these
+        columns of them."""
         if isinstance(query, ViewSet):
             names = query.outputs.names
             for number, branch in enumerate(query.branches):
@@ -493,7 +497,7 @@ def _union(texts: Sequence[str]) -> str:
 
 
 def _leaves(query: ViewQuery) -> Iterator[ViewBlock]:
-    """The SELECTs that a query puts together."""
+    """The SELECTs that a query combines by set operations; itself if it is one."""
     if isinstance(query, ViewBlock):
         yield query
         return

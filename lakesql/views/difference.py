@@ -1,5 +1,5 @@
-"""How an aggregate is kept by difference: what of a group is kept, and how it follows
-from what has come and left."""
+"""How the aggregates of a GROUP BY are kept by difference: which values are stored for
+a group, and how they follow from the rows that have come and left."""
 
 from __future__ import annotations
 
@@ -28,34 +28,35 @@ from lakesql.views.view_tree import (
 )
 
 DELTA = "_lakesql_delta"
-"""The view of what a refresh adds to each group and takes from it."""
+"""The view of what a refresh adds to each group and subtracts from it."""
 
 TARGET = "_lakesql_target"
-"""The view of the rows that the table has."""
+"""The view of the rows that the view's table has."""
 
 JOINED = "_lakesql_joined"
-"""The view of what a refresh does to each group, and of the row that the table has of
-it: two structs, which have the names of the views that they are of."""
+"""The view of what a refresh does to each group, with the group's row in the table: two
+structs, named like the views that they are made of."""
 
 ROWS = "_lakesql_rows"
-"""The column that counts the rows of a group."""
+"""The column with the number of rows of a group."""
 
 
 EXACT_BELOW = 2**53
-"""A double has each whole number below it: an average of larger sums depends on the
-order in which they are added."""
+"""Doubles represent all whole numbers below this one exactly. The average of a larger
+sum depends on the order in which values are added."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A number of rows of a group: what it `was` before a refresh, and its `change`."""
+    """The number of rows of a group, as SQL: what it `was` before a refresh, and its
+    `change`."""
 
     was: str
     change: str
 
     @property
     def now(self) -> str:
-        """What it is behind the refresh."""
+        """The number after the refresh, as SQL."""
         return f"({self.was} + {self.change})"
 
 
@@ -64,8 +65,8 @@ _COUNTED_ROWS = Counted(f"coalesce({TARGET}.{ROWS}, 0)", f"{DELTA}.{ROWS}")
 
 @dataclass(frozen=True, slots=True)
 class HiddenColumn:
-    """A column that the table has beside the SELECT's, and what it is in the SELECT
-    over all rows."""
+    """A column of the table that the SELECT does not have, and its expression in the
+    SELECT over all rows."""
 
     name: str
     expression: str
@@ -73,12 +74,13 @@ class HiddenColumn:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A number, or a value, that is kept of a group: in a column of the table, from
-    what the delta says of it.
+    """A value that is stored for a group in a `column` of the table, and how a refresh
+    computes it.
 
-    `added` are the columns of the delta. `value` is the new value, `recompute` a
-    condition under which only the rows of the group say it ('' for none), `differs` one
-    under which it is another than before.
+    `added` are columns of the delta, by name and expression. `value` is the new value,
+    `differs` a condition under which it is another one than before. `recompute` is a
+    condition under which it follows only from the rows of the group ('' for never). All
+    are SQL.
     """
 
     column: str
@@ -92,9 +94,11 @@ class Part:
 class Difference:
     """How a block that groups is kept by difference.
 
-    `values` are the outputs, each as an expression over the delta and the table's row;
-    `unit` those that say the group, `groups` their expressions by their tokens.
-    `arguments` are what of a row goes into the parts.
+    `values` are the expressions of the outputs, over the delta and the table's row.
+    `unit` are the outputs that identify the group, `groups` the tokens of their
+    expressions. `arguments` are the expressions of a row that the parts aggregate.
+    `hidden` are the additional columns of the table. `is_whole`: there is no GROUP BY,
+    and so exactly one row.
     """
 
     block: ViewBlock
@@ -113,7 +117,8 @@ class Difference:
         return any(part.recompute for part in self.parts)
 
     def delta(self, view: ViewText, changed: Collection[int]) -> str:
-        """What is added to each group and taken from it, one row a group."""
+        """The SELECT of the view `_lakesql_delta`: what is added to each group and
+        subtracted from it, one row a group."""
         rows = ChangedRows(view, frozenset(changed))
         terms = [self._term(rows, term) for term in signed_block(rows, self.block)]
         names = ", ".join(map(identifier, self.unit))
@@ -140,8 +145,8 @@ class Difference:
 
     @property
     def recompute(self) -> str:
-        """The units of the groups that are computed from their rows: the view
-        `_lakesql_touched`."""
+        """The SELECT of the view `_lakesql_touched`: the units of the groups that are
+        computed from their rows."""
         named = (
             ", ".join(f"{DELTA}.{identifier(name)}" for name in self.unit)
             or "true AS _lakesql_any"
@@ -150,8 +155,9 @@ class Difference:
 
     @property
     def adjusted(self) -> str:
-        """The rows of the groups that have changed and are not computed from their
-        rows, with the hidden columns. Of one that leaves, `_lakesql_rows` is 0."""
+        """The SELECT of the new rows of the groups that have changed and are not
+        computed from their rows, with the hidden columns. A group that leaves has 0 in
+        `_lakesql_rows`."""
         shown = [f"{self.values[name]} AS {identifier(name)}" for name in self.outputs]
         states = {part.column: part.value for part in self.parts} | {
             ROWS: _COUNTED_ROWS.now
@@ -171,8 +177,8 @@ class Difference:
 
     @property
     def _is_recomputed(self) -> str:
-        """Whether a group is computed from its rows. One that leaves is not; one that
-        is all rows does not leave."""
+        """The condition that a group is computed from its rows. It is false for a group
+        that leaves; without GROUP BY none leaves."""
         needed = [
             f"coalesce({part.recompute}, false)"
             for part in self.parts
@@ -185,7 +191,8 @@ class Difference:
 
     @property
     def joined(self) -> str:
-        """The groups of the delta with their rows: the view `_lakesql_joined`."""
+        """The SELECT of the view `_lakesql_joined`: the groups of the delta with their
+        rows in the table."""
         added = [name for part in self.parts for name, _ in part.added]
         kept = [part.column for part in self.parts]
         same = [
@@ -199,7 +206,7 @@ class Difference:
 
 
 def _struct(view: str, columns: Sequence[str]) -> str:
-    """Columns of a view as one, of its name."""
+    """Columns of a view as one struct with the view's name, as SQL."""
     fields = ", ".join(
         f"{view}.{identifier(name)} AS {identifier(name)}"
         for name in dict.fromkeys(columns)
@@ -208,7 +215,7 @@ def _struct(view: str, columns: Sequence[str]) -> str:
 
 
 def with_hidden(view: ViewText, rows: ChangedRows, difference: Difference) -> str:
-    """The SELECT over the inputs as they are, with the hidden columns behind its
+    """The SELECT over the inputs as they are now, with the hidden columns after its
     own."""
     block = difference.block
     hidden = "".join(
@@ -224,8 +231,7 @@ def with_hidden(view: ViewText, rows: ChangedRows, difference: Difference) -> st
 
 
 def difference_of(view: ViewText, tree: ViewQuery) -> Difference:
-    """How a query is kept by difference. Raises `CannotKeepError` where it cannot
-    be."""
+    """How a query is kept by difference. Raises `CannotKeepError` if it cannot be."""
     if isinstance(tree, ViewSet):
         raise CannotKeepError("a set operation groups nothing", tree.span[0])
     if not tree.is_grouped:
@@ -252,7 +258,8 @@ def _having(view: ViewText, block: ViewBlock) -> int:
 
 @dataclass(slots=True)
 class _GroupReader:
-    """Reads the outputs of a block that groups into parts."""
+    """Reads the outputs of a block that groups, and collects the parts that are stored
+    for them."""
 
     view: ViewText
     block: ViewBlock
@@ -305,7 +312,8 @@ class _GroupReader:
         )
 
     def _refuse_columns(self, output: exp.Expr, calls: Sequence[AggregateCall]) -> None:
-        """Refuses an output that reads a column beside its aggregates."""
+        """Raises `CannotKeepError` for an output that reads a column outside of its
+        aggregates."""
         if output.find(exp.Query):
             raise CannotKeepError("a query beside an aggregate", self.block.mark)
         for column in output.find_all(exp.Column, exp.Lambda):
@@ -325,13 +333,15 @@ class _GroupReader:
                 )
 
     def _store(self, name: str, plain: Span, calls: Sequence[AggregateCall]) -> None:
-        """Notes that an output is one aggregate alone, whose column then keeps it."""
+        """Notes an output that is a single aggregate: its own column then stores the
+        value, and no hidden one is needed."""
         for call in calls:
             if call.span == plain and call.kind in ("count", "sum", "min", "max"):
                 self.stored.setdefault(call.spelled(self.view), name)
 
     def _value(self, plain: Span, calls: Sequence[AggregateCall]) -> str:
-        """An output with what is kept of the group in the place of its aggregates."""
+        """The SQL of an output with the stored values in the place of its
+        aggregates."""
         view = self.view
         pieces: list[str] = []
         at = view.text.tokens[plain[0]].start
@@ -361,7 +371,8 @@ class _GroupReader:
                 return self._boolean(call)
 
     def _argument(self, text: str) -> str:
-        """The column of a row's argument."""
+        """The name of the column that has an argument of each row; adds it if it is
+        new."""
         if text not in self.arguments:
             self.arguments.append(text)
         return f"_lakesql_a{self.arguments.index(text) + 1}"
@@ -370,13 +381,14 @@ class _GroupReader:
         return ChangedRows(self.view, frozenset()).render(span, "new")
 
     def _filtered(self, call: AggregateCall, value: str) -> str:
-        """What of a row an aggregate takes; NULL where its FILTER leaves it out."""
+        """The SQL of a row's value for an aggregate; NULL where the FILTER leaves the
+        row out."""
         if call.condition is None:
             return value
         return f"CASE WHEN {self._text(call.condition)} THEN {value} END"
 
     def _present(self, call: AggregateCall) -> str:
-        """1 for a row that an aggregate counts, else NULL."""
+        """The SQL that is 1 for a row that an aggregate counts, else NULL."""
         if call.is_condition:
             conditions = [f"({self._text(call.arguments[0])})"]
         else:
@@ -387,7 +399,7 @@ class _GroupReader:
         return f"CASE WHEN {' AND '.join(conditions)} THEN 1 END" if conditions else "1"
 
     def _count(self, call: AggregateCall, column: str | None = None) -> Counted:
-        """How many rows an aggregate counts."""
+        """The number of rows that an aggregate counts."""
         present = self._present(call)
         if present == "1" and column is None:
             return _COUNTED_ROWS
@@ -396,8 +408,8 @@ class _GroupReader:
     def _counted(
         self, argument: str, letter: str, expression: str, column: str | None = None
     ) -> Counted:
-        """How many rows have an argument, kept in a column of the SELECT, or else in a
-        hidden one: the `expression`."""
+        """The number of rows of which an argument is not NULL, stored in a `column` of
+        the SELECT, or else in a hidden one with this `expression`."""
         key = f"count {argument}"
         if key in self.counts:
             return self.counts[key]
@@ -423,8 +435,9 @@ class _GroupReader:
         kind: str,
         exact_below: int | None = None,
     ) -> tuple[str, Counted]:
-        """The sum of an aggregate in a type of its own, and the number of its values.
-        One from `exact_below` on is computed from the rows of its group."""
+        """The SQL of an aggregate's sum, stored with the type `kind`, and the number of
+        its values. A sum of `exact_below` or more is computed from the rows of its
+        group."""
         assert call.number is not None
         count = self._count(replace(call, kind="count"))
         value = self._filtered(call, f"({self._text(call.arguments[0])})")
@@ -481,8 +494,8 @@ class _GroupReader:
         return f"CASE WHEN {count.now} > 0 THEN CAST({divided} AS {call.number.average_type}) END"
 
     def _extreme(self, call: AggregateCall) -> str:
-        """The smallest or the largest value: that of the rows where the one that stood
-        has left."""
+        """The SQL of the smallest or largest value. It is computed from the rows of the
+        group if the stored value may have left."""
         argument = self._argument(
             self._filtered(call, f"({self._text(call.arguments[0])})")
         )
@@ -517,7 +530,8 @@ class _GroupReader:
         return value
 
     def _boolean(self, call: AggregateCall) -> str:
-        """Whether one is true, or all are: by how many are."""
+        """The SQL of whether any, or each, value is true, by the number of those that
+        are."""
         count = self._count(replace(call, kind="count")).now
         value = self._text(call.arguments[0])
         condition = (
@@ -543,7 +557,8 @@ def _types_of_joins(block: ViewBlock, inputs: Sequence[ViewInput]) -> Columns:
 def _types_of_item(
     item: ViewItem, inputs: Sequence[ViewInput]
 ) -> Iterator[tuple[str, str]]:
-    """The columns of an entry of a FROM with their types; '' where one is not known."""
+    """The columns of an entry of a FROM with their types; '' for a type that is not
+    known."""
     if item.input is not None:
         one = inputs[item.input]
         known = item.columns or one.columns or ()
@@ -555,8 +570,8 @@ def _types_of_item(
 
 
 def _types_of_query(query: ViewQuery, inputs: Sequence[ViewInput]) -> Iterator[str]:
-    """The types of a query's columns: plain ones have those that they are of, and
-    numbers what is computed."""
+    """The types of a query's columns: numbers by their expression, '' for all
+    others."""
     if isinstance(query, ViewSet):
         branches = [list(_types_of_query(branch, inputs)) for branch in query.branches]
         yield from (

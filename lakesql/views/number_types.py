@@ -1,5 +1,5 @@
-"""The types of numbers that an expression makes, by Spark's rules: what a sum of them
-is kept in."""
+"""Which number type an expression has by Spark's rules, and which type a sum of it is
+stored in."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sqlglot import exp
 from lakesql.stream.types import WHOLE_TYPES, SparkType, parse_type
 
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
-"""How many digits Spark gives a whole number that meets a decimal."""
+"""The number of decimal digits that Spark gives to a whole number in an operation with
+a decimal."""
 
 MAX_DIGITS = 38
 
 
 @dataclass(frozen=True, slots=True)
 class NumberType:
-    """A whole number by its word, or a decimal by its digits: all of them, and those
-    behind the point."""
+    """A whole number's type by its name, or a decimal's by its digits and its scale."""
 
     word: str
     digits: int
@@ -27,12 +27,12 @@ class NumberType:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is none of Spark's decimals."""
+        """Whether it is a type of whole numbers, and not a decimal."""
         return self.word != "decimal"
 
     @property
     def sum_type(self) -> str:
-        """The type of a sum."""
+        """The type of a sum of such numbers."""
         return (
             "BIGINT"
             if self.is_whole
@@ -41,7 +41,7 @@ class NumberType:
 
     @property
     def average_type(self) -> str:
-        """The type of an average."""
+        """The type of an average of such numbers."""
         if self.is_whole:
             return "DOUBLE"
         scale = min(self.scale + 4, MAX_DIGITS)
@@ -49,12 +49,13 @@ class NumberType:
 
 
 Columns = Mapping[tuple[str, str], str]
-"""The types of the columns that a FROM has, by the alias and the name in small letters;
-'' where one is not known."""
+"""The types of the columns of a FROM, by the entry's alias and the column's name in
+lower case; '' for a type that is not known."""
 
 
 def number_type(node: exp.Expr | None, columns: Columns) -> NumberType | None:
-    """The type of an expression, where it surely is a whole number or a decimal."""
+    """The type of an expression if it certainly is a whole number or a decimal; else
+    None."""
     match node:
         case exp.Paren() | exp.Neg() | exp.Abs():
             return number_type(node.this, columns)
@@ -85,8 +86,8 @@ def number_type(node: exp.Expr | None, columns: Columns) -> NumberType | None:
 
 
 def as_number(kind: SparkType | None) -> NumberType | None:
-    """A type as that of a number; None for others, doubles among them, whose sums
-    depend on the order."""
+    """The type as a number type; None for other types. Doubles are others too, as their
+    sums depend on the order of the rows."""
     if kind is None:
         return None
     if kind.name in WHOLE_TYPES:
@@ -124,7 +125,8 @@ def _literal_type(text: str) -> NumberType | None:
 
 
 def _calculated(node: exp.Binary, columns: Columns) -> NumberType | None:
-    """The type of a sum, a difference or a product."""
+    """The type of a sum, a difference or a product; None if an operand's is not
+    known."""
     left, right = number_type(node.left, columns), number_type(node.right, columns)
     if left is None or right is None:
         return None
@@ -141,8 +143,8 @@ def _calculated(node: exp.Binary, columns: Columns) -> NumberType | None:
 
 
 def _in_decimals(node: exp.Expr, kind: NumberType) -> NumberType:
-    """A whole number as the decimal that it becomes beside one: a literal has as many
-    digits as it has."""
+    """The decimal type that a whole number has in an operation with a decimal. A
+    literal has only the digits that are written."""
     inner = node.unnest()
     if kind.is_whole and not isinstance(inner, exp.Literal):
         return NumberType("decimal", _DIGITS[kind.word])
@@ -150,8 +152,8 @@ def _in_decimals(node: exp.Expr, kind: NumberType) -> NumberType:
 
 
 def _bounded(digits: int, scale: int) -> NumberType:
-    """A decimal of at most 38 digits: Spark takes those too many from behind the point,
-    but for six."""
+    """A decimal type of at most 38 digits. Spark removes excess digits from the scale,
+    but leaves at least six of it."""
     if digits <= MAX_DIGITS:
         return NumberType("decimal", digits, scale)
     whole = digits - scale
@@ -159,8 +161,8 @@ def _bounded(digits: int, scale: int) -> NumberType:
 
 
 def _common(nodes: list[exp.Expr | None], columns: Columns) -> NumberType | None:
-    """The type that several expressions have together; None where they are not of one
-    kind."""
+    """The type that several expressions have in common; None if one of them is no known
+    number."""
     given = [
         node for node in nodes if node is not None and not isinstance(node, exp.Null)
     ]

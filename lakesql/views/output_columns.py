@@ -1,5 +1,5 @@
-"""The columns that a SELECT makes, each with its expression; and whether two
-expressions are one."""
+"""Which columns a SELECT makes, each with its expression, and whether two expressions
+are the same."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lakesql.views.view_tree import (
 
 
 def columns_of_select(select: exp.Select, joins: tuple[ViewJoin, ...]) -> OutputColumns:
-    """The columns between SELECT and FROM; stars are those of the entries of FROM,
-    where these are known."""
+    """The columns between SELECT and FROM. A star is expanded if the columns of the
+    entries of FROM are known."""
     columns: list[OutputColumn] = []
     is_open = False
     for expression in select.expressions:
@@ -70,7 +70,9 @@ def _starred(star: exp.Expr, joins: tuple[ViewJoin, ...]) -> list[OutputColumn] 
 def find_expression(
     wanted: exp.Expr, outputs: OutputColumns, items: Sequence[ViewItem], by_name: bool
 ) -> OutputColumn | None:
-    """The output that is an expression over the entries of a FROM."""
+    """The output that is the expression `wanted` over the entries of a FROM; None if
+    none is. With a star whose columns are not known over a single entry, each column
+    that is not another output's name counts as an output."""
     text = spelled_expression(wanted, items, by_name)
     for column in outputs.columns:
         if spelled_expression(column.expression, items, by_name) == text:
@@ -82,9 +84,9 @@ def find_expression(
 
 
 def spelled_expression(node: exp.Expr, items: Sequence[ViewItem], by_name: bool) -> str:
-    """An expression in one spelling, each column behind the entry that it surely is of.
-    `by_name`: some entries are joined by USING, so that one name may mean a column of
-    two."""
+    """An expression as a text, in which each column is qualified by the entry that it
+    certainly belongs to, so that equal expressions have equal texts. `by_name`: entries
+    are joined by USING or NATURAL, so that a name may mean columns of two."""
 
     def qualified(inner: exp.Expr) -> exp.Expr:
         if not isinstance(inner, exp.Column) or inner.is_star:
@@ -99,7 +101,8 @@ def spelled_expression(node: exp.Expr, items: Sequence[ViewItem], by_name: bool)
 
 
 def _owner(name: str, items: Sequence[ViewItem], by_name: bool) -> Iterator[str]:
-    """The alias of the one entry that has a column."""
+    """The alias of the one entry that has a column; nothing if there is not exactly
+    one, or if columns are not known."""
     if len(items) == 1:
         yield items[0].alias.lower()
         return

@@ -1,5 +1,5 @@
-"""How the table of a SELECT over tables is kept equal to it: by key or in full, and the
-statements for it."""
+"""How the table of a SELECT over tables is kept equal to it: by difference, by key or
+in full, with the statements for it."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ TOUCHED = "_lakesql_touched"
 
 
 LONGEST = 100_000
-"""A statement of more characters, which finds what a change reaches, takes longer to
-plan than the SELECT to compute: queries in queries make it grow with each level."""
+"""The most characters of a statement that finds what a change reaches. A longer one
+takes longer to plan than the SELECT takes to run; each level of nested queries makes it
+grow."""
 
 TOO_LONG = (
     f"it takes a statement of more than {LONGEST:,} characters to find what has changed"
@@ -60,8 +61,8 @@ TOO_LONG = (
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why the rows that a change reaches cannot be told, and where in the text that
-    stands."""
+    """Why it is not known which rows a change reaches, and the offset in the text of
+    what causes it."""
 
     reason: str
     offset: int
@@ -71,10 +72,10 @@ class Obstacle:
 class KeyProblem:
     """What is wrong with the keys of a view.
 
-    `keys-needed`: none are given and none follow. `not-an-output`: a key is no column.
-    `key-twice`: it is given, or an output, more than once. `not-the-group`: an
-    aggregate has other keys than its GROUP BY. `random-key`: a key has another value
-    each time.
+    `keys-needed`: none are given and none follow from the SELECT. `not-an-output`: a
+    key is no column of it. `key-twice`: a key is given twice, or is the name of two
+    columns. `not-the-group`: an aggregate has other keys than its GROUP BY.
+    `random-key`: a key has another value each time.
     """
 
     kind: Literal[
@@ -86,19 +87,23 @@ class KeyProblem:
 
 @dataclass(frozen=True, slots=True)
 class ViewPlan:
-    """How a view is kept.
+    """How a view is kept: the `way`, and what is needed for its statements.
 
-    `reason` says why not by a cheaper way, and `offset` where that stands ('' and 0
-    where nothing is in the way). `keys` tell the rows apart; `keys_follow`: by what the
-    SELECT is, so that it makes no two rows of them. `unit`: the rows that have these
-    outputs in common are computed anew together.
-    `in_full` are the inputs, by number, whose change asks for the whole SELECT,
-    `by_key` those whose change is taken by key though others are taken by difference.
-    `is_timed`: its rows change with time, though no input has changed. `query` is the
-    SELECT over the inputs as they are, with the columns that the table has beside it
-    (`hidden`). `origins` are columns of inputs by the output of the unit that they are:
-    the rows of the SELECT with some values of the unit need only those rows of the
-    input that have them.
+    `reason` says why it is not kept in a cheaper way, and `offset` where in the text
+    the cause is ('' and 0 where there is none).
+    `keys` identify the rows. `keys_follow`: the SELECT itself guarantees that no two
+    rows have the same keys.
+    `unit` are the outputs whose values rows have in common that are computed anew
+    together.
+    `in_full` are the inputs, by number, whose change requires the whole SELECT;
+    `by_key` are those whose change is handled by key, though that of others is handled
+    by difference.
+    `is_timed`: its rows change with time, even if no input does.
+    `query` is the SELECT over the inputs as they are now, with the additional columns
+    of the table (`hidden`).
+    `origins` are, by output of the unit, the input columns that the output equals: to
+    compute the rows with some values of the unit, only the rows of that input with
+    these values are needed.
     """
 
     way: Way
@@ -118,7 +123,7 @@ class ViewPlan:
     _tree: ViewQuery | None = field(default=None, repr=False, compare=False)
 
     def way_for(self, changed: Collection[int]) -> Way:
-        """How the view is kept where these inputs have changed."""
+        """The way in which the view is kept if these inputs have changed."""
         if self.way == "full" or not self.in_full.keys().isdisjoint(changed):
             return "full"
         is_by_difference = self.way == "difference" and self.by_key.keys().isdisjoint(
@@ -130,7 +135,8 @@ class ViewPlan:
         return "difference" if is_by_difference else "key"
 
     def why_full(self, changed: Collection[int]) -> str:
-        """Why all rows are computed where these inputs have changed, if they are."""
+        """Why all rows are computed if these inputs have changed. Only to be called if
+        they are."""
         if self.way == "full":
             return self.reason
         blocked = [number for number in changed if number in self.in_full]
@@ -138,37 +144,35 @@ class ViewPlan:
 
     @property
     def reads(self) -> tuple[int, ...]:
-        """The inputs, each as often as the SELECT reads it; none where its form is none
-        that can be kept."""
+        """The numbers of the inputs, each as often as the SELECT reads it; empty if its
+        form cannot be kept by what has changed."""
         return () if self._tree is None else tuple(inputs_read(self._tree))
 
     @property
     def reads_one(self) -> bool:
-        """Whether it reads one table, in one place: each row of it is made of the
-        table's own, and joined to none."""
+        """Whether the SELECT reads a single table, in one place and without a join."""
         return len(self.reads) == 1
 
     @property
     def unit_is_unique(self) -> bool:
-        """Whether no two rows are of one unit."""
+        """Whether each unit has at most one row."""
         return set(map(str.lower, self.keys)) <= set(map(str.lower, self.unit))
 
     @property
     def hidden(self) -> tuple[HiddenColumn, ...]:
-        """The columns that the table has beside those of the SELECT, behind them."""
+        """The additional columns of the table, which follow those of the SELECT."""
         return () if self.difference is None else self.difference.hidden
 
     def delta(self, changed: Collection[int]) -> str:
-        """What a change of these inputs adds to each group, and takes from it: the view
-        `_lakesql_delta`."""
+        """The SELECT of the view `_lakesql_delta`: what a change of these inputs adds
+        to each group and subtracts from it."""
         assert self._view is not None and self.difference is not None, (
             "it is kept by difference"
         )
         return self.difference.delta(self._view, changed)
 
     def touched(self, changed: Collection[int]) -> str:
-        """The units that a change of these inputs can reach: a SELECT of `unit`, each
-        once."""
+        """A SELECT of the distinct units that a change of these inputs can reach."""
         assert self._view is not None and self._tree is not None, (
             "there is none of a view that is kept in full"
         )
@@ -178,7 +182,8 @@ class ViewPlan:
 
     @property
     def touched_rows(self) -> str:
-        """The rows of the SELECT whose unit is in the view `_lakesql_touched`."""
+        """The SELECT of the view's rows whose unit is in the view
+        `_lakesql_touched`."""
         same = " AND ".join(
             f"{ROW}.{identifier(name)} <=> {TOUCHED}.{identifier(name)}"
             for name in self.unit
@@ -193,11 +198,11 @@ def plan_view(
     refresh: RefreshChoice = "",
     findings: Findings | None = None,
 ) -> ViewPlan:
-    """How the table of a SELECT is kept. `keys` are those of the configuration; without
-    them they follow from it.
+    """How the table of a SELECT is kept. Raises `ProjectError` if the text cannot be
+    parsed.
 
-    `refresh='full'` asks for the whole SELECT each time. Raises `ProjectError` where
-    the text cannot be read.
+    `keys` are those of the configuration; without them they follow from the SELECT.
+    `refresh='full'` computes the whole SELECT each time.
     """
     view, parsed = read_view(text, inputs, findings or findings_by_offset())
     is_timed = next(timed_tokens(view.text), None) is not None
@@ -228,7 +233,7 @@ def plan_view(
 
 
 def _by_key(view: ViewText, tree: ViewQuery, plain: ViewPlan) -> ViewPlan:
-    """The plan of a view that is kept by key, or in full where it cannot be."""
+    """The plan of a view that is kept by key, or in full if it cannot be."""
     try:
         core = passed_on(tree)
         if isinstance(core, ViewBlock) and is_whole(core):
@@ -255,8 +260,8 @@ def _by_key(view: ViewText, tree: ViewQuery, plain: ViewPlan) -> ViewPlan:
 
 
 def _by_difference(view: ViewText, tree: ViewQuery, by_key: ViewPlan) -> ViewPlan:
-    """The plan of a view that is kept by difference; the one given where it cannot be,
-    which then says why."""
+    """The plan of a view that is kept by difference; if it cannot be, the plan
+    `by_key`, with the reason."""
     try:
         difference = difference_of(view, tree)
     except CannotKeepError as error:
@@ -300,7 +305,7 @@ def _by_difference(view: ViewText, tree: ViewQuery, by_key: ViewPlan) -> ViewPla
 def _in_full(
     view: ViewText, error: CannotKeepError, keys: Sequence[str], is_timed: bool
 ) -> ViewPlan:
-    """The plan of a SELECT whose form is none that can be kept."""
+    """The plan of a SELECT whose form cannot be kept by what has changed."""
     obstacle = _obstacle(view, error)
     query = ChangedRows(view, frozenset()).whole((0, len(view.text.tokens)), "new")
     return ViewPlan(
@@ -321,7 +326,8 @@ def _obstacle(view: ViewText, error: CannotKeepError) -> Obstacle:
 
 
 def _unsteady(view: ViewText) -> Iterator[Obstacle]:
-    """What makes other rows when the SELECT runs again."""
+    """What makes the SELECT return other rows when it runs again over the same
+    inputs."""
     tokens = view.text.tokens
     for at in timed_tokens(view.text):
         is_text = tokens[at].token_type is TokenType.STRING
@@ -343,8 +349,8 @@ def _unsteady(view: ViewText) -> Iterator[Obstacle]:
 def _keys(
     view: ViewText, tree: ViewQuery, given: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[KeyProblem, ...]]:
-    """The keys of a view: those that are `given`, else those that follow from the
-    SELECT; and their problems."""
+    """The keys of a view, those `given` or else those that follow from the SELECT, and
+    the problems with them."""
     start = view.text.tokens[tree.span[0]].start
     follow = keys_of(tree)
     if not given and follow is None:
@@ -361,8 +367,8 @@ def _keys(
 def _key_problems(
     tree: ViewQuery, keys: tuple[str, ...], start: int
 ) -> Iterator[KeyProblem]:
-    """Keys that are not one column of the view each, or have another value each
-    time."""
+    """The problems of keys that are not exactly one column of the view each, or have
+    another value each time."""
     folded = [key.lower() for key in keys]
     outputs = [column.name.lower() for column in tree.outputs.columns]
     for key, name in zip(keys, folded, strict=True):
@@ -378,7 +384,7 @@ def _key_problems(
 def _group_problems(
     tree: ViewQuery, keys: tuple[str, ...], follow: Sequence[str], start: int
 ) -> Iterator[KeyProblem]:
-    """Given keys of an aggregate that are not those of its GROUP BY."""
+    """The problem of given keys of an aggregate that are not those of its GROUP BY."""
     if not isinstance(tree, ViewBlock) or not tree.is_grouped or tree.has_windows:
         return
     if {name.lower() for name in follow} != {key.lower() for key in keys}:
@@ -411,8 +417,8 @@ def _obstacles(view: ViewText, query: ViewQuery) -> Iterator[tuple[int, Obstacle
 
 
 def _of_unit(view: ViewText, query: ViewQuery) -> Iterator[tuple[int, Obstacle]]:
-    """The inputs of a query, where no output of it says which of its rows a change
-    reaches."""
+    """All inputs of a query with the reason, if its outputs do not show which of its
+    rows a change reaches; else none."""
     try:
         unit = unit_of(query)
         if unit == ():
@@ -428,8 +434,9 @@ def _of_unit(view: ViewText, query: ViewQuery) -> Iterator[tuple[int, Obstacle]]
 
 
 def _unnamed_branches(view: ViewText, query: ViewSet) -> dict[int, Obstacle]:
-    """The inputs of a set operation with a star whose columns are not known: they are
-    matched by their place. A branch whose own rows cannot be told is in the way too."""
+    """The inputs of those queries of a set operation whose columns cannot be matched by
+    position, as a star stands for unknown ones, or whose own unit is not known; each
+    with the reason."""
     found: dict[int, Obstacle] = {}
     for branch in query.branches:
         found |= dict(_of_unit(view, branch))
@@ -445,8 +452,8 @@ def _unnamed_branches(view: ViewText, query: ViewSet) -> dict[int, Obstacle]:
 
 
 def _reaches_all(view: ViewText, inner: InnerQuery) -> str:
-    """Why a change of what a query inside an expression reads may reach any row; ''
-    where it reaches some."""
+    """Why a change of what a query inside an expression reads may reach any row; '' if
+    it reaches only some."""
     if inner.place not in ("where", "select"):
         return "a query in this place is compared with every row"
     if inner.form == "in":

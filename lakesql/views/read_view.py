@@ -1,5 +1,6 @@
-"""The tree of a SELECT over tables, read from its text: every piece keeps its place, so
-that the author's own words can be written again around other tables."""
+"""How the text of a SELECT over tables is read into the tree that keeps a view: every
+part keeps its tokens, so that the author's text can be written again over other
+tables."""
 
 from __future__ import annotations
 
@@ -29,11 +30,15 @@ from lakesql.views.view_tree import (
 
 @dataclass(slots=True)
 class ViewText:
-    """The text of a SELECT, and what of it is written otherwise over other tables.
+    """The text of a SELECT, and where it is written differently over other tables. All
+    numbers are of tokens.
 
     `named` are the entries of a FROM that name a table or a common table expression, by
-    the first token of the name. `cuts` are tokens that are left out: the catalog and
-    the namespace before `table.column`. `closes` says where each bracket closes.
+    the first token of the name.
+    `cuts` has the tokens that are left out, the catalog and the namespace before
+    `table.column`: from the key up to the value, which stays.
+    `closes` has the closing bracket of each opening one. `at` has the token that begins
+    at an offset.
     """
 
     text: Text
@@ -46,7 +51,8 @@ class ViewText:
 
 @dataclass(frozen=True, slots=True)
 class CommonTable:
-    """A query of WITH, and the names that it gives to the columns."""
+    """A query of WITH, and the names that WITH gives to its columns (none: their
+    own)."""
 
     query: ViewQuery
     renames: tuple[str, ...]
@@ -58,8 +64,8 @@ _Known = Mapping[str, CommonTable]
 def read_view(
     sql: str, inputs: Sequence[ViewInput], findings: Findings
 ) -> tuple[ViewText, exp.Query]:
-    """The words of a SELECT and its tree. Raises `ProjectError` where it cannot be
-    read."""
+    """The tokens of a SELECT, and its syntax tree. Raises `ProjectError` if it cannot
+    be parsed."""
     text = read_text(sql, findings)
     tree = parse_query(text, sql, findings)
     view = ViewText(text, inputs)
@@ -74,8 +80,8 @@ def read_view(
 
 
 def read_tree(view: ViewText, tree: exp.Query) -> ViewQuery:
-    """The tree of the SELECT as values. Raises `CannotKeepError` where its form is none
-    that can be kept."""
+    """The tree of the SELECT as values. Raises `CannotKeepError` for a form that cannot
+    be kept by what has changed."""
     query = _query(view, tree, {})
     query.span = (0, len(view.text.tokens))
     return query
@@ -99,7 +105,8 @@ def _query(view: ViewText, node: exp.Expr, known: _Known) -> ViewQuery:
 
 
 def _limit_token(view: ViewText, node: exp.Expr) -> int:
-    """The LIMIT of a query: the last one of the text where several might be it."""
+    """The token of a query's LIMIT or OFFSET; if several may be it, the last one of the
+    text."""
     kinds = (TokenType.LIMIT, TokenType.OFFSET)
     found = [
         at for at, token in enumerate(view.text.tokens) if token.token_type in kinds
@@ -138,8 +145,8 @@ def _marks(node: exp.Expr) -> list[int]:
 
 
 def _inside_brackets(view: ViewText, node: exp.Expr) -> Span:
-    """The tokens of a query that stands in brackets, without these: the innermost ones
-    around all its SELECTs."""
+    """The tokens of a query in brackets, without the brackets: the innermost ones
+    around all of its SELECTs."""
     marks = _marks(node)
     if not marks:
         raise CannotKeepError("a query without a SELECT")
@@ -231,7 +238,8 @@ _SET_WORDS = (TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT)
 
 
 def _clauses(view: ViewText, mark: int) -> dict[TokenType, Span]:
-    """The clauses of a SELECT by the word that begins them, up to a set operation."""
+    """The tokens of each clause of a SELECT, by the token that begins it, up to a set
+    operation."""
     found: dict[TokenType, Span] = {}
     for first, last in clauses(view.text, mark):
         kind = view.text.tokens[first].token_type
@@ -265,7 +273,8 @@ _JOIN_WORDS = frozenset(
 def _from(
     view: ViewText, select: exp.Select, span: Span | None, known: _Known
 ) -> tuple[tuple[ViewJoin, ...], Span | None]:
-    """What a SELECT reads, and the tokens of its LATERAL VIEWs."""
+    """The joins of a SELECT's FROM, and the tokens of its LATERAL VIEWs (None: it has
+    none)."""
     from_ = select.args.get("from_")
     if from_ is None or span is None:
         return (), None
@@ -292,7 +301,7 @@ def _from(
 
 @dataclass(frozen=True, slots=True)
 class _FromEntry:
-    """The tokens of one entry of a FROM, and of its ON or USING."""
+    """The tokens of an entry of a FROM, and those of its ON or USING."""
 
     item: Span
     condition: Span | None
@@ -305,7 +314,7 @@ def _joins(
     span: Span,
     known: _Known,
 ) -> tuple[ViewJoin, ...]:
-    """The entries of a FROM, or of brackets in it."""
+    """The entries of a FROM, or of brackets in it, each with how it is joined."""
     entries = list(_entries(view, span))
     is_nested = any(other.this.args.get("joins") for other in others)
     if len(entries) != len(others) + 1 or is_nested:
@@ -323,8 +332,8 @@ def _joins(
 
 
 def _entries(view: ViewText, span: Span) -> Iterator[_FromEntry]:
-    """The entries of a FROM by their tokens: a comma or the words of a JOIN stand
-    between them."""
+    """The entries of a FROM by their tokens, separated by a comma or the words of a
+    JOIN."""
     tokens, depths = view.text.tokens, view.text.depths
     first, last = span
     depth = depths[first]
@@ -356,7 +365,7 @@ def _entries(view: ViewText, span: Span) -> Iterator[_FromEntry]:
 
 
 def _is_of_values(view: ViewText, start: int, comma: int) -> bool:
-    """Whether a comma stands between two rows of VALUES."""
+    """Whether a comma separates two rows of VALUES."""
     depth = view.text.depths[start]
     own = [at for at in range(start, comma) if view.text.depths[at] == depth]
     kinds = {view.text.tokens[at].token_type for at in own[1:]}
@@ -481,7 +490,7 @@ def _derived(
 def _bracketed(
     view: ViewText, table: exp.Subquery, span: Span, known: _Known
 ) -> ViewItem:
-    """What is joined inside brackets."""
+    """The entry for joins in brackets."""
     close = view.closes[span[0]]
     if close + 1 != span[1]:
         raise CannotKeepError("joins in brackets with a name", span[0])
@@ -496,8 +505,8 @@ def _bracketed(
 
 
 def _conditions(view: ViewText, span: Span) -> Iterator[Span]:
-    """The conditions that a WHERE joins by AND; one where it has an OR outside of
-    brackets."""
+    """The tokens of each condition that a WHERE joins by AND. A WHERE with an OR
+    outside of brackets is one condition."""
     depth, cases, betweens = view.text.depths[span[0]], 0, 0
     cuts: list[int] = []
     for at in range(*span):
@@ -525,7 +534,7 @@ def _conditions(view: ViewText, span: Span) -> Iterator[Span]:
 def _inner_queries(
     view: ViewText, block: ViewBlock, known: _Known
 ) -> Iterator[InnerQuery]:
-    """The queries inside a block's expressions."""
+    """The queries inside a block's expressions, without those inside them."""
     outer = block.select
     for node in outer.find_all(exp.Query):
         around = node.find_ancestor(exp.Query, exp.From, exp.With)
@@ -557,7 +566,8 @@ def _inner_queries(
 
 
 def _place_of(view: ViewText, block: ViewBlock, token: int) -> str:
-    """The clause of a block that a token stands in."""
+    """The clause of a block that a token is in: `select`, `where`, `group` or
+    `elsewhere`."""
     for name, span in (
         ("select", block.head),
         ("where", block.where),
@@ -569,8 +579,8 @@ def _place_of(view: ViewText, block: ViewBlock, token: int) -> str:
 
 
 def _is_positive(node: exp.Expr | None) -> bool:
-    """Whether a condition can only let rows through: there are ANDs and ORs around it,
-    and nothing else."""
+    """Whether only ANDs and ORs are around a condition in the WHERE, so that rows pass
+    because it is true and never because it is false."""
     parent = node.parent if node is not None else None
     while isinstance(parent, exp.And | exp.Or | exp.Paren):
         parent = parent.parent
@@ -578,7 +588,7 @@ def _is_positive(node: exp.Expr | None) -> bool:
 
 
 def _is_correlated(node: exp.Expr, query: ViewQuery, block: ViewBlock) -> bool:
-    """Whether a query inside an expression surely looks at the row of the block around
+    """Whether a query inside an expression certainly reads a column of the block around
     it."""
     inner = {
         table.alias_or_name.lower()
@@ -597,8 +607,8 @@ def _is_correlated(node: exp.Expr, query: ViewQuery, block: ViewBlock) -> bool:
 
 
 def _names_inside(query: ViewQuery) -> set[str] | None:
-    """The columns that a name may mean inside a query; None where they are not all
-    known."""
+    """The columns, in lower case, that a name inside a query may mean; None where they
+    are not all known."""
     if isinstance(query, ViewSet):
         branches = [_names_inside(branch) for branch in query.branches]
         known = [names for names in branches if names is not None]
@@ -624,8 +634,8 @@ def _names_inside(query: ViewQuery) -> set[str] | None:
 def _left_of(
     view: ViewText, block: ViewBlock, holder: exp.In, span: Span
 ) -> Span | None:
-    """The tokens before IN: of a column, or of whatever begins one of the conditions of
-    the WHERE."""
+    """The tokens of the left side of IN, if it is a column, or if the IN is one of the
+    conditions that the WHERE joins by AND; else None."""
     at = span[0] - 2  # before the bracket
     if view.text.tokens[at].token_type is not TokenType.IN:
         return None
@@ -650,8 +660,8 @@ def _left_of(
 
 
 def _cut_qualifiers(view: ViewText, block: ViewBlock) -> None:
-    """Notes what is left out before the name of a table that gets its name as an
-    alias."""
+    """Notes the catalogs and namespaces that are left out before `table.column`, for
+    tables whose own name becomes their alias."""
     paths = [
         tuple(part.lower() for part in view.inputs[item.input].table)
         for item in block.items

@@ -1,8 +1,8 @@
-"""The rows by which a SELECT without groups differs from what it was, each as often as
-it has come or left.
+"""Which rows a SELECT has gained and lost, each as often as it has, for a GROUP BY over
+them.
 
-A row may be among both: what counts is how often it has come less how often it has
-left.
+A row may be among both the gained and the lost ones: the difference of the two counts
+is what matters.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Signed = tuple[str, Sign]
 
 @dataclass(frozen=True, slots=True)
 class SignedRows:
-    """FROM and WHERE of a block, whose rows have come (1) or left (-1); its expressions
-    are of one world."""
+    """FROM and WHERE of a block that return rows that have come (`sign` 1) or left
+    (-1). The block's expressions are to be read in the `world`."""
 
     text: str
     sign: Sign
@@ -40,8 +40,8 @@ class SignedRows:
 
 
 def linear_obstacles(block: ViewBlock) -> Iterator[tuple[int, str, int]]:
-    """The inputs of which a change is no sum of rows that come and rows that leave: the
-    number, why, and the token."""
+    """The inputs whose change is no sum of rows that come and leave: the input's
+    number, the reason, and the token."""
     yield from _of_joins(block.joins)
 
 
@@ -77,10 +77,11 @@ def _plain_blocks(query: ViewQuery | None) -> Iterator[ViewBlock]:
 
 
 def signed_block(rows: ChangedRows, block: ViewBlock) -> Iterator[SignedRows]:
-    """What has come and left of the rows of a block, before it groups them.
+    """The rows that a block has gained and lost, before it groups them.
 
-    First the FROM changes, under the conditions as they are; then, for the rows that
-    the FROM had, what the queries in expressions answer.
+    First for the change of its FROM, with the conditions as they are now; then, for the
+    rows that the FROM had before, for the changed results of queries inside
+    expressions.
     """
     for text, sign in signed_from(rows, block.joins):
         yield SignedRows(
@@ -105,11 +106,11 @@ def signed_block(rows: ChangedRows, block: ViewBlock) -> Iterator[SignedRows]:
 
 
 def signed_from(rows: ChangedRows, joins: Sequence[ViewJoin]) -> list[Signed]:
-    """FROMs that together have the rows that have come (1) and left (-1), each as often
-    as it has.
+    """FROMs that together return the rows that have come (1) and left (-1), each as
+    often as it has.
 
-    What stands before the entry that has changed is as it is, what stands behind it as
-    it was.
+    There is one for each changed entry: entries before it are as they are now, those
+    after it as they were.
     """
     terms: list[Signed] = []
     for number, join in enumerate(joins):
@@ -127,10 +128,10 @@ def signed_from(rows: ChangedRows, joins: Sequence[ViewJoin]) -> list[Signed]:
 
 
 def _signed_step(rows: ChangedRows, join: ViewJoin) -> Iterator[tuple[list[str], Sign]]:
-    """The lines of an entry of a FROM that has changed.
+    """The lines of a FROM for one changed entry, each with its sign.
 
-    Where a row of the left side may have no partner, those that meet a changed row are
-    as they were, and as they are.
+    If a row of the left side may have no partner, all rows of it that join a changed
+    row are removed with their old partners and added with their new ones.
     """
     if join.kind not in ("left", "semi", "anti"):
         for text, sign in signed_entries(rows, join.item):
@@ -148,7 +149,7 @@ def _signed_step(rows: ChangedRows, join: ViewJoin) -> Iterator[tuple[list[str],
 
 
 def signed_entries(rows: ChangedRows, item: ViewItem) -> Iterator[Signed]:
-    """An entry of a FROM with the rows alone that have come or left."""
+    """An entry of a FROM with the rows only that have come (1) or left (-1)."""
     if not item.reads & rows.changed:
         return
     if item.group:
@@ -163,10 +164,11 @@ def signed_entries(rows: ChangedRows, item: ViewItem) -> Iterator[Signed]:
 
 
 def signed_queries(rows: ChangedRows, query: ViewQuery) -> Iterator[Signed]:
-    """Queries that together have the rows of a query that have come (1) and left (-1).
+    """Queries that together return the rows that have come to a query (1) and left it
+    (-1).
 
-    Of one whose rows depend on each other these are all rows of the units that a change
-    reaches, as they were and as they are.
+    If rows of the query depend on each other, these are all rows of the units that a
+    change reaches, as they were and as they are now.
     """
     if unit_of(query) is not None:
         for text, world in rows.changes(query):
@@ -179,7 +181,8 @@ def signed_queries(rows: ChangedRows, query: ViewQuery) -> Iterator[Signed]:
 
 
 def _signed_branches(rows: ChangedRows, query: ViewSet) -> Iterator[Signed]:
-    """The same of a UNION ALL, under the names that its first query gives."""
+    """Queries that together return the rows that have come to a UNION ALL and left it,
+    with the column names of its first query."""
     names = query.outputs.names
     for branch in query.branches:
         for text, sign in signed_queries(rows, branch):

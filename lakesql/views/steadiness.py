@@ -1,4 +1,4 @@
-"""Which functions of a SELECT give another value when it runs again over the same
+"""Which functions of a SELECT may give another value when it runs again over the same
 rows."""
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ TIMED = frozenset(
         "unix_timestamp",
     }
 )
-"""Functions whose value is the time at which the SELECT runs; `unix_timestamp` where it
-has no argument."""
+"""Functions whose value is the time at which the SELECT runs. `unix_timestamp` is one
+only without an argument."""
 
 RANDOM = frozenset(
     {
@@ -46,7 +46,7 @@ RANDOM = frozenset(
     }
 )
 """Functions that give another value each time, or one that depends on where a row is
-stored; of those that call Java nobody knows."""
+stored; and those that call Java, which may do either."""
 
 ORDERED = frozenset(
     {
@@ -70,26 +70,27 @@ ORDERED = frozenset(
 """Aggregates whose value depends on the order in which the rows come."""
 
 LISTED = frozenset({"listagg", "string_agg"})
-"""The same, unless WITHIN GROUP says the order."""
+"""Aggregates whose value depends on the order of the rows, unless WITHIN GROUP defines
+one."""
 
 _SORTS = frozenset({"sort_array", "array_sort", "size", "array_size", "cardinality"})
-"""Functions over a collected list that give the same for each order of it."""
+"""Functions whose result does not depend on the order of a collected list."""
 
 _WITHOUT_BRACKETS = frozenset(
     {"current_date", "current_timestamp", "localtimestamp", "current_time"}
 )
 
 _DATED = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
-"""What stands before a text that is a date or a time."""
+"""The words before a string that make it a date or a time."""
 
 _CLOCK_WORD = re.compile(r"\s*(?:now|today|tomorrow|yesterday)\b", re.IGNORECASE)
-"""What such a text begins with that Spark reads by the clock, as `DATE 'today'` and
+"""The beginning of a string that Spark reads by the clock, as in `DATE 'today'` and
 `TIMESTAMP 'now UTC'`."""
 
 
 def timed_tokens(text: Text) -> Iterator[int]:
-    """The tokens whose value is the time at which the SELECT runs: of functions, and of
-    the text in `DATE 'today'`."""
+    """The tokens whose value is the time at which the SELECT runs: functions, and the
+    string in `DATE 'today'`."""
     yield from _timed_calls(text)
     for at in range(1, len(text.tokens)):
         is_dated = (
@@ -128,7 +129,7 @@ def is_timed(expression: exp.Expr) -> bool:
 
 
 def _called(expression: exp.Expr) -> Iterator[str]:
-    """The names of the functions that an expression calls, in small letters."""
+    """The names of the functions that an expression calls, in lower case."""
     for call in expression.find_all(exp.Func):
         yield (
             call.name if isinstance(call, exp.Anonymous) else call.sql_name()
@@ -136,8 +137,8 @@ def _called(expression: exp.Expr) -> Iterator[str]:
 
 
 def ordered_aggregates(text: Text) -> Iterator[int]:
-    """The tokens of aggregates whose value depends on the order in which rows come,
-    where nothing sorts them."""
+    """The tokens of aggregates whose value depends on the order of the rows, and that
+    nothing sorts."""
     for at in sorted(at for calls in text.aggregates.values() for at in calls):
         name = text.tokens[at].text.lower()
         if (name in LISTED and not _says_order(text, at)) or (
@@ -166,7 +167,7 @@ def _is_sorted(text: Text, at: int) -> bool:
 
 
 def _named_calls(text: Text) -> Iterator[tuple[int, str]]:
-    """The words that call a function, each with its token."""
+    """The words that call a function, each with the number of its token."""
     kinds = [token.token_type for token in text.tokens]
     for at, (kind, after) in enumerate(pairwise([*kinds, None])):
         name = text.tokens[at].text.lower()

@@ -1,5 +1,5 @@
-"""Which rows of a query are computed anew together: the outputs whose values say so,
-and what tells its rows apart."""
+"""Which outputs of a query form its unit, whose rows are computed anew together, and
+which are its keys."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from lakesql.views.view_tree import (
 
 
 def unit_of(query: ViewQuery) -> tuple[str, ...] | None:
-    """The outputs that rows have in common which depend on the same rows of the inputs;
-    None where each row of the query comes from one row of its FROM. Raises
-    `CannotKeepError` where no output says it."""
+    """The outputs whose values those rows share that depend on the same rows of the
+    inputs; None if each row of the query comes from one row of its FROM. Raises
+    `CannotKeepError` if no outputs do."""
     if isinstance(query, ViewSet):
         return None if query.is_all else _all_outputs(query)
     if not (query.is_grouped or query.is_distinct or query.has_windows):
@@ -43,8 +43,8 @@ def unit_of(query: ViewQuery) -> tuple[str, ...] | None:
 
 
 def keys_of(query: ViewQuery) -> tuple[str, ...] | None:
-    """The outputs that tell the rows of a query apart by themselves; None where none
-    are known to."""
+    """The outputs that are certainly unique together in a query; empty for a query of a
+    single row, None if no outputs are."""
     if isinstance(query, ViewSet):
         return None if query.is_all else query.outputs.names
     if query.is_grouped:
@@ -60,20 +60,20 @@ def keys_of(query: ViewQuery) -> tuple[str, ...] | None:
 
 
 def group_is_plain(query: ViewBlock) -> bool:
-    """Whether a row alone says to which one group it belongs, and the outputs tell the
-    groups apart."""
+    """Whether each row belongs to exactly one group, which the row alone determines,
+    and the outputs identify the groups."""
     return not _has_sets(query) and len(_own_groups(query)) == len(_group_of(query))
 
 
 def is_whole(query: ViewBlock) -> bool:
-    """Whether it is an aggregate without GROUP BY, which has one row, also on
-    nothing."""
+    """Whether the query is an aggregate without GROUP BY, which returns one row even
+    for no rows."""
     return query.is_grouped and not query.select.args.get("group")
 
 
 def passed_on(query: ViewQuery) -> ViewQuery:
-    """The query that `SELECT * FROM` passes on as it is; the query itself where it is
-    something else."""
+    """The query that `SELECT * FROM (…)` only passes on, at any depth; the query itself
+    if it does more."""
     if (
         isinstance(query, ViewSet)
         or len(query.joins) != 1
@@ -94,7 +94,8 @@ def passed_on(query: ViewQuery) -> ViewQuery:
 
 
 def _passed_keys(query: ViewBlock) -> tuple[str, ...] | None:
-    """The keys of the one query that a SELECT passes on."""
+    """The keys of the one query that a SELECT reads, by the names of its own outputs;
+    None if it does not pass all of them on."""
     items = list(query.items)
     if len(items) != 1 or items[0].query is None or query.tail is not None:
         return None
@@ -113,8 +114,9 @@ def _passed_keys(query: ViewBlock) -> tuple[str, ...] | None:
 
 
 def origins_of(query: ViewQuery, name: str) -> Iterator[tuple[int, str]]:
-    """The columns of inputs that an output is, where the rows with a value of it come
-    of no others of that input."""
+    """The input columns that an output equals, by the input's number and the column's
+    name. The rows with a value of the output depend on no other rows of such an
+    input."""
     times = Counter(inputs_read(query))
     for number, column in _origins(query, name):
         if times[number] == 1:
@@ -122,7 +124,7 @@ def origins_of(query: ViewQuery, name: str) -> Iterator[tuple[int, str]]:
 
 
 def inputs_read(query: ViewQuery) -> Iterator[int]:
-    """The inputs that a query reads, each as often as it does."""
+    """The numbers of the inputs that a query reads, each as often as it reads it."""
     if isinstance(query, ViewSet):
         for branch in query.branches:
             yield from inputs_read(branch)
@@ -172,7 +174,7 @@ def _origins(query: ViewQuery, name: str) -> Iterator[tuple[int, str]]:
 
 def _origins_of_item(item: ViewItem, name: str) -> Iterator[tuple[int, str]]:
     place = [known.lower() for known in item.names or ()].index(name.lower())
-    # else the table's own columns have other names
+    # with a list of column names, `name` is not the table's own name
     if item.input is not None and not item.columns:
         yield item.input, name
     elif item.query is not None:
@@ -189,8 +191,8 @@ def _all_outputs(query: ViewQuery) -> tuple[str, ...]:
 
 
 def _grouped_outputs(query: ViewBlock) -> tuple[str, ...]:
-    """The outputs that are expressions of the GROUP BY, or say which window of it a row
-    belongs to."""
+    """The outputs that are expressions of the GROUP BY, or the window of time that it
+    groups by."""
     items = list(query.items)
     names: list[str] = []
     for one in _group_of(query):
@@ -211,8 +213,8 @@ def _grouped_outputs(query: ViewBlock) -> tuple[str, ...]:
 
 
 def window_of(output: OutputColumn, query: ViewBlock) -> str:
-    """The function of GROUP BY whose window an output names, as `window.start` does; ''
-    for another."""
+    """The function of GROUP BY whose window an output is or is the bound of, as
+    `window.start` is; '' for any other output."""
     if not isinstance(output.expression, exp.Column):
         return ""
     name, *bound = (part.name.lower() for part in output.expression.parts)
@@ -228,8 +230,8 @@ def window_of(output: OutputColumn, query: ViewBlock) -> str:
 
 
 def _own_groups(query: ViewBlock) -> tuple[str, ...]:
-    """Those of them that a row says alone. A session does not: it begins and ends by
-    the rows around."""
+    """The outputs of the GROUP BY that a row alone determines. The bounds of a session
+    window are left out, as they depend on other rows."""
     outputs = [(name, query.outputs.find(name)) for name in _grouped_outputs(query)]
     return tuple(
         name
@@ -248,8 +250,8 @@ def _is_session(output: OutputColumn, query: ViewBlock) -> bool:
 
 
 def _group_of(query: ViewBlock) -> list[exp.Expr]:
-    """The expressions of a GROUP BY, each once; an ordinal or an alias stands for that
-    output's expression."""
+    """The expressions of a GROUP BY, each once. An ordinal or an alias is replaced by
+    the expression of that output."""
     group = query.select.args.get("group")
     if group is None:
         return []
@@ -290,8 +292,8 @@ def _columns_of_sets(sets: exp.Expr) -> list[exp.Expr]:
 
 
 def _named_output(one: exp.Expr, query: ViewBlock) -> exp.Expr:
-    """What an expression of GROUP BY means: an output by its place or its alias, where
-    no column has that name."""
+    """The expression that a term of GROUP BY means: that of the output that it names by
+    its number or its alias, unless a column has that name."""
     if isinstance(one, exp.Literal) and one.is_int and not query.outputs.is_open:
         return query.outputs.columns[int(one.name) - 1].expression
     if not isinstance(one, exp.Column) or one.table:
@@ -316,7 +318,7 @@ def _aggregates(column: OutputColumn) -> bool:
 
 
 def _window_outputs(query: ViewBlock) -> tuple[str, ...]:
-    """The outputs by which all windows of a SELECT are parted."""
+    """The outputs that are in the PARTITION BY of every window of a SELECT."""
     items = list(query.items)
     named = {
         window.name.lower(): window for window in query.select.args.get("windows") or ()

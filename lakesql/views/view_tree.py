@@ -1,5 +1,5 @@
-"""A SELECT over tables as a tree of values: its blocks, what each reads, and where that
-stands among the tokens."""
+"""The tree of a SELECT over tables as values: its blocks, what each reads, and the
+tokens of each part."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from typing import Literal, TypeAlias
 from sqlglot import exp
 
 Span: TypeAlias = tuple[int, int]
-"""The tokens of a piece of the text: the first, and one past the last."""
+"""The tokens of a part of the text: the first, and one past the last."""
 
 World: TypeAlias = Literal["old", "new"]
-"""All inputs as they were at the last refresh, or as they are now."""
+"""The state of all inputs that a query reads: as of the last refresh, or as they are
+now."""
 
 OLD, NEW = "_lakesql_old_", "_lakesql_new_"
-"""What the names of the views begin with, and the input's number ends, of all rows of
-an input as it was and as it is; of one that has not changed there is the second
-alone."""
+"""Prefixes of the views of all rows of an input, as of the last refresh and now; the
+input's number follows. An input without changes has only the second view."""
 
 GONE, COME = "_lakesql_gone_", "_lakesql_come_"
-"""The same of the rows by which the two differ."""
+"""Prefixes of the views of the rows that have left an input, and of those that have
+come to it, since the last refresh; the input's number follows."""
 
 JoinKind: TypeAlias = Literal["first", "inner", "left", "right", "full", "semi", "anti"]
 
 
 @dataclass(frozen=True, slots=True)
 class ViewInput:
-    """A table that a SELECT reads: its name as it is written, by its parts, and its
-    columns (None: not known) with their types ('' or none: not known)."""
+    """A table that a SELECT reads: its name by parts, as written, and its columns
+    (None: not known) with their types ('' or none: not known)."""
 
     table: tuple[str, ...]
     columns: tuple[str, ...] | None = None
@@ -38,8 +39,8 @@ class ViewInput:
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
-    """A column that a query makes: the first query of a set operation names it, and
-    each has an expression for it."""
+    """A column of a query, with the expression that makes it. In a set operation the
+    name is that of the first query."""
 
     name: str
     expression: exp.Expr
@@ -47,8 +48,8 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class OutputColumns:
-    """The columns that a query makes. `is_open`: a star stands for others beside them,
-    whose names are not known."""
+    """The columns of a query. `is_open`: it has others whose names are not known, by a
+    star."""
 
     columns: tuple[OutputColumn, ...]
     is_open: bool = False
@@ -59,7 +60,7 @@ class OutputColumns:
         return None if self.is_open else tuple(column.name for column in self.columns)
 
     def find(self, name: str) -> OutputColumn | None:
-        """The column of a name, whatever its capitals."""
+        """The column with this name, case-insensitive; None if there is none."""
         return next(
             (column for column in self.columns if column.name.lower() == name.lower()),
             None,
@@ -69,12 +70,13 @@ class OutputColumns:
 @dataclass(eq=False, slots=True)
 class ViewItem:
     """One entry of a FROM: an input by its number, a query (a derived table, or a
-    common table expression by its name), or what is joined inside brackets; else
+    common table expression by its name), a group of joins in brackets, or else
     something that does not change, such as VALUES.
 
-    `core` is what another text may take the place of: the name, or the brackets and
-    what is in them. `renames` are the columns' names that a common table expression
-    gives, `columns` those that the item's own alias gives.
+    `core` are the tokens that another text may replace: the name, or the brackets with
+    their contents. `renames` are the column names that WITH gives to a common table
+    expression; `columns` are those of the entry's own alias. `names` are the names of
+    its columns, None where they are not known.
     """
 
     span: Span
@@ -91,7 +93,7 @@ class ViewItem:
 
     @property
     def reads(self) -> frozenset[int]:
-        """The inputs that it reads."""
+        """The numbers of the inputs that it reads."""
         if self.input is not None:
             return frozenset({self.input})
         if self.query is not None:
@@ -101,8 +103,8 @@ class ViewItem:
 
 @dataclass(eq=False, slots=True)
 class ViewJoin:
-    """An entry of a FROM and how it is joined to those before it. `condition` is its ON
-    or USING."""
+    """An entry of a FROM and how it is joined to those before it. `condition` are the
+    tokens of its ON or USING."""
 
     item: ViewItem
     kind: JoinKind
@@ -115,10 +117,9 @@ class ViewJoin:
 class InnerQuery:
     """A query inside an expression of a block.
 
-    `place` is the clause of the block that it stands in. `is_positive`: it is an
-    operand of the WHERE's ANDs and ORs. `is_alone`: it is one of the conditions that
-    the WHERE joins by AND. `left` is what stands before IN. `is_correlated`: it looks
-    at the row of the block around it.
+    `place` is the clause of the block that it is in. `is_positive`: only ANDs and ORs
+    of the WHERE are around it. `is_correlated`: it certainly reads a column of the
+    block around it. `left` are the tokens before IN.
     """
 
     form: Literal["exists", "in", "scalar"]
@@ -131,14 +132,14 @@ class InnerQuery:
 
     @property
     def offset_token(self) -> int:
-        """The token at which it begins."""
+        """The first of its tokens."""
         return self.span[0]
 
 
 @dataclass(eq=False, slots=True)
 class ViewBlock:
-    """One SELECT: what it reads, its clauses by their tokens, and what it does with the
-    rows."""
+    """One SELECT: what it reads, the tokens of its clauses, and whether it groups,
+    removes duplicates or has windows."""
 
     select: exp.Select
     mark: int
@@ -159,14 +160,15 @@ class ViewBlock:
 
     @property
     def items(self) -> Iterator[ViewItem]:
-        """The entries of its FROM, those in brackets one by one."""
+        """The entries of its FROM; a group of joins in brackets as its single
+        entries."""
         yield from items_of(self.joins)
 
 
 @dataclass(eq=False, slots=True)
 class ViewSet:
-    """Queries put together by UNION and the like. `is_all`: by UNION ALL, so that each
-    row comes from one of them."""
+    """Queries that UNION or another set operation combines. `is_all`: by UNION ALL, so
+    that each row comes from one of them."""
 
     branches: tuple[ViewQuery, ...]
     is_all: bool
@@ -175,7 +177,7 @@ class ViewSet:
 
     @property
     def reads(self) -> frozenset[int]:
-        """The inputs that it reads."""
+        """The numbers of the inputs that it reads."""
         return frozenset[int]().union(*(branch.reads for branch in self.branches))
 
 
@@ -183,7 +185,7 @@ ViewQuery: TypeAlias = ViewBlock | ViewSet
 
 
 def items_of(joins: tuple[ViewJoin, ...]) -> Iterator[ViewItem]:
-    """The entries of a FROM, those in brackets one by one."""
+    """The entries of a FROM; a group of joins in brackets as its single entries."""
     for join in joins:
         if join.item.group:
             yield from items_of(join.item.group)
@@ -192,7 +194,8 @@ def items_of(joins: tuple[ViewJoin, ...]) -> Iterator[ViewItem]:
 
 
 class CannotKeepError(Exception):
-    """A SELECT cannot be kept by what has changed: why, and at which token."""
+    """A SELECT cannot be kept by what has changed: the reason, and the token that shows
+    it."""
 
     def __init__(self, reason: str, token: int = 0) -> None:
         super().__init__(reason)

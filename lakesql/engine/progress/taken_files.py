@@ -290,7 +290,7 @@ def check_taken(
 
 
 SHOWN = 5
-"""How many files are named."""
+"""The maximum number of files that are named."""
 
 
 def _done(binding: StreamBinding) -> str:

@@ -96,7 +96,7 @@ def _header(name: str) -> Column:
 
 
 def body_of(wire: Wire, side: str = "value") -> Column:
-    """What stands behind the id."""
+    """The content of a record's key or value after the id."""
     return (
         F.col(side)
         if wire == "apicurio_headers"

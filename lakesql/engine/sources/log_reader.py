@@ -32,7 +32,7 @@ BATCH_BYTES = 256 * 1024 * 1024
 of it is there."""
 
 READERS = 8
-"""How many partitions are read at once."""
+"""How many partitions are read in parallel."""
 
 LogPosition = Mapping[str, LogPlaces]
 """Places by topic and partition."""

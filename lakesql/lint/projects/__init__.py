@@ -1,1 +1,1 @@
-"""Rules about a project as a whole, and about files beside its models."""
+"""Rules about a project as a whole, and about its files besides models."""

@@ -10,8 +10,8 @@ from lakesql.lint.finding import RuleMatch
 
 
 class IdleNoqa:
-    """A noqa that suppresses nothing, or names a code that no rule has. What it meets
-    is known when all have looked."""
+    """Texts of the rule about noqa comments that suppress nothing, or name an unknown
+    code. `lint` itself finds them, after all other rules have run."""
 
     code: ClassVar[str] = "LK000"
     name: ClassVar[str] = "idle-noqa"
@@ -37,7 +37,7 @@ FROM {{ stream('carts') }}
     fix: ClassVar[str] = "The comment is removed, where it has nothing else to say."
 
     def find_all(self, manifest: Manifest) -> Iterator[RuleMatch]:
-        """Nothing: `lint` says it of the comments that no finding has met."""
+        """Nothing: `lint` returns these findings."""
         yield from ()
 
 

@@ -1,4 +1,4 @@
-"""LK041: a limit of freshness that no run can keep."""
+"""LK041: a `freshness` limit that no run can meet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakesql.model.model import Model
 
 
 class StaleLimit:
-    """`freshness` of a model that is shorter than its trigger."""
+    """Finds a `freshness` limit of a model that is shorter than its trigger."""
 
     code: ClassVar[str] = "LK041"
     name: ClassVar[str] = "stale-limit"
@@ -40,7 +40,7 @@ FROM {{ stream('clicks') }}
     fix: ClassVar[str] = ""
 
     def find_all(self, manifest: Manifest) -> Iterator[RuleMatch]:
-        """Each such model, where its properties name it."""
+        """A match for each such model, at its entry in the properties."""
         for model in manifest.models.values():
             yield from _find(model, manifest)
 

@@ -14,7 +14,7 @@ from lakesql.template.reader import Macro
 
 
 class UnusedMacro:
-    """A macro of the project that no model, test or other macro in use calls."""
+    """Finds macros of the project that no model, test or other used macro calls."""
 
     code: ClassVar[str] = "LK081"
     name: ClassVar[str] = "unused-macro"
@@ -37,7 +37,7 @@ FROM {{ stream('carts') }}
     fix: ClassVar[str] = ""
 
     def find_all(self, manifest: Manifest) -> Iterator[RuleMatch]:
-        """Each of them, where it is defined."""
+        """A match for each of them, at its definition."""
         called = {name for said in templates_read(manifest) for name in said.macros}
         for name, macro in manifest.macros.by_name.items():
             if name not in called:
@@ -49,7 +49,7 @@ FROM {{ stream('carts') }}
 
 
 def _named_at(name: str, macro: Macro) -> Span:
-    """Where the name stands in the macro's own tag."""
+    """The range of the macro's name in its own tag."""
     source = macro.source
     found = re.compile(rf"\bmacro\s+({re.escape(name)})\b").search(
         source.text, source.text.rfind("{%", 0, macro.node.lineno + 1)

@@ -10,7 +10,7 @@ from lakesql.lint.finding import RuleMatch, word_span
 
 
 class UnusedStream:
-    """A stream that is declared and not read."""
+    """Finds streams that are declared and never read."""
 
     code: ClassVar[str] = "LK080"
     name: ClassVar[str] = "unused-stream"
@@ -35,7 +35,7 @@ FROM {{ stream('returns') }}
     fix: ClassVar[str] = ""
 
     def find_all(self, manifest: Manifest) -> Iterator[RuleMatch]:
-        """Each of them, where it is named."""
+        """A match for each of them, at its declaration."""
         read = {
             reference.name
             for model in manifest.models.values()

@@ -11,7 +11,7 @@ from lakesql.lint.templates_read import templates_read
 
 
 class UnusedVar:
-    """An entry of `[tool.lakesql.vars]` that no model and no test reads."""
+    """Finds entries of `[tool.lakesql.vars]` that no model and no test reads."""
 
     code: ClassVar[str] = "LK082"
     name: ClassVar[str] = "unused-var"
@@ -35,7 +35,7 @@ WHERE amount >= {{ var('smallest_amount') }}
     fix: ClassVar[str] = ""
 
     def find_all(self, manifest: Manifest) -> Iterator[RuleMatch]:
-        """Each of them, where it is set."""
+        """A match for each of them, at its entry."""
         read = {name for said in templates_read(manifest) for name in said.vars}
         settings = manifest.settings.vars
         for name in settings.entries():

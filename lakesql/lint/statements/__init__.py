@@ -1,1 +1,1 @@
-"""Rules about what a SELECT says."""
+"""Rules about the SQL of a SELECT."""

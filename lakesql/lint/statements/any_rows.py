@@ -1,4 +1,4 @@
-"""LK060: a LIMIT that takes any rows."""
+"""LK060: a LIMIT without ORDER BY, which takes arbitrary rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class AnyRows:
-    """LIMIT without ORDER BY."""
+    """Finds LIMIT without ORDER BY."""
 
     code: ClassVar[str] = "LK060"
     name: ClassVar[str] = "any-rows"
@@ -38,7 +38,7 @@ LIMIT 10
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each such LIMIT."""
+        """A match for each such LIMIT, except in EXISTS, where any row will do."""
         for read in model.selects:
             limit = read.select.args.get("limit")
             asks_for_any = read.select.find_ancestor(exp.Exists) is not None

@@ -1,4 +1,4 @@
-"""LK062: a filter by the clock."""
+"""LK062: a filter that reads the clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakesql.views.steadiness import timed_tokens
 
 
 class ClockFilter:
-    """A WHERE or HAVING that compares with the time at which it runs."""
+    """Finds a WHERE or HAVING that compares with the time at which it runs."""
 
     code: ClassVar[str] = "LK062"
     name: ClassVar[str] = "clock-filter"
@@ -41,8 +41,8 @@ WHERE changed_at > _record.timestamp - INTERVAL 1 DAY
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each look at the clock in a filter; a view, which is computed when it is
-        read, may look at the clock."""
+        """A match for each expression in a filter that reads the clock. Views are left
+        out, as they are computed when they are read."""
         config = model.model.config
         if not config.is_stored:
             return
@@ -55,7 +55,7 @@ WHERE changed_at > _record.timestamp - INTERVAL 1 DAY
 
 
 def _filters(model: LintedModel, read: SelectRead) -> Iterator[tuple[int, int]]:
-    """The offsets at which each WHERE and HAVING of a SELECT begins and ends."""
+    """The offsets of the start and the end of each WHERE and HAVING of a SELECT."""
     for kind in (TokenType.WHERE, TokenType.HAVING):
         span = clause(model.read.text, read.mark, frozenset({kind}))
         if span is not None:

@@ -1,4 +1,4 @@
-"""LK058: a join without a condition that nobody calls a cross join."""
+"""LK058: a cross join that is not written as CROSS JOIN."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from lakesql.select.selects_read import SelectRead
 
 
 class CrossJoin:
-    """`FROM a, b` or a JOIN without ON, and no condition between the two."""
+    """Finds `FROM a, b` and JOIN without ON if no condition compares columns of the
+    two."""
 
     code: ClassVar[str] = "LK058"
     name: ClassVar[str] = "cross-join"
@@ -39,7 +40,7 @@ JOIN {{ ref('latest_orders') }} AS o ON o.customer_id = c.customer_id
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each such join."""
+        """A match for each such join."""
         for read in model.selects:
             for join in read.select.args.get("joins") or ():
                 if not isinstance(join.this, exp.Table | exp.Subquery) or _is_said(
@@ -61,8 +62,8 @@ JOIN {{ ref('latest_orders') }} AS o ON o.customer_id = c.customer_id
 
 
 def _is_said(model: LintedModel, read: SelectRead, join: exp.Join) -> bool:
-    """Whether a join has a condition, or is called a cross join: to the parser a comma
-    is one too."""
+    """Whether a join has a condition or is written as CROSS JOIN. sqlglot reads a comma
+    as a cross join too, so the tokens decide."""
     if join.args.get("using") or join.method:
         return True
     start, end = model.range_of(join.this)
@@ -86,8 +87,8 @@ _SIGNS = frozenset({TokenType.COMMA, TokenType.JOIN, TokenType.CROSS})
 
 
 def _has_one_row(table: exp.Expr) -> bool:
-    """Whether it is a query that aggregates all rows: a number that is wanted beside
-    each row."""
+    """Whether a table is a subquery that aggregates all rows into one. A join with it
+    is meant: its values are wanted in each row."""
     query = table.this
     if (
         not isinstance(table, exp.Subquery)
@@ -99,8 +100,8 @@ def _has_one_row(table: exp.Expr) -> bool:
 
 
 def _is_compared(read: SelectRead, name: str) -> bool:
-    """Whether the WHERE compares something of a source with something of another one,
-    or it cannot be told."""
+    """Whether the WHERE compares a column of this source with one of another. Also true
+    if it has a column whose source is not known."""
     where = read.select.args.get("where")
     for comparison in where.find_all(exp.Binary) if where is not None else ():
         if isinstance(comparison, exp.Connector):

@@ -1,4 +1,4 @@
-"""LK061: floating-point numbers that are compared for equality."""
+"""LK061: floating-point numbers compared for equality."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakesql.select.selects_read import SelectRead
 
 
 class FloatEquality:
-    """`=` or `<>` of a float or double."""
+    """Finds `=` and `<>` between values of which one is a float or double."""
 
     code: ClassVar[str] = "LK061"
     name: ClassVar[str] = "float-equality"
@@ -41,7 +41,8 @@ WHERE abs(weight - 0.3) < 0.0005
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each such comparison; with a whole number, such as 0, it is exact."""
+        """A match for each such comparison. One with a literal whole number, such as 0,
+        is left out, as it is exact."""
         for read in model.selects:
             for comparison in read.parts(exp.EQ, exp.NEQ, exp.NullSafeEQ):
                 sides = comparison.this, comparison.args["expression"]

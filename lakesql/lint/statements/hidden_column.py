@@ -1,5 +1,4 @@
-"""LK053: an alias with the name of a column, where the name means the column all the
-same."""
+"""LK053: an alias with the name of a column, where that name still means the column."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class HidingAlias:
-    """An alias that has the name of a column which the same SELECT reads by that name
-    elsewhere."""
+    """Finds aliases with the name of a column that the same SELECT also reads by that
+    name."""
 
     code: ClassVar[str] = "LK053"
     name: ClassVar[str] = "hidden-column"
@@ -42,7 +41,7 @@ GROUP BY day
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each name that means the column, where an alias has it too."""
+        """A match for each name that means the column although an alias has it too."""
         for read in model.selects:
             group = read.select.args.get("group")
             keys = group.expressions if group is not None else []
@@ -57,8 +56,8 @@ GROUP BY day
                     for each in other.find_all(exp.Column)
                 ]
                 if item.this.find(exp.AggFunc):
-                    # An aggregate of an aggregate is none: there the name can mean the
-                    # column alone.
+                    # An aggregate cannot contain an aggregate: inside of one the name
+                    # can only mean the column.
                     later = [
                         column
                         for column in later
@@ -80,7 +79,7 @@ GROUP BY day
                         )
 
     def _hides(self, item: exp.Alias, columns: tuple[object, ...]) -> bool:
-        """Whether an alias is another thing than the column of its name."""
+        """Whether an alias has the name of a column, and is not that column itself."""
         is_same = (
             isinstance(item.this, exp.Column)
             and item.this.name.lower() == item.alias.lower()

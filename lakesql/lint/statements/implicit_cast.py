@@ -1,4 +1,4 @@
-"""LK052: a text and a number that are compared."""
+"""LK052: a comparison of a string with a number or a time, without a cast."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakesql.stream.types import WHOLE_TYPES
 
 
 class ImplicitCast:
-    """A comparison of values of two kinds, of which Spark casts one."""
+    """Finds comparisons of values of different kinds, of which Spark casts one."""
 
     code: ClassVar[str] = "LK052"
     name: ClassVar[str] = "implicit-cast"
@@ -45,7 +45,7 @@ WHERE cart_id = 7
     )
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each such comparison, at the side that is cast."""
+        """A match for each such comparison, at the side that is cast."""
         for read in model.selects:
             for comparison in read.parts(
                 exp.EQ,

@@ -1,4 +1,4 @@
-"""LK059: an ORDER BY that nothing keeps."""
+"""LK059: an ORDER BY that has no effect."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from lakesql.views.steadiness import ordered_aggregates
 
 
 class LostOrder:
-    """ORDER BY without LIMIT, in a query inside of another one, or in a table's
-    SELECT."""
+    """Finds ORDER BY without LIMIT in a subquery, or in the SELECT of a table."""
 
     code: ClassVar[str] = "LK059"
     name: ClassVar[str] = "lost-order"
@@ -45,7 +44,7 @@ FROM {{ ref('latest_orders') }}
     )
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each such ORDER BY."""
+        """A match for each such ORDER BY."""
         for read in model.selects:
             select = read.select
             is_outermost = select is model.read.tree
@@ -90,8 +89,8 @@ FROM {{ ref('latest_orders') }}
 
 
 def _is_limited(model: LintedModel) -> bool:
-    """Whether a query of the model takes some rows only: Spark gives it those that a
-    query inside of it sorts first."""
+    """Whether any query of the model has a LIMIT or an OFFSET. The ORDER BY of a
+    subquery may decide which rows it takes."""
     return any(
         query.args.get("limit") or query.args.get("offset")
         for query in model.read.tree.find_all(exp.Query)
@@ -101,7 +100,8 @@ def _is_limited(model: LintedModel) -> bool:
 def _removal(
     model: LintedModel, read: SelectRead, span: tuple[int, int]
 ) -> tuple[TextEdit | None, ...]:
-    """What takes the clause away, with the blank before it."""
+    """The edit that removes the clause and the blank before it; none if it has a
+    comment, or the model has an aggregate that depends on the order."""
     if any(True for _ in ordered_aggregates(model.read.text)):
         return ()
     start, end = model.tokens[span[0] - 1].end + 1, model.tokens[span[1] - 1].end + 1

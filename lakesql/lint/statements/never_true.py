@@ -13,7 +13,7 @@ from lakesql.select.three_valued import Truth, possible_truths
 
 
 class NeverTrue:
-    """A WHERE, HAVING or ON whose comparisons of columns are never all true."""
+    """Finds a WHERE, HAVING or ON whose comparisons of columns are never all true."""
 
     code: ClassVar[str] = "LK063"
     name: ClassVar[str] = "never-true"
@@ -39,8 +39,9 @@ WHERE status IN ('paid', 'cancelled')
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each such condition; constants, such as `WHERE false`, are meant, and what is
-        compared with NULL is LK051's."""
+        """A match for each such condition. Conditions without columns, such as `WHERE
+        false`, are left out, as they are meant; and so are comparisons with NULL, which
+        are LK051's."""
         for read in model.selects:
             for condition in _conditions(read.select):
                 is_plain = condition.find(exp.Column) and not condition.find(exp.Null)

@@ -1,4 +1,4 @@
-"""LK050: `NOT IN` over values of which one may be NULL."""
+"""LK050: `NOT IN` with values of which one may be NULL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakesql.select.selects_read import SelectRead
 
 
 class NotInNull:
-    """`x NOT IN (…)`, where NULL may be among the values."""
+    """Finds `x NOT IN (…)` if one of the values is NULL or may be."""
 
     code: ClassVar[str] = "LK050"
     name: ClassVar[str] = "not-in-null"
@@ -41,7 +41,8 @@ WHERE customer_id NOT IN (SELECT customer_id FROM {{ ref('latest_orders') }} WHE
     )
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each such comparison."""
+        """A match for each NULL in a list of values, and for each column of a subquery
+        that may be NULL."""
         reads = {id(read.select): read for read in model.selects}
         for read in model.selects:
             for negated in read.parts(exp.Not):
@@ -75,8 +76,8 @@ WHERE customer_id NOT IN (SELECT customer_id FROM {{ ref('latest_orders') }} WHE
 
 
 def _may_be_null(model: LintedModel, read: SelectRead, column: exp.Column) -> bool:
-    """Whether nothing says that a column is not NULL: a filter, its stream's contract,
-    or that it is a key."""
+    """Whether a column may be NULL: it may, unless the WHERE tests it with IS NOT NULL,
+    the contract of its stream requires it, or its table cannot have NULL in it."""
     where = read.select.args.get("where")
     for test in where.find_all(exp.Is) if where is not None else ():
         is_negated = isinstance(test.parent, exp.Not)
@@ -109,7 +110,8 @@ def _may_be_null(model: LintedModel, read: SelectRead, column: exp.Column) -> bo
 def _edits(
     model: LintedModel, read: SelectRead, column: exp.Column
 ) -> tuple[TextEdit | None, ...]:
-    """The filter behind the FROM of a query that has nothing else."""
+    """The edit that adds `WHERE … IS NOT NULL` to a subquery; none if it has other
+    clauses than SELECT and FROM."""
     given = {key for key, value in read.select.args.items() if value}
     table = read.select.args["from_"].this
     if not given <= {"expressions", "from_", "kind"} or not isinstance(
@@ -122,7 +124,8 @@ def _edits(
 
 
 def _behind_expression(model: LintedModel, end: int, text: str) -> TextEdit | None:
-    """The same where an expression has written the table's name: behind its braces."""
+    """The same edit if a template expression produces the table's name: the text is
+    inserted after the expression."""
     span = model.span(end - 1, end)
     if span is None or model.select.rendered.origin(end)[1] is False:
         return None

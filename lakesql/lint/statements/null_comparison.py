@@ -13,7 +13,7 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class NullComparison:
-    """`= NULL` and `<> NULL`."""
+    """Finds `= NULL` and `<> NULL`."""
 
     code: ClassVar[str] = "LK051"
     name: ClassVar[str] = "null-comparison"
@@ -38,7 +38,7 @@ WHERE customer_id IS NULL
     fix: ClassVar[str] = "`IS NULL` or `IS NOT NULL` takes its place."
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each such comparison."""
+        """A match for each such comparison."""
         for sign, null, after in zip_longest(
             model.tokens, model.tokens[1:], model.tokens[2:]
         ):
@@ -86,8 +86,8 @@ _ENDS = frozenset(
         TokenType.INNER,
     }
 )
-"""What may follow a comparison that ends with NULL: before anything else NULL is a part
-of something."""
+"""Tokens that may follow a comparison which ends with NULL. Before any other token NULL
+is part of a longer expression, and no edit is made."""
 
 
 RULE = NullComparison()

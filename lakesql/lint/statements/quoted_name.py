@@ -1,4 +1,4 @@
-"""LK055: a text in double quotes that is the name of a column."""
+"""LK055: the name of a column in double quotes, which is a string."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class QuotedName:
-    """A column's name in double quotes, which is a text."""
+    """Finds names of columns in double quotes, which Spark reads as strings."""
 
     code: ClassVar[str] = "LK055"
     name: ClassVar[str] = "quoted-name"
@@ -40,7 +40,7 @@ WHERE `status` = 'paid'
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each of them."""
+        """A match for each of them."""
         sources = [source for read in model.selects for _, source in read.sources]
         columns = {column.folded for source in sources for column in source.named or ()}
         for token in model.tokens:

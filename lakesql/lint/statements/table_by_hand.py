@@ -1,4 +1,4 @@
-"""LK056: a table of the project that is named by hand."""
+"""LK056: a table of the project that is named directly instead of by `ref`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class TableByHand:
-    """The whole name of a table that a model or a seed of the project writes."""
+    """Finds the full name of a table that belongs to a model or a seed of the
+    project."""
 
     code: ClassVar[str] = "LK056"
     name: ClassVar[str] = "table-by-hand"
@@ -39,7 +40,7 @@ FROM {{ ref('latest_orders') }}
     fix: ClassVar[str] = "`{{ ref('…') }}` takes the place of the name."
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each of them."""
+        """A match for each such name."""
         for table in model.read.tree.find_all(exp.Table):
             if len(table.parts) < 3 or isinstance(table.this, exp.Func):
                 continue
@@ -64,8 +65,8 @@ FROM {{ ref('latest_orders') }}
 
 
 def _owner(manifest: Manifest, parts: tuple[str, ...]) -> str:
-    """The model or the seed whose table is called so; '' where it is somebody
-    else's."""
+    """The name of the model or seed that has this table; '' if none of the project
+    does."""
     named = [
         model.name for model in manifest.models.values() if model.table.folded == parts
     ]

@@ -1,4 +1,4 @@
-"""LK057: an outer join whose rows without a partner a filter leaves out again."""
+"""LK057: an outer join whose unmatched rows are filtered out by WHERE."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from lakesql.select.selects_read import SelectRead
 
 
 class UndoneOuterJoin:
-    """A WHERE that no row passes for which an outer join has found nothing."""
+    """Finds conditions of a WHERE that are never true for a row that an outer join has
+    not matched."""
 
     code: ClassVar[str] = "LK057"
     name: ClassVar[str] = "undone-outer-join"
@@ -43,7 +44,7 @@ LEFT JOIN {{ ref('latest_orders') }} AS o ON o.customer_id = c.customer_id AND o
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each condition that such a row does not pass."""
+        """A match for each such condition."""
         for read in model.selects:
             where = read.select.args.get("where")
             optional = optional_sides(read.select)
@@ -73,7 +74,7 @@ def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _rejecting(condition: exp.Expr) -> Iterator[exp.Column]:
-    """The columns that a condition compares as they are: it is not true where one of
+    """The columns that a condition compares directly, so that it is not true if one of
     them is NULL."""
     if isinstance(condition, exp.Not):
         inner = (

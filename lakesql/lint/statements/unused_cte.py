@@ -1,4 +1,4 @@
-"""LK054: a common table expression that nothing reads."""
+"""LK054: a common table expression that is never read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class UnusedCte:
-    """A WITH of which nothing is read."""
+    """Finds common table expressions that no query reads."""
 
     code: ClassVar[str] = "LK054"
     name: ClassVar[str] = "unused-cte"
@@ -40,7 +40,7 @@ FROM named
     fix: ClassVar[str] = "It is removed, if no comment stands in it."
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each of them, where it is named."""
+        """A match for each of them, at its name."""
         read = [
             table.name.lower()
             for table in model.read.tree.find_all(exp.Table)
@@ -59,8 +59,8 @@ FROM named
 def _removal(
     model: LintedModel, with_: exp.With, number: int
 ) -> tuple[TextEdit | None, ...]:
-    """What takes one of the expressions of a WITH away, with its comma, or with the
-    WITH."""
+    """The edit that removes one expression of a WITH with its comma, or with the WITH
+    if it is the only one; none if it has a comment."""
     tokens = model.tokens
     first, last = _span(model, with_.expressions[number])
     if last < 0:
@@ -81,8 +81,8 @@ def _removal(
 
 
 def _span(model: LintedModel, cte: exp.CTE) -> tuple[int, int]:
-    """The numbers of the first and the last word of a common table expression; -1 where
-    these cannot be told."""
+    """The indexes of the first and the last token of a common table expression; the
+    last is -1 if it is not found."""
     first = model.token_index(model.range_of(cte.args["alias"].this)[0])
     depths = model.read.text.depths
     is_open = False

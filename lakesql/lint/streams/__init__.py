@@ -1,2 +1,2 @@
-"""Rules about streams, what order their records are in, and what state is kept of
+"""Rules about streams: the order of their records, and the state that is kept of
 them."""

@@ -1,5 +1,5 @@
-"""LK001: rows of a key that arrival orders, where records of the key may arrive in
-another order."""
+"""LK001: rows of a key that are ordered by arrival, if the records of a key may arrive
+out of order."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class ArrivalOrder:
-    """A model that keeps the newest row of a key, and says by nothing which one that
-    is."""
+    """Finds models that keep the newest row of a key without a `sequence_by`."""
 
     code: ClassVar[str] = "LK001"
     name: ClassVar[str] = "arrival-order"
@@ -40,7 +39,8 @@ FROM {{ stream('carts') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """The model's keys, where arrival alone orders its rows."""
+        """A match at the option `keys` if only arrival orders the rows of a key, and it
+        may differ from the order of writing."""
         select, config = model.select, model.model.config
         if (
             select.writing.sequence_by

@@ -11,7 +11,8 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class CoarseSequence:
-    """A sequence of days, where arrival decides between the changes of one day."""
+    """Finds a `sequence_by` of dates, with which arrival decides between the changes of
+    one day."""
 
     code: ClassVar[str] = "LK010"
     name: ClassVar[str] = "coarse-sequence"
@@ -41,7 +42,7 @@ FROM {{ stream('carts') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """The option, where each of its columns is a date."""
+        """A match at the option if all of its columns are dates."""
         sequence = model.select.writing.sequence_by
         types = model.types
         if not sequence or any(types.get(name.lower()) != "date" for name in sequence):

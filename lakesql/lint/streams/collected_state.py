@@ -1,4 +1,5 @@
-"""LK009: state that holds all values of a group, and grows with the stream."""
+"""LK009: an aggregate that keeps all values of a group, so that its state grows with
+the stream."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class CollectedState:
-    """A collecting aggregate over a stream whose groups never end."""
+    """Finds aggregates that collect values over a stream whose groups never end."""
 
     code: ClassVar[str] = "LK009"
     name: ClassVar[str] = "collected-state"
@@ -38,7 +39,7 @@ GROUP BY window(viewed_at, '1 hour'), visitor
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each call of such an aggregate."""
+        """A match for each call of such an aggregate."""
         query, text = model.select.query, model.read.text
         if not (query.stateful and query.aggregated) or query.grouped_by_event_time:
             return

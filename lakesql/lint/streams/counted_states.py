@@ -1,4 +1,4 @@
-"""LK006: a sum over records that are newer states of the same thing."""
+"""LK006: an aggregate over records that are successive states of the same row."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class CountedStates:
-    """A SELECT that aggregates a stream of states, or of changes: what `parse` notes of
-    it."""
+    """Finds aggregates over a stream of states or of changes, as the notes of `parse`
+    do."""
 
     code: ClassVar[str] = "LK006"
     name: ClassVar[str] = "counted-states"
@@ -40,7 +40,8 @@ GROUP BY status
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each stream of states that is aggregated, joined or made distinct."""
+        """A match for each stream of states if the SELECT aggregates, joins or
+        deduplicates one."""
         note = dict(find_notes(model.select)).get("records", "")
         if not note:
             return

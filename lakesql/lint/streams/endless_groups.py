@@ -1,4 +1,5 @@
-"""LK008: groups that come with the time, or with each row, and are kept for ever."""
+"""LK008: an aggregate over a stream with groups that are kept forever and grow in
+number."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from lakesql.select.selects_read import SelectRead
 
 
 class EndlessGroups:
-    """An aggregate over a stream whose groups are new ones each day, or as many as
-    there are keys."""
+    """Finds aggregates over a stream whose groups are as many as there are days, times
+    or keys, and are never dropped."""
 
     code: ClassVar[str] = "LK008"
     name: ClassVar[str] = "endless-groups"
@@ -44,7 +45,7 @@ GROUP BY window(viewed_at, '1 day')
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each key of a GROUP BY that opens groups without an end."""
+        """A match for each key of a GROUP BY that creates new groups without end."""
         query = model.select.query
         if not query.aggregated or query.grouped_by_event_time:
             return
@@ -64,8 +65,8 @@ GROUP BY window(viewed_at, '1 day')
 
 
 def _group_keys(read: SelectRead) -> Iterator[exp.Expr]:
-    """The expressions of a GROUP BY, those that a number or an alias stands for as the
-    SELECT has them."""
+    """The expressions of a GROUP BY. A position or an alias is replaced by the
+    expression of the SELECT that it stands for."""
     group = read.select.args.get("group")
     aliases = {
         item.alias.lower(): item.this

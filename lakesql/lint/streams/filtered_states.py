@@ -1,4 +1,4 @@
-"""LK002: a WHERE that leaves the former state of a key in the table."""
+"""LK002: a WHERE that leaves an outdated row of a key in the table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakesql.names import CHANGE, RECORD
 
 
 class FilteredStates:
-    """A WHERE over states of rows, by a column that changes."""
+    """Finds a WHERE over records that are states of rows, by a column that changes."""
 
     code: ClassVar[str] = "LK002"
     name: ClassVar[str] = "filtered-states"
@@ -46,7 +46,8 @@ FROM {{ stream('orders') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """The first column of a WHERE that may change while the key stays."""
+        """A match for the first column of each WHERE whose value may change while the
+        key stays."""
         left = batches_of(model.select).left_by_filter()
         if not left or model.model.config.reads != "streams":
             return
@@ -67,8 +68,8 @@ FROM {{ stream('orders') }}
                 yield model.found_at(first, what, fix)
 
     def _steady_names(self, model: LintedModel) -> frozenset[str]:
-        """What does not change while the key stays, or grows with the sequence; what is
-        said of a change or a record is meant."""
+        """The names, in lower case, that a WHERE may use: columns from which keys and
+        `sequence_by` are made, and metadata of the change or record."""
         writing = model.select.writing
         named = {name.lower() for name in (*writing.keys, *writing.sequence_by)}
         outputs = model.select.query.outputs or ()

@@ -1,4 +1,4 @@
-"""LK007: windows that are shorter than the watermark makes them wait."""
+"""LK007: a watermark delay that is longer than the windows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakesql.select.windows import window_length
 
 
 class LateWindows:
-    """A window whose rows are written once, and whose stream has a watermark that is
+    """Finds windows whose rows are written once, if the stream's watermark delay is
     longer than the window."""
 
     code: ClassVar[str] = "LK007"
@@ -47,7 +47,7 @@ GROUP BY window(viewed_at, '1 hour')
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each such window."""
+        """A match for each such window."""
         if model.select.writing.output_mode != "append":
             return
         for read in model.selects:

@@ -1,4 +1,4 @@
-"""LK012: a star over a stream that declares no columns."""
+"""LK012: `SELECT *` over a stream that declares no columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class OpenStar:
-    """`SELECT *` over a stream whose columns are what its records have."""
+    """Finds `SELECT *` over a stream whose columns follow the schema of its records."""
 
     code: ClassVar[str] = "LK012"
     name: ClassVar[str] = "open-star"
@@ -46,8 +46,8 @@ FROM {{ stream('product_changes') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each star over such a stream; not of a group's models, which follow their
-        tables."""
+        """A match for each `*` over such a stream. Models of a group are left out, as
+        they are meant to follow their tables."""
         if model.model.member is not None:
             return
         for read in model.selects:

@@ -1,4 +1,5 @@
-"""LK011: deleted keys that are forgotten while older rows of them may still come."""
+"""LK011: tombstones that are dropped while older rows of their keys may still
+arrive."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from lakesql.project.duration import interval_text
 
 
 class ShortMemory:
-    """A `tombstone_retention` that is shorter than records may be late."""
+    """Finds a `tombstone_retention` that is shorter than records may be late."""
 
     code: ClassVar[str] = "LK011"
     name: ClassVar[str] = "short-memory"
@@ -51,7 +52,7 @@ FROM {{ stream('orders') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """The option."""
+        """A match at the option."""
         kept = model.select.writing.retention
         if kept is None:
             return
@@ -66,7 +67,8 @@ FROM {{ stream('orders') }}
 
 
 LEAST_MS = 3_600_000
-"""Records are late by so much in any week: a broker restarts, a producer retries."""
+"""The shortest retention that is not reported. Records are late by as much every week,
+when a broker restarts or a producer retries."""
 
 
 RULE = ShortMemory()

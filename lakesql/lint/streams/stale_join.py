@@ -1,4 +1,4 @@
-"""LK005: a stream that is joined with a table whose rows change afterwards."""
+"""LK005: a stream joined with a table whose rows change later."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class StaleJoin:
-    """A stream joined with the table of a model that updates rows: what `parse` notes
-    of it."""
+    """Finds streams that are joined with the table of a model that updates rows, as the
+    notes of `parse` do."""
 
     code: ClassVar[str] = "LK005"
     name: ClassVar[str] = "stale-join"
@@ -39,7 +39,7 @@ LEFT JOIN {{ ref('customers') }} AS u ON u.customer_id = c.customer_id
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each table that is joined and changes."""
+        """A match for each joined table that changes."""
         if "joined tables" not in dict(find_notes(model.select)):
             return
         for reference in model.model.facts.refs:

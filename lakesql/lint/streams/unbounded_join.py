@@ -1,4 +1,4 @@
-"""LK004: a join of streams of which Spark keeps all records for ever."""
+"""LK004: a join of streams for which Spark keeps all records forever."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class UnboundedJoin:
-    """A join of streams without a range of event time on a side."""
+    """Finds joins of streams without a range of event time on one side."""
 
     code: ClassVar[str] = "LK004"
     name: ClassVar[str] = "unbounded-join"
@@ -41,7 +41,7 @@ JOIN {{ stream('payments') }} AS p
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each stream whose records are kept for ever."""
+        """A match for each stream whose records are kept forever."""
         for reference in model.model.facts.streams:
             if reference.name not in model.select.query.unbounded:
                 continue

@@ -1,4 +1,4 @@
-"""LK003: a key or a sequence that is another one each time the same record is read."""
+"""LK003: a key or sequence whose value differs each time the same record is read."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lakesql.views.steadiness import is_random, is_timed
 
 
 class UnsteadyKey:
-    """A column of `keys`, `sequence_by` or `partition_by` that is made of the clock or
-    by chance."""
+    """Finds columns of `keys` and `sequence_by` that are computed from the clock or
+    from random numbers."""
 
     code: ClassVar[str] = "LK003"
     name: ClassVar[str] = "unsteady-key"
@@ -39,7 +39,7 @@ FROM {{ stream('carts') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """The expressions of such columns."""
+        """A match for the expression of each such column."""
         writing = model.select.writing
         options = {name.lower(): "sequence_by" for name in writing.sequence_by}
         options |= {name.lower(): "keys" for name in writing.keys}

@@ -1,4 +1,4 @@
-"""LK013: keys of an append that are looked for in all of the table."""
+"""LK013: an append with keys that are looked up in the whole table."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lakesql.model.config import TIMES
 
 
 class WholeScan:
-    """Mode `append` with `keys`, and without the stretch of time in which they are
-    looked for."""
+    """Finds mode `append` with `keys` into a table partitioned by time, without
+    `within`."""
 
     code: ClassVar[str] = "LK013"
     name: ClassVar[str] = "whole-scan"
@@ -44,7 +44,7 @@ FROM {{ stream('clicks') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """The keys of such a model."""
+        """A match at the option `keys` of such a model."""
         writing, config = model.select.writing, model.model.config
         bounds = writing.compared.get("within")
         times = [

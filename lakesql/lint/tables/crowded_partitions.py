@@ -1,4 +1,4 @@
-"""LK031: a partition for nearly every row."""
+"""LK031: a partition column with nearly as many values as there are rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class CrowdedPartitions:
-    """A partition by the plain value of a key, of a time or of a number with a
+    """Finds partitions by the plain value of a key, of a time, or of a number with a
     fraction."""
 
     code: ClassVar[str] = "LK031"
@@ -48,7 +48,7 @@ FROM {{ stream('orders') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each such field of `partition_by`."""
+        """A match for each such field of `partition_by`."""
         types, config = model.types, model.model.config
         keys = model.select.writing.keys
         for index, field in enumerate(config.partition_by):

@@ -10,7 +10,7 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class FloatKey:
-    """A column of `keys` of type float or double."""
+    """Finds columns of `keys` of type float or double."""
 
     code: ClassVar[str] = "LK030"
     name: ClassVar[str] = "float-key"
@@ -34,7 +34,7 @@ FROM {{ stream('carts') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each such key."""
+        """A match for each such key."""
         types = model.types
         for key in model.select.writing.keys:
             kind = types.get(key.lower())

@@ -1,4 +1,4 @@
-"""LK033: so many files a day that their metadata is the work."""
+"""LK033: so many files a day that their metadata becomes the main cost."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lakesql.project.procedures import DAY_MS
 
 
 class ManyFiles:
-    """Partitions of which each batch writes into very many, by what `lakesql forecast
-    --offline` assumes."""
+    """Finds models whose batches write into very many partitions, by the assumptions of
+    `lakesql forecast --offline`."""
 
     code: ClassVar[str] = "LK033"
     name: ClassVar[str] = "many-files"
@@ -50,7 +50,8 @@ FROM {{ stream('orders') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """The option `partition_by`, where it makes so many."""
+        """A match at the option `partition_by` if the model would write too many files
+        a day."""
         if not model.model.config.partition_by or model.model.config.is_exchanged:
             return
         writes = assume(model.model).writes

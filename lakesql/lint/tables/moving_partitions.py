@@ -11,7 +11,8 @@ from lakesql.lint.linted_model import LintedModel
 
 
 class MovingPartitions:
-    """A table of newest rows that is partitioned by what orders these."""
+    """Finds tables of the newest rows that are partitioned by a column of
+    `sequence_by`."""
 
     code: ClassVar[str] = "LK037"
     name: ClassVar[str] = "moving-partitions"
@@ -47,7 +48,7 @@ FROM {{ stream('orders') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each such field of `partition_by`."""
+        """A match for each such field of `partition_by`."""
         config, writing = model.model.config, model.select.writing
         sequence = {name.lower() for name in writing.sequence_by} - {
             key.lower() for key in writing.keys

@@ -1,4 +1,4 @@
-"""LK040: a join with a keyed table by less than its key."""
+"""LK040: a join of a stream with a table on fewer columns than the table's key has."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lakesql.select.selects_read import SelectRead
 
 
 class MultipliedRows:
-    """A join of a stream with a table of this project that leaves out a part of the
-    table's key."""
+    """Finds joins of a stream with a table of this project that do not compare all
+    columns of the table's key."""
 
     code: ClassVar[str] = "LK040"
     name: ClassVar[str] = "multiplied-rows"
@@ -43,7 +43,7 @@ JOIN {{ ref('price_list') }} AS p ON p.status = c.status AND p.customer_id = c.c
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each such join."""
+        """A match for each such join."""
         if model.model.config.reads != "streams":
             return
         keys = dict(_keys_by_table(model))
@@ -73,8 +73,8 @@ JOIN {{ ref('price_list') }} AS p ON p.status = c.status AND p.customer_id = c.c
 def _keys_by_table(
     model: LintedModel,
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The keys of the tables that the model joins, by the parts of their names in small
-    letters."""
+    """The tables that the model reads by `ref`: for each the parts of its name in lower
+    case, and the columns of its key."""
     for reference in model.model.facts.refs:
         joined = model.manifest.models.get(reference.name)
         if (
@@ -89,8 +89,8 @@ def _keys_by_table(
 
 
 def _compared(join: exp.Join, table: exp.Table, read: SelectRead) -> set[str]:
-    """The columns of a table that a join's condition says to be equal to something, or
-    of which it may be."""
+    """The columns of a table, in lower case, for which ON, USING or WHERE has an
+    equality. A column that may be of another table is included."""
     named = {identifier.name.lower() for identifier in join.args.get("using") or ()}
     called = (table.alias or table.name).lower()
     where = read.select.args.get("where")

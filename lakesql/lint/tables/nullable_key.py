@@ -1,4 +1,4 @@
-"""LK039: a key that is NULL where an outer join finds nothing."""
+"""LK039: a key that is NULL if an outer join finds no match."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from lakesql.lint.optional_sides import optional_sides
 
 
 class NullableKey:
-    """A column of `keys` that is of the side of an outer join which may be missing."""
+    """Finds columns of `keys` or `sequence_by` from the side of an outer join that may
+    be missing."""
 
     code: ClassVar[str] = "LK039"
     name: ClassVar[str] = "nullable-key"
@@ -41,7 +42,7 @@ LEFT JOIN {{ ref('zones') }} AS z ON z.customer_id = c.customer_id
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each such key."""
+        """A match for each such column."""
         writing = model.select.writing
         keys = {key.lower() for key in (*writing.keys, *writing.sequence_by)} & {
             it.lower() for it in writing.not_null

@@ -1,4 +1,5 @@
-"""LK038: a table that is made anew as a whole whenever a fast one has a commit."""
+"""LK038: a table that is recomputed as a whole on each commit of a table with frequent
+commits."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from lakesql.model.config import Every, OnChange
 
 
 class RestlessTable:
-    """A whole table that is made on each change of a table with a commit more often
-    than each half minute."""
+    """Finds tables that are recomputed as a whole on each change of a table with a
+    commit more often than every half minute."""
 
     code: ClassVar[str] = "LK038"
     name: ClassVar[str] = "restless-table"
@@ -52,7 +53,7 @@ LIMIT 10
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """The trigger of such a model."""
+        """A match for the trigger of such a model."""
         config = model.model.config
         read = [
             reference.name for reference in stored_refs(model.manifest, model.model)
@@ -78,8 +79,8 @@ LIMIT 10
 
 
 OFTEN_MS = 30_000
-"""A whole table that is computed within half a minute may follow one with a batch each
-half minute."""
+"""The interval of batches below which a trigger is reported: a full recomputation is
+assumed to keep up with one every half minute."""
 
 
 RULE = RestlessTable()

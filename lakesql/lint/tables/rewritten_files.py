@@ -1,4 +1,4 @@
-"""LK036: files that are written anew by each batch of a fast model."""
+"""LK036: copy-on-write with a short trigger."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakesql.model.config import Every
 
 
 class RewrittenFiles:
-    """`copy-on-write` under a trigger of less than five minutes."""
+    """Finds `copy-on-write` with a trigger of less than five minutes."""
 
     code: ClassVar[str] = "LK036"
     name: ClassVar[str] = "rewritten-files"
@@ -49,7 +49,7 @@ FROM {{ stream('orders') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """The property."""
+        """A match at the option `properties`."""
         config, trigger = model.model.config, model.model.trigger
         if not (
             config.changes_rows and config.rewrites_files and not config.is_exchanged

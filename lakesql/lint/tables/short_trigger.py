@@ -1,4 +1,4 @@
-"""LK034: a trigger that is shorter than a batch takes."""
+"""LK034: a trigger that is shorter than the time of a batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from lakesql.project.duration import interval_text
 
 
 class ShortTrigger:
-    """A trigger below the time that a batch is taken to need until its commit."""
+    """Finds triggers that are shorter than the time that a batch and its commit are
+    assumed to take."""
 
     code: ClassVar[str] = "LK034"
     name: ClassVar[str] = "short-trigger"
@@ -38,7 +39,8 @@ FROM {{ stream('clicks') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """The option, or the target's."""
+        """A match at the model's option, or at `config(...)` if the trigger is the
+        target's."""
         trigger = model.model.trigger
         if isinstance(trigger, Every) and trigger.interval_ms < BATCH_MS:
             usual = interval_text(int(BATCH_MS))

@@ -1,5 +1,4 @@
-"""LK032: partitions that get one file or two, as batches are as far apart as they are
-long."""
+"""LK032: partitions by time that get only one or two batches each."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from lakesql.model.config import Every
 
 
 class ThinPartitions:
-    """A partition by a time that is not longer than two intervals of the trigger."""
+    """Finds partitions by a time that is shorter than two intervals of the trigger."""
 
     code: ClassVar[str] = "LK032"
     name: ClassVar[str] = "thin-partitions"
@@ -37,7 +36,7 @@ FROM {{ stream('clicks') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """Each such field of `partition_by`."""
+        """A match for each such field of `partition_by`."""
         trigger = model.model.trigger
         if not isinstance(trigger, Every):
             return

@@ -1,4 +1,4 @@
-"""LK035: a task of maintenance that is switched off for a table with many commits."""
+"""LK035: a maintenance task that is disabled for a table with many commits."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lakesql.project.procedures import HOUR_MS, ExpireSnapshots, RewriteDataFile
 
 
 class UnkeptTable:
-    """A table that lakesql maintains, but for snapshots or small files, under a trigger
-    of less than an hour."""
+    """Finds tables with a trigger below an hour that lakesql maintains, except for
+    their snapshots or small files."""
 
     code: ClassVar[str] = "LK035"
     name: ClassVar[str] = "unkept-table"
@@ -45,7 +45,7 @@ FROM {{ stream('clicks') }}
     fix: ClassVar[str] = ""
 
     def find(self, model: LintedModel) -> Iterator[RuleMatch]:
-        """The option, for each task that is missing."""
+        """A match at the option `maintenance` for each task that is disabled."""
         trigger, tasks = model.model.trigger, own_tasks(model.model)
         if (
             not tasks

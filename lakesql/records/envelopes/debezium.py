@@ -8,7 +8,8 @@ from lakesql.records.envelope import RecordEnvelope
 
 
 class DebeziumEnvelope(RecordEnvelope):
-    """`before`, `after`, `op`, `source`, with a schema beside them or without."""
+    """Events with `before`, `after`, `op` and `source`, with or without a schema beside
+    them."""
 
     name: ClassVar[str] = "debezium"
     says_columns: ClassVar[bool] = True

@@ -1,5 +1,5 @@
-"""Debezium's events as its ExtractNewRecordState leaves them: the row, and among its
-columns what is said of it."""
+"""Debezium's events after its ExtractNewRecordState: the row, with the change's
+metadata among its columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakesql.records.envelope import RecordEnvelope
 
 
 class FlatEnvelope(RecordEnvelope):
-    """The row after the change, with `__op`, `__deleted` and others."""
+    """The row after the change, with `__op`, `__deleted` and other metadata."""
 
     name: ClassVar[str] = "debezium_flat"
     has_field_prefix: ClassVar[bool] = True

@@ -9,7 +9,7 @@ from lakesql.records.envelope import RecordEnvelope
 
 
 class DmsEnvelope(RecordEnvelope):
-    """The row after the change. What is loaded first has no position."""
+    """The row after the change. Rows of the initial load have no position."""
 
     name: ClassVar[str] = "dms"
     says_positions: ClassVar[bool] = False

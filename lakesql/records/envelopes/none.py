@@ -8,7 +8,7 @@ from lakesql.records.envelope import RecordEnvelope
 
 
 class NoEnvelope(RecordEnvelope):
-    """Rows, and no changes."""
+    """Rows that are no changes."""
 
     name: ClassVar[str] = "none"
     is_feed: ClassVar[bool] = False

@@ -1,5 +1,5 @@
-"""The changes of another model's table, which lakesql finds by itself: no stream
-declares them."""
+"""The changes of another model's table, which lakesql derives itself: no stream
+declares this envelope."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakesql.records.envelope import RecordEnvelope
 
 
 class TableEnvelope(RecordEnvelope):
-    """The row after a commit, or the one that has left by it, with the row before."""
+    """The row after a commit, or the one that it removed, with the row before."""
 
     name: ClassVar[str] = "table_changes"
     says_positions: ClassVar[bool] = False

@@ -1,5 +1,5 @@
-"""Avro: files of rows with their schema, and single records by a schema that the stream
-names."""
+"""Avro: files of rows with their schema, and single records with a schema that the
+stream or a registry has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakesql.records.formats.csv import Csv
 
 
 class AvroFormat(RecordFormat):
-    """Rows, or records of bytes that do not say how they are written."""
+    """Rows in files, or single records in bytes that need a schema to be read."""
 
     name: ClassVar[str] = "avro"
     has_typed_rows: ClassVar[bool] = True
@@ -22,5 +22,5 @@ class AvroFormat(RecordFormat):
     jars: ClassVar[frozenset[str]] = frozenset({"avro"})
 
     def names_fields(self, csv: Csv) -> bool:
-        """Its schema does."""
+        """True: its schema names the fields."""
         return True

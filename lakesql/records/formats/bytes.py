@@ -1,4 +1,4 @@
-"""Bytes: each record, or each line of a file, is one value, whatever is in it."""
+"""Bytes: each record, or each line of a file, is one value, whatever it contains."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lakesql.records.format import RecordFormat
 
 
 class BytesFormat(RecordFormat):
-    """One column of bytes."""
+    """Records of one column of type binary."""
 
     name: ClassVar[str] = "bytes"
     column_type: ClassVar[str] = "binary"

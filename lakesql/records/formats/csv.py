@@ -1,5 +1,5 @@
-"""CSV: the values of a record, between delimiters, in the order of the columns or of a
-header."""
+"""CSV: the values of a record separated by delimiters, in the order of the columns or
+of a header."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lakesql.errors import ProjectError
 from lakesql.records.format import RecordFormat
 
 THOUSANDS = (".", ",", "'", "\u2019", " ", "\u00a0", "\u202f")
-"""What may stand between thousands: blanks that no line breaks at, and the apostrophe
-of Swiss numbers, among them."""
+"""The characters that may separate thousands, among them non-breaking blanks and the
+apostrophe of Swiss numbers."""
 
 
 def _read_thousands(node: Node) -> str:
@@ -63,18 +63,19 @@ class Csv:
 
     @property
     def has_marks(self) -> bool:
-        """Whether numbers have other marks than a point before their fraction."""
+        """Whether numbers have another decimal mark than a point, or thousands
+        marks."""
         return self.decimal != "." or bool(self.thousands)
 
     def __post_init__(self) -> None:
-        """Left out, what escapes a quote is the quote itself: a double one escapes no
-        other."""
+        """Make the quote character the default of `escape`: a double quote could escape
+        no other quote."""
         if self.escape == '"':
             object.__setattr__(self, "escape", self.quote)
 
 
 class CsvFormat(RecordFormat):
-    """Lines, or records in quotes that have several."""
+    """Lines of values, or records with quoted values that span several lines."""
 
     name: ClassVar[str] = "csv"
     is_text: ClassVar[bool] = True
@@ -84,17 +85,18 @@ class CsvFormat(RecordFormat):
     is_separated: ClassVar[bool] = True
 
     def names_fields(self, csv: Csv) -> bool:
-        """Its header does."""
+        """Whether files have a header."""
         return csv.header
 
     def has_headers(self, csv: Csv) -> bool:
-        """If the stream says so."""
+        """Whether the stream declares a header."""
         return csv.header
 
     def may_count_times(self, csv: Csv) -> bool:
-        """A number may be one, unless times have a pattern."""
+        """Whether a timestamp may be a number: not if the stream has a timestamp
+        pattern."""
         return not csv.timestamp_format
 
     def holds(self, column_type: str) -> bool:
-        """A value has no values within."""
+        """Whether the type is not nested."""
         return not column_type.startswith(("array<", "map<", "struct<", "variant"))

@@ -9,7 +9,7 @@ from lakesql.records.formats.csv import Csv
 
 
 class JsonFormat(RecordFormat):
-    """An object whose members are the columns."""
+    """JSON objects whose members are the columns."""
 
     name: ClassVar[str] = "json"
     is_text: ClassVar[bool] = True
@@ -18,9 +18,9 @@ class JsonFormat(RecordFormat):
     may_span_lines: ClassVar[bool] = True
 
     def names_fields(self, csv: Csv) -> bool:
-        """Each record does."""
+        """True: each record names its fields."""
         return True
 
     def may_count_times(self, csv: Csv) -> bool:
-        """A number may be one."""
+        """True: a timestamp may be a number."""
         return True

@@ -1,4 +1,4 @@
-"""JSON behind the id of its schema, as the clients of a schema registry write it."""
+"""JSON after the id of its schema, as clients of a schema registry write it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from lakesql.records.formats.csv import Csv
 
 
 class JsonSchemaFormat(RecordFormat):
-    """An object whose members are the columns. The id says nothing that the contract
-    does not say."""
+    """JSON objects whose members are the columns. The id is ignored, as the contract
+    has all that is needed."""
 
     name: ClassVar[str] = "json_schema"
     is_text: ClassVar[bool] = True
     is_framed: ClassVar[bool] = True
 
     def names_fields(self, csv: Csv) -> bool:
-        """Each record does."""
+        """True: each record names its fields."""
         return True
 
     def may_count_times(self, csv: Csv) -> bool:
-        """A number may be one."""
+        """True: a timestamp may be a number."""
         return True

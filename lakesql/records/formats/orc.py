@@ -1,4 +1,4 @@
-"""ORC: files of rows in columns, with types."""
+"""ORC: columnar files of rows with types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakesql.records.formats.csv import Csv
 
 
 class OrcFormat(RecordFormat):
-    """Rows of files. A topic holds none."""
+    """Rows of files; a topic cannot have them."""
 
     name: ClassVar[str] = "orc"
     has_typed_rows: ClassVar[bool] = True
@@ -17,5 +17,5 @@ class OrcFormat(RecordFormat):
     is_converted: ClassVar[bool] = True
 
     def names_fields(self, csv: Csv) -> bool:
-        """The schema of each file does."""
+        """True: the schema of each file names the fields."""
         return True

@@ -1,4 +1,4 @@
-"""Parquet: files of rows in columns, with types."""
+"""Parquet: columnar files of rows with types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakesql.records.formats.csv import Csv
 
 
 class ParquetFormat(RecordFormat):
-    """Rows of files. A topic holds none."""
+    """Rows of files; a topic cannot have them."""
 
     name: ClassVar[str] = "parquet"
     has_typed_rows: ClassVar[bool] = True
@@ -18,5 +18,5 @@ class ParquetFormat(RecordFormat):
     is_converted: ClassVar[bool] = True
 
     def names_fields(self, csv: Csv) -> bool:
-        """The schema of each file does."""
+        """True: the schema of each file names the fields."""
         return True

@@ -1,4 +1,4 @@
-"""Protobuf: single records by schemas that they name by an id of a registry."""
+"""Protobuf: single records with schemas that they name by an id of a registry."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from lakesql.records.formats.csv import Csv
 
 
 class ProtobufFormat(RecordFormat):
-    """Messages, which do not say how they are written."""
+    """Messages, which need a schema to be read."""
 
     name: ClassVar[str] = "protobuf"
     schema_kind: ClassVar[str] = "PROTOBUF"
     has_messages: ClassVar[bool] = True
 
     def names_fields(self, csv: Csv) -> bool:
-        """Its schema does."""
+        """True: its schema names the fields."""
         return True

@@ -8,7 +8,7 @@ from lakesql.records.format import RecordFormat
 
 
 class StringFormat(RecordFormat):
-    """One column, a text."""
+    """Records of one column of type string."""
 
     name: ClassVar[str] = "string"
     column_type: ClassVar[str] = "string"

@@ -400,7 +400,7 @@ class SparkTest:
         if error := query.error():
             raise error
 
-    # --- what is there afterwards
+    # --- comparing with what is expected
 
     def table(self) -> tuple[Mapping[str, str], list[Row]]:
         """The types of the columns of the model's table, and its rows."""
