@@ -1,17 +1,17 @@
-"""Whether somebody takes connections at an address: asked in seconds, before a client
-tries for a minute."""
+"""Whether an address accepts connections, checked within seconds, before a client would
+try for a minute."""
 
 from __future__ import annotations
 
 import socket
 
 CONNECT_TIMEOUT_S = 3.0
-"""How long an address may take."""
+"""The timeout for each address."""
 
 
 def first_reachable(addresses: str) -> str:
-    """The first of the comma-separated `host:port` that takes a connection. Raises
-    ConnectionError, if none does."""
+    """The first of the comma-separated `host:port` that accepts a connection. Raises
+    `ConnectionError`, with the failure of each, if none does."""
     failures = []
     for address in (part.strip() for part in addresses.split(",")):
         host, _, port = address.rpartition(":")
@@ -23,7 +23,7 @@ def first_reachable(addresses: str) -> str:
                 (host.strip("[]"), int(port)), CONNECT_TIMEOUT_S
             ).close()
             return address
-        # of a port, and of a name
+        # OverflowError for a bad port, UnicodeError for a bad host name
         except (OSError, OverflowError, UnicodeError) as error:
             failures.append(f"{address}: {error}")
     raise ConnectionError("; ".join(failures))

@@ -1,4 +1,4 @@
-"""What time it is, and how times are counted."""
+"""The time now, and times in milliseconds since the epoch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """The time at which a command is at work."""
+    """The time now, in UTC."""
     return datetime.fromtimestamp(now_ms() / 1000, UTC)
 
 
 def now_ms() -> int:
-    """The time of an event that happens now."""
+    """The time now, in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 

@@ -1,7 +1,7 @@
-"""The names of all conditions, what each means and what to do: the source of
+"""All conditions by name, each with its meaning and the advice: the source of
 `docs/errors.md`.
 
-Kept apart from `errors.py` because it is a table, and grows; sorted by name.
+Apart from `errors.py`, as it is a table that grows; sorted by name.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Condition(NamedTuple):
-    """What a condition means, and what the person who meets it does."""
+    """The meaning of a condition, and what the person who meets it should do."""
 
     meaning: str
     do: str
@@ -1484,4 +1484,5 @@ UNREACHABLE = frozenset(
         "storage-unreachable",
     }
 )
-"""Conditions of what does not answer: it may at the next try."""
+"""The conditions of servers and storages that do not answer, and may at the next
+attempt."""

@@ -1,5 +1,5 @@
-"""From what stands in a file to a typed value: the only code that reads a mapping which
-came from a file.
+"""How values in files become typed values: the only code that reads mappings which came
+from a file.
 
 Files of the project (YAML, TOML, the literals of `config(...)`) become a tree of
 `Node`, a value and its place. `decode` turns such a tree into a frozen dataclass,
@@ -26,16 +26,15 @@ T = TypeVar("T")
 Scalar = str | int | float | bool | None
 
 MAX_SHOWN = 80
-"""How many characters of a value a problem shows."""
+"""The most characters of a value that a message shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value out of a file and where it stands. Keys of a mapping keep their own
-    places in `keys`.
+    """A value from a file, and its place. `keys` has the places of a mapping's keys.
 
-    `written` is how the file has a scalar that was worked out of another text: the
-    digits of a number, the template of a rendered text.
+    `written` is the text in the file of a scalar that was parsed or rendered from it:
+    the digits of a number, the template of a rendered text.
     """
 
     value: Scalar | tuple[Node, ...] | Mapping[str, Node]
@@ -55,11 +54,11 @@ class Node:
 
     @property
     def shown(self) -> str:
-        """What a problem calls the value, at the start of a sentence: as it is written,
-        or its kind.
+        """The value for the beginning of a message: as it is written, in quotes, or its
+        kind, such as `A list`.
 
-        Never more than a line of it, and of a rendered text its template, as what was
-        rendered may be a secret.
+        At most `MAX_SHOWN` characters are shown, and of a rendered text the template,
+        as the result may be a secret.
         """
         match self.value:
             case None:
@@ -76,28 +75,30 @@ class Node:
                 )
 
     def entries(self) -> Mapping[str, Node]:
-        """The entries of a mapping; a `ProjectError` for anything else."""
+        """The entries of a mapping. Raises `ProjectError` (`wrong-type`) if the value
+        is none."""
         if isinstance(self.value, Mapping):
             return self.value
         raise ProjectError([_wrong_type(self, "a mapping")])
 
     def items(self) -> tuple[Node, ...]:
-        """The items of a list; a `ProjectError` for anything else."""
+        """The items of a list. Raises `ProjectError` (`wrong-type`) if the value is
+        none."""
         if isinstance(self.value, tuple):
             return self.value
         raise ProjectError([_wrong_type(self, "a list")])
 
     def get(self, key: str) -> Node | None:
-        """The entry of a mapping under `key`, or None."""
+        """The entry of a mapping under `key`, or None. Raises what `entries` raises."""
         return self.entries().get(key)
 
     def key_place(self, key: str) -> Place:
-        """Where a mapping's key stands."""
+        """The place of a mapping's key; that of the mapping if it is not known."""
         return self.keys.get(key, self.place)
 
 
 def node_of(value: Any, place: Place) -> Node:
-    """A tree whose every node stands at `place`, from plain lists, dicts and
+    """A tree of nodes, all with the same `place`, from plain lists, dicts and
     scalars."""
     match value:
         case Mapping():
@@ -119,11 +120,11 @@ def option(
     is_inherited: bool = True,
     is_hashed: bool = True,
 ) -> Any:
-    """A field of a dataclass that `decode` fills: `doc` stands in the generated docs,
-    `read` decodes it its own way.
+    """A field of a dataclass that `decode` fills. `doc` appears in the generated docs;
+    `read` decodes the value, by default its annotation does.
 
-    One that is not inherited counts where it is said, and not as a default for what
-    lies below. A mapping in a value that is a key somewhere is not hashed.
+    `is_inherited`: a value configured for a folder is the default of what is below it.
+    `is_hashed` must be false for a mapping in a dataclass that is hashed.
     """
     metadata = {"doc": doc, "read": read, "is_inherited": is_inherited}
     hashes = None if is_hashed else False
@@ -141,14 +142,13 @@ def decode(
     ignore: frozenset[str] = frozenset(),
     given: Mapping[str, object] = types.MappingProxyType({}),
 ) -> T:
-    """`node`, a mapping, as the dataclass `kind`; `what` names it in problems ("a
+    """The mapping `node` as the dataclass `kind`; `what` names it in messages ("a
     stream", "mode upsert").
 
-    A key that is a word of another tool is answered from the table `words`.
-
-    Keys that start with `x-` are passed over (a place for YAML anchors), and those in
-    `ignore`. Fields in `given` have their value from the caller, and are no options of
-    the file. Raises `ProjectError` with every unknown key (`unknown-option`), missing
+    Keys in `ignore`, and keys that start with `x-` (a place for YAML anchors), are
+    skipped. Fields in `given` have their values from the caller, and are no options of
+    the file. `words` is the table of other tools' words by which an unknown key is
+    explained. Raises `ProjectError` with every unknown key (`unknown-option`), missing
     key (`missing-option`) and wrong value (`wrong-type`).
     """
     entries = node.entries()
@@ -191,8 +191,8 @@ def decode(
 def collect(
     problems: list[Problem], read: Callable[[], T], place: Place | None = None
 ) -> T | None:
-    """What `read` gives; where it raises `ProjectError`, None, and `problems` has its
-    problems."""
+    """The result of `read`. If it raises `ProjectError`, None; the error's problems are
+    added to `problems`, with `place` if they have none."""
     try:
         return read()
     except ProjectError as error:
@@ -204,8 +204,8 @@ def collect(
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a decodable dataclass: its name, how it is read, and what the docs
-    say of it."""
+    """A field of a decodable dataclass: its name in files, its type, how it is read,
+    and its text in the docs."""
 
     name: str
     kind: Any
@@ -217,13 +217,13 @@ class Field:
 
     @property
     def attribute(self) -> str:
-        """The dataclass's own name for it: that of an option that is a word of Python's
-        ends in `_`."""
+        """The name of the dataclass's attribute, which ends in `_` if the option's name
+        is a keyword of Python."""
         return f"{self.name}_" if iskeyword(self.name) else self.name
 
 
 def fields_of(kind: type) -> tuple[Field, ...]:
-    """The fields of a decodable dataclass in order: what the generated docs list."""
+    """The fields of a decodable dataclass, in their order."""
     return tuple(_fields(kind).values())
 
 
@@ -257,7 +257,7 @@ def _field(field: dataclasses.Field[Any], kind: Any) -> Field:
 
 def read_value(node: Node, kind: Any, what: str) -> Any:
     """`node` as a value of the annotation `kind`: a scalar, a Literal, a tuple, a
-    mapping, a dataclass, or None."""
+    mapping, a dataclass, or None. Raises `ProjectError`."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         if node.value is None and type(None) in arguments:
@@ -278,8 +278,8 @@ def read_value(node: Node, kind: Any, what: str) -> Any:
 
 
 def read_each(nodes: typing.Iterable[Node], read: Callable[[Node], T]) -> tuple[T, ...]:
-    """What `read` makes of each node. Raises `ProjectError` with the problems of all of
-    them."""
+    """The results of `read` for each node. Raises `ProjectError` with the problems of
+    all of them."""
     problems: list[Problem] = []
     values = [collect(problems, partial(read, node), node.place) for node in nodes]
     if problems:
@@ -288,8 +288,8 @@ def read_each(nodes: typing.Iterable[Node], read: Callable[[Node], T]) -> tuple[
 
 
 def read_entries(node: Node, read: Callable[[str, Node], T]) -> dict[str, T]:
-    """What `read` makes of each entry of a mapping, by key. Raises `ProjectError` with
-    the problems of all of them."""
+    """The results of `read` for each entry of a mapping, by key. Raises `ProjectError`
+    with the problems of all of them."""
     problems: list[Problem] = []
     values = {
         key: collect(problems, partial(read, key, entry), node.key_place(key))
@@ -301,7 +301,7 @@ def read_entries(node: Node, read: Callable[[str, Node], T]) -> dict[str, T]:
 
 
 def read_positive(node: Node) -> int:
-    """A whole number of one at least, or a `ProjectError`."""
+    """A whole number, at least 1. Raises `ProjectError` (`wrong-value`)."""
     value = _typed(node, int)
     if type(value) is int and value > 0:
         return value
@@ -311,8 +311,8 @@ def read_positive(node: Node) -> int:
 
 
 def read_filled(node: Node) -> str:
-    """A text that is not empty, nor blank, or a `ProjectError`. An environment's
-    variable may be set to nothing."""
+    """A text that is not blank, as that of an environment variable may be. Raises
+    `ProjectError` (`wrong-type`, `wrong-value`)."""
     text: str = _read_scalar(node, str)
     if text.strip():
         return text
@@ -322,32 +322,32 @@ def read_filled(node: Node) -> str:
 
 
 def read_mapping(node: Node) -> Node:
-    """A mapping of anything, as it is, or a `ProjectError`."""
+    """The node itself, if it is a mapping. Raises `ProjectError` (`wrong-type`)."""
     node.entries()
     return node
 
 
 NO_TEMPLATE = "Write the value itself; a SELECT in a file of `tests/` is a template, and may use `var('…')`."
-"""What to do where a template stands in a text that is none."""
+"""The advice where a template is used in a text that is not rendered."""
 
 
 def template_sign(text: str) -> str:
-    """The sign of Jinja's that stands in a text: in one that is no template it would be
-    taken as it is; else ''."""
+    """The first of Jinja's opening signs (`{{`, `{%`, `{#`) that a text contains; '' if
+    there is none."""
     return next((sign for sign in ("{{", "{%", "{#") if sign in text), "")
 
 
 def refuse_template(node: Node) -> None:
-    """Raise `ProjectError` (`wrong-value`) where the value is a text with a sign of
-    Jinja's."""
+    """Raise `ProjectError` (`wrong-value`) if the value is a text with one of Jinja's
+    opening signs, as it would not be rendered."""
     if isinstance(node.value, str) and (sign := template_sign(node.value)):
         what = f"{node.shown}: '{sign}' stands in it, and a properties file is no template."
         raise ProjectError.of("wrong-value", what, fix=NO_TEMPLATE, place=node.place)
 
 
 def read_option_text(node: Node) -> str:
-    """The text of an option that is handed on to others: a text, a number as it is
-    written, `true` or `false`."""
+    """The text of an option that is passed on to another library: a text, a number as
+    it is written, `true` or `false`. Raises `ProjectError` (`wrong-type`)."""
     match node.value:
         case bool() as value:
             return "true" if value else "false"
@@ -360,7 +360,7 @@ def read_option_text(node: Node) -> str:
 
 
 def read_option_texts(node: Node) -> dict[str, str]:
-    """Options that are handed on to others, by their keys: each by
+    """A mapping of options that are passed on to another library, each read by
     `read_option_text`."""
     return read_entries(node, lambda _, entry: read_option_text(entry))
 
@@ -398,8 +398,8 @@ def _read_scalar(node: Node, kind: type) -> Any:
 
 
 def _typed(node: Node, kind: type) -> Any:
-    """The value; a text that was rendered is read as what the option takes, as an
-    environment holds texts alone."""
+    """The value of a node. A rendered text is read as a value of type `kind`, if it is
+    one, as environment variables hold texts alone."""
     text = node.value
     if not isinstance(text, str) or node.written is None or not text.isascii():
         return text

@@ -1,8 +1,9 @@
-"""Every condition a user can meet: a name, a place, what is wrong, why, and what to do.
+"""The errors of lakesql: problems as values, exceptions that carry them, and how they
+are shown.
 
-A `Problem` is a value; the exceptions below carry one or more of them, and their type
-says who must act. `CONDITIONS` is the one list of names: `docs/errors.md` is generated
-from it, and a `Problem` with another name cannot be made.
+A `Problem` has a condition, a place, what is wrong, why, and what to do. The exceptions
+carry one or more problems, and their type says who must act. `CONDITIONS` lists all
+conditions: a `Problem` with another one cannot be made.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from typing import ClassVar, Self
 from lakesql.conditions import CONDITIONS, UNREACHABLE
 
 MAX_LISTED = 20
-"""How many known names a suggestion lists."""
+"""The most known names that a suggestion lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands: a file of the project, and the line and column in it,
-    both counted from 1."""
+    """A place in a file of the project: its path, and the line and column, both counted
+    from 1, None if unknown."""
 
     path: str
     line: int | None = None
@@ -43,7 +44,8 @@ class Problem:
     """One thing that somebody must act on: the condition's name, what is wrong, why,
     what to do, and where.
 
-    Without a `fix` of its own it has the one of its condition.
+    Without a `fix` of its own it has the advice of its condition. Raises
+    `InternalError` for an unknown condition.
     """
 
     condition: str
@@ -81,8 +83,8 @@ class LakesqlError(Exception):
 
     @property
     def exit_code(self) -> int:
-        """What the command exits with: the code of the error's type; 1 where all that
-        is wrong may answer at the next try, as schedulers give up at 2."""
+        """The exit code of the command: that of the error's type, but 1 if all problems
+        are servers that do not answer, as schedulers do not retry after a 2."""
         may_pass = self.problems and UNREACHABLE.issuperset(
             problem.condition for problem in self.problems
         )
@@ -129,7 +131,8 @@ class TransientError(RunError):
 
 
 class FilesSetAside(Exception):  # noqa: N818  not an error: the query starts anew
-    """Raised where a query has set files aside, and is to be started without them."""
+    """Raised when a query has made dead letters of unreadable files, so that it must be
+    started again without them."""
 
 
 class InternalError(LakesqlError):
@@ -141,8 +144,8 @@ class InternalError(LakesqlError):
     def of_defect(
         cls, error: BaseException, about: str = "", place: Place | None = None
     ) -> Self:
-        """The error that an exception stands for which nobody has foreseen. `about`
-        says what it was met in."""
+        """The error for an unforeseen exception, with the place in lakesql's code that
+        raised it. `about` names what was being done."""
         frames = traceback.extract_tb(error.__traceback__)
         own = [
             frame for frame in frames if _PACKAGE in Path(frame.filename).parents
@@ -159,8 +162,8 @@ class InternalError(LakesqlError):
 
 
 def without_object(text: str) -> str:
-    """What an exception says, without Java's stack, and without the number of the
-    object that Java was asked by."""
+    """The text of an exception without Java's stack trace and py4j's ids of objects, in
+    one line if it had these."""
     if not _ASKS_JAVA.search(text):
         return text
     lines = _ASKS_JAVA.sub("", text).splitlines()
@@ -170,8 +173,8 @@ def without_object(text: str) -> str:
 
 
 _ASKS_JAVA = re.compile(r"An error occurred while calling (?:o\d+|z:)[\w.:$]*|:o\d+\b")
-"""What py4j says of the object behind a call, such as `o109108.select`: nobody else
-knows its number."""
+"""Matches py4j's mention of a call or an object by its internal id, such as
+`o109108.select`."""
 
 
 EXTRAS = {
@@ -196,14 +199,14 @@ EXTRAS = {
     **dict.fromkeys(("ptars", "google"), "protobuf"),
     **dict.fromkeys(("mcp", "mcp_types", "anyio"), "mcp"),
 }
-"""The modules that an extra of lakesql's installs, each with the extra."""
+"""The extra of lakesql's that installs a module, by the module's name."""
 
 _PACKAGE = Path(__file__).parent
 
 
 def explain_missing(error: BaseException) -> ProfileError | None:
-    """The error of an extra that is not installed, where the exception comes of
-    that."""
+    """The error of a missing extra, if the exception is that one of its modules cannot
+    be imported; else None."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return None
     extra = EXTRAS.get(error.name.partition(".")[0])
@@ -214,14 +217,15 @@ def explain_missing(error: BaseException) -> ProfileError | None:
 
 
 def not_installed(module: str, extra: str) -> ProfileError:
-    """The error of a module that is not installed, and of the extra that has it."""
+    """The error that a module is not installed, with the advice to install its
+    extra."""
     condition = "spark-missing" if extra == "spark" else "extra-missing"
     fix = f"Install lakesql with its extra: in its folder, pip install '.[{extra}]'."
     return ProfileError.of(condition, f"{module} is not installed.", fix=fix)
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception says, in one line."""
+    """The first line of an exception's message; its type if it has none."""
     text = without_object(str(error).strip())
     return text.splitlines()[0] if text else type(error).__name__
 
@@ -239,15 +243,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def quoted(names: Iterable[str]) -> str:
-    """The names in quotes, one after the other."""
+    """The names in quotes, separated by commas."""
     return ", ".join(f"'{name}'" for name in names)
 
 
 def misspelt(name: str, known: Iterable[str]) -> str:
-    """The known name that `name` is meant to be, by one or two letters; '' where it is
-    one itself, or near none.
+    """The known name of which `name` is probably a misspelling, by one or two letters;
+    '' if it is known itself, or not close to any.
 
-    For names that nobody knows all of: others than the known ones may be right.
+    For names of which not all valid ones are known, so that only a very similar one is
+    taken for a mistake.
     """
     names = frozenset(known)
     close = (
@@ -265,11 +270,11 @@ def misspelt(name: str, known: Iterable[str]) -> str:
 
 
 def render_problem(problem: Problem, source: str | None = None) -> str:
-    """The text that a person reads: condition and place, the line with a caret, what,
-    why, what to do.
+    """The problem as a text: condition and place, the line with a caret, what is wrong,
+    why, and what to do.
 
-    `source` is the text of the line at the problem's place, where the caller could read
-    it.
+    `source` is the line of the file at the problem's place, None if it could not be
+    read.
     """
     lines = [
         f"error[{problem.condition}]" + (f" {problem.place}" if problem.place else "")
@@ -282,9 +287,10 @@ def render_problem(problem: Problem, source: str | None = None) -> str:
 
 
 def render_line(place: Place, source: str, shown: str, width: int = 1) -> list[str]:
-    """The line of a place with its number, and carets below so many characters of it.
+    """The line of a place with its number, and carets below `width` characters of it.
 
-    `source` is the line, `shown` what may be shown of it.
+    `source` is the line, `shown` the same without secrets. There are no carets if a
+    secret before them was hidden, as they would be shifted.
     """
     number = str(place.line)
     lines = [f"  {number} | {shown}"]
@@ -304,8 +310,8 @@ _LOGIN_IN_URL = re.compile(r"(://[^\s/:@]*:)\S*@")
 
 
 def _hide_values(problem: Problem, line: str) -> str:
-    """The line without what may be a secret in it: a client's option, a login of a URL,
-    the value of a telling key."""
+    """The line of a file with possible secrets hidden: the value of a client's option,
+    and in YAML files logins in URLs and values of keys such as `password`."""
     if problem.condition in ("client-option", "kafka-option"):
         at = (problem.place.column or 1) - 1 if problem.place else 0
         line = line[:at] + re.sub(r"([:=]\s*).+", r"\1…", line[at:], count=1)
@@ -315,6 +321,6 @@ def _hide_values(problem: Problem, line: str) -> str:
 
 
 def hide_secrets(line: str) -> str:
-    """A line of settings without what may be a secret in it: a login of a URL, the
-    value of a telling key."""
+    """A line of settings with possible secrets hidden: passwords in URLs, and values of
+    keys such as `password` or `token`."""
     return _LOGIN_IN_URL.sub(r"\1…@", _SECRET_KEY.sub(r"\1…", line))

@@ -1,8 +1,8 @@
-"""What happened, as values: the one list of events that the console, the JSON lines and
-the metrics read.
+"""The events of a run, as values: what the console, the JSON lines, the metrics and the
+lineage show.
 
-Counts are of rows or records, durations and times in milliseconds; `at_ms` is the time
-since the epoch: now, unless who makes the event says another.
+Durations and times are in milliseconds. `at_ms` is the time of the event since the
+epoch: by default, the time at which the value is made.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from lakesql.errors import Problem
 Status = Literal["success", "error", "skipped"]
 
 Word = Literal["well", "watch", "ill"]
-"""How well a table is."""
+"""The health of a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run begins: these models, in this order, on this target.
+    """A run of these models, in this order, begins on this target.
 
-    In a continuous run, those that are `ending` take what is there, and are not kept
-    fresh. `seeds` are filled first.
+    In a continuous run, the `ending` models read what is there and end, as they are not
+    kept fresh. `seeds` are filled first.
     """
 
     target: str
@@ -47,8 +47,7 @@ class SessionStarted:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Something that a person should know and need not act on: jars are fetched, a
-    table is adopted."""
+    """A message that needs no action: jars are fetched, a table is taken over."""
 
     text: str
     at_ms: int = field(default_factory=now_ms, kw_only=True)
@@ -57,10 +56,10 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class StreamEmpty:
-    """A stream of a model has nothing to read, and `why`: no file or topic matches, or
+    """A stream of a model has nothing to read. `why`: no file or topic matches, or
     there is no record.
 
-    `others_have`: another stream of the model has something.
+    `others_have`: another stream of the model has something to read.
     """
 
     model: str
@@ -72,8 +71,8 @@ class StreamEmpty:
 
 @dataclass(frozen=True, slots=True)
 class FilesLeftOut:
-    """Files that the path of a stream means are not read, and `why`: they are hidden,
-    or have changed once they had been read."""
+    """Files that match the path of a stream are not read. `why`: they are hidden, or
+    have changed after they were read."""
 
     model: str
     stream: str
@@ -83,9 +82,9 @@ class FilesLeftOut:
 
 @dataclass(frozen=True, slots=True)
 class FilesLate:
-    """A listing of all files of a stream has found `files` that were not read when
-    their turn was: they came late, or what told of them was lost. They are read now;
-    `why` names some."""
+    """A listing of all files of a stream has found files that were not read in their
+    turn: they came late, or their notification was lost. They are read now. `files` is
+    their number; `why` names some."""
 
     model: str
     stream: str
@@ -96,9 +95,9 @@ class FilesLate:
 
 @dataclass(frozen=True, slots=True)
 class RowsWaiting:
-    """A query has ended, and its state has what is in no table yet: `groups` whose rows
-    wait until the `watermark` has passed them, and records that a join of streams keeps
-    for those that they may meet (`joined`)."""
+    """A query has ended while its state has rows that are in no table yet: `groups` is
+    the number of groups whose rows wait until the `watermark` has passed them, `joined`
+    that of records that a join of streams keeps for matches to come."""
 
     model: str
     groups: int
@@ -109,9 +108,9 @@ class RowsWaiting:
 
 @dataclass(frozen=True, slots=True)
 class ColumnsAbsent:
-    """Changes of a feed do not have columns that its stream has, and NULL stands there.
-    `undeclared` are columns that they have and the stream does not: a column that was
-    renamed is another one."""
+    """Changes of a feed lack columns that its stream has, which are NULL. `undeclared`
+    are columns that the changes have and the stream does not, such as the new name of a
+    renamed column."""
 
     model: str
     stream: str
@@ -123,7 +122,8 @@ class ColumnsAbsent:
 
     @property
     def text(self) -> str:
-        """What is absent, in words that are the same for each batch."""
+        """A sentence on the missing columns, without anything that differs between
+        batches."""
         have = (
             f"; they have {', '.join(self.undeclared)}, which it does not"
             if self.undeclared
@@ -141,8 +141,8 @@ class ColumnsAbsent:
 
 @dataclass(frozen=True, slots=True)
 class SpelledOtherwise:
-    """Columns that are NULL in the first records of a run, which spell them in other
-    capitals: pairs of the column and of the field's name."""
+    """Columns are NULL because the first records of a run spell their names with other
+    capitals. `columns` has each column with the name of the field."""
 
     model: str
     stream: str
@@ -151,7 +151,7 @@ class SpelledOtherwise:
 
     @property
     def text(self) -> str:
-        """What is NULL, and how it is read."""
+        """A sentence on the columns that are NULL, and on how to read them."""
         columns = ", ".join(column for column, _ in self.columns)
         fields = ", ".join(field for _, field in self.columns)
         way_on = _read_by_from(self.columns)
@@ -159,14 +159,14 @@ class SpelledOtherwise:
 
 
 def _read_by_from(columns: Iterable[tuple[str, str]]) -> str:
-    """What to write where a column is spelled otherwise in the records."""
+    """The advice to give these columns `from`, as records spell them otherwise."""
     return f"Write {', '.join(f'`{column}: {{…, from: {field}}}`' for column, field in columns)} in its `columns`"
 
 
 @dataclass(frozen=True, slots=True)
 class StepApplied:
-    """A step of the plan was applied, such as a table created or a column added. `text`
-    says it in one line."""
+    """A step of the plan was applied: a table was created, a column added. `text`
+    describes it in one line."""
 
     model: str
     text: str
@@ -175,7 +175,7 @@ class StepApplied:
 
 @dataclass(frozen=True, slots=True)
 class QueryStarted:
-    """A model's query runs."""
+    """A model's query has started."""
 
     model: str
     at_ms: int = field(default_factory=now_ms, kw_only=True)
@@ -183,8 +183,8 @@ class QueryStarted:
 
 @dataclass(frozen=True, slots=True)
 class QueryPaused:
-    """A model's query has ended between two batches, as a rebuild has asked for its
-    lease. It is started again once the rebuild has swapped in its rows."""
+    """A model's query has ended between two batches because a rebuild asked for its
+    lease. It starts again when the rebuild has swapped in its rows."""
 
     model: str
     at_ms: int = field(default_factory=now_ms, kw_only=True)
@@ -192,11 +192,11 @@ class QueryPaused:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """A model's query has failed by something transient: `problems`. It is started
+    """A model's query has failed with a transient error (`problems`) and is started
     again in `wait_ms`.
 
-    `attempt` counts the retries since its last batch, and since it last waited for
-    something new. Of these there are `attempts` at most.
+    `attempt` counts the retries since its last batch, or since it last waited for new
+    records. `attempts` is their limit.
     """
 
     model: str
@@ -209,12 +209,12 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True)
 class ReadRange:
-    """What a batch takes in: a stream from one position to the next, as JSON, or a
-    table from one snapshot to another.
+    """What a batch reads of one input: a stream from one position to another, as JSON,
+    or a table from one snapshot to another.
 
-    Empty where one is not known: before the first batch, or of a stream that was begun
-    at a time. `location` is where a table's files are, '' of what is no table of the
-    catalog.
+    `before` or `after` is '' if it is not known: before the first batch, or if the
+    stream was started at a time. `location` is where a table's files are, '' if the
+    input is no table of the catalog.
     """
 
     name: str
@@ -225,13 +225,13 @@ class ReadRange:
 
 @dataclass(frozen=True, slots=True)
 class BatchStarted:
-    """A batch that the table does not have begins: Spark has planned what it reads, or
-    a refresh has found what it is made of.
+    """A batch that the table does not have yet begins: Spark has planned what it reads,
+    or a refresh has found the changes of its inputs.
 
-    `checkpoint` is the id of Spark's checkpoint, '' of a refresh. `table` is written
-    to, whose files are at `location`, '' where there is no table yet. `is_repeated`:
-    Spark had planned it before this query began, so that an earlier try at it was
-    broken off or has failed.
+    `checkpoint` is the id of Spark's checkpoint, '' for a refresh. `table` is the table
+    to write to and `location` where its files are, '' if it does not exist yet.
+    `is_repeated`: Spark had planned the batch before this query began, so that an
+    earlier attempt was broken off or failed.
     """
 
     model: str
@@ -246,10 +246,11 @@ class BatchStarted:
 
 @dataclass(frozen=True, slots=True)
 class TableTotals:
-    """What a table holds, as the summary of its current snapshot says; None where it
-    does not.
+    """The totals of a table in the summary of its current snapshot; None for those that
+    it lacks.
 
-    `rows` are those in data files, of which delete files delete `deletes`.
+    `rows` counts the rows in data files, `deletes` those of them that delete files
+    delete.
     """
 
     data_files: int | None = None
@@ -260,26 +261,27 @@ class TableTotals:
 
 @dataclass(frozen=True, slots=True)
 class BatchCommitted:
-    """A batch is in the table.
+    """A batch was committed to the table.
 
-    `records` arrived, `rows` were written (inserted or updated), `rejected` are dead
-    letters (none where an earlier try at the batch wrote them), `late` those that a
-    watermark has dropped, `ignored` the messages and tombstones of a change feed.
-    `remembered` are the deletes, and what else made no row, that were put into the
-    tombstones. `older` are rows that were left out, as the table has newer ones of
-    their keys.
-    `event_time` is the newest event, ISO 8601 in UTC, or empty. `table` is what the
-    table holds now, and `removed_delete_files` are those that this commit has replaced
-    or removed. `small_files` are the data files of the commit, of `small_bytes`
-    together, if they are small (`lakesql status`): in each of the `partitions` that it
-    has written to, on average. None of a table without partitions. `violations` count
-    the rows that fail an expectation, by its name. `furthest` is the event that has
-    moved a watermark furthest, if there is one: its time, stream and record.
-    `without_event_time` counts the records that a SELECT which groups or joins by the
-    event time makes no row of, as theirs is NULL. `replaced` are the values with bytes
-    that are no UTF-8, for which U+FFFD stands, `replaced_keys` those of keys.
-    `refreshed` says how a table that is made of others was made right, `in full` for
-    example; '' of a batch of records. `location` is where the table's files are.
+    `records` counts what arrived, `rows` the rows written (inserted or updated),
+    `rejected` the dead letters (0 if an earlier attempt at the batch wrote them),
+    `late` the records that a watermark dropped, `ignored` the messages and tombstones
+    of a change feed. `remembered` counts the deletes, and other changes that made no
+    row, that were added to the tombstones, and `older` the rows left out because the
+    table has newer ones of their keys.
+    `event_time` is the newest event, as ISO 8601 in UTC, or empty. `table` has the
+    totals of the table after the commit, and `removed_delete_files` counts the delete
+    files that it replaced or removed. If the data files of the commit are small
+    (`lakesql status`), `small_files` is their average number in a partition that it
+    wrote to, and `small_bytes` their size in all; else both are 0. `partitions` counts
+    the partitions written to, null for a table without partitions. `violations` counts
+    the rows that fail an expectation, by its name. `furthest` is the event that moved a
+    watermark furthest, if there is one: its time, stream and record.
+    `without_event_time` counts the records whose event time is NULL, of which a SELECT
+    that groups or joins by it makes no row. `replaced` counts the values with bytes
+    that are no UTF-8, which U+FFFD replaces, and `replaced_keys` those of keys.
+    `refreshed` describes how a table made of others was refreshed, such as `in full`;
+    '' for a batch of records. `location` is where the table's files are.
     """
 
     model: str
@@ -311,10 +313,10 @@ class BatchCommitted:
 
 @dataclass(frozen=True, slots=True)
 class BatchSkipped:
-    """A batch was in the table already, as the ledger says: nothing was written.
+    """A batch was in the table already, according to the ledger: nothing was written.
 
     `checkpoint`, `reads`, `table` and `location` are as in `BatchStarted`; `snapshot`
-    is the one that has brought it.
+    is the one that committed the batch.
     """
 
     model: str
@@ -329,17 +331,11 @@ class BatchSkipped:
 
 @dataclass(frozen=True, slots=True)
 class BatchEmpty:
-    """A batch had no row to write: no commit was made. Its `rejected` records are dead
-    letters all the same.
+    """A batch had no row to write, so that no commit was made. Its dead letters were
+    written all the same.
 
-    `late` ones have been dropped by a watermark, and `ignored` are messages and
-    tombstones of a change feed. `violations` count the rows that fail an expectation,
-    by its name. `furthest` is the event that has moved a watermark furthest, if there
-    is one. `without_event_time` counts the records that a SELECT which groups or joins
-    by the event time makes no row of, as theirs is NULL. `replaced` are the values with
-    bytes that are no UTF-8, `replaced_keys` those of keys. `unusable` says what is
-    wrong with the first of its records where all of them are dead letters, and the
-    table has no row.
+    The counts are as in `BatchCommitted`. `unusable` describes what is wrong with the
+    first record if all records are dead letters and the table has no row; else ''.
     """
 
     model: str
@@ -360,7 +356,7 @@ class BatchEmpty:
 @dataclass(frozen=True, slots=True)
 class RecordsRejected:
     """Records of a batch were written to the dead-letter table, whose files are at
-    `location`. `reasons` counts them by condition."""
+    `location`. `reasons` counts them by reason."""
 
     model: str
     batch: int
@@ -373,8 +369,8 @@ class RecordsRejected:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """The backlog of a partition in offsets: records, and what else has an offset in
-    Kafka."""
+    """The backlog of a partition of a topic, in offsets: records, and other entries
+    with an offset, such as transaction markers."""
 
     topic: str
     partition: int
@@ -383,33 +379,33 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class RescuedFields:
-    """So many records of a stream have fields that its contract does not know; the most
-    frequent `fields` are named."""
+    """The number of records of a stream that have fields which its contract does not
+    know, and the most frequent of these `fields`."""
 
     stream: str
     records: int
     fields: tuple[str, ...]
 
     def __add__(self, other: RescuedFields) -> RescuedFields:
-        """Both together, those of this one named first."""
+        """The sum of both counts, with this one's fields first."""
         fields = tuple(dict.fromkeys((*self.fields, *other.fields)))[:NAMED_FIELDS]
         return RescuedFields(self.stream, self.records + other.records, fields)
 
     @property
     def text(self) -> str:
-        """Such as `3 records of stream orders have fields that its contract does not
-        know: x, n.q`."""
+        """The count as a text, such as `3 records of stream orders have fields that its
+        contract does not know: x, n.q`."""
         verb = "has" if self.records == 1 else "have"
         said = f"{count(self.records, 'record')} of stream {self.stream} {verb} fields that its contract does not know"
         return f"{said}: {', '.join(self.fields)}" if self.fields else said
 
 
 NAMED_FIELDS = 5
-"""So many unknown fields are named."""
+"""The most unknown fields that are named."""
 
 
 def add_rescued(*counts: Iterable[RescuedFields]) -> tuple[RescuedFields, ...]:
-    """What each of the counts says of a stream, together."""
+    """The counts, summed by stream."""
     by_stream: dict[str, RescuedFields] = {}
     for each in (each for several in counts for each in several):
         known = by_stream.get(each.stream)
@@ -419,8 +415,8 @@ def add_rescued(*counts: Iterable[RescuedFields]) -> tuple[RescuedFields, ...]:
 
 @dataclass(frozen=True, slots=True)
 class FieldsRescued:
-    """Records of a batch have fields that their contract does not know: `_rescued` has
-    these."""
+    """Records of a batch have fields that their contract does not know, which are kept
+    in the column `_rescued`."""
 
     model: str
     batch: int
@@ -430,13 +426,14 @@ class FieldsRescued:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How a running query stands: its speed, and its backlog, `left` (records of
-    topics, or files; of Kinesis and Pulsar the milliseconds, `ms`, by which what was
-    read is older than the newest there is).
+    """The progress of a running query: its speed and its backlog. `left` is the backlog
+    in `left_unit`: records of topics, files, or for Kinesis and Pulsar the time in
+    milliseconds by which the last record read is older than the newest one.
 
-    `lag` is the backlog of each partition of its topics, for a query that reads Kafka.
-    `is_busy` while it asks its sources for the first time, and from a batch's begin
-    until its table is maintained; a query that ends by itself is so until then.
+    `lag` is the backlog of each partition, for a query that reads Kafka. `is_busy` is
+    true while the query asks its sources for the first time, and from the beginning of
+    a batch until its table is maintained; a query that ends by itself is busy until it
+    ends.
     """
 
     model: str
@@ -450,11 +447,11 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class HealthReason:
-    """Why a table is not well: a figure of it, what that is, and the limit that it
-    exceeds. `text` says so in words.
+    """A reason why a table is not healthy: the name of a figure, its value, and the
+    limit that it exceeds. `text` is the same in words.
 
-    Times are in milliseconds, sizes in bytes: the findings of `lakesql status --output
-    json`.
+    Times are in milliseconds, sizes in bytes, as in the findings of `lakesql status
+    --output json`.
     """
 
     figure: str
@@ -466,12 +463,12 @@ class HealthReason:
 
 @dataclass(frozen=True, slots=True)
 class HealthJudged:
-    """How well the table of a running model is, by what the run knows of its commits:
+    """The health of the table of a running model, by what the run knows of its commits:
     `well`, `watch` or `ill`.
 
     `findings` are the figures that are not well, the worst first: each with its
-    `figure`, `word`, `value`, `limit` and `text`. Told where `health`, which `was`
-    another before, or a finding changes, and each minute while it is not well.
+    `figure`, `word`, `value`, `limit` and `text`. `was` is the health before. Emitted
+    when the health or a finding changes, and each minute while it is not `well`.
     """
 
     model: str
@@ -483,8 +480,8 @@ class HealthJudged:
 
 @dataclass(frozen=True, slots=True)
 class TableMaintained:
-    """A procedure was run on a table of a model. `counts` are what it says of itself,
-    by its own names."""
+    """A maintenance procedure was run on a table of a model. `counts` is the
+    procedure's result, under Iceberg's names."""
 
     model: str
     task: str
@@ -496,8 +493,8 @@ class TableMaintained:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceFailed:
-    """A procedure has failed. The table is as it was, and the model goes on; it is
-    tried again later."""
+    """A maintenance procedure has failed. The table is unchanged, and the model
+    continues; the procedure is tried again later."""
 
     model: str
     task: str
@@ -509,15 +506,14 @@ class MaintenanceFailed:
 
 @dataclass(frozen=True, slots=True)
 class ModelFinished:
-    """A model is done: with `success`, with `error` (its problems say why), or
-    `skipped` for what `because` says: it has not begun, or the run was ended before it
-    had read all that was there.
+    """A model is done, with `success`, with `error` (`problems` has the reasons), or
+    `skipped` for the reason in `because`: it did not begin, or the run was ended before
+    it had read all that was there.
 
-    `warnings` are of its streams that had nothing to read. `maintained` are the
-    procedures that were run on its tables. `violations` count the rows that failed an
-    expectation, by its name. `replaced` are the values with bytes that are no UTF-8,
-    for which U+FFFD stands, and `replaced_keys` those of them that are of keys.
-    `rescued` are the records that had fields which their contract does not know.
+    The counts are sums over the model's batches, as in `BatchCommitted`. `warnings` are
+    about its streams that had nothing to read. `maintained` counts the maintenance
+    procedures run on its tables. `rescued` counts the records that had fields which
+    their contract does not know.
     """
 
     model: str
@@ -544,17 +540,16 @@ class ModelFinished:
 
 
 SeedDone = Literal["filled", "unchanged"]
-"""What was done for a seed: its rows were exchanged, or its table has them already."""
+"""What was done for a seed: its table's rows were replaced, or were up to date."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeedFinished:
-    """A seed is done: its table has been `filled` with its rows in one commit, or was
-    `unchanged`; or with `error`, of which its problems say why.
+    """A seed is done: with `success`, its table was `filled` with its rows in one
+    commit, or was `unchanged`; with `error`, `problems` has the reasons.
 
-    `because` is why it was filled, or when that was, and `written` are the rows of the
-    commit. Its table has `rows` now; None where that is not known. `location` is where
-    its files are.
+    `because` is why it was filled, or when it was filled last. `rows` is the number of
+    rows of its table now, null if unknown. `location` is where its files are.
     """
 
     seed: str
@@ -570,14 +565,14 @@ class SeedFinished:
 
     @property
     def written(self) -> int:
-        """How many rows the commit has; none without one."""
+        """The number of rows that were committed; 0 without a commit."""
         return (self.rows or 0) if self.done == "filled" else 0
 
 
 @dataclass(frozen=True, slots=True)
 class LineageLost:
-    """So many more events of the run's lineage were not delivered to `target`, and
-    `why` the last of them was not."""
+    """Events of the run's lineage were not delivered to `target`. `events` is their
+    number since the last such event, and `why` is the reason for the last one."""
 
     target: str
     events: int
@@ -587,7 +582,7 @@ class LineageLost:
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """The run is over. `interrupted` where somebody ended it."""
+    """The run is over. `interrupted`: somebody ended it."""
 
     duration_ms: int
     interrupted: bool
@@ -625,4 +620,5 @@ Event = (
 )
 
 Emit = Callable[[Event], None]
-"""Takes an event to whoever shows it. Called from several threads."""
+"""A function that hands an event to the renderers. It is called from several
+threads."""

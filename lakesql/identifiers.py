@@ -1,4 +1,4 @@
-"""Names as Spark SQL text: in backticks where they need them."""
+"""How names are written in Spark SQL: in backticks if they need them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _WORDS = frozenset(
         """,
     )
 )
-"""Words that are no plain name for Spark 4.1 or Iceberg in one of our statements, or
-for sqlglot after FROM."""
+"""Words that need backticks: Spark 4.1 or Iceberg does not take them for a name in one
+of lakesql's statements, or sqlglot does not after FROM."""
 
 
 @lru_cache(4096)
 def identifier(name: str) -> str:
-    """The name of a column, a view or a part of a table's name, in backticks where it
-    needs them."""
+    """A name of a column or view, or a part of a table's name, in backticks if it needs
+    them."""
     if _PLAIN.match(name) and name.lower() not in _WORDS:
         return name
     return "`" + name.replace("`", "``") + "`"

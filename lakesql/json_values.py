@@ -1,4 +1,4 @@
-"""Values of tables as JSON has them."""
+"""How values of tables are written in JSON."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 
 
 def plain(value: Any, zone: str = "") -> Any:
-    """A value as JSON has it; what it has not, as text: decimals, so that no digit is
-    lost, and times.
+    """A value as one that JSON has. Others become texts: decimals, so that no digit is
+    lost, times, and numbers that are not finite.
 
-    `zone` is written behind a time with a date that has no zone of its own. Bytes that
-    are not UTF-8 are in base64.
+    `zone` is added to timestamps without a zone. Bytes that are no UTF-8 become base64.
     """
     match value:
         case None | bool() | int() | str():

@@ -1,4 +1,4 @@
-"""Places that a project names: a path on this machine, or a URL."""
+"""How places in a project's files are understood: as paths on this machine, or URLs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def is_url(place: str) -> bool:
 
 
 def local_folder(place: str) -> Path | None:
-    """The folder of this machine that a place is, given by its path or by a URL; None
-    for a place elsewhere."""
+    """The folder on this machine that a path or a `file:` URL names; None for any other
+    URL."""
     scheme, colon, rest = place.partition(":") if is_url(place) else ("file", "", place)
     if scheme.lower() != "file":
         return None
@@ -23,7 +23,7 @@ def local_folder(place: str) -> Path | None:
 
 
 def absolute(path: str, directory: Path) -> str:
-    """A path on this machine as an absolute one; a URL, and nothing, as they are."""
+    """A path made absolute by `directory`; a URL, and '', are returned unchanged."""
     return (
         path
         if not path or is_url(path)

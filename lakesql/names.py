@@ -1,4 +1,5 @@
-"""Every name that lakesql reserves: columns, summary keys, table suffixes, views."""
+"""Every name that lakesql reserves: columns, views, suffixes of tables, properties of
+tables, and keys of snapshot summaries."""
 
 from __future__ import annotations
 
@@ -19,10 +20,11 @@ RECORD = "_record"
 offers."""
 
 VIEW_MODEL = "lakesql.model"
-"""The property of a view that says which model it is."""
+"""The property of an Iceberg view that has the name of its model."""
 
 CHANGE = "_change"
-"""The struct that a stream with an `envelope` offers: what happened to the row."""
+"""The struct that a stream with an `envelope` offers: what happened to the row, when,
+and where that stands in the database's log."""
 
 RECORD_FIELDS: Mapping[str, str] = {
     "topic": "string",
@@ -48,152 +50,155 @@ CHANGE_FIELDS: Mapping[str, str] = {
 struct of the stream's columns."""
 
 MARKED_AT = "_deleted_at"
-"""The column of a mirror that keeps what its source deletes: when that was; NULL on the
-rows that are there."""
+"""The column of a mirror that keeps the rows which its source deletes: the time of the
+delete; NULL if the source has the row."""
 
 MARK = "_lakesql_mark"
-"""The same of a key in a batch: when the source has deleted its row; NULL where it has
+"""The time when the source deleted the row of a key in a batch; NULL if the source has
 the row."""
 
 ONLY_MARKS = "_lakesql_only_marks"
-"""Whether a row of a batch marks the stored row and says nothing else of it."""
+"""Whether a row of a batch only marks the stored row as deleted, and has no values for
+it."""
 
 LATEST = "_lakesql_latest"
-"""A struct of a feed's columns as the newest change of a key brings them that has a
-row; NULL where none has."""
+"""A struct of a feed's columns, from the newest change of a key in the batch that is no
+delete; NULL if there is none."""
 
 COMMIT_NUMBER = "_lakesql_commit_number"
-"""Internal column: the number, in its batch, of the commit of another model's table
-that a change is of."""
+"""On a change of another model's table: the number of its commit, counted within the
+batch."""
 
 POSITION = "_lakesql_position"
 """The source position of a row, carried through the author's SELECT: a struct that
 orders rows by arrival."""
 
 EVENT_TIME = "_lakesql_event_time"
-"""The event time of a row, or the window around it, by which it is grouped."""
+"""The event time, or the window around it, by which a SELECT groups a row."""
 
 
 def event_column(stream: str) -> str:
-    """The column with the event time that a stream's watermark makes of a field or an
-    expression."""
+    """The column with the event time of a stream whose watermark is on a nested field
+    or an expression."""
     return f"{EVENT_TIME}_{stream}"
 
 
 def timed_view(stream: str) -> str:
-    """The view of a stream that has `event_column` beside its columns."""
+    """The view of a stream's columns and its `event_column`."""
     return f"_lakesql_timed_{stream}"
 
 
 REPLACED = "\ufffd"
-"""What stands in a text for bytes that are no UTF-8."""
+"""U+FFFD, which replaces bytes of a text that are no UTF-8."""
 
 SOURCE_TABLE = "_lakesql_source_table"
-"""The table of the database whose change a record is, where all changes must be of one;
-NULL where it names none."""
+"""The database table that a change is of, read where all changes must be of one table;
+NULL if the record names none."""
 
 TABLE = "_lakesql_table"
-"""The table that a record is of, among those of a group that reads a topic once; ''
-where it is of none of these, and NULL where it may be of any."""
+"""The table that a record is of, among those of a group that reads a topic once; '' if
+it is of none of them, NULL if it may be of any."""
 
 UNKNOWN_TABLE = "_lakesql_unknown_table"
-"""The value of a route that a record has, where nobody knows a table of it; else
-NULL."""
+"""A record's value in the column of a group's `route`, if the group knows no table for
+it; else NULL."""
 
 IGNORED = "_lakesql_ignored"
-"""Whether a record of a change feed is no change: a tombstone, or a message; or one of
-a route is of another table."""
+"""Whether a record is skipped: in a change feed, one that is no change, such as a
+tombstone or a message; with a `route`, one of another table."""
 
 UNSENT = "_lakesql_unsent"
-"""The columns whose values an update has not sent, as it left them alone; '' among
-them: they are of no stored row."""
+"""An array of the columns that are missing in a change event, as the update left them
+alone. With '' among them, no stored row has their values."""
 
 HALF = "_lakesql_half"
-"""The key change that a record is a half of: the same text in both halves, NULL
-elsewhere."""
+"""The id of the key change that a record belongs to: one text for the delete of the old
+key and the insert of the new one; NULL on other records."""
 
 MOVE = "_lakesql_move"
-"""What a change does to the rows of its key: a struct of `added` and `removed`, hashes
-of the columns that are no key, of the row after and before it, NULL where the event has
-none."""
+"""A struct of hashes of a change's row images without the key: `added` has one for each
+column of the row after the change, `removed` of the row before; each NULL if the event
+lacks that image."""
 
 MOVE_TYPE = "struct<added:array<bigint>,removed:array<bigint>>"
 """The type of `_lakesql_move`."""
 
 COMPARED = "_lakesql_compared"
-"""What of a change is compared with others of its transaction."""
+"""A helper column of the queries on key changes: the hashes by which a change is
+compared with others of its transaction, or the rank of a record in its key change."""
 
 OCCUPIED = "_lakesql_occupied"
-"""Whether the table had a row of the key of a change before its transaction."""
+"""Whether the table had a row of a change's key before the change's transaction."""
 
 OP_BEFORE = "_lakesql_op_before"
-"""What a batch has said last of the key of a change before its transaction; NULL where
-it has said nothing."""
+"""The operation of the last change of the key in the batch before a change's
+transaction; NULL if there is none."""
 
 PAIR = "_lakesql_pair"
-"""The `_lakesql_half` of the key change by which a row came to its key, where values
-stand under the former one."""
+"""The `_lakesql_half` of the key change that gave a row its key, if values of the row
+must be read under its former key; else NULL."""
 
 FROM = "_lakesql_from"
-"""The key under which the table has the values that a change has not sent; NULL where
-it is the row's own."""
+"""The key under which the table has the values that are missing in a change event; NULL
+if it is the row's own key."""
 
 NEW_FIELDS = "_lakesql_new_fields"
-"""A struct of how the columns of a change differ from those of its stream: `fields`
-that it has beside them, and those that are `gone`. NULL where they do not. Of an open
-stream the `fields` are texts of `FieldSchema`, else names."""
+"""A struct of how the columns of a change differ from those of its stream: the `fields`
+that it has in addition, and the columns that are `gone`. NULL if they do not differ.
+For a stream that declares no columns, `fields` are texts of `FieldSchema`; else
+names."""
 
 KNOWN = "_lakesql_known"
-"""A struct of the values of these columns that the changes of the batch have sent
-last."""
+"""A struct of the columns that may be missing in change events: for each, where its
+last value in the batch comes from, and that value."""
 
 UNKNOWN = "_lakesql_unknown"
-"""Whether such values are nowhere to be found."""
+"""Whether values of a row are missing in its change events and in the table."""
 
 TOMBSTONE = "_lakesql_tombstone"
-"""The key of a record without a value, which deletes its row, as a struct of the
-stream's columns; else NULL."""
+"""The key of a record without a value, which deletes the row of that key, as a struct
+of the stream's columns; NULL on other records."""
 
 REJECTED = "_lakesql_rejected"
 """On a record that cannot be used: a struct of the reason and of the record's raw
 fields; NULL on the good ones."""
 
 RAW = "_lakesql_raw"
-"""A record's raw fields, where a good record may yet become a dead letter: its row's
-key may be NULL."""
+"""A record's raw fields, kept where a good record may still become a dead letter, as
+when the key of its row is NULL."""
 
 ROW = "_lakesql_row"
-"""A record as a struct of columns: as a format that has them gave it, or as it was
-parsed."""
+"""A record as a struct of columns, as its format delivers it or as it was parsed."""
 
 KEY = "_lakesql_key"
-"""What was read of a record's key: a struct of the `row`, of the `reason` why it is
-bad, and of the `detail`."""
+"""The parsed key of a record: a struct of the `row`, of the `reason` why it is bad, and
+of the `detail`."""
 
 KEY_FIELD = "_lakesql_key_"
-"""Stands before a field of a record's key, where those of its value have names of their
-own."""
+"""The prefix of a column that is read from a record's key and not from its value."""
 
 DELETE = "_lakesql_delete"
-"""Whether a row of a keyed batch deletes its key (`delete_when`)."""
+"""Whether a row of a batch deletes its key (`delete_when`, a tombstone or a delete of a
+feed)."""
 
 FOLDERS = "_lakesql_folders"
-"""A struct of the columns that the folders of a record's file name, of records that
-arrive as texts."""
+"""On records that arrive as texts: a struct of the columns whose values are in the
+names of the file's folders, as in `year=2026`."""
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-"""What stands in the name of a folder for NULL."""
+"""The value for NULL in the name of a partition's folder."""
 
 CORRUPT = "_lakesql_corrupt"
-"""The field of what is read that is NULL unless the record does not fit the contract:
-its text, or why (Avro)."""
+"""The field of a parsed record that is NULL unless the record does not fit the
+contract: its text, or in Avro the reason."""
 
 RESCUED = "_rescued"
-"""The column of a stream with the fields of a record that its contract does not know,
-as JSON, where it keeps them."""
+"""The column of a stream that has, as JSON, the fields of a record that the contract
+does not know, where the stream is to keep them."""
 
 UNKNOWN_FIELDS = "_lakesql_unknown_fields"
-"""These fields, each with its path and its JSON; NULL where there are none."""
+"""The fields of a record that the contract does not know, each with its path and its
+JSON; NULL if there are none."""
 
 UNPARSABLE = "unparsable"
 REQUIRED_MISSING = "required-missing"
@@ -205,9 +210,10 @@ AHEAD = "ahead-of-time"
 NOT_AS_EXPECTED = "expectation-failed"
 FILE_UNREADABLE = "file-unreadable"
 UNDECLARED_FIELD = "undeclared-field"
-"""Why a record, or a row of the SELECT, is a dead letter: its `reason`. A watermark has
-dropped what is `late`, and was not moved by what is ahead of time. A file that is
-unreadable is a dead letter as a whole."""
+"""The values of `reason` in a dead-letter table: why a record, or a row of the SELECT,
+is a dead letter. `late`: a watermark has dropped it. `ahead-of-time`: its event time is
+so far in the future that it was not to move the watermark. `file-unreadable`: the dead
+letter is a whole file."""
 
 REASONS = (
     UNPARSABLE,
@@ -221,203 +227,212 @@ REASONS = (
     FILE_UNREADABLE,
     UNDECLARED_FIELD,
 )
-"""All that `reason` may say."""
+"""All values of `reason`."""
 
 RANK = "_lakesql_rank"
 """1 on the newest row of its key in a batch."""
 
 OUTDATED = "_lakesql_outdated"
-"""Whether a newer row of its key arrived before a row of a batch."""
+"""Whether a newer row of the same key arrived before this row of a batch."""
 
 DELETES = "_lakesql_deletes"
-"""How many deletes of its key are in a batch from a row on: 0 on the rows after the
-last one."""
+"""The number of deletes among a row of a batch and the newer rows of its key: 0 on the
+rows after the last delete."""
 
 DELETED = "_lakesql_deleted"
-"""The `sequence_by` of the last delete of a key in a batch, true where there is no
-`sequence_by`."""
+"""The `sequence_by` of the last delete of a key in a batch; without `sequence_by`,
+whether there is one."""
 
 FIRST = "_lakesql_first"
-"""A struct of the columns that updates leave alone, as the first row of a key in a
-batch has them."""
+"""A struct of the columns that no update sets, from the first row of a key in a
+batch, after its last delete."""
 
 LAST = "_lakesql_last"
-"""A struct of each column's last value in a batch that is not NULL, and the
+"""A struct with, for each column, its last non-NULL value in a batch and the
 `sequence_by` of the row that has it."""
 
 FAILED = "_lakesql_failed"
-"""The names of the expectations that a row of a batch fails: an array, empty where it
+"""An array of the names of the expectations that a row of a batch fails; empty if it
 fails none."""
 
 MADE_VIEW = "_lakesql_made"
-"""The view of the rows that a model's SELECT makes of a batch, where something is
-expected of them."""
+"""The view of all rows that the SELECT of a model with expectations makes of a
+batch."""
 
 CHECKED_VIEW = "_lakesql_checked"
-"""The view of these rows, each with what it fails."""
+"""The view of the rows of `_lakesql_made`, each with the expectations that it fails."""
 
 ROWS_VIEW = "_lakesql_rows"
-"""The view of the rows that a model's SELECT makes of a batch, without those that are
-set aside."""
+"""The view of the rows that a model's SELECT makes of a batch, without those that
+expectations turn into dead letters."""
 
 CHANGES_VIEW = "_lakesql_changes"
-"""The view of a batch's changes of a feed that is mirrored."""
+"""The view of a batch's changes of the change feed that a model mirrors."""
 
 ALONE_VIEW = "_lakesql_changes_alone"
 CLOSING_VIEW = "_lakesql_changes_closing"
 PLACED_VIEW = "_lakesql_changes_placed"
 TOLD_APART_VIEW = "_lakesql_changes_told_apart"
-"""The views of the changes that stand for that one: in batches with tombstones, a
-snapshot's rows, changes of keys."""
+"""The views that replace `_lakesql_changes` in some batches: those with tombstones
+(`alone`, and `closing` for a history), with a snapshot's rows (`placed`), and with key
+changes (`told_apart`)."""
 
 EARLIER_VIEW = "_lakesql_earlier"
-"""What stands in the topic of a change feed before a batch, as far as that needs it."""
+"""The view of those records of a change feed that precede a batch in the topic and that
+the batch needs."""
 
 NEWEST_VIEW = "_lakesql_newest"
-"""The view of the newest change of each key of the feed, and of its truncates."""
+"""The view of the newest change of each key of the feed, and of the newest truncate of
+each partition."""
 
 KNOWN_VIEW = "_lakesql_newest_known"
 MOVED_ON_VIEW = "_lakesql_newest_moved_on"
-"""The views that stand for that one in batches whose changes have not sent all
-values."""
+"""The views that replace `_lakesql_newest` in batches with columns missing in change
+events: filled from earlier changes of the key, and from the key that a row had
+before."""
 
 CHANGED_VIEW = "_lakesql_changed"
-"""The view of the newest changes that no truncate comes after, without the
-truncates."""
+"""The view of the newest changes that no truncate follows, without the truncates."""
 
 NOT_EMPTIED_VIEW = "_lakesql_changed_not_emptied"
-"""The view that stands for that one in batches with a truncate."""
+"""The view that replaces `_lakesql_changed` in batches with a truncate."""
 
 MOVED_VIEW = "_lakesql_moved"
-"""The view of what earlier batches have remembered of changes of keys."""
+"""The view of the key changes that earlier batches have remembered."""
 
 CUT_VIEW = "_lakesql_cut"
-"""The view of the changes of a batch of whose transactions another one may have a
-part."""
+"""The view of the changes of a batch whose transactions may continue in another
+batch."""
 
 HISTORY_VIEW = "_lakesql_history"
-"""The view of all changes of the keys of a batch, those that the table has among them:
-what a history's MERGE reads."""
+"""The view that a history's MERGE reads: all changes of the keys of a batch, from the
+batch, the table and the tombstones."""
 
 ORIGIN = "_lakesql_origin"
-"""Where a change of a history is from: 0 the batch, 1 the table, 2 what the tombstones
-remember."""
+"""The source of a change of a history: 0 the batch, 1 the table, 2 the tombstones."""
 
 VERSION = "_lakesql_version"
-"""Whether a change makes a version of its row."""
+"""Whether a change begins a version of its row."""
 
 UNTIL = "_lakesql_until"
-"""Where a version ends: the sequence of the next one, or of the delete."""
+"""The end of a version: the sequence of the next version or of the delete; NULL if it
+is current."""
 
 ENDED = "_lakesql_ended"
-"""Where a change of a history ended, as the table has it; NULL where it is no version,
-or the current one."""
+"""The end that the table has for a version of a history; NULL if the change is no
+version of the table, or the current one."""
 
 ENDS = "_lakesql_ends"
-"""Whether a change of a history is a version of the table, or a delete: what ends the
-version before it."""
+"""Whether a change of a history ends the version before it: it is a version of the
+table, or a remembered delete."""
 
 NEXT = "_lakesql_next"
-"""Where the next change begins that ends a version."""
+"""The start of the next change that ends a version."""
 
 END = "_lakesql_end"
-"""0 on the changes of a history. On an end that the table has, and whose delete is
-forgotten, what it comes before (-1) or after (1) among the changes of that moment."""
+"""0 on the changes of a history. Else the row is an end that only the table has, as its
+delete is no longer remembered: it comes before (-1) or after (1) the changes at the
+same time."""
 
 SEQUENCE = "_lakesql_sequence"
-"""A struct of the `sequence_by` of the newest row of a key that was read until a row of
-a batch."""
+"""A struct of the greatest `sequence_by` of a key among the rows read up to a row of a
+batch."""
 
 TOMBSTONES_VIEW = "_lakesql_tombstones"
 """The view of the keys of a batch's records without a value, each with its position."""
 
 TOMBSTONED_VIEW = "_lakesql_tombstoned"
-"""The view of the rows of a batch and of these keys, which are rows that delete."""
+"""The view of the rows of a batch and, as rows that delete, the keys of
+`_lakesql_tombstones`."""
 
 ADJUSTED_VIEW = "_lakesql_adjusted"
-"""The groups of a view that have changed, as they are by what was added to them and
-taken from them."""
+"""The changed groups of a materialized view, computed from their stored values by
+adding new input rows and subtracting removed ones."""
 
 ANEW_ROWS_VIEW = "_lakesql_touched_rows"
-"""The rows of a view, of the keys that a change can reach, as they are now."""
+"""The current rows of a materialized view, computed for the keys that changes of its
+inputs can affect."""
 
 ANEW_VIEW = "_lakesql_anew"
-"""The same, and the keys whose former rows leave."""
+"""The rows of `_lakesql_touched_rows`, and the keys whose stored rows are deleted."""
 
 LEAVES = "_lakesql_leaves"
-"""Which of these are keys whose rows leave."""
+"""In `_lakesql_anew`: whether this is a key whose stored row is deleted."""
 
 BATCH_VIEW = "_lakesql_batch"
-"""The view of the newest row of each key of a batch: what the MERGE reads."""
+"""The view of the newest row of each key of a batch, which the MERGE reads."""
 
 FILLED_VIEW = "_lakesql_batch_filled"
 ACCEPTED_VIEW = "_lakesql_batch_checked"
-"""The views that stand for that one where values were not sent, and where something is
-expected of rows."""
+"""The views that replace `_lakesql_batch`: the first where values are missing in change
+events, the second where the model has expectations."""
 
 COMPILED_FROM = "compiled by lakesql from "
-"""What stands before the model's path at the end of a compiled file's first line: by
-this lakesql knows its own."""
+"""The text before the model's path at the end of a compiled file's first line, by which
+lakesql recognizes its own files."""
 
 DEAD_LETTER_SUFFIX = "__dead_letter"
 """The dead-letter table of `t` is `t__dead_letter`, in the same namespace."""
 
 Memory = Literal["tombstones", "moves"]
-"""What batches of a model remember for those after them: the keys that they delete, and
-the changes of keys that they have cut."""
+"""What batches of a model store in tables beside the model's for later batches: the
+keys that they delete, and key changes whose transaction may continue in one of them."""
 
 RefreshChoice = Literal["", "incremental", "full"]
-"""How a view is to be kept: by what has changed, by computing all of it, or as lakesql
-chooses."""
+"""How a materialized view is refreshed: `incremental` by what has changed, `full` by
+computing all rows, '' as lakesql chooses."""
 
 MEMORY_SUFFIXES: Mapping[Memory, str] = {
     "tombstones": "__tombstones",
     "moves": "__moves",
 }
-"""The memories of `t` are `t__tombstones` and `t__moves`, in the same namespace."""
+"""The suffixes of the tables with such memories: those of `t` are `t__tombstones` and
+`t__moves`, in the same namespace."""
 
 STORED = "_lakesql_stored"
 REMEMBERED = "_lakesql_remembered"
-"""What statements call the table, and the memory of it, where a sub-query names it from
-within: any other alias may be the name of a column of what the sub-query reads, and
-Spark takes that first."""
+"""The aliases of the table and of its tombstones in statements with a correlated
+sub-query. A plainer alias might be the name of a column that the sub-query reads, and
+Spark would resolve it as that."""
 
 NOW = "_lakesql_now"
-"""What statements call the rows of a SELECT beside those that are stored."""
+"""The alias of the rows of a SELECT in statements that compare them with the stored
+rows."""
 
 TIME_VIEW = "_lakesql_time"
-"""The view of one row: when the versions begin that a refresh opens."""
+"""The view of one row with the start of the versions that a refresh opens."""
 
 AT = "_lakesql_at"
-"""Its column."""
+"""The column of `_lakesql_time`."""
 
 DIFFERENCES_VIEW = "_lakesql_differences"
-"""The view of the keys of a history whose row is another one than that of their current
-version."""
+"""The view of the keys of a history whose current version differs from their row."""
 
 DELETED_AT = "_lakesql_deleted_at"
-"""When the batch was written that has brought a row of a memory."""
+"""The time at which a batch stored a row among the tombstones or the remembered key
+changes."""
 
 FAILURES_SUFFIX = "__failures"
 """The failing rows of a data test `t` that stores them are in `t__failures`, in the
 namespace of the tested model."""
 
 SNAPSHOTS_SUFFIX = "__snapshots"
-"""Of a group's name: the table that says which snapshots of its tables belong
-together."""
+"""The suffix, after a group's name, of the table that lists which snapshots of the
+group's tables belong together."""
 
 REPLAY_SUFFIX = "__replay"
 """A replay of the dead letters of `m` has its ledger entry in the table of `m` under
 the name `m__replay`."""
 
 LEASE_SUFFIX = ".lease"
-"""What the name of a lease's folder has behind that of the checkpoint."""
+"""The suffix, after the checkpoint's name, of the folder of a model's lease."""
 
 REBUILD_SUFFIX = "__rebuild"
 """`lakesql rebuild` fills `t__rebuild` beside `t`, with a checkpoint of that name."""
 
 REBUILD_PROPERTY = "lakesql.rebuild"
-"""The property of such a table that says of which version of its model it is."""
+"""The property of a rebuild's table that identifies the version of the model which it
+is filled by."""
 
 LEDGER_MODEL = "lakesql.model"
 LEDGER_CHECKPOINT = "lakesql.checkpoint"
@@ -446,35 +461,35 @@ LEDGER_REBUILD_VERSION = "lakesql.rebuild-version"
 (docs/architecture.md, the ledger)."""
 
 CARRIED_PROPERTY = "lakesql.ledger"
-"""The property of a table that carries its newest ledger entries, where its catalog
-shows the newest snapshot alone."""
+"""The property of a table that has its newest ledger entries, for catalogs that show
+only the newest snapshot (Nessie)."""
 
 MAINTENANCE_PROPERTY = "lakesql.maintenance"
-"""The property of a table that says which maintenance was done when."""
+"""The property of a table that records which maintenance was done when."""
 
 MAINTAINED_PROPERTY = "lakesql.maintenance.enabled"
-"""The property of a table that is `false` where somebody else maintains it."""
+"""The property of a table that is `false` if another engine maintains it."""
 
 FORMER_PROPERTY = "lakesql.former-models"
-"""The property of a table whose model was renamed: the names that it had before, with
-commas between them."""
+"""The property of a table whose model was renamed: the model's former names, separated
+by commas."""
 
 SEED_PROPERTY = "lakesql.seed"
-"""The property of the table of a seed that says whose it is: the project's name, a dot,
-and the seed's."""
+"""The property of a seed's table that identifies its owner: the project's name, a dot,
+and the seed's name."""
 
 SEED_VERSION = "lakesql.seed-version"
-"""In the summary of the snapshot that has filled it: what tells its file, contract and
-time zone from any others."""
+"""The key in the summary of the snapshot that filled a seed's table: a hash of the
+seed's file, contract and time zone."""
 
 TAG_PREFIX = "lakesql_ledger_"
-"""The tag of a model's newest ledger entry is this and the model's name: no expiry
-removes the snapshot."""
+"""The prefix, before the model's name, of the tag on the snapshot with the model's
+newest ledger entry, which keeps the snapshot from being expired."""
 
 
 def is_reserved(column: str) -> bool:
-    """Whether a column of this name belongs to lakesql and so never lands in a table by
-    `SELECT *`."""
+    """Whether a column of this name is lakesql's own, so that `SELECT *` does not bring
+    it into a table."""
     lowered = column.lower()
     return lowered in (RECORD, CHANGE) or lowered.startswith(RESERVED_PREFIX)
 
@@ -491,8 +506,8 @@ KEPT_BY_ICEBERG = frozenset(
     }
     | {"_change_type", "_change_ordinal", "_commit_snapshot_id", "icezvalue"}
 )
-"""The columns that Iceberg adds to every table, to its changes, and to the rows that it
-sorts by zorder()."""
+"""The columns that Iceberg adds to every table, to its changelogs, and to the rows that
+it sorts by zorder()."""
 
 KEPT_BY_MERGE = frozenset(
     {"__row_operation", "__row_from_source", "__row_from_target", "__row_id"}
@@ -503,11 +518,11 @@ RewriteMergeIntoTable)."""
 
 
 def keeper_of(column: str) -> str:
-    """Who has a column of this name beside those of a table, so that no table can have
-    it: '' for nobody.
+    """The engine that reserves a column name, so that no table can have such a column;
+    '' if none does.
 
-    Spark compares names without regard to capitals, so a name in any spelling is kept.
-    Fields of structs are not.
+    Names are compared case-insensitively, as Spark does. Fields of structs may have
+    these names.
     """
     lowered = column.lower()
     if lowered in KEPT_BY_ICEBERG:
@@ -518,8 +533,8 @@ def keeper_of(column: str) -> str:
 
 
 def say_kept(column: str, keeper: str) -> tuple[str, str, str]:
-    """What is wrong with a column of a table that its `keeper` has, why, and what to
-    do."""
+    """The parts of an error about a column name that `keeper` reserves: what is wrong,
+    why, and what to do."""
     renamed = column.strip("_") or "renamed"
     return (
         f"No table can have a column '{column}'.",
@@ -529,18 +544,17 @@ def say_kept(column: str, keeper: str) -> tuple[str, str, str]:
 
 
 LONGEST_NAME = 200
-"""How many characters the name of a model may have."""
+"""The most characters that a name may have."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def check_name(node: Node) -> str:
-    """The name of a project, model, stream, namespace or connection: ASCII letters,
-    digits and `_`.
+    """The checked name of a project, model, stream, namespace or connection: ASCII
+    letters, digits and `_`.
 
-    Such a name is a table, a folder, a topic's folder and a word of the selector
-    grammar at once, so it holds nothing that one of them would have to quote. Raises
-    `ProjectError` (`bad-name`).
+    The same name is used for a table, for folders and in selectors, so it has no
+    character that one of them would have to quote. Raises `ProjectError` (`bad-name`).
     """
     if isinstance(node.value, str) and len(node.value) > LONGEST_NAME:
         raise ProjectError.of(
@@ -560,8 +574,8 @@ def check_name(node: Node) -> str:
 
 
 def check_model_name(node: Node) -> str:
-    """The name of a model: one as `check_name` has it, or that of a group, a dot, and
-    that of one of its models."""
+    """The checked name of a model: a name as in `check_name`, or `group.model` for a
+    model of a group. Raises `ProjectError` (`bad-name`)."""
     if not isinstance(node.value, str) or "." not in node.value:
         return check_name(node)
     group, _, name = node.value.partition(".")
@@ -571,8 +585,8 @@ def check_model_name(node: Node) -> str:
 
 
 def check_landing(name: str, place: Place | None) -> None:
-    """A name that an option gives a column of a table: one that `check_column` takes
-    and nobody else has.
+    """Check a name that an option gives to a column of a table: `check_column` accepts
+    it, and neither Iceberg nor Spark reserves it.
 
     Raises `ProjectError` (`bad-column-name`, `reserved-column`).
     """
@@ -585,8 +599,8 @@ def check_landing(name: str, place: Place | None) -> None:
 
 
 def check_column(name: str, place: Place | None, fix: str = "") -> None:
-    """A column's name: anything but a dot, a backtick, a control character, or a name
-    of lakesql's own.
+    """Check a column's name: it is not blank, has no dot, backtick or control
+    character, and is not reserved by lakesql.
 
     Iceberg reads a dot in a column's name as a path into a struct, and Spark's readers
     of nested schemas lose a backtick; blanks, quotes and letters of any script work

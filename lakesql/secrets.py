@@ -1,5 +1,5 @@
-"""Keep the values of variables named LAKESQL_SECRET_… out of everything that lakesql
-shows and writes."""
+"""How secrets, the values of variables named LAKESQL_SECRET_…, are kept out of all that
+lakesql shows and writes."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from typing import TypeVar
 from urllib.parse import quote, quote_plus, unquote
 
 PREFIX = "LAKESQL_SECRET_"
-"""Variables whose names start so hold secrets."""
+"""The prefix of the names of environment variables that hold secrets."""
 
 MASK = "***"
-"""What stands where a secret was."""
+"""The text that replaces a secret."""
 
 SHORTEST = 4
-"""Fewer characters are found everywhere, so masking them would only spoil what is
-shown."""
+"""The least length of a secret that is masked: shorter texts occur everywhere, so that
+masking them would garble the output."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Every form in which a secret may turn up, the longest first."""
+    """The secrets in every form in which one may occur, the longest first."""
 
     forms: tuple[str, ...]
 
@@ -41,12 +41,12 @@ class Secrets:
         return _pattern(self.forms).sub(MASK, text) if self.forms else text
 
     def are_in(self, text: str) -> bool:
-        """Whether a secret stands in the text."""
+        """Whether the text contains a secret."""
         return bool(self.forms) and _pattern(self.forms).search(text) is not None
 
     def redact_fields(self, value: T) -> T:
-        """A dataclass with every text in it redacted, however deep in tuples and
-        dataclasses; itself where none is."""
+        """The dataclass with all texts in it redacted, also those nested in tuples and
+        dataclasses; the same object if there is no secret in it."""
         return _redact_value(value, self) if self.forms else value
 
 
@@ -54,8 +54,8 @@ NO_SECRETS = Secrets(())
 
 
 def find_secrets(environ: Mapping[str, str]) -> Secrets:
-    """The secrets of an environment, plain and in the encodings that libraries put them
-    into."""
+    """The secrets of an environment, as they are and in the encodings of libraries
+    (JSON, URLs, Base64 and the like)."""
     values = [value for name, value in environ.items() if name.startswith(PREFIX)]
     wholes = {
         part
@@ -70,14 +70,14 @@ def find_secrets(environ: Mapping[str, str]) -> Secrets:
 
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment for a process that needs none of them."""
+    """The environment without its secrets, for a process that needs none."""
     return {
         name: value for name, value in environ.items() if not name.startswith(PREFIX)
     }
 
 
 def guard(stream: TextIOWrapper, secrets: Secrets) -> TextIOWrapper:
-    """The same output, in which each text that is written is redacted first."""
+    """The stream, wrapped so that each text is redacted before it is written."""
     return _Guarded(stream, secrets)
 
 
@@ -95,17 +95,17 @@ class _Guarded(TextIOWrapper):
         self._stream = stream  # which would close the output if nobody held it
 
     def write(self, text: str) -> int:
-        """Writes the redacted text."""
+        """Write the redacted text. Returns the length of the original."""
         super().write(self._secrets.redact(text))
         return len(text)
 
 
 def _parts(value: str) -> Iterator[str]:
-    """What a library may take out of a value and show alone: the lines of a key file,
-    the password of a login."""
+    """The parts of a value that a library may show alone: the lines of a key file, the
+    password of a login."""
     yield from (line.strip() for line in value.splitlines())
     yield unquote(value)  # as it stands in a URI
-    # a JAAS configuration
+    # the password of a JAAS configuration
     for _, quoted in re.findall(
         r"""password\s*=\s*(["'])((?:\\.|(?!\1)[^\\\n])*)\1""", value
     ):
@@ -132,7 +132,7 @@ def _encodings(value: str) -> Iterator[str]:
     yield from plain
     yield from (json.dumps(form)[1:-1] for form in plain)  # JSON within JSON
     escape = "surrogateescape"  # bytes of the environment that are no UTF-8
-    # Java's
+    # URL encodings: Python's form encoding, then Java's
     in_forms = [
         quote_plus(value, errors=escape),
         quote_plus(value, "*", errors=escape).replace("~", "%7E"),
@@ -150,12 +150,12 @@ def _encodings(value: str) -> Iterator[str]:
 
 
 def _base64_cores(value: bytes) -> Iterator[str]:
-    """What Base64 makes of the value wherever it stands in what is encoded: less the
-    ends, which neighbours change."""
+    """The texts of which one occurs in any Base64 of a text that contains the value: a
+    core for each of three alignments, without ends that depend on neighbours."""
     for before in range(3):
         length = before + len(value)
         text = base64.b64encode(bytes(before) + value).decode()
-        # Each character holds six bits: only those that are the value's alone.
+        # Each character holds six bits: take only those made of the value's bits.
         core = text[-(-before * 8 // 6) : length * 8 // 6]
         yield core
         yield core.translate(_URL_SAFE)
@@ -172,8 +172,8 @@ def _pattern(forms: tuple[str, ...]) -> re.Pattern[str]:
 
 
 _OWN_WORDS = ("condition", "status")
-"""Fields that hold one of a few words, which mean something even where a secret is the
-same word."""
+"""Fields whose values are fixed words of lakesql's, which are not masked even if a
+secret is the same word."""
 
 
 def _redact_value(value: T, secrets: Secrets) -> T:

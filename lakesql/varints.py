@@ -1,14 +1,14 @@
-"""Whole numbers of variable length: seven bits a byte, the lowest first, and a bit that
-says whether more follow."""
+"""How whole numbers of variable length are read: seven bits a byte, the lowest first,
+and a bit that says whether more bytes follow."""
 
 from __future__ import annotations
 
 
 def read_varint(content: bytes, at: int) -> tuple[int, int]:
-    """A number without a sign, of 64 bits at most, from a place on, and the place
-    behind it.
+    """An unsigned number of at most 64 bits that begins at position `at`, and the
+    position after it.
 
-    Raises `ValueError` where it is cut short, or longer.
+    Raises `ValueError` if the content ends within it, or if it is longer.
     """
     number = shift = 0
     while at < len(content) and shift < 64:

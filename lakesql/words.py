@@ -1,5 +1,5 @@
-"""Words of other tools that people type, and what lakesql has in their place:
-words.toml has them."""
+"""Answers to words of other tools that people type, such as dbt's options: what lakesql
+has instead, read from words.toml."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ Kind = Literal[
     "function",
     "name",
 ]
-"""Where a word stands."""
+"""Where a word was used."""
 
 
 @cache
 def read_words() -> Mapping[Kind, Mapping[str, str]]:
-    """The answer to each word, by where it stands. Read when the first unknown word is
-    met."""
+    """The answers by where a word was used, then by the word. The file is read at the
+    first call, for the first unknown word."""
     import tomllib  # only here: most commands meet no such word
 
     said = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
@@ -49,13 +49,14 @@ def read_words() -> Mapping[Kind, Mapping[str, str]]:
 
 
 def suggest(kind: Kind, name: str, known: Iterable[str]) -> str:
-    """What lakesql has in place of a word of another tool; for any other word the
-    nearest of those that are known."""
+    """The answer to a word of another tool; for any other word, a sentence with the
+    nearest known word."""
     return answer(kind, name) or did_you_mean(name, known)
 
 
 def answer(kind: Kind, name: str) -> str:
-    """What lakesql has in place of a word of another tool, '' for any other word."""
+    """The answer to a word of another tool: what lakesql has instead; '' for any other
+    word."""
     return read_words()[kind].get(
         name.lower().lstrip("-").replace("-", "_").replace(" ", "_"), ""
     )

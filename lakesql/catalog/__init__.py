@@ -1,1 +1,1 @@
-"""What the Iceberg catalog says of tables, through pyiceberg: no JVM."""
+"""Access to the Iceberg catalog and its tables by pyiceberg, without a JVM."""

@@ -1,5 +1,5 @@
-"""The files of checkpoints without Spark: those of this machine, and those in a bucket
-of S3. No JVM."""
+"""How files of checkpoints are read without Spark: those on this machine, and those in
+a bucket of S3."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lakesql.source.stream_state import StoredFiles
 
 
 def open_stored(catalog: Catalog, folder: str) -> StoredFiles | None:
-    """The files of a checkpoint; None where Spark alone reaches them. S3 is reached as
-    the catalog's tables are.
+    """A reader of the files of a checkpoint; None if only Spark can reach them. S3 is
+    accessed by the catalog's settings.
 
-    What reads them raises `OSError` where they cannot be read.
+    The reader raises `OSError` if a file cannot be read.
     """
     if is_s3(folder):
         parts = urlsplit(folder)
@@ -30,7 +30,8 @@ def open_stored(catalog: Catalog, folder: str) -> StoredFiles | None:
 
 @dataclass(frozen=True, slots=True)
 class _S3Files:
-    """`storage` is pyarrow's file system, `folder` begins with the bucket."""
+    """A reader of a checkpoint's files in S3. `storage` is pyarrow's file system;
+    `folder` begins with the bucket."""
 
     storage: Any
     folder: str
@@ -44,8 +45,8 @@ class _S3Files:
             return None
 
     def names(self, name: str = "") -> list[str]:
-        """The names in a folder of the checkpoint, or in the checkpoint itself; none if
-        it is not there."""
+        """The names in a folder of the checkpoint, by default in the checkpoint itself;
+        empty if it does not exist."""
         from pyarrow.fs import FileSelector
 
         within = f"{self.folder}/{name}" if name else self.folder

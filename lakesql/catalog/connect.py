@@ -1,8 +1,8 @@
-"""Reach a target's catalog and its storage by pyiceberg, in bounded time, and say what
-is wrong when that fails.
+"""The connection to a target's catalog and storage by pyiceberg, in bounded time, and
+which condition each failure is.
 
-Importing pyiceberg takes half a second, so it happens inside the functions, and only
-the catalog's own module of it.
+Importing pyiceberg takes half a second, so functions import it themselves, and only the
+module of the catalog's type.
 """
 
 from __future__ import annotations
@@ -39,34 +39,34 @@ if TYPE_CHECKING:
     from requests.adapters import BaseAdapter
 
 OPENS_WITHIN_S = 30.0
-"""How long a catalog or a bucket may take to answer for the first time."""
+"""The timeout for the first answer of a catalog or a bucket."""
 
 ANSWERS_WITHIN_S = 60
-"""How long a REST catalog may take for a request."""
+"""The timeout for a request to a REST catalog or a Hive metastore."""
 
 BUSY_TIMEOUT_S = 30
-"""How long to wait for Spark's commit to let go of the SQLite file; Spark waits as long
-for ours."""
+"""How long to wait while a commit of Spark's locks the SQLite file. Spark waits as long
+for commits of this process."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCatalog:
-    """A catalog that answers: what the profile says of it, and pyiceberg's own."""
+    """A catalog that answers: its block of the profile, and pyiceberg's catalog."""
 
     profile: Catalog
     iceberg: IcebergCatalog
 
 
 def open_catalog(catalog: Catalog) -> OpenCatalog:
-    """The profile's catalog, opened. One of type `sql` gets its two tables, on SQLite
-    its folder and its file too.
+    """The profile's catalog, opened. For type `sql` its two tables are created if they
+    are missing, on SQLite the file and its folder too.
 
-    What pyiceberg finds in its own settings file or in PYICEBERG_CATALOG__… is left
-    out: the profile alone says where tables are. Raises `ProfileError`:
-    `missing-option`, `catalog-unreachable`, `catalog-refused`, `catalog-not-found`,
-    `not-a-catalog`, `catalog-uri`, `unknown-catalog-type`.
+    pyiceberg's settings file and the variables PYICEBERG_CATALOG__… are ignored: the
+    profile alone decides where tables are. Raises `ProfileError`: `missing-option`,
+    `catalog-unreachable`, `catalog-refused`, `catalog-not-found`, `not-a-catalog`,
+    `catalog-uri`, `unknown-catalog-type`.
     """
     check_block(catalog)
     with reaching(catalog):
@@ -77,12 +77,12 @@ def open_catalog(catalog: Catalog) -> OpenCatalog:
 
 def check_warehouse(catalog: Catalog) -> None:
     """Raise `ProfileError` (`missing-option`, `storage-refused`, `storage-unreachable`)
-    where no table can lie at the `warehouse`.
+    if no table can be written at the `warehouse`.
 
-    And (`warehouse-elsewhere`) where the tables of a catalog in a local file lie
-    outside of it: it was copied or moved. Writes nothing. A REST catalog's warehouse is
-    the catalog's own affair, and only Spark knows what is behind other URLs than those
-    of S3.
+    Also (`warehouse-elsewhere`) if the tables of a catalog on SQLite are outside of its
+    warehouse, as after the project was copied or moved. Writes nothing. A REST
+    catalog's warehouse is not checked, nor are URLs other than those of S3, which only
+    Spark can open.
     """
     check_block(catalog)
     place = catalog.warehouse
@@ -100,9 +100,9 @@ def check_warehouse(catalog: Catalog) -> None:
 
 
 def _check_places(catalog: Catalog, warehouse: Path) -> None:
-    """Whether any table of an embedded catalog lies in its warehouse, if there is one:
-    the catalog has their whole paths, and a run would write to the original's
-    tables."""
+    """Raise `ProfileError` (`warehouse-elsewhere`) if a catalog on SQLite has tables
+    and none is in its warehouse. The catalog has absolute paths, so that a copied one
+    would write to the original's tables."""
     file = catalog.sqlite_file
     if file is None or not file.exists():
         return
@@ -140,11 +140,11 @@ def _check_places(catalog: Catalog, warehouse: Path) -> None:
 
 
 def check_checkpoints(place: str, catalog: Catalog) -> str:
-    """A line on where the checkpoints are to lie. Raises `ProfileError`
-    (`checkpoints-unwritable`, and `storage-unreachable` where a bucket of S3 does not
-    answer).
+    """A line of text on the place of the checkpoints. Raises `ProfileError`
+    (`checkpoints-unwritable`, or `storage-unreachable` if S3 does not answer).
 
-    A bucket of S3 gets a file for a moment. Spark alone can tell of other URLs.
+    In S3 a file is written and deleted again. URLs other than those of S3 are not
+    checked, as only Spark can open them.
     """
     if is_s3(place):
         with _storing(catalog, place, "checkpoints-unwritable"):
@@ -159,10 +159,9 @@ def check_checkpoints(place: str, catalog: Catalog) -> str:
 
 @contextmanager
 def reaching(catalog: Catalog) -> Iterator[None]:
-    """Whatever comes out of a catalog in here as a `ProfileError` that says what was
-    tried."""
-    # pyiceberg's exceptions share no base, and the libraries beneath it raise their
-    # own.
+    """A context in which every exception of a catalog's client becomes a `ProfileError`
+    that names the catalog."""
+    # pyiceberg's exceptions share no base class, and its libraries raise their own.
     try:
         yield
     except (LakesqlError, ModuleNotFoundError):
@@ -181,8 +180,7 @@ _POSTGRES_DATABASE = re.compile(r'FATAL:\s+(database ".*" does not exist)')
 
 
 def _judge(catalog: Catalog, error: Exception) -> tuple[str, str]:
-    """The condition that an exception of a catalog stands for, and what to say of
-    it."""
+    """The condition of an exception of a catalog's client, and the message."""
     from pyiceberg import exceptions
 
     name, said = f"catalog '{catalog.name}'", _reason(error)
@@ -215,12 +213,12 @@ def _judge(catalog: Catalog, error: Exception) -> tuple[str, str]:
 _POOL = re.compile(
     r"HTTPS?ConnectionPool\(host='(?P<host>[^']*)', port=(?P<port>\d+)\): (?P<said>.*)"
 )
-"""How the library of HTTP begins whatever it raises."""
+"""The beginning of the messages of urllib3's connection errors."""
 
 
 def _reason(error: BaseException) -> str:
-    """What an exception says, in one line; where a connection failed, its address and
-    what the system says of it."""
+    """The message of an exception in one line; for a failed connection, the address and
+    the system's error."""
     found = _POOL.match(first_line(error))
     if found is None:
         return first_line(error)
@@ -232,11 +230,11 @@ def _reason(error: BaseException) -> str:
 
 
 def _judge_answer(catalog: Catalog, error: Exception) -> tuple[str, str]:
-    """The condition of an answer that is an error, or none of an Iceberg catalog: a
-    page, for instance."""
+    """The condition and the message for a server's answer that is an error, or that
+    does not come from an Iceberg catalog, such as a web page."""
     from pyiceberg import exceptions
 
-    # Redacted before it is cut: of a secret that is cut, the rest would not be known.
+    # Redacted before it is shortened: the rest of a shortened secret would remain.
     name, said = (
         f"catalog '{catalog.name}'",
         find_secrets(os.environ).redact(first_line(error)),
@@ -269,7 +267,7 @@ _S3_MODULE = "pyiceberg.io.pyarrow"
 
 
 def _module(catalog: Catalog) -> str:
-    """The module of pyiceberg by which the catalog is opened."""
+    """The name of pyiceberg's module that opens the catalog."""
     return f"pyiceberg.catalog{f'.{catalog.type}' if catalog.type in ('sql', 'rest') else ''}"
 
 
@@ -308,8 +306,8 @@ def _open_sql(catalog: Catalog) -> IcebergCatalog:
     try:
         return SqlCatalog(catalog.name, **properties)
     except DBAPIError:
-        # Two processes that meet an empty database both make the tables; the one that
-        # comes second finds them now.
+        # Of two processes that create the tables in an empty database, one fails; on
+        # the second attempt it finds them.
         return SqlCatalog(catalog.name, **properties)
 
 
@@ -331,8 +329,7 @@ def _open_hive(catalog: Catalog) -> IcebergCatalog:
 
 
 def _bound(adapter: BaseAdapter) -> None:
-    """Have the adapter wait for answers as long as every question does: pyiceberg
-    itself waits for ever."""
+    """Give all requests of the adapter a timeout: pyiceberg itself waits for ever."""
     send = adapter.send
 
     def send_bounded(request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -364,7 +361,7 @@ def _write_probe(catalog: Catalog, place: str) -> None:
 
 
 def open_s3(catalog: Catalog, bucket: str) -> Any:
-    """pyarrow's S3, as pyiceberg sets it up for the catalog's tables."""
+    """pyarrow's file system for a bucket of S3, with the catalog's settings."""
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
     return PyArrowFileIO(python_s3_properties(catalog)).fs_by_scheme("s3", bucket)
@@ -373,14 +370,14 @@ def open_s3(catalog: Catalog, bucket: str) -> Any:
 _STORAGE_REFUSES = re.compile(
     r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE|NO_SUCH_BUCKET|\b40[0134]\b"
 )
-"""What pyarrow says where a storage answers, and does not have what it was asked for,
-or gives nobody leave."""
+"""Matches pyarrow's errors if the storage answers that something does not exist or is
+not permitted."""
 
 
 @contextmanager
 def _storing(catalog: Catalog, place: str, refused: str) -> Iterator[None]:
-    """Raise `ProfileError`, of the condition `refused` where the profile is wrong,
-    `storage-unreachable` elsewhere."""
+    """A context in which exceptions become a `ProfileError`: with the condition
+    `refused` if the storage answers, else `storage-unreachable`."""
     try:
         yield
     except (LakesqlError, ModuleNotFoundError):
@@ -415,17 +412,17 @@ def _unwritable(condition: str, place: str, why: str) -> ProfileError:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Whether the folder can be written, or made."""
+    """Whether the folder can be written, or created if it does not exist."""
     above = next(parent for parent in (folder, *folder.parents) if parent.exists())
     return above.is_dir() and os.access(above, os.W_OK | os.X_OK)
 
 
 def _within(seconds: float, module: str, work: Callable[[], T]) -> T:
-    """What `work` gives or raises; `TimeoutError` when it takes longer: then its thread
-    is left to itself.
+    """The result of `work`, which runs in a thread, or its exception. Raises
+    `TimeoutError` if it takes longer than `seconds`; the thread is then abandoned.
 
-    The module that it works by is imported before: on a machine that is busy, that
-    takes longer than a server's answer.
+    The module that `work` needs is imported before the time counts, as that may take
+    longer than a server's answer on a busy machine.
     """
     import_module(module)
     done: Future[T] = Future()

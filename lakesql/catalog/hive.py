@@ -1,6 +1,6 @@
-"""pyiceberg's catalog of a Hive metastore, for several threads.
+"""A version of pyiceberg's catalog of a Hive metastore that several threads may use.
 
-Its own has one client, which is one socket: where two threads ask at once, each may
+pyiceberg's own has one client with one socket: if two threads ask at once, each may
 read the other's answer, or wait for ever for one that was read.
 """
 
@@ -10,8 +10,8 @@ from pyiceberg.catalog.hive import HiveCatalog, _HiveClient
 
 
 class ThreadedHiveCatalog(HiveCatalog):
-    """A client for each use. Whoever uses one opens its connection first, and closes it
-    afterwards, in any case."""
+    """A Hive catalog that creates a client for each use, with a timeout. pyiceberg's
+    methods open and close a client's connection themselves."""
 
     def __init__(self, name: str, answers_within_s: float, **properties: str) -> None:
         self._options, self._answers_within_s = properties, answers_within_s
@@ -27,4 +27,4 @@ class ThreadedHiveCatalog(HiveCatalog):
 
     @_client.setter
     def _client(self, client: _HiveClient) -> None:
-        """Leave the one that pyiceberg makes."""
+        """Ignore the client that pyiceberg's constructor sets."""

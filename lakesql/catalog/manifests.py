@@ -1,5 +1,5 @@
-"""The files of a table's current snapshot, from its manifests: their sizes and ages,
-and nothing else of them."""
+"""How the files of a table's current snapshot are read from its manifests: only their
+sizes, ages, partitions and numbers of rows, not their statistics."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from pyiceberg.types import StructType
 
 MOST_FILES = 100_000
-"""From so many files on, no further manifest is read."""
+"""The number of files from which on no further manifest is read."""
 
 READERS = 8
-"""Manifests that are read at the same time."""
+"""The number of manifests that are read at the same time."""
 
 _DATA_FILE = 2
 _ENTRY = {0: 0, 1: 1, _DATA_FILE: 2, 3: 3, 4: 4}
 _FILE = {134: 0, 102: 1, 103: 2, 104: 3, 145: 4}
-"""Which fields of an entry (status, snapshot, data file, sequence number, that of the
-file) and of its data file (content, partition, rows, size, size of the part that is a
-deletion vector) are read, by the specification's numbers, and the place that each
-gets."""
+"""The fields that are read of a manifest's entry (status, snapshot, data file, sequence
+number, file sequence number) and of its data file (content, partition, rows, size, size
+of the deletion vector in it), as field ids of Iceberg's specification, each with its
+position in the record that is read."""
 
 _DELETED = 2
-"""The status of an entry whose file has left the table."""
+"""The status of an entry whose file was removed from the table."""
 
 
 def list_manifests(io: FileIO, snapshot: IcebergSnapshot) -> tuple[ManifestFile, ...]:
@@ -49,11 +49,11 @@ def list_manifests(io: FileIO, snapshot: IcebergSnapshot) -> tuple[ManifestFile,
 def read_live_files(
     io: FileIO, manifests: tuple[ManifestFile, ...], snapshots: Mapping[int, Snapshot]
 ) -> tuple[LiveFile, ...]:
-    """The files that the manifests list: all, or those of the newest manifests that
-    have `MOST_FILES` between them.
+    """The live files in the manifests; of a very large table, only those of the newest
+    manifests, until there are `MOST_FILES`.
 
-    `snapshots` are those that the table still has. Raises what the file system and
-    pyiceberg raise.
+    `snapshots` are those that the table still has; a file of an expired one counts as
+    written at the time of the oldest. Raises what the file system and pyiceberg raise.
     """
     oldest = min((snapshot.at_ms for snapshot in snapshots.values()), default=0)
     readers: dict[str, Reader] = {}
@@ -100,13 +100,13 @@ def _read_manifest(
                 manifest.partition_spec_id,
                 *(partition[index] for index in range(len(partition))),
             ),
-            # a file has the vectors of many
+            # A file may hold deletion vectors of many data files.
             size_bytes=size_bytes if vector_bytes is None else vector_bytes,
             rows=rows,
             written_ms=by.at_ms if by else oldest,
             is_delete=bool(content),  # a manifest of format version 1 does not say it
-            # A file of older rows has their sequence number, also when the snapshot
-            # that wrote it is gone.
+            # A compacted file keeps the sequence number of its rows, by which it is
+            # recognized also when the snapshot that wrote it has expired.
             is_compacted=of_rows < of_file
             or (by is not None and by.summary.get("operation") == "replace"),
         )
@@ -115,15 +115,15 @@ def _read_manifest(
 def _read_entries(
     io: FileIO, manifest: ManifestFile, readers: dict[str, Reader]
 ) -> Iterator[tuple[Any, Any, Any, int, int]]:
-    """The entries of a manifest: status, snapshot, data file, its rows' sequence number
-    and its own.
+    """The entries of a manifest: status, snapshot, data file, the data sequence number,
+    and the file sequence number.
 
-    A number that an entry does not have is the manifest's, which has none (0) in format
-    version 1.
+    An entry without a sequence number inherits that of the manifest; both are 0 in
+    format version 1.
 
-    pyiceberg's own reading makes a reader of each manifest's schema, which takes ten
-    times as long as the entries of a small one: `readers` keeps them by the schema's
-    text, which manifests of one table share.
+    pyiceberg builds a reader for each manifest's schema, which takes ten times as long
+    as reading a small manifest. So readers are cached in `readers` by the schema's
+    text, which the manifests of a table have in common.
     """
     from pyiceberg.avro.file import AvroFile
 
@@ -151,14 +151,14 @@ def _read_entries(
 
 
 def _get(record: Any, place: int) -> Any:
-    """A field that was read to this place; None where the manifest, of an older format
+    """The field at this position of a record; None if the manifest, of an older format
     version, does not have it."""
     return record[place] if place < len(record) else None
 
 
 def _reader(struct: StructType, places: Mapping[int, int]) -> Reader:
-    """What reads the fields that have a place, and passes over the others: bounds and
-    counts of each column."""
+    """A reader of the fields that have a position in `places`, which skips all others,
+    such as the bounds and counts of columns."""
     from pyiceberg.avro.reader import OptionReader, StructReader
     from pyiceberg.avro.resolver import construct_reader
     from pyiceberg.typedef import Record

@@ -1,5 +1,5 @@
-"""What a table's newest metadata says, in Iceberg's JSON. No JVM; and for an embedded
-catalog no pyiceberg, which takes longer to import than all that is asked here."""
+"""How a table's newest metadata is read as Iceberg's JSON, without a JVM. For a catalog
+on SQLite without pyiceberg too, as that takes longer to import than the reading."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from lakesql.model.table_name import TableName
 from lakesql.project.profiles import Catalog
 
 ReadMetadata = Callable[[TableName], str | None]
-"""The text of a table's metadata; None where there is no table of that name."""
+"""A function that returns the text of a table's metadata; None if there is no table of
+that name."""
 
 
 def open_metadata(catalog: Catalog) -> ReadMetadata:
-    """What reads the metadata of the catalog's tables.
+    """A function that reads the metadata of the catalog's tables. The catalog is opened
+    at the first call.
 
-    It raises what `open_catalog` and `load_table` raise; where an embedded catalog is
-    no such thing, `sqlite3.Error`, and `OSError` where a file is not there that it
-    names.
+    The function raises what `open_catalog` and `load_table` raise. For a catalog on
+    SQLite it raises `sqlite3.Error` if the file is no catalog, and `OSError` if a
+    metadata file does not exist.
     """
     file = catalog.sqlite_file
     if file is not None:
@@ -40,7 +42,8 @@ def open_metadata(catalog: Catalog) -> ReadMetadata:
 
 
 def read_opened(opened: OpenCatalog, table: TableName) -> str | None:
-    """The same by a catalog that is open."""
+    """The text of a table's metadata, by an open catalog; None if there is no such
+    table. Raises what the function of `open_metadata` raises."""
     file = opened.profile.sqlite_file
     if file is not None:
         return _read_embedded(file, table)
@@ -51,10 +54,10 @@ def read_opened(opened: OpenCatalog, table: TableName) -> str | None:
 
 
 def open_views(catalog: Catalog) -> ReadMetadata:
-    """What reads the metadata of the catalog's views, as Iceberg's specification of
-    views has it: of an embedded catalog's alone, None of any other.
+    """A function that reads the metadata of the catalog's views, as JSON of Iceberg's
+    view specification. Only for catalogs on SQLite; for others it returns None.
 
-    It raises what `open_metadata` says.
+    It raises what the function of `open_metadata` raises.
     """
     file = catalog.sqlite_file
     if file is None:
@@ -65,8 +68,8 @@ def open_views(catalog: Catalog) -> ReadMetadata:
 def _read_embedded(
     file: Path, table: TableName, kind: Literal["TABLE", "VIEW"] = "TABLE"
 ) -> str | None:
-    """By the row of the table, or the view, in the catalog's SQLite file, which names
-    the metadata's."""
+    """The text of the metadata file of a table or view, which the catalog's SQLite file
+    names; None if it has no such table or view."""
     with closing(
         sqlite3.connect(
             f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S
@@ -88,6 +91,6 @@ def _read_embedded(
             f"{row['metadata_location']} is no file of this machine"
         )
     written = place.read_bytes()
-    # as Iceberg's are named
+    # the suffixes that Iceberg gives to compressed metadata files
     is_compressed = place.name.endswith((".gz.metadata.json", ".metadata.json.gz"))
     return (gzip.decompress(written) if is_compressed else written).decode("utf-8")

@@ -1,5 +1,5 @@
-"""Several tables of a catalog in a database, given new metadata in one transaction of
-it."""
+"""The commit of several tables of a `sql` catalog in one transaction of its
+database."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MetadataMove:
-    """A table whose newest metadata are in the file `location` from now on, if they
-    were in `former`."""
+    """A change of a table's metadata file to `location`, if it still is `former`."""
 
     table: TableName
     former: str
@@ -25,13 +24,13 @@ class MetadataMove:
 
 
 def move_metadata(catalog: OpenCatalog, moves: Iterable[MetadataMove]) -> bool:
-    """Give all tables their new metadata, or none where one of them has others than it
-    should by now; whether so.
+    """Give all tables their new metadata and return True, or, if one of them has
+    another metadata file than `former` by now, change none and return False.
 
-    As Iceberg's own catalog does for one table: by its row, if that still says what was
-    read. The rows are changed in the order of the names, so that two who do this wait
-    for one another and not in a circle. Raises `TransientError` (`catalog-unreachable`)
-    where the database does not answer, and it is not known what it has done.
+    As in Iceberg's own catalog, a table's row is updated if it still has the former
+    file. Rows are updated in the order of the tables' names, so that two processes do
+    not deadlock. Raises `TransientError` (`catalog-unreachable`) if the database does
+    not answer, so that it is not known whether it has committed.
     """
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
     from sqlalchemy import update

@@ -1,5 +1,5 @@
-"""The table of a seed: what its newest metadata says of it, and how its rows are
-exchanged in one commit. No JVM."""
+"""The table of a seed, by pyiceberg: its state by its newest metadata, and how its rows
+are replaced in one commit."""
 
 from __future__ import annotations
 
@@ -32,27 +32,26 @@ PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
 }
-"""What a seed's table has from lakesql beside the mark whose it is."""
+"""The table properties of a seed's table, beside the one that names its owner."""
 
 ROWS_AT_ONCE = 20_000
-"""So many rows are Python's values at a time; the others are in Arrow's columns
-already, or not read yet."""
+"""The number of rows that are converted from Python's values to Arrow at a time."""
 
 ATTEMPTS = 5
-"""How often a fill begins anew, where another one has committed meanwhile."""
+"""The most attempts at a fill, if others commit to the table meanwhile."""
 
 COMPACTION = "replace"
-"""The operation of a snapshot that has the rows of the one before it."""
+"""The operation of a snapshot that leaves the table's rows as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeedTable:
-    """A table in the place of a seed's, as its newest metadata says.
+    """The table that has a seed's name, by its newest metadata.
 
-    `owner` is whose it is, '' where lakesql has not made it for a seed. `version` is
-    what its rows are made from, '' where others have written rows, or nobody has.
-    `rows` and `filled_at_ms` are of the newest fill, and `location` is where its files
-    are.
+    `owner` is the project and seed that it belongs to, '' if lakesql did not create it
+    for a seed. `version` identifies what its rows were made from, '' if somebody else
+    has written rows since, or it was never filled. `rows` and `filled_at_ms` are of the
+    newest fill, and `location` is where its files are.
     """
 
     owner: str
@@ -63,7 +62,8 @@ class SeedTable:
 
 
 def read_seed_table(opened: OpenCatalog, name: TableName) -> SeedTable | None:
-    """The table, None if there is none. Raises what `load_table` raises."""
+    """The state of the table, None if there is none. Raises what `load_table`
+    raises."""
     table = load_table(opened, name)
     return None if table is None else _read_state(table)
 
@@ -87,8 +87,8 @@ def _read_state(table: Table) -> SeedTable:
 
 
 def check_owner(name: TableName, found: SeedTable, owner: str, seed: str) -> None:
-    """Raise `RunError` (`table-not-of-seed`) where the table is not that of the
-    seed."""
+    """Raise `RunError` (`table-not-of-seed`) if the table does not belong to `owner`,
+    the project's seed of this name."""
     if found.owner == owner:
         return
     whose = f"seed {found.owner} has made it" if found.owner else "no seed has made it"
@@ -111,16 +111,16 @@ def fill_seed_table(
     *,
     is_forced: bool,
 ) -> SeedTable:
-    """Give the table of the seed these rows in the place of those that it has, with its
-    columns, in one commit.
+    """Replace the columns and rows of the seed's table in one commit, and return its
+    new state. Creates the table if there is none.
 
-    Readers find the former rows and columns until then, and the new ones from then on;
-    where the commit does not come, files that nobody reads are all that is left. A fill
-    that another one overtakes begins anew, and writes nothing where that one has the
-    same rows, unless it `is_forced`. What the table is then.
+    Readers see the former rows and columns until the commit, and the new ones after it;
+    a fill that fails leaves only files that no table has. If another commit comes
+    first, the fill begins again, and writes nothing if that one wrote the same version,
+    unless it `is_forced`.
 
     Raises `RunError` (`table-not-of-seed`, `seed-not-filled`, `commit-conflict`), and
-    what reaching the catalog raises.
+    what `reaching` raises.
     """
     content: list[pa.RecordBatch] = []
     for attempt in range(ATTEMPTS):
@@ -142,14 +142,14 @@ def fill_seed_table(
 
 
 def drop_seed_table(opened: OpenCatalog, name: TableName) -> None:
-    """Remove the table with its files."""
+    """Remove the table and its files."""
     from pyiceberg.catalog import MetastoreCatalog
 
     identifier = (name.namespace, name.name)
     with reaching(opened.profile):
         try:
             opened.iceberg.purge_table(identifier)
-        # Hive's, of which the way of other metastores does the same
+        # Hive's catalog has no purge of its own; that of other metastores works for it.
         except NotImplementedError:
             if not isinstance(opened.iceberg, MetastoreCatalog):
                 raise
@@ -164,8 +164,8 @@ def _commit(
     version: str,
     content: Sequence[pa.RecordBatch],
 ) -> bool:
-    """Write the rows, and publish them; whether it was done: another commit may have
-    come before."""
+    """Write the rows and commit them. Returns False if another commit came first, so
+    that the fill must begin again."""
     from pyiceberg.exceptions import (
         CommitFailedException,
         RESTError,
@@ -182,7 +182,7 @@ def _commit(
         except RESTError:
             if table is not None:
                 raise
-            # Nessie takes no table with its first snapshot
+            # Nessie refuses to create a table together with its first snapshot.
             _make_empty(opened, seed, owner)
             return False
     except (CommitFailedException, ValidationException, TableAlreadyExistsError):
@@ -196,8 +196,8 @@ def _commit(
 
 
 def _make_namespace(opened: OpenCatalog, namespace: str) -> None:
-    """Make the namespace, if it is not there; another command may do so at the same
-    moment."""
+    """Create the namespace if it does not exist, which another command may do at the
+    same time."""
     with reaching(opened.profile):
         try:
             opened.iceberg.create_namespace_if_not_exists(namespace)
@@ -209,8 +209,8 @@ def _make_namespace(opened: OpenCatalog, namespace: str) -> None:
 def _begin(
     opened: OpenCatalog, seed: Seed, table: Table | None, owner: str
 ) -> Transaction:
-    """A transaction in which the table has the columns of the seed: of a new one, or of
-    the one that is there."""
+    """A transaction that creates the table, or gives the existing one the seed's
+    columns. Raises `RunError` (`seed-not-filled`) if that is partitioned or sorted."""
     properties = _own_properties(seed, owner)
     name = (seed.table.namespace, seed.table.name)
     if table is None:
@@ -237,16 +237,16 @@ def _own_properties(seed: Seed, owner: str) -> dict[str, str]:
 
 
 def _make_empty(opened: OpenCatalog, seed: Seed, owner: str) -> None:
-    """Make the table without a row: its first rows come by the next commit."""
+    """Create the table without rows, which the next commit adds."""
     name = (seed.table.namespace, seed.table.name)
     made = {**PROPERTIES, **_own_properties(seed, owner)}
     opened.iceberg.create_table(name, _new_schema(seed), properties=made)
 
 
 def _change_columns(transaction: Transaction, seed: Seed, stored: Schema) -> None:
-    """Give the table the columns of the seed, in its order. One of another type is
-    another column of the same name: what older snapshots have of it stays readable
-    there."""
+    """Give the table the columns of the seed, in their order. A column whose type
+    differs is dropped and added anew under the same name, so that older snapshots stay
+    readable."""
     wanted = [
         (field.name, field.field_type, field.doc) for field in _new_schema(seed).fields
     ]
@@ -282,8 +282,8 @@ def _exchange(
     version: str,
     content: Sequence[pa.RecordBatch],
 ) -> None:
-    """Put one snapshot into the transaction, which removes all data files and adds that
-    of the new rows."""
+    """Add a snapshot to the transaction that removes all data files and adds those of
+    the new rows."""
     summary = {SEED_VERSION: version}
     with transaction.update_snapshot(
         snapshot_properties=summary
@@ -359,7 +359,7 @@ def _iceberg_type(kind: str) -> IcebergType:
 
 
 def _batches(seed: Seed, rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
-    """The rows in Arrow's columns, some at a time."""
+    """The rows as Arrow's record batches of at most `ROWS_AT_ONCE` rows."""
     import pyarrow as pa
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 

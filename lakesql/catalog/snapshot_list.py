@@ -1,9 +1,9 @@
-"""Which snapshots of a group's tables belong together, where the catalog commits one
-table at a time.
+"""The list of which snapshots of a group's tables belong together, for catalogs that
+commit one table at a time.
 
-The list is a table of its own, which each round replaces in one commit once all of its
-tables are committed. Who reads each table at the snapshot that the list has sees all of
-a transaction, or nothing of it.
+The list is a table of its own, which each round of batches replaces in one commit after
+all tables are committed. Readers who read each table at the snapshot in the list see
+all changes of a transaction, or none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakesql.catalog.connect import OpenCatalog
 
 KEPT_FOR = timedelta(hours=1)
-"""How long a list is kept that another one has replaced."""
+"""How long a replaced list is kept as a snapshot."""
 
 _FEW_METADATA_FILES = {
     "write.metadata.delete-after-commit.enabled": "true",
@@ -29,20 +29,21 @@ _FEW_METADATA_FILES = {
 }
 
 Heads = Mapping[str, int]
-"""The ids of snapshots, by the names of the tables with their namespace."""
+"""The ids of snapshots by `namespace.table`."""
 
 
 ATOMIC_CATALOGS = frozenset({"sql", "rest"})
-"""The types of catalogs that commit several tables as one, and so need no list."""
+"""The types of catalogs that can commit several tables atomically, and need no list."""
 
 
 def list_of(catalog: str, namespace: str, group: str) -> TableName:
-    """The table that has the list of a group."""
+    """The name of the table with the list of a group."""
     return TableName(catalog, namespace, f"{group}{SNAPSHOTS_SUFFIX}")
 
 
 class SnapshotList:
-    """Keeps the list of a group. `tables` are those of its models, as they are now."""
+    """The writer of a group's list. `tables` returns the group's present tables, by
+    model."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class SnapshotList:
         self._opened, self._name, self._tables = opened, name, tables
 
     def note(self) -> None:
-        """All tables stand at one place now."""
+        """List the current snapshots of all tables, which belong together now."""
         heads = {}
         for table in self._tables().values():
             found = load_table(self._opened, table)
@@ -64,7 +65,7 @@ class SnapshotList:
 
 
 def write_list(opened: OpenCatalog, name: TableName, heads: Heads) -> None:
-    """Replace the list, which is made where there is none."""
+    """Replace the list; its table is created if there is none."""
     import pyarrow as pa
 
     at = now_ms() * 1000
@@ -84,8 +85,7 @@ def write_list(opened: OpenCatalog, name: TableName, heads: Heads) -> None:
 
 
 def read_list(opened: OpenCatalog, name: TableName) -> Heads:
-    """The list as it is now; empty where there is none. Raises what `load_table`
-    raises."""
+    """The present list; empty if there is none. Raises what `load_table` raises."""
     table = load_table(opened, name)
     if table is None:
         return {}

@@ -1,5 +1,5 @@
-"""Reads how tables are: their metadata, their files, and how many dead letters they
-have. No row is read. No JVM."""
+"""How the facts for `lakesql status` are read from a table by pyiceberg, without a JVM:
+its metadata, its files, and its numbers of dead letters. No row is read."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 SAMPLE = 20
-"""Of so many batches, the newest, it is measured what a snapshot takes in the metadata
-file."""
+"""The number of newest batches by which the size of a snapshot in the metadata file is
+measured."""
 
 COMPRESSED_METADATA = ".gz.metadata.json"
-"""How the name of a compressed metadata file ends."""
+"""The suffix of the name of a compressed metadata file."""
 
 HISTORY_ENTRY_BYTES = 60
-"""What the metadata file has of a snapshot besides: when it became current."""
+"""The size of a snapshot's entry in the metadata file's snapshot log."""
 
 
 def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
-    """The table as its newest metadata says, None if there is no table of that name.
+    """The facts about a table by its newest metadata; None if there is no such table.
 
-    Read are: its metadata file, with all snapshots that it has; the manifest list and
-    the manifests of the current snapshot; and the metadata file of its table of dead
-    letters: one that cannot be read leaves the rest to be known. Raises `ProfileError`
+    What is read: its metadata file, with all snapshots; the manifest list and the
+    manifests of the current snapshot; and the metadata file of its dead-letter table,
+    which may be unreadable (`letters_unread`). Raises `ProfileError`
     (`catalog-unreachable`) and `RunError` (`table-unreadable`).
     """
     table = load_table(opened, name)
@@ -77,8 +77,8 @@ def read_facts(opened: OpenCatalog, name: TableName) -> TableFacts | None:
 def _read_letters(
     opened: OpenCatalog, name: TableName
 ) -> tuple[tuple[tuple[int, int], ...], tuple[Problem, ...]]:
-    """When dead letters came, and how many; and why nobody can tell, where their table
-    cannot be read."""
+    """The commits to the dead-letter table, each with its time and number of dead
+    letters; and the problems if that table cannot be read."""
     try:
         letters = load_metadata(opened, name.dead_letter)
     except RunError as error:
@@ -89,10 +89,10 @@ def _read_letters(
 def _read_files(
     table: Table, metadata: TableMetadata, found: Mapping[str, Any], text_length: int
 ) -> tuple[MetadataSizes, tuple[LiveFile, ...]]:
-    """What a reader reads before it knows the files of the current snapshot; and these
-    files.
+    """The sizes of the metadata that a reader needs to find the files of the current
+    snapshot, and these files.
 
-    `found` is the metadata in Iceberg's JSON, whose text is so long.
+    `found` is the parsed JSON of the metadata, `text_length` the length of its text.
     """
     batches = [
         each
@@ -101,7 +101,7 @@ def _read_files(
     ]
     log = found.get("metadata-log") or ()
     file_bytes = len(table.io.new_input(table.metadata_location))
-    # A byte of a metadata file's JSON takes less in the file where that is compressed.
+    # In a compressed file, a part takes less than its JSON's length.
     is_compressed = table.metadata_location.endswith(COMPRESSED_METADATA)
     compression = file_bytes / text_length if is_compressed else 1.0
     current = table.current_snapshot()
@@ -120,8 +120,8 @@ def _read_files(
 
 
 def _mean_bytes(parts: Sequence[Mapping[str, Any]]) -> float:
-    """How many bytes the parts of a metadata file take in its JSON, on average, with
-    the comma after each."""
+    """The average size of these parts in the JSON of a metadata file, with the comma
+    after each; 0 if there are none."""
     texts = [
         json.dumps(part, separators=(",", ":"), ensure_ascii=False) for part in parts
     ]

@@ -1,8 +1,8 @@
-"""The rows of a table's files as pyiceberg reads them, in which a NULL array or map of
-structs stays NULL.
+"""A correction of how pyiceberg reads and writes rows: a NULL array or map of structs
+stays NULL.
 
-pyiceberg 0.12 makes an array and a map of structs anew of where its items begin, and so
-an empty one of NULL.
+pyiceberg 0.12 rebuilds arrays and maps of structs from their offsets alone, which turns
+NULL into an empty one.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Make = Callable[..., Any]
 
 
 def scan_rows(table: Table, schema: Schema, limit: int | None = None) -> ArrowScan:
-    """What reads the rows of a table's files, with these columns, `limit` of them at
-    most."""
+    """The scan by which rows of a table's files are read, with the columns of `schema`,
+    and at most `limit` rows."""
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import ArrowScan
 
@@ -32,8 +32,8 @@ def scan_rows(table: Table, schema: Schema, limit: int | None = None) -> ArrowSc
 
 @cache
 def keep_nulls() -> None:
-    """Have pyiceberg keep what is NULL where it reads rows and where it writes them, in
-    this process."""
+    """Patch pyiceberg in this process so that NULL arrays and maps stay NULL when it
+    reads and writes rows."""
     from pyiceberg.io.pyarrow import ArrowProjectionVisitor
 
     for name in ("list", "map"):
@@ -45,7 +45,8 @@ def keep_nulls() -> None:
 
 
 def _with_nulls(make: Make) -> Make:
-    """What makes an array of the one that was read, with NULL where that one has it."""
+    """The method `make` of pyiceberg's visitor, changed so that the array that it
+    returns is NULL where the array that was read is."""
 
     @wraps(make)
     def made_with_nulls(visitor: Any, kind: Any, read: Any, *parts: Any) -> Any:
@@ -58,11 +59,11 @@ def _with_nulls(make: Make) -> Make:
 
 
 def _masked(made: Any, nulls: pa.Array) -> Any:
-    """An array of arrays or maps, of the very type that it has, with NULL in these
-    places."""
+    """The array of arrays or maps, of the same type, with NULL where `nulls` is
+    true."""
     import pyarrow as pa
 
-    # of a slice of an array, Arrow takes no mask
+    # Offsets are copied, as Arrow takes no mask with those of a sliced array.
     offsets = pa.array(made.offsets.to_numpy())
     if isinstance(made, pa.MapArray):
         return pa.MapArray.from_arrays(

@@ -1,5 +1,5 @@
-"""Tables as their catalog has them, read by pyiceberg: state, rows, and whether the
-catalog is there. No JVM."""
+"""What is read of tables in their catalog by pyiceberg, without a JVM: names, metadata
+and rows, and whether the catalog answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def check_catalog(catalog: Catalog) -> str:
-    """A line on a catalog that answers, such as `lake (sql): 2 namespaces`; makes
+    """A line of text on the catalog, such as `lake (sql): 2 namespaces`. Creates
     nothing.
 
     Raises what `open_catalog` and `check_warehouse` raise.
@@ -42,14 +42,14 @@ def check_catalog(catalog: Catalog) -> str:
 
 
 def list_namespaces(opened: OpenCatalog) -> frozenset[str]:
-    """The catalog's namespaces, those within others as `a.b`. Raises `ProfileError`
+    """The catalog's namespaces, nested ones as `a.b`. Raises `ProfileError`
     (`catalog-unreachable`)."""
     with reaching(opened.profile):
         return frozenset(".".join(parts) for parts in opened.iceberg.list_namespaces())
 
 
 def list_tables(opened: OpenCatalog, namespace: str) -> tuple[TableName, ...]:
-    """The tables of a namespace in order of their names, none if there is no such
+    """The tables of a namespace, sorted by name; empty if there is no such
     namespace."""
     from pyiceberg.exceptions import NoSuchNamespaceError
 
@@ -64,41 +64,40 @@ def list_tables(opened: OpenCatalog, namespace: str) -> tuple[TableName, ...]:
 
 
 def load_table_state(opened: OpenCatalog, name: TableName) -> TableState | None:
-    """The table as its newest metadata says, None if there is no table of that name.
+    """The state of the table by its newest metadata; None if there is no such table.
 
-    Raises `ProfileError` (`catalog-unreachable`) and `RunError` (`table-unreadable`:
-    the catalog knows the table, and its metadata cannot be read).
+    Raises `ProfileError` (`catalog-unreachable`), and `RunError` (`table-unreadable`)
+    if the catalog knows the table and its metadata cannot be read.
     """
     metadata = load_metadata(opened, name)
     return None if metadata is None else metadata.state(name)
 
 
 def load_metadata(opened: OpenCatalog, name: TableName) -> TableMetadata | None:
-    """The table's newest metadata, None if there is no table of that name. Raises what
+    """The table's newest metadata; None if there is no such table. Raises what
     `load_table_state` raises."""
     table = load_table(opened, name)
     return None if table is None else metadata_of(table)
 
 
 def metadata_of(table: Table) -> TableMetadata:
-    """The metadata of a table as it was loaded."""
+    """The parsed metadata of a table, as of when it was loaded."""
     return parse_metadata(metadata_text(table))
 
 
 def metadata_text(table: Table) -> str:
-    """The metadata of a table as it was loaded, in Iceberg's JSON."""
+    """The metadata of a table as Iceberg's JSON, as of when it was loaded."""
     from pyiceberg.typedef import IcebergBaseModel
 
-    # By its base, as pyiceberg's metadata of format version 3 refuses to be written.
+    # The base class's method, as pyiceberg's own refuses to write format version 3.
     return IcebergBaseModel.model_dump_json(table.metadata)
 
 
 def newest_writer(opened: OpenCatalog, name: TableName) -> tuple[str, str] | None:
-    """The model and the checkpoint of the newest batch in any snapshot that the table
-    still has, None if there is none.
+    """The model and the checkpoint of the newest ledger entry in the snapshots that the
+    table still has; None if there is none.
 
-    A batch of dead letters alone counts for the model's query of them; a replay counts
-    for nobody. Raises what `load_table_state` raises.
+    The entries of replays are ignored. Raises what `load_table_state` raises.
     """
     metadata = load_metadata(opened, name)
     if metadata is None:
@@ -113,14 +112,14 @@ def newest_writer(opened: OpenCatalog, name: TableName) -> tuple[str, str] | Non
 def read_rows(
     opened: OpenCatalog, name: TableName, limit: int, snapshot: int | None = None
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """The names of the columns, and at most `limit` rows of a snapshot, or the newest
-    one, in no order, less deleted ones.
+    """The names of the columns, and at most `limit` rows, in no order, of a snapshot,
+    by default the newest. Deleted rows are left out.
 
-    Data files are opened one after another until there are rows enough, each with its
-    own deletes only, so the cost grows with `limit` and the number of manifests, not
-    with the table. Raises `ProfileError` (`catalog-unreachable`) and `RunError`
-    (`table-missing`, `table-unreadable`). A column with a date that Python does not
-    have (its years are 1 to 9999) comes as text.
+    Data files are opened one after another until there are enough rows, each with its
+    own deletes only, so that the cost grows with `limit` and the number of manifests,
+    not with the table. A column with a date outside of Python's years, 1 to 9999, is
+    returned as texts. Raises `ProfileError` (`catalog-unreachable`) and `RunError`
+    (`table-missing`, `table-unreadable`).
     """
     table = load_table(opened, name)
     if table is None:
@@ -131,8 +130,8 @@ def read_rows(
 
 
 def missing_table(opened: OpenCatalog, name: TableName, fix: str = "") -> RunError:
-    """The error of a table that is not there, with what makes it: without `fix` a run
-    of the model of its name."""
+    """The error that a table does not exist. Its advice is `fix`, or by default to run
+    the model of the table's name."""
     return RunError.of(
         "table-missing",
         f"There is no table {name}.",
@@ -145,8 +144,8 @@ def missing_table(opened: OpenCatalog, name: TableName, fix: str = "") -> RunErr
 
 @contextmanager
 def reading(name: TableName, what: str) -> Iterator[None]:
-    """Raise `RunError` (`table-unreadable`) where a table's files cannot be read:
-    `what` of it they hold."""
+    """A context in which any exception becomes a `RunError` (`table-unreadable`).
+    `what` names the unreadable part of the table, such as its rows, in the message."""
     try:
         yield
     except FileNotFoundError as error:
@@ -160,10 +159,11 @@ def reading(name: TableName, what: str) -> Iterator[None]:
 
 
 def look_in(catalog: Catalog) -> Callable[[TableName], bool]:
-    """Says whether a table is in a catalog, which is opened at the first question.
-    Raises what opening it raises.
+    """A function that returns whether a table is in a catalog. The catalog is opened at
+    the first call, which raises what `open_catalog` raises.
 
-    Asking makes no file: where that of a catalog on SQLite is not there, no table is.
+    Nothing is created: if the file of a catalog on SQLite does not exist, no table
+    does.
     """
 
     @cache
@@ -180,7 +180,7 @@ def look_in(catalog: Catalog) -> Callable[[TableName], bool]:
 
 
 def load_table(opened: OpenCatalog, name: TableName) -> Table | None:
-    """pyiceberg's own table, None if there is none. Raises what `load_table_state`
+    """pyiceberg's table; None if there is no such table. Raises what `load_table_state`
     raises."""
     from pydantic import ValidationError as InvalidAnswer
     from pyiceberg.exceptions import (
@@ -213,7 +213,7 @@ def load_table(opened: OpenCatalog, name: TableName) -> Table | None:
 
 
 _BROKEN = (PermissionError, UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error)
-"""What opening a metadata file, unpacking it, or taking it for text raises."""
+"""The exceptions of opening, unpacking and decoding a metadata file."""
 
 
 def _first_rows(
@@ -224,8 +224,8 @@ def _first_rows(
         return rows
     scan = table.scan(snapshot_id=snapshot)
     for task in scan.plan_files():
-        # One task at a time: a scan of all of them reads every delete file of the table
-        # before the first row.
+        # One task at a time, as a scan of several reads all their delete files before
+        # the first row.
         left = limit - len(rows)
         for batch in scan_rows(table, scan.projection(), left).to_record_batches(
             [task]
@@ -237,13 +237,13 @@ def _first_rows(
 
 
 def python_rows(batch: pa.RecordBatch | pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Its rows as Python has them; maps are dicts."""
+    """The rows of a batch as tuples of Python's values; maps are dicts."""
     return zip(*(_values(column) for column in batch.columns), strict=True)
 
 
 def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The column's values as Python has them, or its dates as texts where one is beyond
-    Python's years."""
+    """The column's values as Python's; its dates and times as texts if one of them is
+    outside of Python's years."""
     try:
         if _is_of_microseconds(column.type):
             return list(_times(column))
@@ -255,8 +255,8 @@ def _values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def _is_of_microseconds(kind: pa.DataType) -> bool:
-    """Whether values of the type are microseconds, as those of tables and of Spark
-    are."""
+    """Whether the type is a timestamp in microseconds, without a zone or in UTC, as in
+    Iceberg's tables and in Spark."""
     import pyarrow as pa
 
     return (
@@ -265,10 +265,10 @@ def _is_of_microseconds(kind: pa.DataType) -> bool:
 
 
 def _times(column: pa.Array | pa.ChunkedArray) -> Iterator[datetime | None]:
-    """The values of such a column, of which pyarrow would make the same, and would
-    import pandas first.
+    """The values of a column of timestamps in microseconds. The same as pyarrow's, but
+    without importing pandas, as pyarrow would.
 
-    Raises `OverflowError` for one beyond Python's years.
+    Raises `OverflowError` for a value outside of Python's years.
     """
     import pyarrow as pa
 
@@ -304,8 +304,8 @@ def _field_with_texts(field: pa.Field) -> pa.Field:
 
 
 def _metadata_fault(error: Exception) -> str:
-    """What pyiceberg does not understand of a table's metadata; '' where an answer
-    holds none."""
+    """The text on what pyiceberg does not understand in a table's metadata; '' if the
+    catalog's answer is wrong and not the metadata."""
     from pydantic import ValidationError as InvalidAnswer
     from pyiceberg.exceptions import ValidationError
 
@@ -323,7 +323,7 @@ def _metadata_fault(error: Exception) -> str:
 
 
 def missing_files(name: TableName, error: FileNotFoundError) -> RunError:
-    """The error of a table whose files are not where its metadata says."""
+    """The error that files of a table, which its metadata names, do not exist."""
     what = f"The catalog knows the table {name}, and files of it are missing."
     fix = "If its files were deleted by hand, drop the table from the catalog."
     return RunError.of("table-unreadable", what, why=first_line(error), fix=fix)

@@ -1,5 +1,5 @@
-"""Rows of tables for data tests, read by pyiceberg, and the tables that failing rows
-are written to. No JVM."""
+"""The tables of data tests, by pyiceberg without a JVM: the rows that are tested, and
+the tables to which failing rows are written."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ if TYPE_CHECKING:
     from pyiceberg.types import NestedField
 
 FILES_AT_ONCE = 8
-"""So many data files are in the memory at a time, each with its deletes."""
+"""The number of data files that are in memory at a time, each with its deletes."""
 
 APPENDS = ("append", "replace")
-"""Operations after which each row that was there is there still, as it was: `replace`
-is what compaction does."""
+"""The operations of snapshots that change no existing row; `replace` is compaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class TestedTable:
-    """A table at its current snapshot, `snapshot`: None where it has none. `columns`
-    are types by names, as Spark has them, but for `uuid`, which other engines do not
-    have as text. A view has no `table`: Spark alone reads its rows.
+    """A table at its current `snapshot`, None if it has none. `columns` has Spark's
+    types by name, but `uuid` for columns of that type, which Spark reads as text. A
+    view has no `table`, as only Spark can read its rows.
     """
 
     __test__ = False
@@ -45,8 +44,8 @@ class TestedTable:
     table: Table | None
 
     def identify(self, columns: Collection[str] | None) -> list[str]:
-        """The ids and types of these columns, or of all: with others their rows hold
-        other values at one snapshot."""
+        """The ids, names and types of these columns, or of all if None. If they change,
+        the rows of one snapshot may be read as other values."""
         if self.table is None:
             return []
         fields = (
@@ -58,7 +57,8 @@ class TestedTable:
 
 
 def find_table(opened: OpenCatalog, name: TableName) -> TestedTable | None:
-    """The table, None if there is none. Raises what `load_table_state` raises."""
+    """The table at its current snapshot; None if there is none. Raises what
+    `load_table_state` raises."""
     table = load_table(opened, name)
     if table is None:
         return None
@@ -76,7 +76,7 @@ def find_table(opened: OpenCatalog, name: TableName) -> TestedTable | None:
 
 
 def view_to_test(name: TableName, columns: dict[str, str]) -> TestedTable:
-    """A view, with as much of its columns as is known."""
+    """A view, with those of its columns that are known."""
     return TestedTable(name, "", None, columns, None)
 
 
@@ -85,11 +85,11 @@ def _spark_type(field: NestedField) -> str:
 
 
 def appended_since(found: TestedTable, snapshot: int) -> int | None:
-    """How many snapshots have appended rows since `snapshot`, and nothing else has
-    happened to rows.
+    """The number of snapshots since `snapshot` that have appended rows, if rows were
+    only appended since.
 
-    None where that is not so, or cannot be told: `snapshot` has expired or is no
-    ancestor, or rows were changed.
+    None if rows were changed, or if that is not known, as `snapshot` has expired or is
+    no ancestor.
     """
     if found.table is None:
         return None
@@ -107,10 +107,11 @@ def appended_since(found: TestedTable, snapshot: int) -> int | None:
 def read_columns_of(
     found: TestedTable, columns: Sequence[str], since: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the snapshot, less those that delete files delete; with `since` those
-    alone that were appended after.
+    """The rows of the snapshot, without deleted ones; with `since`, only those appended
+    after that snapshot.
 
-    Some data files at a time are read. Raises `RunError` (`table-unreadable`).
+    `FILES_AT_ONCE` data files are read at a time. Raises `RunError`
+    (`table-unreadable`).
     """
     table = found.table
     if table is None or found.snapshot is None or found.snapshot == since:
@@ -135,11 +136,11 @@ def read_columns_of(
 def store_failures(
     opened: OpenCatalog, name: TableName, rows: pa.Table, test: Place
 ) -> None:
-    """Write the failing rows of the test at this place into the table `name`, in the
-    place of those that are in it.
+    """Replace the rows of the table `name` by the failing rows of a test, which is at
+    the place `test`.
 
-    It is created where it is not there, and made anew where its columns or their types
-    are others. Raises `RunError` (`failures-not-stored`).
+    The table is created if there is none, and created anew if its columns or types
+    differ. Raises `RunError` (`failures-not-stored`).
     """
     identifier = (name.namespace, name.name)
     keep_nulls()
@@ -164,9 +165,9 @@ def store_failures(
 
 
 def _has_columns_of(table: Table, rows: pa.Table) -> bool:
-    """Whether pyiceberg would make these columns, with these types, of the rows.
+    """Whether the table has the columns and types that pyiceberg makes of the rows.
 
-    It is not left to find that out by itself: it would print a table of what differs.
+    Checked here, as pyiceberg would print a table of the differences.
     """
     from pyiceberg.io.pyarrow import pyarrow_to_schema
 

@@ -1,1 +1,1 @@
-"""A model: its template, its SELECT, its configuration, its properties. Pure."""
+"""Models as values: their configuration, properties, tests and groups. Pure."""

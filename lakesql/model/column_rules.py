@@ -1,5 +1,5 @@
-"""What becomes of the columns of a feed's tables, by patterns of their names: masked,
-of another type, or left out."""
+"""Rules for the columns of a group's tables, by patterns of names: which are masked,
+cast to another type, or dropped."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ Action = Literal["mask_hash", "mask_null", "mask_truncate", "cast", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class ColumnRule:
-    """What becomes of the columns that a pattern names, in every table of the group.
+    """What is done with the columns that match a pattern, in every table of the group.
 
-    `pattern` is matched with `schema.table.column`, of which the column is known by its
-    name whatever its capitals, as in SQL. `action` is the word, `argument` what stands
-    in its brackets.
+    `pattern` is matched with `schema.table.column`, the column case-insensitively, as
+    in SQL. `argument` is the text in the brackets of the action; '' if it has none.
     """
 
     pattern: str
@@ -31,7 +30,7 @@ class ColumnRule:
     place: Place
 
     def is_for(self, table: str, column: str) -> bool:
-        """Whether the column of a source's table is meant."""
+        """Whether the rule applies to a column of a source table."""
         pattern, _, last = self.pattern.rpartition(".")
         in_small_letters = fnmatchcase(
             f"{table}.{column.lower()}", f"{pattern}.{last.lower()}"
@@ -47,11 +46,12 @@ _TAKES: Mapping[Action, bool] = {
     "cast": True,
     "drop": False,
 }
-"""The words of a column's rule, and whether each takes an argument."""
+"""The actions of rules, each with whether it takes an argument."""
 
 
 def read_column_rules(node: Node) -> tuple[ColumnRule, ...]:
-    """The rules of a mapping of patterns to words, in its order."""
+    """The rules of a mapping of patterns to actions, in its order. Raises
+    `ProjectError`."""
     return tuple(
         read_entries(
             node, lambda key, entry: _read_rule(key, entry, node.key_place(key))
@@ -89,11 +89,12 @@ def _read_rule(pattern: str, node: Node, place: Place) -> ColumnRule:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """How a model is one of a group's: the group, the source's table that it mirrors,
-    and what its file means for it.
+    """The part of a model in its group: the group's name, and the source table that the
+    model mirrors.
 
-    `stream` is what `stream('…')` of the group's feed means. `rules` are those of the
-    group, of which the first that fits a column counts.
+    `stream` is the stream that `stream('…')` with the name of the group's `feed` means
+    in this model. `rules` are those of the group; the first that applies to a column
+    counts.
     """
 
     group: str
@@ -103,7 +104,7 @@ class GroupMember:
     rules: tuple[ColumnRule, ...] = ()
 
     def rule_of(self, column: str) -> ColumnRule | None:
-        """What becomes of a column of the table; None where it is mirrored as it is."""
+        """The rule for a column of the table; None if it is mirrored as it is."""
         return next(
             (rule for rule in self.rules if rule.is_for(self.source_table, column)),
             None,

@@ -1,5 +1,5 @@
-"""What `config(...)` says in every mode, and what each mode answers: the modes
-themselves are in `modes/`."""
+"""The options of `config(...)` that all modes have, and what every mode must answer;
+the modes themselves are in `modes/`."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from lakesql.project.procedures import (
 )
 
 NOTHING_KNOWN = Reads()
-"""Of a SELECT that has not been read."""
+"""The facts about a SELECT that has not been parsed."""
 
 SchemaChange = Literal["ignore", "fail", "append_new_columns", "sync_all_columns"]
 
 Late = Literal["count", "dead_letter"]
 
 ReadsFrom = Literal["streams", "tables"]
-"""What the FROM of a SELECT reads: what arrives in streams, or tables alone, as they
-are."""
+"""What the FROM of a SELECT reads: at least one stream, or tables alone, in their
+current state."""
 
 READ_WORDS: Mapping[ReadsFrom, str] = {"streams": "a stream", "tables": "tables alone"}
-"""What is read, in words."""
+"""The values of `ReadsFrom` in words, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class AvailableNow:
-    """Take what is there, then stop."""
+    """The trigger `available_now`: read what is there, then stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """A batch every so often, for as long as the query runs."""
+    """The trigger of a batch at each interval, for as long as the query runs."""
 
     text: str
     interval_ms: int
@@ -51,8 +51,8 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class OnChange:
-    """A refresh as soon as a table that is read has another snapshot, which is expected
-    every so often."""
+    """The trigger of a refresh as soon as a table that is read has a new snapshot.
+    `expected_ms` is the interval at which that is expected."""
 
     expected_ms: int = 0
 
@@ -61,7 +61,7 @@ Trigger = AvailableNow | Every | OnChange
 
 
 def trigger_text(trigger: Trigger) -> str:
-    """A trigger as `config(...)` has it."""
+    """A trigger as it is written in `config(...)`."""
     match trigger:
         case AvailableNow():
             return "available_now"
@@ -74,7 +74,7 @@ def trigger_text(trigger: Trigger) -> str:
 
 
 ON_CHANGE = "on change"
-"""How `config(...)` says that trigger."""
+"""The trigger `OnChange` as it is written in `config(...)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ class PartitionField:
 
     @property
     def name(self) -> str:
-        """The name that Iceberg gives the field when a table is made; '' where it is
-        the column itself."""
+        """The name that Iceberg gives the field when it creates a table, such as
+        `ts_day`; '' if the column itself partitions."""
         return (
             f"{self.column}_{_PART_NAMES[self.transform]}"
             if self.transform in _PART_NAMES
@@ -120,7 +120,7 @@ class SortField:
 
 
 def read_refresh_trigger(node: Node) -> Trigger:
-    """When a table that is made of others is refreshed."""
+    """The trigger of a model over tables. Raises `ProjectError` (`bad-trigger`)."""
     return OnChange() if node.value == ON_CHANGE else _read_trigger(node)
 
 
@@ -144,7 +144,7 @@ _TRANSFORMS = {
     **dict.fromkeys(("identity", "years", "months", "days", "hours"), False),
     **dict.fromkeys(("bucket", "truncate"), True),
 }
-"""Iceberg's transforms, and whether each takes a number."""
+"""Iceberg's partition transforms, each with whether it takes a number."""
 _NAME = r"(?:`[^`]+`|[^\s`(),.]+)"
 _PARTITION = re.compile(
     rf"(?:(?P<transform>\w+)\s*\(\s*(?:(?P<width>\d+)\s*,\s*)?)?(?P<path>{_NAME}(?:\.{_NAME})*)\s*(?P<close>\))?\Z"
@@ -237,11 +237,11 @@ def _read_property(key: str, node: Node) -> str:
 
 
 _OWN_PREFIX = "lakesql."
-"""How the names of the properties begin in which lakesql keeps something."""
+"""The prefix of the table properties that lakesql sets itself."""
 
 
 _FORMAT_VERSIONS = ("2", "3")
-"""The versions of Iceberg's table format that a table may be made in."""
+"""The versions of Iceberg's table format in which lakesql creates tables."""
 
 
 def read_ratio(node: Node) -> float:
@@ -258,7 +258,7 @@ def read_ratio(node: Node) -> float:
 
 
 def read_keys(node: Node) -> tuple[str, ...]:
-    """Columns that a mode cannot do without."""
+    """The names of columns, at least one."""
     keys = read_columns(node)
     if not keys:
         raise ProjectError.of(
@@ -268,7 +268,8 @@ def read_keys(node: Node) -> tuple[str, ...]:
 
 
 def read_columns(node: Node) -> tuple[str, ...]:
-    """Names of columns, each once. Capitals make no difference."""
+    """The names of columns, or of one. Raises `ProjectError` (`duplicate-key`) if one
+    is given twice, compared case-insensitively."""
     columns = read_each(as_items(node), read_key)
     for index, (column, item) in enumerate(zip(columns, as_items(node), strict=True)):
         if column.lower() in (earlier.lower() for earlier in columns[:index]):
@@ -288,7 +289,7 @@ def read_key(node: Node) -> str:
 
 
 def read_added_column(node: Node) -> str:
-    """The name of a column that the mode adds."""
+    """The name of a column that the mode adds to the table."""
     name = read_key(node)
     check_landing(name, node.place)
     return name
@@ -315,7 +316,7 @@ MAINTAINED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableConfig:
-    """Options that every mode which writes a table has."""
+    """The options of every mode that writes a table."""
 
     trigger: Trigger | None = option(
         "How often a continuous run takes a batch ('30 seconds'); the target's `trigger` if left out. `available_now`: "
@@ -367,82 +368,83 @@ class TableConfig:
     )
 
     mode: ClassVar[str] = ""
-    """The word in `config(mode=…)`."""
+    """The mode's name in `config(mode=…)`."""
     reads: ClassVar[ReadsFrom] = "streams"
     is_exchanged: ClassVar[bool] = False
-    """Whether all rows of the table may be made anew at any time, of what is read, and
-    exchanged."""
+    """Whether all rows of the table can be recomputed from the model's inputs at any
+    time, and replaced."""
     is_stored: ClassVar[bool] = True
-    """Whether the model has a table, and not a view alone."""
+    """Whether the model's rows are stored in a table; otherwise it is a view."""
     needs_changes: ClassVar[bool] = False
-    """Whether its SELECT is given the rows that changes leave, which a change feed
-    alone has."""
+    """Whether the SELECT reads the rows that changes leave, so that its stream must be
+    a change feed."""
     own_effects: ClassVar[Mapping[str, OptionEffect]] = MappingProxyType({})
-    """What another value of an option that the mode has, and not all have, means for a
-    table that has rows."""
+    """By option that not all modes have: what a changed value means for a table that
+    has rows."""
 
     def as_stored(self) -> TableConfig:
-        """The same where the model's rows are stored in any case, as unit tests have
-        them."""
+        """The configuration of a mode that stores rows, for unit tests: for a view that
+        of a table, else this one."""
         return self
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
-        """How the batches of a SELECT of which this is known change the table."""
+        """How batches write the table, for a SELECT with these facts."""
         raise NotImplementedError
 
     @property
     def memories(self) -> Mapping[Memory, Duration]:
-        """What batches may remember, and for how long, whatever the SELECT."""
+        """What batches may remember for later ones (deleted keys, key changes), and for
+        how long. `writing` has what they do remember for a given SELECT."""
         return {}
 
     @property
     def default_properties(self) -> Mapping[str, str]:
-        """The table's properties where the model says nothing else, over those of every
-        table."""
+        """The mode's table properties, which override lakesql's defaults and which the
+        model's `properties` override."""
         return {}
 
     @property
     def default_order(self) -> tuple[SortField, ...]:
-        """How the table is sorted where the model says nothing else."""
+        """The table's sort order if the model has no `order_by`."""
         return ()
 
     @property
     def usual_maintenance(self) -> Maintenance:
-        """How the table is maintained where nobody says how."""
+        """The table's maintenance if none is configured."""
         return Maintenance()
 
     @property
     def replaced_ratio(self) -> float:
-        """The share of a batch's rows of which it is assumed that each replaces a row
+        """The share of a batch's rows that are assumed, in forecasts, to replace a row
         of the table."""
         return 0.0
 
     @property
     def versions(self) -> Versions | None:
-        """What tells the versions of a key apart, where each is a row; None where no
-        version is kept."""
+        """How versions of a key are distinguished, if the table has a row for each
+        version; else None."""
         return None
 
     @property
     def changes_rows(self) -> bool:
-        """Whether rows of the table are updated and deleted. Another model reads its
-        changes as a stream then, and its new rows otherwise."""
+        """Whether batches update and delete rows of the table. Then a model that
+        streams the table reads its changes; otherwise its new rows."""
         return False
 
     def compared_inputs(self, read: Iterable[str]) -> frozenset[str]:
-        """Those of the models that it reads by `ref` whose tables a refresh compares
-        with what they were."""
+        """Those of the models in `read`, which the model reads by `ref`, of whose
+        tables a refresh needs an earlier snapshot too, to see what has changed."""
         return frozenset()
 
     @property
     def rewrites_files(self) -> bool:
-        """Whether a MERGE writes the files anew whose rows it changes, where it would
-        write deletes beside them."""
+        """Whether a MERGE rewrites the data files whose rows it changes (copy-on-write)
+        instead of writing delete files."""
         return self.properties.get("write.merge.mode") == "copy-on-write"
 
 
 def as_items(node: Node) -> tuple[Node, ...]:
-    """The items of a list; a value by itself is a list of one."""
+    """The items of a list; a single value counts as a list of one."""
     return node.value if isinstance(node.value, tuple) else (node,)
 
 
@@ -470,8 +472,8 @@ class MaintenanceConfig:
 
 
 def trigger_of(config: TableConfig, usual: Duration) -> Trigger:
-    """What a model says, or else the target's usual one; of a table that is made of
-    others, when it is expected that these change."""
+    """The model's trigger, or if it has none the target's, `usual`. A refresh on change
+    is expected at the target's interval."""
     match config.trigger:
         case None:
             return Every(usual.text, usual.length_ms)

@@ -1,5 +1,5 @@
-"""Data tests: what must hold of the rows of a table, as properties files and the `.sql`
-files of `tests/` say it."""
+"""Data tests: conditions on the rows of tables, read from properties files and from the
+`.sql` files of `tests/`."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ from lakesql.words import answer
 
 
 def read_tests(node: Node) -> tuple[TestEntry, ...]:
-    """The entries under `tests:` or `data_tests:` of a model or a column.
+    """The tests under `tests:` or `data_tests:` of a model or a column.
 
-    Raises `ProjectError` with everything that is wrong with them.
+    Raises `ProjectError` with every problem in them.
     """
     return read_each(node.items(), _read_entry)
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A comparison with the number of failing rows, such as `> 10`. `between` has
-    `most` beside the least number."""
+    """A comparison with the number of failing rows, such as `> 10`. `most` is the upper
+    bound of `between`, and None for other signs."""
 
     sign: str
     number: int
     most: int | None = None
 
     def holds(self, failures: int) -> bool:
-        """Whether the number of failing rows reaches it."""
+        """Whether the comparison is true of this number of failing rows."""
         if self.most is not None:
             return self.number <= failures <= self.most
         return _SIGNS[self.sign](failures, self.number)
 
     @property
     def least(self) -> int:
-        """The least number of failing rows that must be counted to know whether it is
-        reached."""
+        """The number of failing rows up to which a test must count to know whether the
+        comparison holds."""
         if self.most is not None:
             return self.most + 1
         counts = (0, 1, self.number, self.number + 1)
@@ -88,7 +88,7 @@ def _read_threshold(node: Node) -> Threshold:
     if between is not None and int(between[1]) <= int(between[2]):
         return Threshold("between", int(between[1]), int(between[2]))
     found = _THRESHOLD.match(text)
-    # which no number of rows is
+    # `< 0` is true of no number of rows.
     if found is None or (found[1] == "<" and int(found[2]) == 0):
         fix = 'Write a comparison with the number of failing rows, such as `">10"` or `between 1 and 10`.'
         raise ProjectError.of(
@@ -112,7 +112,7 @@ def _read_condition(node: Node) -> Condition:
 
 @dataclass(frozen=True, slots=True)
 class TestOptions:
-    """What each test may say beside what it tests."""
+    """The options of every data test."""
 
     __test__ = False
 
@@ -151,7 +151,7 @@ class TestOptions:
 
 @dataclass(frozen=True, slots=True)
 class EntryOptions:
-    """What a test in a properties file may say beside these."""
+    """The further options of a data test in a properties file."""
 
     name: str = option(
         "The test's name, where the one that it gets is not to be it.",
@@ -173,7 +173,7 @@ class NotNull:
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """No two rows have one value in the column. NULL is no value."""
+    """No two rows have the same value in the column; any number may have NULL."""
 
 
 def _read_values(node: Node) -> tuple[Node, ...]:
@@ -223,7 +223,7 @@ def _read_to(node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Relationships:
-    """Each value of the column stands in a column of another model's table, or is
+    """Each value of the column exists in a column of another model's table, or is
     NULL."""
 
     to: str = option("The other model, as `ref('customers')`.", read=_read_to)
@@ -232,8 +232,8 @@ class Relationships:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A condition is false for no row. As in a CHECK constraint, a row passes for which
-    it is NULL."""
+    """A condition is false for no row. As in a CHECK constraint, a row passes if it is
+    NULL."""
 
     expression: Condition = option("The condition, in SQL.", read=_read_condition)
 
@@ -248,7 +248,7 @@ def _read_count(node: Node) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RowCount:
-    """The table has neither fewer nor more rows than it should."""
+    """The number of the table's rows is within bounds."""
 
     min: int | None = option(
         "The least number of rows.", default=None, read=_read_count
@@ -260,8 +260,8 @@ class RowCount:
 
 @dataclass(frozen=True, slots=True)
 class NewestWithin:
-    """The newest value of a column of times is not older than it should be. Values of
-    the future are not looked at, and a table without others fails."""
+    """The newest value of a column of times is not older than allowed. Values in the
+    future are ignored, and a table without other values fails."""
 
     within: Duration = option("How old the newest value may be.", read=parse_duration)
     column: str = option(
@@ -272,7 +272,7 @@ class NewestWithin:
 
 @dataclass(frozen=True, slots=True)
 class FailingRows:
-    """A SELECT of rows that should not be there: a file of `tests/`, as a template."""
+    """A file of `tests/`: the template of a SELECT, each row of which is a failure."""
 
     path: str
     source: str
@@ -280,7 +280,7 @@ class FailingRows:
 
 
 RowCheck: TypeAlias = NotNull | AcceptedValues | Expression
-"""What is said of each row by itself."""
+"""The checks that look at each row by itself."""
 
 Check: TypeAlias = (
     RowCheck | Unique | Relationships | RowCount | NewestWithin | FailingRows
@@ -296,7 +296,7 @@ _KINDS: Mapping[str, type] = {
     "freshness": NewestWithin,
 }
 TEST_KINDS = tuple(_KINDS.items())
-"""The tests that a properties file can name, by their words."""
+"""The tests that a properties file can use, each with its name there."""
 
 _OF_COLUMNS = ("not_null", "unique", "accepted_values", "relationships")
 _SHORT = {
@@ -304,13 +304,13 @@ _SHORT = {
     "freshness": "within",
     "accepted_values": "values",
 }
-"""The argument that may stand alone behind the word."""
+"""By a test's name, the argument that may be given as the test's value alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class TestEntry:
-    """A test as an entry of a properties file, which says neither its model nor its
-    column by itself."""
+    """A test as an entry of a properties file, before the model or column that it
+    belongs to is known. `word` is the test's name there, such as `not_null`."""
 
     __test__ = False
 
@@ -323,8 +323,8 @@ class TestEntry:
 
 @dataclass(frozen=True, slots=True)
 class DataTest:
-    """A test of a project. `model` is the one under whose name it stands, or the seed,
-    '' where it is a file; `column` likewise.
+    """A data test of a project. `model` is the model or seed, and `column` the column,
+    that it is declared for; both '' for a file of `tests/`.
 
     `depends_on` are the models and seeds whose tables it reads, of which `seeds` are
     the seeds; `path` is its file.
@@ -346,12 +346,12 @@ class DataTest:
 
     @property
     def id(self) -> str:
-        """What the graph calls it."""
+        """The test's name in the graph."""
         return f"test.{self.name}"
 
     @property
     def compiled_path(self) -> str:
-        """Where its SELECT is written, below the folder of compiled files."""
+        """The path of its compiled SELECT below the folder of compiled files."""
         return (
             self.path
             if isinstance(self.check, FailingRows)
@@ -359,12 +359,13 @@ class DataTest:
         )
 
     def failures_table(self, of: TableName) -> TableName:
-        """The table of its failing rows, beside the table of the tested model."""
+        """The table for its failing rows, in the namespace of the table `of`, which is
+        tested."""
         return TableName(of.catalog, of.namespace, f"{self.name}{FAILURES_SUFFIX}")
 
 
 def name_of(model: str, column: str, entry: TestEntry) -> str:
-    """The test's own name, or the one that it gets: what it tests, the model, the
+    """The test's configured name, or a name made of the kind of test, the model, the
     column and the other model."""
     if entry.given.name:
         return entry.given.name
@@ -374,8 +375,8 @@ def name_of(model: str, column: str, entry: TestEntry) -> str:
 
 
 def check_place(entry: TestEntry, column: str) -> None:
-    """Raise `ProjectError` where a test is one of columns and stands at a model, or the
-    other way round."""
+    """Raise `ProjectError` if a test of columns is declared for a model, a test of
+    tables for a column, or a `freshness` test names no column."""
     if entry.word in _OF_COLUMNS and not column:
         what = f"The test {entry.word} is one of a column, and stands at the model."
         fix = f"Put it under `columns:`, such as `{{name: order_id, tests: [{entry.word}]}}`."
@@ -399,8 +400,8 @@ def check_place(entry: TestEntry, column: str) -> None:
 
 
 def _read_entry(item: Node) -> TestEntry:
-    """A word alone, or a mapping of a word to what it takes; options may stand beside
-    the word, as in dbt."""
+    """A test, written as its name alone or as a mapping of its name to its arguments;
+    options may stand beside the name, as in dbt."""
     match item.value:
         case str(word):
             beside: dict[str, Node] = {}
@@ -454,8 +455,8 @@ def _read_entry(item: Node) -> TestEntry:
 
 
 def _check_bounds(check: RowCount, place: Place) -> None:
-    """Raise `ProjectError` where every number of rows is within the bounds of a
-    `row_count`, or none is."""
+    """Raise `ProjectError` if no number of rows, or every one, is within the bounds of
+    a `row_count`."""
     if check.max is not None and (check.min or 0) > check.max:
         what = f"No table has {check.min} rows at least and {check.max} at most."
         raise ProjectError.of(
@@ -506,4 +507,4 @@ DATA_TEST_KINDS = (
     *_KINDS.values(),
     Duration,
 )
-"""The classes that entries are made of."""
+"""The classes of which a `TestEntry` consists."""

@@ -1,5 +1,5 @@
-"""`expect:` of properties files: what is to hold for each row of a batch, and what
-happens to one for which it does not."""
+"""Expectations (`expect:` of properties files): conditions on each row of a batch, and
+what happens to a row that fails one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Value = str | int | bool | float
 
 @dataclass(frozen=True, slots=True)
 class AcceptedValue:
-    """One of the values that a column may have, and where it stands."""
+    """One of the values that a column may have, and its place in the file."""
 
     value: Value
     place: Place = field(compare=False)
@@ -120,22 +120,24 @@ class ExpectAcceptedValues:
 Expectation = ExpectThat | ExpectNotNull | ExpectAcceptedValues
 
 EXPECTATION_KINDS = (ExpectThat, ExpectNotNull, ExpectAcceptedValues)
-"""The classes of which an expectation is one."""
+"""The kinds of expectations."""
 
 _OF_COLUMNS: dict[str, type[ExpectNotNull | ExpectAcceptedValues]] = {
     "not_null": ExpectNotNull,
     "accepted_values": ExpectAcceptedValues,
 }
-"""Those that stand at a column, by the word for them: dbt's."""
+"""The expectations of a column, by their names, which are dbt's."""
 
 
 def read_model_expectations(node: Node) -> tuple[Expectation, ...]:
-    """`expect:` of a model."""
+    """The expectations under `expect:` of a model. Raises `ProjectError` with every
+    problem."""
     return read_each(_items(node), lambda item: _read_that_one(item, "a model"))
 
 
 def read_column_expectations(node: Node) -> tuple[Expectation, ...]:
-    """`expect:` of a column."""
+    """The expectations under `expect:` of a column. Raises `ProjectError` with every
+    problem."""
     return read_each(_items(node), _read_of_column)
 
 
@@ -190,7 +192,8 @@ def _refuse_mixture(node: Node, word: str) -> Expectation:
 
 
 def name_of(expectation: Expectation, column: str = "") -> str:
-    """What an expectation at this column is called."""
+    """The name of an expectation: the configured one, else its condition, or its kind
+    and the column."""
     match expectation:
         case ExpectThat(name=name, that=that):
             return name or " ".join(that.split())
@@ -203,8 +206,9 @@ def name_of(expectation: Expectation, column: str = "") -> str:
 def find_contradictions(
     expectations: Collection[tuple[str, Expectation]],
 ) -> Iterator[Problem]:
-    """Expectations of one model, each with its column, that are called the same, or
-    that say the same and want something else done, or that no value satisfies."""
+    """A problem for each of a model's expectations that has the name of an earlier one,
+    or expects the same with another name, and for accepted values of a column that
+    exclude each other. `expectations` has each with its column."""
     named: dict[str, Expectation] = {}
     said: dict[tuple[object, ...], Expectation] = {}
     for column, expectation in expectations:
@@ -239,7 +243,8 @@ def _find_disjoint(
 
 
 def _rule(expectation: Expectation, column: str) -> tuple[object, ...]:
-    """What an expectation expects, whatever it is called."""
+    """What an expectation expects, as a value that is equal for two that expect the
+    same."""
     match expectation:
         case ExpectThat(that=that):
             return ("that", " ".join(that.split()))

@@ -1,5 +1,5 @@
-"""A group of models: what one file with `tables` in its `config(...)` says of the
-tables of a feed that it mirrors."""
+"""Groups of models: one file, with `tables` in its `config(...)`, that stands for a
+model for each table of a feed or each value of a column."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from lakesql.template.template import read_config_again
 NewTables = Literal["create", "refuse", "ignore"]
 
 NAME_PARTS = ("database", "schema", "table", "topic", "value")
-"""What may stand in braces in `name`: `value` with a route, the others without one."""
+"""The placeholders of the option `name`: `value` with a route, the others without
+one."""
 
 
 def _read_name(node: Node) -> str:
@@ -50,11 +51,11 @@ def _read_renamed(node: Node) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """What `tables` says in `config(...)`: which tables the stream's records are of,
-    and what they are called.
+    """The option `tables`: which tables of the stream get a model, and the models'
+    names.
 
-    Names of source tables are `schema.table`, or `database.table` where the database
-    has no schemas; with a route, its values.
+    Source tables are named `schema.table`, or `database.table` if the database has no
+    schemas; with a route, by its values.
     """
 
     route: str = option(
@@ -105,14 +106,14 @@ class Tables:
     )
 
     def takes(self, table: str) -> bool:
-        """Whether a table of the source is mirrored."""
+        """Whether the source table of this name gets a model."""
         is_included = any(fnmatchcase(table, pattern) for pattern in self.include)
         return is_included and not any(
             fnmatchcase(table, pattern) for pattern in self.exclude
         )
 
     def member_name(self, table: SourceTable) -> str:
-        """What the model of a table is called within the group."""
+        """The name, within the group, of the model of a source table."""
         if table.name in self.rename:
             return self.rename[table.name]
         parts, pattern = table.parts, self.name_pattern
@@ -122,20 +123,20 @@ class Tables:
 
     @property
     def name_pattern(self) -> str:
-        """What the models are called, with the parts of a table's name in braces."""
+        """The pattern of the models' names, with placeholders in braces."""
         return self.name or ("{value}" if self.route else "{schema}_{table}")
 
 
 def _plain(name: str) -> str:
-    """A name with `_` in the place of what the name of a model cannot have."""
+    """The name with `_` for each character that the name of a model cannot have."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return f"_{plain}" if plain[:1].isdigit() else plain
 
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """What `config(...)` of a group's file says of all of its tables: the rest is an
-    option of each of them."""
+    """The options of a group as a whole in its file's `config(...)`. All others are
+    options of each of its models."""
 
     tables: Tables = option(
         "Which tables of the feed get a model.",
@@ -148,11 +149,12 @@ class GroupConfig:
 
 
 GROUP_OPTIONS = frozenset(field.name for field in fields_of(GroupConfig))
-"""What `config(...)` says of a group, and of no model in it."""
+"""The names of the options of a group as a whole."""
 
 
 def read_group_config(config: Node) -> GroupConfig:
-    """What the `config(...)` of a group's file says of all of its tables."""
+    """The options of a group as a whole, from its file's `config(...)`. Raises
+    `ProjectError`."""
     entries = config.entries()
     own = {name: entries[name] for name in entries if name in GROUP_OPTIONS}
     return decode(
@@ -165,10 +167,8 @@ def read_group_config(config: Node) -> GroupConfig:
 
 @dataclass(frozen=True, slots=True)
 class ModelGroup:
-    """A model's file that stands for a model for each table of a feed. `members` are
-    the names of these models.
-
-    `stream` is the feed that has these tables.
+    """A group: a file that stands for a model for each table of the feed `stream`.
+    `members` are the names of these models.
     """
 
     name: str
@@ -182,15 +182,15 @@ class ModelGroup:
 
     @property
     def tables(self) -> Tables:
-        """Which tables it stands for."""
+        """Which tables get a model."""
         return self.config.tables
 
     @property
     def said(self) -> Node:
-        """What the file's `config(...)` says, with the place of each word."""
+        """The file's `config(...)`, with places."""
         return self.facts.config or read_config_again(self.path, self.source)
 
     @property
     def place(self) -> Place:
-        """The file."""
+        """The beginning of the file."""
         return Place(self.path, 1, 1)

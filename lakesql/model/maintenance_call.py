@@ -1,5 +1,5 @@
-"""The CALL statements of a maintenance model: which procedure each calls, with which
-options."""
+"""The parser of a maintenance model's CALL statements: which procedure each calls, with
+which options."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from lakesql.project.size import shortest
 from lakesql.template.template import Rendered
 
 PATTERN = "CALL {{ target.catalog }}.system.rewrite_data_files(table => '{{ this }}')"
-"""What a statement looks like, for people."""
+"""An example of a statement, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallStatement:
-    """A statement: the procedure, what it is given, and where it stands."""
+    """A CALL statement: its procedure, the options, and its place in the file."""
 
     procedure: str
     options: Procedure
@@ -47,13 +47,13 @@ def read_calls(
     base: Mapping[str, Procedure],
     trigger: Duration | None,
 ) -> tuple[CallStatement, ...]:
-    """The statements of a maintenance model, whose table is `table`. Statements are
-    separated by `;`.
+    """The statements, separated by `;`, of a maintenance model for `table`.
 
-    An option that a statement leaves out has lakesql's default. When a procedure is due
-    stands in no CALL: it is `trigger`, and what `base`, the options of the table's own
-    tasks, says. Raises `ProjectError` with what is wrong in each statement (`bad-call`,
-    `unknown-option`, `unsafe-maintenance`, and what decoding finds).
+    An option that a statement leaves out has lakesql's default. A CALL does not say
+    when its procedure is due: `trigger` does, the model's own, and `base`, the options
+    of the table's maintenance by procedure. Raises `ProjectError` with the problems of
+    all statements (`bad-call`, `unknown-option`, `unsafe-maintenance`, and what
+    decoding finds).
     """
     problems: list[Problem] = []
     statements = collect(problems, lambda: _statements(rendered)) or []
@@ -70,7 +70,8 @@ def read_calls(
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """`kind` is the name of a group of `_TOKEN`; `text` is as it is written."""
+    """A token of a CALL. `kind` is the name of a group of `_TOKEN`, or `_END`; `text`
+    is the token as written."""
 
     kind: str
     text: str
@@ -92,7 +93,7 @@ _TOKEN = re.compile(
 
 
 def _statements(rendered: Rendered) -> list[list[_Token]]:
-    """The tokens of each statement, the last of which says where it ends."""
+    """The tokens of each statement. The last one is of kind `_END`."""
     found: list[list[_Token]] = [[]]
     at, text = 0, rendered.text
     while at < len(text):
@@ -122,7 +123,7 @@ def _statements(rendered: Rendered) -> list[list[_Token]]:
 
 
 class _CallTokens:
-    """The tokens of one statement, one after the other."""
+    """A reader of the tokens of one statement."""
 
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens
@@ -138,8 +139,8 @@ class _CallTokens:
         return token
 
     def takes(self, text: str) -> bool:
-        """Whether the next token is this one, which is taken then. Capitals make no
-        difference."""
+        """Whether the next token is this word or sign, compared case-insensitively; if
+        so, the reader moves on."""
         is_next = self.next.kind in ("word", "sign") and self.next.text.lower() == text
         self._at += is_next
         return is_next
@@ -174,7 +175,7 @@ class _CallTokens:
                 )
 
     def path(self) -> tuple[str, ...]:
-        """Names with dots between them."""
+        """The names of a dotted path."""
         names = [self.name()]
         while self.takes("."):
             names.append(self.name())
@@ -184,8 +185,8 @@ class _CallTokens:
         return self.next.text if self.next.kind == _END else f"'{self.next.text}'"
 
     def value(self) -> Node:
-        """A literal, a list or a mapping; of an expression of a time, the age that it
-        means."""
+        """A literal, a list or a mapping. An expression such as `now() - INTERVAL 5
+        DAYS` becomes the interval."""
         token = self.take()
         match token.kind, token.text.lower():
             case "string", _:
@@ -346,7 +347,7 @@ def _check_procedure(path: tuple[str, ...], table: TableName, place: Place) -> s
 
 
 def _read_table(reader: _CallTokens) -> tuple[str, ...]:
-    """The names in a table's name, in quotes or not."""
+    """The parts of a table's name, given as a text or as a path."""
     if reader.next.kind != "string":
         return reader.path()
     token = reader.take()
@@ -378,7 +379,8 @@ def _check_table(about: tuple[str, ...] | None, table: TableName, place: Place) 
 
 
 def _read_options(procedure: str, given: Node) -> Procedure:
-    """The arguments and the map `options` of a CALL as a procedure's options."""
+    """The options of a procedure from the arguments of a CALL, the map `options`
+    included."""
     kind, problems = PROCEDURES[procedure], list[Problem]()
     entries = _Entries(procedure)
     others = () if has_map(procedure) else ICEBERG_OPTIONS[procedure]
@@ -421,8 +423,8 @@ def _read_options(procedure: str, given: Node) -> Procedure:
 
 
 class _Entries:
-    """The options of a CALL: those that are typed, by the names that they have here,
-    and those that are passed on."""
+    """The options of a CALL: `typed` ones by lakesql's names, and `passed` ones, which
+    go to Iceberg as they are, by Iceberg's."""
 
     def __init__(self, procedure: str) -> None:
         self.procedure = procedure
@@ -457,7 +459,7 @@ class _Entries:
                 self.typed[name], self.places[name] = typed, place
 
     def node(self, place: Place) -> Node:
-        """All of them, as `maintenance` has them."""
+        """The options as a mapping of the form that `maintenance` has in a file."""
         passed = Node(self.passed, place, self.places)
         return Node(
             {**self.typed, **({"options": passed} if self.passed else {})},
@@ -467,8 +469,8 @@ class _Entries:
 
 
 def _typed(node: Node, is_size: bool) -> Node:
-    """The value of an option, which is a text for Iceberg, as a value of the option's
-    type."""
+    """The value of an option in a map, where Iceberg wants texts, as a number, a truth
+    value or, if `is_size`, a size. Raises `ProjectError` (`bad-size`)."""
     text = (
         str(node.value).lower()
         if isinstance(node.value, bool | int | float)

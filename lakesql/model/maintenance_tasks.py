@@ -1,5 +1,5 @@
-"""Which procedures keep the tables of a model in order: the table itself, and those
-beside it."""
+"""Which maintenance tasks a model has: procedures on its own table, on its dead-letter
+table, and on the tables of what its batches remember."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from lakesql.project.procedures import (
 
 @dataclass(frozen=True, slots=True)
 class UnknownFiles:
-    """Files below a table's location that neither a version of it names nor its own
-    writers are known to have written.
+    """Files below a table's location that no snapshot references and that the table's
+    own writers are not known to have written.
 
-    `bytes` are those of the first thousand. `listed` is the digest of the list that
-    somebody has asked for, if so.
+    `bytes` is the size of the first thousand. `listed` is the digest of the list of
+    them that somebody has asked for; '' if nobody has.
     """
 
     count: int = 0
@@ -44,8 +44,8 @@ class UnknownFiles:
 
 
 def read_unknown(found: object) -> UnknownFiles:
-    """What a table remembers of these files: `found` is the value in its property;
-    none, where it cannot be read."""
+    """The unknown files recorded in a table's property, of which `found` is the value;
+    no files if it cannot be read."""
     match found:
         case [int(count), int(size), str(example), str(listed)]:
             return UnknownFiles(count, size, example, listed)
@@ -57,9 +57,9 @@ def read_unknown(found: object) -> UnknownFiles:
 class MaintenanceTask:
     """A procedure of Iceberg's that is run on a table of a model.
 
-    `owner` is the name of its `model`, with the suffix of a table beside its own. Such
-    a table may not be there yet. `written` is the statement of a maintenance model,
-    where somebody has written one.
+    `owner` is the name of the `model`, with a suffix such as `__dead_letter` for a
+    table beside its own (`is_beside`), which may not exist yet. `written` is the
+    statement of a maintenance model by which it is run; None if there is none.
     """
 
     model: str
@@ -72,8 +72,8 @@ class MaintenanceTask:
 
     @property
     def name(self) -> str:
-        """What the task is called: `orders.rewrite_data_files`,
-        `orders_sorted.rewrite_data_files`."""
+        """The task's name, such as `orders.rewrite_data_files`, or for a statement of
+        the maintenance model `orders_sorted`, `orders_sorted.rewrite_data_files`."""
         return self.written.name if self.written else f"{self.owner}.{self.procedure}"
 
     @property
@@ -83,19 +83,19 @@ class MaintenanceTask:
 
 
 def is_maintained(model: Model) -> bool:
-    """Whether the model's properties leave the maintenance of its own table to
-    lakesql."""
+    """Whether lakesql maintains the model's own table, by the model's table
+    properties."""
     return not is_left(model.config.properties)
 
 
 def is_left(properties: Mapping[str, str]) -> bool:
-    """Whether the properties of a table leave its maintenance to somebody else."""
+    """Whether the properties of a table say that another engine maintains it."""
     return properties.get(MAINTAINED_PROPERTY, "").lower() == "false"
 
 
 def rewrite_of(model: Model) -> RewriteDataFiles:
-    """What makes a rewrite of the model's data files due: as somebody has said it, or
-    the default, whoever does it."""
+    """The options by which a rewrite of the model's data files is due: of a written
+    CALL, of its configuration, or the defaults. Also if another engine does it."""
     written = [
         call.options
         for call in model.calls
@@ -110,8 +110,8 @@ def rewrite_of(model: Model) -> RewriteDataFiles:
 
 
 def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
-    """The tasks of a model: those of its own table, of its dead letters, and of what
-    its batches may remember."""
+    """The tasks of all tables of a model: its own, the dead-letter table, and those of
+    what its batches may remember. None for a model without a table."""
     if not model.config.is_stored:
         return ()
     has_records = model.config.reads == "streams"
@@ -139,7 +139,7 @@ def maintenance_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
 
 
 def own_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
-    """The tasks of a model's own table: none, where somebody else maintains it."""
+    """The tasks of a model's own table; none if another engine maintains it."""
     if not is_maintained(model) or not model.config.is_stored:
         return ()
     tasks: list[MaintenanceTask] = []
@@ -152,12 +152,13 @@ def own_tasks(model: Model) -> tuple[MaintenanceTask, ...]:
 
 
 def said_at(model: Model, task: MaintenanceTask) -> Place:
-    """Where somebody has said how a task of the model is run."""
+    """The place where a task of the model is configured: its CALL, or the option
+    `maintenance`."""
     return task.written.place if task.written else model.option_place("maintenance")
 
 
 def _written(model: Model, procedure: str) -> tuple[MaintenanceTask, ...]:
-    """The tasks that somebody has written for a procedure on the model's table."""
+    """The tasks of the CALL statements that run a procedure on the model's table."""
     return tuple(
         MaintenanceTask(
             model.name, model.name, procedure, model.table, call.options, written=call
@@ -168,7 +169,8 @@ def _written(model: Model, procedure: str) -> tuple[MaintenanceTask, ...]:
 
 
 def _beside(name: str, options: Procedure) -> Procedure:
-    """The options for a table of other columns and partitions."""
+    """The options of a procedure for a table beside the model's own, without those that
+    depend on the columns and partitions of that."""
     if options == DEFAULTS[name]:
         return options
     match options:

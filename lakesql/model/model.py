@@ -1,5 +1,5 @@
-"""A model: what its file and its properties say, checked by itself. Its SELECT is not
-rendered yet."""
+"""A model as a value: its configuration, its properties, and the facts of its template.
+Its SELECT is not rendered yet."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from lakesql.template.template import Template, read_config_again
 
 @dataclass(frozen=True, slots=True)
 class TemplateFacts:
-    """What a template says without being rendered: all that the graph needs, and what a
-    cache can keep.
+    """What is known of a template without rendering it, as the graph needs it.
 
-    `vars` and `macros` are those it can reach; `reads` says which of `this`, `target`,
-    `is_full_refresh` it reads. `config` is what `config(...)` says, with the place of
-    each word, and `template` the parsed template, where the facts come fresh from it:
-    no cache keeps them, as few commands ask for them.
+    `vars` and `macros` are those that it may use, directly or through macros; `reads`
+    has which of `this`, `target` and `is_full_refresh` it uses. `config` is its
+    `config(...)` with places, and `template` the parsed template; both are None if the
+    facts come from a cache, which does not keep them, as few commands need them.
     """
 
     config: Node | None = field(compare=False)
@@ -39,10 +38,10 @@ class TemplateFacts:
 
 @dataclass(frozen=True, slots=True)
 class WrittenCall:
-    """A CALL statement of a maintenance model, for the table of the model that has it.
+    """A CALL statement of a maintenance model, in the model whose table it maintains.
 
-    `of` is the maintenance model's name, `name` the task's. `is_by_time`: it is due by
-    its trigger alone.
+    `of` is the name of the maintenance model, `name` that of the task. `is_by_time`:
+    the statement is due by its trigger alone.
     """
 
     name: str
@@ -67,11 +66,12 @@ class MaintenanceModel:
 
     @property
     def place(self) -> Place:
-        """The file."""
+        """The beginning of the file."""
         return Place(self.path, 1, 1)
 
     def option_place(self, option: str) -> Place:
-        """Where `config(...)` gives an option; the call, if it does not."""
+        """The place of an option in `config(...)`; that of `config(...)` if it does not
+        give the option."""
         config = self.facts.config or read_config_again(self.path, self.source)
         entry = config.entries().get(option)
         return entry.place if entry else config.place
@@ -79,11 +79,12 @@ class MaintenanceModel:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model of the project. `options` are its configuration as plain values, for
-    the selector and the manifest.
+    """A model of the project. `options` is its configuration as plain values, for
+    selectors and the manifest.
 
-    `trigger` is what `config` says, or else the target. `calls` maintain its table in
-    the place of the tasks that it would have by its options.
+    `trigger` is that of `config`, or if it has none the target's. `calls` are the CALL
+    statements by which its table is maintained instead of by its options. `member` is
+    None unless the model belongs to a group.
     """
 
     name: str
@@ -101,25 +102,25 @@ class Model:
 
     @property
     def place(self) -> Place:
-        """The model's file."""
+        """The beginning of the model's file."""
         return Place(self.path, 1, 1)
 
     @property
     def compiled_path(self) -> str:
-        """Where its compiled file stands below a folder of these: each model of a group
-        has one of its own."""
+        """The path of its compiled file below the folder of compiled files. Each model
+        of a group has one of its own."""
         if self.member is None:
             return self.path
         return f"{self.path.removesuffix('.sql')}/{self.fqn[-1]}.sql"
 
     @property
     def said(self) -> Node:
-        """What the file's `config(...)` says, with the place of each word."""
+        """The `config(...)` of the file, with places."""
         return self.facts.config or read_config_again(self.path, self.source)
 
     def option_place(self, option: str, item: int | None = None) -> Place:
-        """Where `config(...)` gives an option, or one item of it; the call, or the
-        file, if it does not."""
+        """The place of an option in `config(...)`, or of an item of its list; that of
+        `config(...)` if it does not give the option."""
         config = self.said
         entry = config.entries().get(option)
         if entry is not None and item is not None and isinstance(entry.value, tuple):

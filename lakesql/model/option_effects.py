@@ -1,5 +1,5 @@
-"""What another value of an option of a model means for a table that has rows: mode by
-mode, and for all of them."""
+"""What a changed value of a model's option means for a table that has rows: the types
+that modes use, and the options that all modes have."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 Compared = Literal["values", "words", "expressions", "columns in order", "columns"]
-"""When two values of an option are the same: as they are, as words in any order, as
-SQL, or as names of columns."""
+"""How two values of an option are compared: as they are, as words in any order, as SQL
+expressions, or as names of columns, in order or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptionEffect:
-    """What another value means: nothing but for readers, something from the next batch
-    on, or that the rows that are there were written by the former one. `condition`
-    names the change; `compared` says when two values are the same.
+    """What a changed value means: something for readers only (`docs`), a change from
+    the next batch on, or that stored rows do not fit it (`rebuild`). `condition` names
+    the change in a plan; `compared` is how values are compared.
     """
 
     verdict: Literal["docs", "next-batch", "rebuild"]
@@ -35,11 +35,11 @@ OF_ALL_MODES: Mapping[str, OptionEffect] = {
         ("on_schema_change", "max_dead_letter_ratio", "late", "maintenance"), NEXT_BATCH
     ),
 }
-"""The options that every mode has. Of the others the table, the checkpoint or the
-trigger says what they do."""
+"""The effects of options that every mode has. Those of options not listed here follow
+from the table, the checkpoint or the trigger."""
 
 OF_SEQUENCE = OptionEffect("rebuild", "sequence-changed", "columns in order")
-"""The effect of another `sequence_by`: stored rows were ordered by the former
+"""The effect of a changed `sequence_by`: stored rows were ordered by the former
 columns."""
 
 OF_COLUMNS = OptionEffect("next-batch", compared="columns")

@@ -1,4 +1,4 @@
-"""Whose a model, a seed or a stream is, as its `meta` says it. Pure."""
+"""The owner of a model, a seed or a stream, by its `meta`. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 
 def owner_of(config: Mapping[str, object]) -> str:
-    """The owner that `meta` in the configuration of a node names, for people to read;
-    '' where it names none.
+    """The owner in the `meta` of a node's configuration, as a text for people; '' if
+    there is none.
 
-    dbt takes anything for one: a text, several, or the `name` and `email` of one, which
-    are read as such.
+    Like dbt, it takes anything: a text, a list of them, a mapping with `name` and
+    `email`, or, shown as JSON, any other value.
     """
     meta = config.get("meta")
     return _shown(meta.get("owner")) if isinstance(meta, Mapping) else ""

@@ -1,5 +1,5 @@
-"""Properties files: descriptions, column docs and tests that stand beside the
-models."""
+"""Properties files: descriptions, docs of columns, limits, tests and expectations of
+models, in .yml files beside them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lakesql.stream.stream import Watermark
 
 @dataclass(frozen=True, slots=True)
 class ColumnProperties:
-    """What is said of one column."""
+    """The properties of one column."""
 
     name: str = option("The column's name.")
     description: str = option("What the column holds.", default="")
@@ -60,7 +60,7 @@ def _read_ratio(node: Node) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """What a model's table is held to. `lakesql freshness` fails above each limit but
+    """The limits for a model's table. `lakesql freshness` fails above each of them but
     `warn_after`."""
 
     warn_after: Duration | None = option(
@@ -94,7 +94,7 @@ class Freshness:
 
 
 NO_LIMITS = Freshness()
-"""Of a model that says nothing."""
+"""The limits of a model that sets none."""
 
 
 def _read_freshness(node: Node) -> Freshness:
@@ -136,12 +136,12 @@ META = (
 )
 
 NO_META = Node({}, Place(""))
-"""Of one that says none."""
+"""The `meta` of a model that has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelProperties:
-    """What is said of one model."""
+    """The properties of one model."""
 
     place: Place = option("Where the file names the model.")
     name: str = option("The model's name.", read=check_model_name)
@@ -174,7 +174,8 @@ class ModelProperties:
 
     @property
     def test_entries(self) -> Iterator[tuple[str, TestEntry]]:
-        """All tests, each with its column's name, '' for those of the table."""
+        """All data tests of the model, each with its column's name, '' for those of the
+        table."""
         for entry in (*self.tests, *self.data_tests):
             yield "", entry
         for column in self.columns:
@@ -183,7 +184,7 @@ class ModelProperties:
 
     @property
     def expectations(self) -> tuple[tuple[str, Expectation], ...]:
-        """All that is expected of rows, in the order of the file: the model's, then
+        """All expectations, in the order of the file: those of the model, with '', then
         those of its columns, each with the column's name."""
         of_columns = (
             (column.name, it) for column in self.columns for it in column.expect
@@ -191,7 +192,7 @@ class ModelProperties:
         return (*(("", it) for it in self.expect), *of_columns)
 
     def description_of(self, column: str) -> str:
-        """The docs of a column, or the empty text."""
+        """The description of a column; '' if it has none."""
         return next(
             (
                 item.description
@@ -217,7 +218,7 @@ class _PropertiesFile:
 
 @dataclass(frozen=True, slots=True)
 class FileSections:
-    """The entries of a properties file, each kind by its key."""
+    """The entries of a properties file, undecoded, by its top-level keys."""
 
     models: tuple[Node, ...] = ()
     streams: tuple[Node, ...] = ()
@@ -227,8 +228,8 @@ class FileSections:
 
 
 def read_sections(root: Node) -> FileSections:
-    """The entries of a properties file. Raises `ProjectError` for a key that no file
-    has."""
+    """The entries of a properties file. Raises `ProjectError` for an unknown top-level
+    key."""
     file = decode(root, _PropertiesFile, what="a properties file", words="file")
     return FileSections(
         models=_items(file.models),
@@ -240,8 +241,8 @@ def read_sections(root: Node) -> FileSections:
 
 
 def read_model_properties(node: Node) -> ModelProperties:
-    """One entry of a file's `models:`. Raises `ProjectError` with everything that is
-    wrong with it."""
+    """The properties of one entry under `models:`. Raises `ProjectError` with every
+    problem in it."""
     place = node.keys.get("name", node.place)
     said = decode(
         node,

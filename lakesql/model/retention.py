@@ -1,5 +1,5 @@
-"""What Iceberg's own properties of a table say of keeping and deleting, whoever has set
-them."""
+"""Iceberg's table properties on how long snapshots, refs and files are kept, whoever
+has set them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ REF_AGE = "history.expire.max-ref-age-ms"
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long a table's properties keep its snapshots: of which age they are kept, and
-    how many at least.
+    """How long a table's snapshots are kept by its properties: to which age, and how
+    many at least; None where no property says so.
 
-    `limits_refs`: tags and branches go too, at some age. `main_age_ms` is the age that
-    the main branch says of itself: Iceberg takes it in the place of the age that an
-    expiry is given.
+    `limits_refs`: tags and branches expire at some age too. `main_age_ms` is the age
+    that is set for the main branch, which Iceberg uses instead of the one given to an
+    expiry.
     """
 
     age_ms: int | None = None
@@ -31,16 +31,16 @@ class Retention:
 
 
 def keeps_files(properties: Mapping[str, str]) -> bool:
-    """Whether no file of the table may be deleted, as others may have it too. Iceberg
-    takes each word for `false` that is not `true` in any case."""
+    """Whether, by `gc.enabled`, no file of the table may be deleted, as other tables
+    may use it. Like Iceberg, every value but `true`, in any case, counts as false."""
     return properties.get(GC_ENABLED, "true").lower() != "true"
 
 
 def read_retention(
     properties: Mapping[str, str], main_age_ms: int | None = None
 ) -> Retention:
-    """What the properties of a table say; nothing where a value is no number, which
-    Iceberg refuses by itself."""
+    """The retention in a table's properties. Values that are no numbers are ignored, as
+    Iceberg refuses them itself."""
     return Retention(
         _whole(properties, SNAPSHOT_AGE),
         _whole(properties, SNAPSHOTS_KEPT),
@@ -50,8 +50,8 @@ def read_retention(
 
 
 def replaced_options(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The properties whose place an option of `expire_snapshots` takes, each with that
-    option as one writes it."""
+    """The given properties that an option of `expire_snapshots` replaces, each with
+    that option as it is to be written."""
     if SNAPSHOT_AGE in properties:
         age_ms = _whole(properties, SNAPSHOT_AGE)
         yield (

@@ -9,10 +9,10 @@ from lakesql.names import DEAD_LETTER_SUFFIX, MEMORY_SUFFIXES, REBUILD_SUFFIX, M
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
-    """`catalog.namespace.name`, as people and catalogs write it.
+    """The name of a table, `catalog.namespace.name`.
 
-    All three are plain words (`names.check_name`), which may be words of SQL: in SQL it
-    is `compile.quote.table_name`.
+    The parts are plain words (`names.check_name`), but may be keywords of SQL: for SQL
+    use `compile.quote.table_name`.
     """
 
     catalog: str
@@ -24,17 +24,17 @@ class TableName:
 
     @property
     def folded(self) -> tuple[str, ...]:
-        """Its parts in small letters, by which names are compared: capitals make no
-        difference."""
+        """Its parts in lower case, as names are compared case-insensitively."""
         return self.catalog.lower(), self.namespace.lower(), self.name.lower()
 
     @property
     def dead_letter(self) -> TableName:
-        """The table of this one's dead letters."""
+        """The dead-letter table of this one."""
         return self._with_suffix(DEAD_LETTER_SUFFIX)
 
     def memory(self, kind: Memory) -> TableName:
-        """The table of what batches of this one remember of a kind."""
+        """The table of what batches remember for later ones: deleted keys, or key
+        changes."""
         return self._with_suffix(MEMORY_SUFFIXES[kind])
 
     @property
@@ -44,12 +44,12 @@ class TableName:
 
     @property
     def moves(self) -> TableName:
-        """The table of changes of keys that batches of this one have split."""
+        """The table of key changes whose transaction may continue in a later batch."""
         return self.memory("moves")
 
     @property
     def beside(self) -> tuple[TableName, ...]:
-        """All tables that a model may have beside its own, but for those of a
+        """All tables that a model may have beside its own, except those of a
         rebuild."""
         return self.dead_letter, *map(self.memory, MEMORY_SUFFIXES)
 

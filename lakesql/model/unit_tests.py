@@ -1,5 +1,5 @@
-"""`unit_tests:` of properties files: rows and records given to one model, and the rows
-expected of it."""
+"""Unit tests (`unit_tests:` of properties files): records and rows given to a model,
+and the rows expected of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakesql.errors import Place, ProjectError, did_you_mean
 from lakesql.names import check_name
 
 Rows = NewType("Rows", Node)
-"""A list of rows, or the path of a file that has them."""
+"""A node with a list of rows, or with the path of a file that has them."""
 
 
 def _read_rows(node: Node) -> Rows:
@@ -38,7 +38,7 @@ def _read_now(node: Node) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What a test sets instead of the project and the clock. `now` is in UTC."""
+    """The variables and the time that a test sets. `now` is in UTC."""
 
     vars: Node | None = option(
         "Values of variables, over those of the project.", default=None, read=_read_vars
@@ -76,8 +76,8 @@ class GivenStream:
 
 @dataclass(frozen=True, slots=True)
 class GivenRef:
-    """The rows of another model's table, or a seed's, which the model reads, and how
-    they change."""
+    """The rows of another model's table, or of a seed's, which the model reads, and
+    their changes."""
 
     place: Place
     ref: str = option(
@@ -130,7 +130,7 @@ def _read_one(node: Node) -> Given:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """What is there after the last batch."""
+    """What is expected after the batches."""
 
     place: Place
     batches: tuple[Rows, ...] = option(
@@ -205,8 +205,7 @@ class UnitTest:
 
     @property
     def batch_count(self) -> int:
-        """How many batches arrive: as many as the stream, or the table, has that has
-        most of them."""
+        """The number of batches: the largest number given for a stream or a table."""
         return max(
             (len(it.batches) for it in self.given if not isinstance(it, GivenTable)),
             default=0,
@@ -214,12 +213,12 @@ class UnitTest:
 
 
 UNIT_TEST_KINDS = (UnitTest, Overrides, GivenTable, GivenStream, GivenRef, Expect)
-"""The classes that a test is made of."""
+"""The classes of which a `UnitTest` consists."""
 
 
 def read_unit_test(node: Node) -> UnitTest:
-    """One entry of a file's `unit_tests:`. Raises `ProjectError` with everything that
-    is wrong with it."""
+    """The test of one entry under `unit_tests:`. Raises `ProjectError` with every
+    problem in it."""
     place = node.key_place("name")
     test = decode(node, UnitTest, what="a unit test", given={"place": place})
     wanted = len(test.expect.batches)

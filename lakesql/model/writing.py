@@ -1,5 +1,5 @@
-"""What a mode means for the batches of a SELECT, and for the table that they write.
-Pure."""
+"""How the batches of a SELECT write their table in its mode, as one value (`Writing`),
+and what a mode must know of the SELECT for that. Pure."""
 
 from __future__ import annotations
 
@@ -11,21 +11,19 @@ from lakesql.names import Memory
 from lakesql.project.duration import Duration
 
 TASK_RECORDS = 20_000
-"""How many records are worth a task of their own, which writes a file of its own: so
-many of a topic's partition are read in one piece, and the pieces of a large batch are
-spread over all cores, however few partitions the topic has."""
+"""The number of records of a partition that one of Spark's tasks reads, so that a large
+batch uses all cores, however few partitions the topic has. Each task writes a file of
+its own, so a smaller number would make small files."""
 
 Deletes = Literal["", "soft"]
-"""What becomes of rows that the source deletes: they leave the table, or stay there,
-marked."""
+"""What happens to rows that the source deletes: they are deleted from the table (''),
+or stay in it, marked as deleted (`soft`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddedColumn:
-    """A column that the table has beside those of the SELECT: of a type, or of that of
-    a word of `sequence_by`.
-
-    `option` is the one for which it is there.
+    """A column that the table has in addition to those of the SELECT, for the given
+    `option`. It has a `type`, or the type of the column `like` of `sequence_by`.
     """
 
     option: str
@@ -37,11 +35,11 @@ class AddedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A table of versions of keys: `tracked` are the columns of which a change makes
-    one; all, if it names none.
+    """How the versions of a key are distinguished in a history: by the `tracked`
+    columns, or by all if it is empty.
 
-    `are_final`: one that has ended is not looked at again. Otherwise the versions of a
-    key that changes are made anew.
+    `are_final`: a version that has ended never changes again. Otherwise a batch
+    computes all versions of its keys anew.
     """
 
     tracked: tuple[str, ...] = ()
@@ -52,11 +50,12 @@ class Versions:
 class Reads:
     """What a mode must know of a SELECT: whether it keeps state between batches,
     whether it reads a change feed, whether that comes from a database's log
-    (`has_log`), and whether the record behind a row must be found in any mode
-    (`is_traced`).
+    (`has_log`), and whether each row must carry the position of its record whatever the
+    mode (`is_traced`).
 
-    `key_columns` are those of the SELECT, in small letters, that are columns of the key
-    of the one topic that it reads; none where it has not all of these.
+    `key_columns` has the columns of the SELECT, in lower case, that are columns of the
+    record's key, with the names of these; empty if the SELECT does not read exactly one
+    topic or lacks one of them.
     """
 
     is_stateful: bool = False
@@ -68,16 +67,15 @@ class Reads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writing:
-    """How the batches of a SELECT change their table: what the engine asks while it
-    writes one.
+    """How the batches of a SELECT write their table.
 
-    `mode` is the mode's word. `keys` identify a row, and reading the streams again
-    leaves each row once where there are any; `sequence_by` says which of two rows of a
-    key is newer. `not_null` are the columns without which a row is a dead letter.
-    `compared` are the table's columns that a batch compares its rows with, by the
-    option that names them. `conditions` are the options that are conditions on a row of
-    the SELECT, and `match_conditions` those on it as `source` and on the stored row as
-    `target`. `added` are the columns that the table has beside those of the SELECT.
+    `mode` is the mode's name. `keys` identify a row: with keys, reading the streams
+    again makes no duplicates. `sequence_by` decides which of two rows of a key is
+    newer. A row with NULL in one of the columns `not_null` is a dead letter. `compared`
+    has the table's columns with which a batch compares its rows, by the option that
+    names them. `conditions` has the options that are conditions on a row of the SELECT;
+    `match_conditions` has those on that row as `source` and the stored one as `target`.
+    `added` are the columns that the table has in addition to those of the SELECT.
     """
 
     mode: str
@@ -89,37 +87,37 @@ class Writing:
     match_conditions: Mapping[str, str] = field(default_factory=dict)
     added: tuple[AddedColumn, ...] = ()
     memories: Mapping[Memory, Duration] = field(default_factory=dict)
-    """What batches remember for those after them, each in a table of its own, and for
-    how long."""
+    """What batches remember for later ones (deleted keys, key changes), each in a table
+    of its own, and for how long."""
     given: Literal["records", "rows"] = "records"
-    """What the SELECT is given: the records of its streams, or the rows that the
-    changes of the one feed leave."""
+    """What the SELECT reads: the records of its streams, or the rows that the changes
+    of its one change feed leave."""
     unsent: Literal["dead letter", "stored"] = "dead letter"
-    """What becomes of a change of a feed that has not sent all values: they are taken
-    from the table, or it is a dead letter."""
+    """What happens to a change with columns missing in the change event: it is a dead
+    letter, or the values are read from the table."""
     is_positioned: bool = False
-    """Whether each row carries the position of the record it comes from: where arrival
-    decides between rows, or its record may become a dead letter."""
+    """Whether each row carries the position of its record, because arrival decides
+    between rows, or because the record may become a dead letter."""
     tombstones: Literal["", "delete"] = ""
     """What a record without a value is: a dead letter, or the delete of the row of its
-    key, by which `keys` are the key of the one topic read."""
+    key. The latter requires that `keys` are the key of the one topic that is read."""
     mixes_tables: bool = False
-    """Whether changes of two tables of a database that have one key would be taken for
-    those of one row."""
+    """Whether changes of two database tables with equal keys would be taken for changes
+    of one row."""
     deletes: Deletes = ""
-    """What becomes of rows of the table that the source deletes."""
+    """What happens to rows of the table that the source deletes."""
     output_mode: Literal["append", "update"] = "update"
-    """Spark's output mode of a stateful SELECT: each row once, when it cannot change
-    any more, or at each change."""
+    """Spark's output mode of a stateful SELECT: `append` returns each row once, when it
+    can no longer change, `update` after each change."""
 
     @property
     def retention(self) -> Duration | None:
-        """How long deleted keys are remembered, so that an older row does not bring one
-        back; None where none are."""
+        """How long deleted keys are remembered, so that no older row brings one back;
+        None if they are not."""
         return self.memories.get("tombstones")
 
 
 def common(columns: Iterable[str], others: Iterable[str]) -> list[str]:
-    """Those of the columns that are among the others. Capitals make no difference."""
+    """Those of the columns that are among the others, compared case-insensitively."""
     lowered = {other.lower() for other in others}
     return [column for column in columns if column.lower() in lowered]

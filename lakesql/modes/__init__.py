@@ -1,1 +1,1 @@
-"""Modes: what each is configured by, what it means, and what its batches do."""
+"""The modes: the options of each, what they mean, and what its batches do."""

@@ -1,5 +1,4 @@
-"""The modes by their words: the only place where `config(mode=…)` finds what it
-names."""
+"""The modes by their names: which one `config(mode=…)` means."""
 
 from __future__ import annotations
 
@@ -28,32 +27,32 @@ MODES: dict[tuple[str, ReadsFrom], type[TableConfig]] = {
         View,
     )
 }
-"""The modes that write a table, by their words and by what their SELECTs read: a word
-may have two meanings. Another one is added here, and to
+"""The modes of models with a SELECT, by their names and by what the SELECT reads: a
+name may mean two modes. A new mode is added here and to
 `modes/batches/all_batches.py`."""
 
 MAINTENANCE = "maintenance"
-"""The mode of a file that makes no table, and maintains that of a model."""
+"""The mode of a maintenance model, which has no table and maintains that of a model."""
 
 
 def mode_words() -> tuple[str, ...]:
-    """Every word that `config(mode=…)` takes, each once."""
+    """The names of all modes, each once."""
     return (*dict.fromkeys(word for word, _ in MODES), MAINTENANCE)
 
 
 def all_modes() -> tuple[type[TableConfig | MaintenanceConfig], ...]:
-    """The options of every mode."""
+    """The classes of all modes' options."""
     return (*MODES.values(), MaintenanceConfig)
 
 
 def find_mode(
     word: str, reads: ReadsFrom
 ) -> type[TableConfig | MaintenanceConfig] | None:
-    """What a word means in a model that reads streams, or tables alone; None where it
-    is no mode.
+    """The mode of this name for a SELECT that reads streams, or tables alone; None if
+    there is none.
 
-    A word that has a meaning for the other one alone has that: the mode itself refuses
-    what it cannot read.
+    If only the other kind of SELECT has a mode of this name, that is returned: the mode
+    itself refuses what it cannot read.
     """
     if word == MAINTENANCE:
         return MaintenanceConfig
@@ -61,13 +60,12 @@ def find_mode(
 
 
 def namesakes(word: str) -> tuple[type[TableConfig], ...]:
-    """What a word means, whatever is read."""
+    """All modes of this name, whatever their SELECTs read."""
     return tuple(kind for (each, _), kind in MODES.items() if each == word)
 
 
 def may_exchange(words: Iterable[str]) -> bool:
-    """Whether all of these modes make their tables of others as they are, and keep
-    nothing of what these were: one may take the place of another, whose rows it
-    exchanges."""
+    """Whether all of these modes replace the rows of their tables by the present rows
+    of others (`is_exchanged`), so that a model may change from one to another."""
     kinds = [MODES.get((word, "tables")) for word in words]
     return all(kind is not None and kind.is_exchanged for kind in kinds)

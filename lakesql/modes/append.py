@@ -16,15 +16,16 @@ PARTITIONED_APPEND_PROPERTIES: Mapping[str, str] = {
     "write.distribution-mode": "hash",
     "write.spark.fanout.enabled": "true",
 }
-"""What goes over the table's defaults where rows are appended to partitions in no
-order. Each partition's rows go to one task, or each task would write a file into each
-partition; and a task holds its files open side by side, or it would sort."""
+"""The table properties, over lakesql's defaults, for appending to a partitioned table
+without a sort order. All rows of a partition go to one task, as otherwise each task
+would write a file into each partition; and a task keeps the files of its partitions
+open at once, as otherwise it would have to sort."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append(TableConfig):
     """`mode='append'`: every row of the SELECT is inserted, or with `keys` the first
-    one of each key."""
+    row of each key."""
 
     keys: tuple[str, ...] = option(
         "Columns that identify a row, none of which may be NULL: a row whose key is in the table is not inserted. They "
@@ -43,7 +44,8 @@ class Append(TableConfig):
 
     @property
     def time_column(self) -> str:
-        """The column by whose time the table is partitioned; '' where it is not."""
+        """The column by whose years, months, days or hours the table is partitioned; ''
+        if there is none."""
         return next(
             (field.column for field in self.partition_by if field.transform in TIMES),
             "",
@@ -53,7 +55,7 @@ class Append(TableConfig):
     own_effects: ClassVar[Mapping[str, OptionEffect]] = {"within": NEXT_BATCH}
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
-        """Rows are added, those alone whose key is not there where there are keys."""
+        """Batches insert rows; with keys, only those whose key is not in the table."""
         time = (self.time_column,) if self.within and self.time_column else ()
         return Writing(
             mode=self.mode,
@@ -67,8 +69,8 @@ class Append(TableConfig):
 
     @property
     def default_properties(self) -> Mapping[str, str]:
-        """Rows that come in no order are brought together by their partitions, if there
-        are any."""
+        """If the table is partitioned and has no sort order, rows are distributed by
+        partition (`PARTITIONED_APPEND_PROPERTIES`)."""
         return (
             PARTITIONED_APPEND_PROPERTIES
             if self.partition_by and not self.order_by

@@ -32,8 +32,8 @@ _MARKED_AT = AddedColumn(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cdc(ChangingConfig):
-    """`mode='cdc'`: what the SELECT says of the rows that a database's table has now,
-    by its change feed."""
+    """`mode='cdc'`: the SELECT over the rows that a database's table has now, kept up
+    to date by its change feed."""
 
     keys: tuple[str, ...] = option(
         "The columns of the SELECT that are the feed's `key`.", read=read_keys
@@ -71,8 +71,8 @@ class Cdc(ChangingConfig):
     }
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
-        """The SELECT over the rows that the source has: a key for which it makes none
-        is deleted, or marked."""
+        """Batches keep the table equal to the SELECT over the source's rows: a key for
+        which it makes no row is deleted, or marked as deleted."""
         return Writing(
             mode=self.mode,
             keys=self.keys,
@@ -88,13 +88,13 @@ class Cdc(ChangingConfig):
 
     @property
     def marks(self) -> bool:
-        """Whether a row that the source deletes stays, marked."""
+        """Whether a row that the source deletes stays, marked as deleted."""
         return self.apply_deletes == "soft"
 
     @property
     def memories(self) -> Mapping[Memory, Duration]:
-        """Changes of keys whose transactions a batch has cut are remembered, and
-        deleted keys where something says which change is older."""
+        """Key changes whose transactions may continue in a later batch are remembered,
+        and, if `sequence_by` tells which changes are older, deleted keys."""
         return {**self._tombstones, "moves": self.tombstone_retention}
 
     @property
@@ -103,5 +103,5 @@ class Cdc(ChangingConfig):
 
     @property
     def default_order(self) -> tuple[SortField, ...]:
-        """By the keys."""
+        """By the keys, unless a MERGE rewrites whole files (`order_by_key`)."""
         return self.order_by_key(*self.keys)

@@ -1,5 +1,5 @@
-"""What the modes share that change rows of the table: options, properties, and what
-their tables need."""
+"""What the modes that change rows have in common: options, table properties, sort order
+and maintenance."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from lakesql.project.procedures import (
 PARTITIONED_MERGE_PROPERTIES: Mapping[str, str] = {
     "write.merge.distribution-mode": "hash",
 }
-"""What goes over the table's defaults where rows are merged into partitions: each
-partition's rows go to one task, or each task would write a file into each partition.
-They are sorted by their key anyway."""
+"""The table properties, over lakesql's defaults, for merging into a partitioned table:
+all rows of a partition go to one task, as otherwise each task would write a file into
+each partition. The rows are sorted by their key anyway."""
 
 REPLACED = 0.5
-"""The share of a batch's rows that are assumed to replace rows of the table, where no
-table says it."""
+"""The share of a batch's rows that are assumed to replace rows of the table, if there
+is no table to measure it by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangingConfig(TableConfig):
-    """Options of the modes that change rows."""
+    """The options of the modes that change rows."""
 
     maintenance: Maintenance = option(
         MAINTAINED,
@@ -39,17 +39,18 @@ class ChangingConfig(TableConfig):
 
     @property
     def default_properties(self) -> Mapping[str, str]:
-        """Rows are brought together by their partitions, if there are any."""
+        """If the table is partitioned, rows are distributed by partition
+        (`PARTITIONED_MERGE_PROPERTIES`)."""
         return PARTITIONED_MERGE_PROPERTIES if self.partition_by else {}
 
     @property
     def usual_maintenance(self) -> Maintenance:
-        """Deletes beside the data are rewritten too."""
+        """Rewrites are due at fewer small files than in other modes."""
         return changing_maintenance(Maintenance())
 
     @property
     def replaced_ratio(self) -> float:
-        """Some rows are new."""
+        """The assumed share of rows that replace stored ones; the others are new."""
         return REPLACED
 
     @property
@@ -58,7 +59,7 @@ class ChangingConfig(TableConfig):
         return True
 
     def order_by_key(self, *columns: str) -> tuple[SortField, ...]:
-        """How files of a keyed table are ordered, so that what looks for some keys
-        reads few of them. Those that a MERGE writes anew are not: it would sort all
-        rows of each, for a batch that changes some."""
+        """The sort order by these columns, so that a search for some keys reads few
+        files. None if a MERGE rewrites whole files, as it would sort all rows of each
+        file for a batch that changes a few."""
         return () if self.rewrites_files else tuple(map(SortField, columns))

@@ -1,5 +1,5 @@
-"""Mode `materialized_view`: a SELECT over tables, kept equal to it by what has changed
-in these."""
+"""Mode `materialized_view`: its options, and what they mean for the refreshes and the
+table."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lakesql.names import RefreshChoice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaterializedView(Refreshed):
-    """`mode='materialized_view'`: the rows of the SELECT, kept right by what changes in
-    the tables that it reads."""
+    """`mode='materialized_view'`: the rows of the SELECT over tables, updated by what
+    has changed in these tables."""
 
     keys: tuple[str, ...] = option(
         "Columns of the SELECT that tell its rows apart, which may be NULL. The GROUP BY, if left out.",
@@ -36,7 +36,7 @@ class MaterializedView(Refreshed):
     own_effects: ClassVar[Mapping[str, OptionEffect]] = {"refresh": NEXT_BATCH}
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
-        """The rows of the SELECT are those of the table."""
+        """Refreshes keep the table equal to the SELECT."""
         return Writing(
             mode=self.mode,
             keys=self.keys,
@@ -45,10 +45,10 @@ class MaterializedView(Refreshed):
 
     @property
     def default_order(self) -> tuple[SortField, ...]:
-        """By the keys."""
+        """By the keys, unless a MERGE rewrites whole files (`order_by_key`)."""
         return self.order_by_key(*self.keys)
 
     def compared_inputs(self, read: Iterable[str]) -> frozenset[str]:
-        """All: what has changed is the difference of two snapshots, unless all is
-        computed each time."""
+        """All models in `read`, as a refresh computes the difference of two snapshots
+        of each; none if it computes all rows each time."""
         return frozenset(read) if self.refresh != "full" else frozenset()

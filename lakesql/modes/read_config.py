@@ -1,5 +1,5 @@
-"""What `config(...)` of a model says, over what the project says of its folder: the
-options of its mode, decoded."""
+"""How a model's configuration is read: `config(...)` over the defaults of its folders,
+decoded as the options of its mode."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from lakesql.words import answer, suggest
 REMOVED: Mapping[str, str] = {
     "fence": "Each batch is staged and published by an atomic check. There is no other way to commit one.",
 }
-"""Options that earlier versions had, and why there are none any more."""
+"""The options that earlier versions had, each with the reason why it was removed."""
 
 
 def read_config(
     node: Node, defaults: Node, reads: ReadsFrom = "streams"
 ) -> TableConfig | MaintenanceConfig:
-    """A model's configuration: what `config(...)` says over what the project's settings
-    say. `reads` is what its SELECT does.
+    """A model's configuration: its `config(...)`, `node`, over the `defaults` of its
+    folders. `reads` is what its SELECT reads, as a mode's name may mean two modes.
 
-    Options of `defaults` that the mode does not have are passed over: another mode has
-    them, or `check_defaults` tells of them. Raises `ProjectError`: `unknown-mode`, and
-    what `decode` finds.
+    Defaults that the mode does not have are ignored: another mode has them, or
+    `check_defaults` reports them. Raises `ProjectError`: `missing-option` without a
+    mode, `unknown-mode`, `removed-option`, and what decoding finds.
     """
     merged = merge_config(defaults, node)
     mode = merged.get("mode")
@@ -102,8 +102,8 @@ def read_config(
 def _options_of_namesakes(
     node: Node, kind: type[TableConfig | MaintenanceConfig], what: str
 ) -> Mapping[str, Problem]:
-    """The options that the mode's word has only where the SELECT reads something
-    else."""
+    """A problem for each given option that only the other mode of the same name has,
+    by option: a SELECT over streams and one over tables have different modes."""
     if not issubclass(kind, TableConfig):
         return {}
     found = {}
@@ -122,8 +122,8 @@ def _removed(key: str) -> Problem:
 
 
 def merge_config(outer: Node, inner: Node) -> Node:
-    """`inner` over `outer`: tags add up, `meta`, `properties` and `maintenance` merge
-    key by key, everything else is replaced."""
+    """The options `inner` merged over `outer`: tags are joined, `meta`, `properties`
+    and `maintenance` are merged key by key, all others are replaced."""
     entries = dict(outer.entries())
     for key, node in inner.entries().items():
         if key == "tags" and key in entries:
@@ -143,8 +143,8 @@ def merge_config(outer: Node, inner: Node) -> Node:
 
 
 def folder_defaults(settings: Node, fqn: tuple[str, ...]) -> Node:
-    """The options that `[tool.lakesql.models]` gives the model of this name: outer
-    folders first, then inner ones.
+    """The default options of a model in `[tool.lakesql.models]`, those of inner folders
+    over those of outer ones. `fqn` is the model's fully qualified name.
 
     In a folder's table, a key whose value is a table is a subfolder or a model, unless
     it is an option that takes one.
@@ -165,7 +165,8 @@ def folder_defaults(settings: Node, fqn: tuple[str, ...]) -> Node:
 
 
 def check_defaults(settings: Node) -> None:
-    """Raise `ProjectError` with every default that no mode has (`unknown-option`)."""
+    """Raise `ProjectError` (`unknown-option`, `removed-option`) with every default that
+    no mode has."""
     read_entries(settings, _check_default)
 
 
@@ -189,11 +190,11 @@ def _check_default(key: str, node: Node) -> None:
 def check_folders(
     settings: Node, names: Iterable[tuple[str, ...]]
 ) -> Iterator[Problem]:
-    """Defaults for a folder or a model that is not there, given the models' fully
-    qualified names (`unknown-folder`).
+    """A problem (`unknown-folder`) for each folder or model that has defaults and does
+    not exist, given the models' fully qualified names.
 
-    Such defaults would count for nothing, and a table be written to another namespace
-    than somebody believes.
+    Such defaults would have no effect, so that a table might be written to another
+    namespace than its author believes.
     """
     return _check_level(settings, [name[1:] for name in names], "")
 
@@ -221,4 +222,4 @@ def _is_folder(key: str, node: Node) -> bool:
 
 
 _TABLES = frozenset({"meta", "properties", "maintenance"})
-"""The options whose value is a table."""
+"""The options whose value is a table of TOML."""

@@ -1,5 +1,5 @@
-"""What the modes share whose SELECT reads tables alone, to which their table is made
-equal when one has changed."""
+"""What the modes over tables have in common: their table is refreshed when a table that
+the SELECT reads has changed."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ from lakesql.modes.changing import ChangingConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refreshed(ChangingConfig):
-    """Options of the modes that make a table of others.
+    """The options of the modes over tables.
 
-    There are no records that could be late or bad, and a table of other columns is made
-    anew with all of its rows: the options that say what becomes of these have one value
-    each.
+    No record can be late or bad, and a table whose columns change is computed anew with
+    all rows: so the options about these cannot be set.
     """
 
     trigger: Trigger | None = option(
@@ -43,5 +42,5 @@ class Refreshed(ChangingConfig):
     is_exchanged: ClassVar[bool] = True
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
-        """The rows of the SELECT are those of the table."""
+        """Refreshes keep the table equal to the SELECT."""
         return Writing(mode=self.mode)

@@ -1,4 +1,4 @@
-"""Mode `scd2` of a stream: its options, and what they mean for the batches and the
+"""Mode `scd2` over streams: its options, and what they mean for the batches and the
 table."""
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from lakesql.project.duration import Duration, parse_duration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scd2(ChangingConfig):
-    """`mode='scd2'`: the history of each key of a stream, a row for each version of
-    it."""
+    """`mode='scd2'`: the history of each key of a stream, with a row for each
+    version."""
 
     keys: tuple[str, ...] = option(
         "Columns that identify what has a history; none of them may be NULL.",
@@ -62,8 +62,8 @@ class Scd2(ChangingConfig):
     }
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
-        """Each change of a key is a version of it: of rows of the SELECT, or of what a
-        change feed does to its rows."""
+        """Batches keep a version for each change of a key: of the SELECT's rows, or of
+        the source's rows if a change feed is read."""
         compared = {"keys": self.keys, "track_columns": self.track_columns}
         return Writing(
             mode=self.mode,
@@ -87,15 +87,18 @@ class Scd2(ChangingConfig):
 
     @property
     def memories(self) -> Mapping[Memory, Duration]:
-        """What makes no version is remembered, as it may split the history later."""
+        """Deletes and changes that make no version are remembered, as a late change may
+        split the history there."""
         return {"tombstones": self.tombstone_retention}
 
     @property
     def default_order(self) -> tuple[SortField, ...]:
-        """By the keys, and by the time of each version."""
+        """By the keys and the start of each version, unless a MERGE rewrites whole
+        files (`order_by_key`)."""
         return self.order_by_key(*self.keys, self.valid_from)
 
     @property
     def versions(self) -> Versions | None:
-        """Each is a row."""
+        """The columns in which versions are distinguished; a batch computes all
+        versions of its keys anew."""
         return Versions(self.track_columns)

@@ -1,5 +1,5 @@
-"""Mode `scd2` of a SELECT over tables: the versions of its rows, by what each refresh
-finds changed."""
+"""Mode `scd2` over tables: its options, and what they mean for the refreshes and the
+table."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from lakesql.modes.version_columns import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scd2OfTables(Refreshed):
-    """`mode='scd2'`: the history of each row of a SELECT over tables, a row for each
-    version of it.
+    """`mode='scd2'`: the history of each row of a SELECT over tables, with a row for
+    each version.
 
-    What a table was is in no other place, so its rows are never made anew: columns come
-    and go as in a table of a stream.
+    The former states of the tables are stored nowhere else, so the history's rows are
+    never computed anew: columns are added and dropped as in the table of a stream.
     """
 
     keys: tuple[str, ...] = option(
@@ -53,7 +53,8 @@ class Scd2OfTables(Refreshed):
     }
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
-        """The rows of the SELECT are versions, if they differ from the current ones."""
+        """Refreshes add a version for each row that differs from the current version of
+        its key."""
         return Writing(
             mode=self.mode,
             keys=self.keys,
@@ -65,10 +66,12 @@ class Scd2OfTables(Refreshed):
 
     @property
     def default_order(self) -> tuple[SortField, ...]:
-        """By the keys, and by the time of each version."""
+        """By the keys and the start of each version, unless a MERGE rewrites whole
+        files (`order_by_key`)."""
         return self.order_by_key(*self.keys, self.valid_from)
 
     @property
     def versions(self) -> Versions | None:
-        """Each is a row."""
+        """The columns in which versions are distinguished; a version that has ended
+        never changes."""
         return Versions(self.track_columns, are_final=True)

@@ -77,7 +77,7 @@ class Upsert(ChangingConfig):
     }
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
-        """The newest row of each key is updated or inserted, or its key deleted."""
+        """Batches update or insert the newest row of each key, or delete its key."""
         takes_tombstones = self._finds_rows_by(reads)
         deletes = bool(self.delete_when) or takes_tombstones
         return Writing(
@@ -97,8 +97,8 @@ class Upsert(ChangingConfig):
         )
 
     def _finds_rows_by(self, reads: Reads) -> bool:
-        """Whether `keys` are the key of the records, so that one without a value says
-        which row it deletes."""
+        """Whether `keys` are the key of the records, so that a record without a value
+        identifies the row that it deletes."""
         if reads.is_stateful or not reads.key_columns:
             return False
         by_key = sorted(reads.key_columns.get(key.lower(), "") for key in self.keys)
@@ -106,11 +106,10 @@ class Upsert(ChangingConfig):
 
     @property
     def memories(self) -> Mapping[Memory, Duration]:
-        """Deleted keys are remembered where something says which row is older, if any
-        are deleted."""
+        """Deleted keys are remembered if `sequence_by` tells which rows are older."""
         return {"tombstones": self.tombstone_retention} if self.sequence_by else {}
 
     @property
     def default_order(self) -> tuple[SortField, ...]:
-        """By the keys."""
+        """By the keys, unless a MERGE rewrites whole files (`order_by_key`)."""
         return self.order_by_key(*self.keys)

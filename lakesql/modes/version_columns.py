@@ -1,5 +1,5 @@
-"""The columns that say of each version of a row when it is valid, for the modes whose
-table has a row a version."""
+"""The columns that say when a version of a row is valid, and their options, for the
+modes whose tables have a row for each version."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakesql.model.writing import AddedColumn
 
 
 def valid_from_option() -> str:
-    """The option that names the column with the begin of a version."""
+    """The option that names the column with the start of a version."""
     return option(  # type: ignore[no-any-return]
         "The column that says from when a version is valid.",
         default="valid_from",
@@ -43,8 +43,8 @@ def version_columns(
     time_type: str = "",
     like: str = "",
 ) -> tuple[AddedColumn, ...]:
-    """The columns by these names. Times are of `time_type`, or of the type of a column
-    of the SELECT."""
+    """The columns with these names. The times have the type `time_type`, or that of the
+    SELECT's column `like`."""
     return (
         AddedColumn(
             "valid_from",

@@ -1,5 +1,4 @@
-"""Mode `view`: a SELECT over tables as a view of the catalog, of which no row is
-stored."""
+"""Mode `view`: a SELECT over tables as a view of the catalog, without stored rows."""
 
 from __future__ import annotations
 
@@ -25,10 +24,10 @@ from lakesql.project.procedures import Maintenance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View(TableConfig):
-    """`mode='view'`: the rows of the SELECT, made when somebody reads it.
+    """`mode='view'`: the rows of the SELECT, computed when the view is read.
 
-    Nothing is written but the view itself, when its SELECT has changed: the options of
-    tables and batches have one value each.
+    Only the view itself is written, when its SELECT has changed: the options of tables
+    and batches cannot be set.
     """
 
     trigger: Trigger | None = field(default=OnChange(), init=False)
@@ -45,11 +44,11 @@ class View(TableConfig):
     is_stored: ClassVar[bool] = False
 
     def as_stored(self) -> TableConfig:
-        """A table that is made anew has the same rows."""
+        """The options of mode `table`, whose table has the same rows."""
         return WholeTable(
             namespace=self.namespace, table=self.table, tags=self.tags, meta=self.meta
         )
 
     def writing(self, reads: Reads = NOTHING_KNOWN) -> Writing:
-        """No row is written."""
+        """Nothing is written: the view has no rows of its own."""
         return Writing(mode=self.mode)

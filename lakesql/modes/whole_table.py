@@ -1,5 +1,4 @@
-"""Mode `table`: a SELECT over tables, all of whose rows are made anew when one of these
-has changed."""
+"""Mode `table`: a SELECT over tables, of which each refresh computes all rows anew."""
 
 from __future__ import annotations
 
@@ -11,12 +10,12 @@ from lakesql.modes.refreshed import Refreshed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeTable(Refreshed):
-    """`mode='table'`: the rows of the SELECT, made anew when a table that it reads has
-    changed."""
+    """`mode='table'`: the rows of the SELECT over tables, all computed anew when one of
+    these tables has changed."""
 
     mode: ClassVar[str] = "table"
 
     @property
     def replaced_ratio(self) -> float:
-        """No row is replaced by itself: all of them are exchanged."""
+        """None, as a refresh replaces all rows at once."""
         return 0.0

@@ -1,5 +1,5 @@
-"""Whether the rows of a table can be continued by a model, by the modes that have
-written them and that it is in."""
+"""Whether a model can continue a table, by the mode and keys in which its rows were
+written and those of the model now."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lakesql.modes.all_modes import may_exchange
 
 @dataclass(frozen=True, slots=True)
 class WrittenAs:
-    """How rows of a table are written: the word of the mode, the columns by which
-    batches find rows that they change, what becomes of deleted rows, and what the
-    SELECT reads. The word is empty where dead letters are written."""
+    """How rows of a table are written: the name of the mode, '' for a dead-letter
+    table; the columns by which batches find the rows that they change; what happens to
+    deleted rows; and what the SELECT reads."""
 
     mode: str = ""
     keys: tuple[str, ...] = ()
@@ -26,8 +26,8 @@ class WrittenAs:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Why a model cannot continue a table: what the model says, how the table was
-    written, why the two do not go together, and what puts it back."""
+    """The reason why a model cannot continue a table, as parts of a message: what the
+    model has, how the table was written, why these conflict, and how to go back."""
 
     condition: Literal["mode-changed", "keys-changed"]
     model_says: str
@@ -37,12 +37,11 @@ class Break:
 
 
 def find_break(was: WrittenAs, now: WrittenAs, table: str, by: str) -> Break | None:
-    """What keeps a model that writes as `now` from continuing rows that were written as
-    `was`; None if nothing does.
+    """The reason why a model that writes as `now` cannot continue the rows of `table`,
+    which were written as `was`; None if it can.
 
-    `by` says of the rows of `table` which model has written them, where it is another
-    one. Rows that are made of tables as these are need not be continued: all of them
-    are exchanged.
+    `by` is a text on the model that wrote them, '' if it is the same. Modes that
+    replace all rows at each refresh can always follow one another.
     """
     if was.reads == now.reads == "tables" and may_exchange((was.mode, now.mode)):
         return None

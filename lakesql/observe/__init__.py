@@ -1,1 +1,1 @@
-"""Renderers of events."""
+"""The renderers of events, and the output of status and forecasts."""

@@ -1,5 +1,4 @@
-"""What a run shows on the console: a live view where somebody watches, plain lines
-elsewhere.
+"""Which renderer the console gets: the live view on a terminal, else plain lines.
 
 The run's log, its live view and its closing table are the command's output and go to
 stdout, as in dbt; each failure in full goes to stderr.
@@ -27,20 +26,19 @@ def console(
     read_line: ReadLine,
     zone: tzinfo | None = None,
 ) -> Renderer:
-    """The renderer for `out`, with the failures on `err`; times of day are of `zone`,
-    this machine's if None.
+    """The renderer for `out`, with the failures on `err`: the live view on a terminal,
+    else plain lines. Times of day are in `zone`, or in this machine's zone if None.
 
-    `NO_COLOR` takes the colours from the live view; `CI` or a terminal that cannot move
-    its cursor gives plain lines. Both streams are set to write `?` for a character that
-    their encoding does not have.
+    With `CI` set, or on a terminal that cannot move its cursor, lines are plain.
+    `NO_COLOR` removes the colours of the live view. Both streams are set to write `?`
+    for a character that their encoding lacks.
     """
     for stream in (out, err):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     if not is_watched(out, environ):
         return PlainLines(out, err, zone=zone, read_line=read_line)
-    # Only here, because drawing is what the import costs, and most commands draw
-    # nothing.
+    # Imported here, as rich's live display loads slowly and most commands draw nothing.
     from lakesql.observe.live import LiveView
 
     return LiveView(
@@ -49,6 +47,6 @@ def console(
 
 
 def is_watched(out: TextIO, environ: Mapping[str, str]) -> bool:
-    """Whether `out` is a terminal that somebody looks at."""
+    """Whether `out` is a terminal that can show a live view, and not a log of CI."""
     in_ci = environ.get("CI", "").lower() not in ("", "0", "false")
     return out.isatty() and not in_ci and environ.get("TERM") != "dumb"

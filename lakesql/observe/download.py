@@ -1,5 +1,5 @@
-"""A bar for each file that is fetched, on a terminal that somebody watches, and gone
-again at the end."""
+"""Progress bars for files that are fetched, on a terminal, which disappear at the
+end."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def download_bars() -> Iterator[Callable[[str, int, int | None], None]]:
-    """What draws the bars: told of a file's name, how many bytes of it are there, and
-    how many it has, if known."""
+    """A context with a function that draws the bars. It takes a file's name, the number
+    of bytes fetched, and the file's size, None if unknown."""
     tasks: dict[str, TaskID] = {}
     bars: list[Progress] = []
 
@@ -37,7 +37,7 @@ def download_bars() -> Iterator[Callable[[str, int, int | None], None]]:
 
 
 def _open_bars() -> Progress:
-    # Only here: importing rich takes a while, and jars are fetched once.
+    # Imported here, as rich loads slowly and jars are fetched only once.
     from rich.console import Console
     from rich.progress import (
         BarColumn,

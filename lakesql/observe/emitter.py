@@ -1,4 +1,5 @@
-"""Counts every event, and hands it to everybody who shows it."""
+"""How events reach the renderers: each is counted in the tally, and handed with it to
+every renderer."""
 
 from __future__ import annotations
 
@@ -13,34 +14,34 @@ from lakesql.observe.tally import RunTally, count_event
 from lakesql.secrets import NO_SECRETS, Secrets
 
 Clock = Callable[[], int]
-"""The time since the epoch in milliseconds."""
+"""A function that returns the time since the epoch in milliseconds."""
 
 
 class Renderer(Protocol):
-    """Shows events. Called by one thread at a time; one that holds a resource is a
-    context manager besides."""
+    """Something that shows events. It is called by one thread at a time; one that holds
+    a resource is a context manager too."""
 
     def __call__(self, event: Event, run: RunTally) -> None:
-        """Shows the event, or passes it over. `run` is how the run stands after it."""
+        """Show the event, or ignore it. `run` is the state of the run after it."""
 
 
 @runtime_checkable
 class Forewarner(Protocol):
-    """A renderer that has something to say before an event is shown."""
+    """A renderer that may emit events of its own before an event is shown."""
 
     def say_first(self, event: Event, run: RunTally) -> Iterable[Event]:
-        """The events that all renderers are shown before `event`. `run` is how the run
-        stands before it."""
+        """The events that all renderers get before `event`. `run` is the state of the
+        run before it."""
 
 
 class Emitter:
-    """Takes events from any thread and hands each to every renderer, one event at a
-    time, in the renderers' order.
+    """A function that takes events from any thread and hands each to every renderer,
+    one event at a time, in the renderers' order.
 
-    A renderer that raises is left out from then on and the others are told: a full disk
-    or a closed pipe costs its own output, never a batch. `failures` holds what such
-    renderers raised. As a context manager it enters and leaves the renderers that are
-    context managers. No renderer gets to see one of `secrets`.
+    A renderer that raises gets no more events, and the others get a note on that: a
+    full disk or a closed pipe ends its own output, never a batch. `failures` has the
+    exceptions of such renderers. As a context manager it enters and leaves the
+    renderers that are context managers. `secrets` are redacted in all events.
     """
 
     def __init__(
@@ -50,14 +51,13 @@ class Emitter:
         self._secrets = secrets
         self._run = RunTally()
         self._resources = ExitStack()
-        # Re-entrant, because a signal's handler may emit in the thread that is just
-        # emitting.
+        # Re-entrant, as a signal handler may emit in a thread that is emitting.
         self._lock = RLock()
         self._untold: list[str] = []
         self.failures: list[Exception] = []
 
     def __call__(self, event: Event) -> None:
-        """Hands `event` to every renderer."""
+        """Hand `event` to every renderer."""
         with self._lock:
             for renderer in [
                 each for each in self._renderers if isinstance(each, Forewarner)

@@ -1,4 +1,4 @@
-"""Forecasts, as lines of JSON."""
+"""The output of `lakesql forecast` as lines of JSON."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lakesql.table.simulation import TableGrowth
 
 
 def render_forecast_lines(forecasts: Iterable[Forecast]) -> str:
-    """An object for each model. Times are in milliseconds, sizes in bytes; null where
-    there is nothing."""
+    """A line of JSON for each model. Times are in milliseconds, sizes in bytes; values
+    that do not exist are null."""
     return "".join(
         f"{json.dumps(_fields(each), ensure_ascii=False, allow_nan=False)}\n"
         for each in forecasts

@@ -1,5 +1,5 @@
-"""What `lakesql forecast` shows of a model: its table after a time, and what other
-triggers would make of it."""
+"""The output of `lakesql forecast` for people: a model's table after a time, and a
+comparison of triggers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from lakesql.table.simulation import TableCounts
 def draw_forecasts(
     out: TextIO, forecasts: Sequence[Forecast], environ: Mapping[str, str]
 ) -> None:
-    """Each model by itself: its own trigger, then all, and what the figures are made
-    of."""
+    """Print the forecasts one after another: the table under the model's own trigger,
+    the comparison of triggers, and the sources of the figures."""
     width = terminal_width()
     lines: list[Text] = []
     for found in forecasts:
@@ -52,7 +52,7 @@ def _every(own: Outlook) -> str:
 
 
 def _table(found: Forecast, own: Outlook, width: int) -> list[Text]:
-    """The table after the time, without maintenance and with it."""
+    """The lines on the table now, and after the time without and with maintenance."""
     columns = [
         LayoutColumn(f"after {_span(found)}", words=True),
         LayoutColumn("now"),
@@ -88,8 +88,8 @@ def _span(found: Forecast) -> str:
 
 
 def _triggers(found: Forecast, width: int) -> list[Text]:
-    """A row for each trigger: how far each figure rises; where there is maintenance,
-    without it and with it."""
+    """The lines of the comparison, a row for each trigger: the maximum of each figure
+    without maintenance and, if there is any, with it."""
     columns = (
         LayoutColumn("trigger", words=True),
         LayoutColumn("", words=True),
@@ -147,8 +147,8 @@ def _mark(outlook: Outlook) -> str:
 
 
 def _verdict(found: Forecast) -> Iterator[str]:
-    """Whether the table is as fresh as it must be, and how the rows of the triggers are
-    to be read."""
+    """Remarks on whether the table is as fresh as it must be, and on how to read the
+    comparison."""
     own, limit = found.own, found.limit
     age = f"before a commit the newest row is {duration(round(own.freshness_ms))} old"
     if limit is None:
@@ -168,7 +168,8 @@ def _verdict(found: Forecast) -> Iterator[str]:
 
 
 def _made_of(found: Forecast) -> Iterator[str]:
-    """Where the figures are from, a line for each way."""
+    """A line for each source of figures (given, measured, assumed), with its
+    figures."""
     for source in _SOURCES:
         said = [
             text
@@ -195,7 +196,8 @@ def _is_over(each: Input) -> bool:
 
 
 def _say(each: Input) -> str:
-    """A figure in words; '' for the one that stands elsewhere."""
+    """A figure in words; '' for the number of commits, which is shown elsewhere, and
+    for figures of 0."""
     value = each.value
     match each.name:
         case "rows_per_second":

@@ -1,5 +1,5 @@
-"""Tables on a terminal, laid out by rich: of a run that goes on, of what it has done,
-and of rows."""
+"""How tables of text are laid out for a terminal's width, by rich: those of models, and
+those of rows."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from rich.text import Text
 from lakesql.observe.text import GAP, shorten
 
 SHORTEST_NAME = 16
-"""Columns of the terminal that a model's name keeps as long as there are figures to do
-without."""
+"""The width to which models' names may be shortened before a column is left out."""
 
 LONGEST_CELL = 60
 NARROWEST_CELL = 20
 MOST_LINES = 8
-"""Bounds of what is shown of a value: characters in a table; characters of a line and
-lines where it is folded."""
+"""The limits of a value that is shown: the most characters in a table; where it is
+wrapped, the least width of a line, and the most lines."""
 
 UNBOUNDED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutColumn:
-    """A column: figures to the right, or `words` to the left.
+    """A column of a table, aligned to the left if it has `words`, else to the right.
 
-    It takes `least` columns of the terminal, so that nothing moves at every digit, or
-    exactly `width`. On a narrow terminal those of `rank` 1 are left out first, then
-    those of rank 2, and so on; never those of rank 0.
+    It is at least `least` characters wide, so that a live table does not move with each
+    digit, or exactly `width`. On a narrow terminal, columns of `rank` 1 are left out
+    first, then those of rank 2, and so on; those of rank 0 never.
     """
 
     header: str
@@ -46,8 +45,8 @@ class LayoutColumn:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: a cell for each column, shown to the letter, and the style of all of
-    them."""
+    """A row of a table: a cell for each column, without markup, and the style of the
+    row."""
 
     cells: Sequence[str | Text]
     style: str = ""
@@ -59,10 +58,11 @@ PAIR = (LayoutColumn("", words=True), LayoutColumn("", words=True))
 def fit_table(
     columns: Sequence[LayoutColumn], rows: Sequence[Row], name: int, width: int
 ) -> list[Text]:
-    """The lines of a table of models in `width`, by the columns that it has room for.
+    """The lines of a table of models, with as many columns as fit into `width`.
 
-    The names, in the column number `name`, are shortened before a column is left out,
-    and more where none is left.
+    The names, which are in the column with the number `name`, are shortened to
+    `SHORTEST_NAME` before a column is left out, and further once none is left to leave
+    out.
     """
     sizes = _sizes(columns, rows)
     for rank in range(max(column.rank for column in columns) + 1):
@@ -91,11 +91,12 @@ def render_values(
     rows: Sequence[Sequence[str]],
     width: int,
 ) -> list[Text]:
-    """The lines of a table of rows of values, long ones shortened; `words` says which
-    columns hold no numbers.
+    """The lines of a table of rows, with long values shortened. `words` has, for each
+    column, whether it is aligned as text.
 
-    Where it is wider than `width` it is turned: each row under its number, a line for
-    each of its columns with the value beside the name, folded where it is long.
+    If the table would be wider than `width`, each row is shown as a block of lines
+    instead: its number, then for each column the name and the value, which is wrapped
+    if it is long.
     """
     if not names:
         return []
@@ -129,8 +130,8 @@ def render_values(
 def render_table(
     columns: Sequence[LayoutColumn], rows: Sequence[Row], box: Box | None = None
 ) -> list[Text]:
-    """The lines of the table, its header first if it has one, each as wide as it
-    takes."""
+    """The lines of a table, the header first if a column has one, without a limit of
+    width."""
     table = Table(
         box=box,
         show_edge=False,
@@ -166,7 +167,7 @@ def render_table(
 
 
 def _sizes(columns: Sequence[LayoutColumn], rows: Sequence[Row]) -> list[int]:
-    """How much of the terminal each column takes."""
+    """The width of each column in characters of the terminal."""
     return [
         max(
             column.least,
@@ -182,8 +183,8 @@ def _shorten(text: str) -> str:
 
 
 def _fold(text: str, width: int) -> str:
-    """The text in lines of at most `width`; what goes beyond `MOST_LINES` of them is
-    left out."""
+    """The text wrapped into lines of at most `width`; after `MOST_LINES` lines it ends
+    with `…`."""
     lines = chop_cells(text, width)
     return "\n".join(
         lines

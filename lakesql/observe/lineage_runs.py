@@ -1,5 +1,5 @@
-"""A run's events as runs of lineage: which begins, which is over, and what it has read
-and written. A renderer."""
+"""A renderer that turns a run's events into lineage runs (OpenLineage): when one begins
+and ends, and what it has read and written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,12 @@ from lakesql.observe.told_run import LineageOutput, LineageRun, LineageSink, Sta
 
 @dataclass(slots=True)
 class _OpenRun:
-    """A run of lineage that has begun: what its batches have done so far."""
+    """A lineage run that has begun, with what its batches have done so far.
+
+    `first` and `last` are the numbers of its batches; `is_in_batch`: the last one is
+    under way. `letters` has the dead letters by their table. `is_checked`: a batch is
+    done, so that `violations` is known.
+    """
 
     id: str
     started_ms: int
@@ -55,12 +60,12 @@ class _OpenRun:
 
 
 class LineageRuns:
-    """Tells the runs of lineage to a sink: one for each batch, or one for those of a
-    while.
+    """A renderer that sends lineage runs to a sink: one for each batch, or one for all
+    batches of a period.
 
-    `period_ms` is how long the batches of a model are told together, 0 for each by
-    itself; `new_id` makes the id of a run. The run of lakesql itself is their parent,
-    and is told with the first of them: one that finds nothing new tells nothing.
+    `period_ms` is the period by model, 0 for a run for each batch; `new_id` makes the
+    id of a run. Their parent is the run of lakesql itself, which is sent with the first
+    of them: a run that finds nothing new sends nothing.
     """
 
     def __init__(
@@ -76,7 +81,7 @@ class LineageRuns:
         self._open: dict[str, _OpenRun] = {}
 
     def __call__(self, event: Event, run: RunTally) -> None:
-        """Takes the event in."""
+        """Begin, extend or end the lineage runs that the event is about."""
         self._last_ms = event.at_ms
         match event:
             case RunStarted():
@@ -106,8 +111,8 @@ class LineageRuns:
                 self._end_due(event)
 
     def say_first(self, event: Event, run: RunTally) -> Iterable[Event]:
-        """What is lost of the lineage, before the event is shown. Before the last one
-        of a run all is told and sent."""
+        """The event on lineage that was not delivered, if there is any, to be shown
+        before `event`. If that is the last of the run, all lineage is sent first."""
         if isinstance(event, RunFinished):
             self._end_all(
                 run,
@@ -149,7 +154,7 @@ class LineageRuns:
         if found is not None and (
             not found.period_ms or event.at_ms - found.started_ms >= found.period_ms
         ):
-            # a refresh that has found nothing to write says no more
+            # A refresh that finds nothing to write sends no event on its end.
             self._end(event.model, "COMPLETE", event.at_ms)
             found = None
         if found is not None and found.checkpoint != event.checkpoint:
@@ -157,8 +162,8 @@ class LineageRuns:
             found = None
         if found is None:
             period_ms = self._period_ms.get(event.model, 0)
-            # A batch that is planned now has an id of its own, by which another runner
-            # can say that it has come.
+            # The id of a newly planned batch is made of checkpoint and number, so that
+            # another runner can complete its lineage run.
             is_own = not period_ms and event.checkpoint and not event.is_repeated
             id_ = batch_id(event.checkpoint, event.batch) if is_own else self._new_id()
             found = self._open[event.model] = _open_run(event, id_, period_ms)
@@ -189,8 +194,8 @@ class LineageRuns:
         self._end_due(event)
 
     def _find(self, event: BatchSkipped) -> None:
-        """A batch that the table has: the runner that has written it may not have said
-        so."""
+        """Send the lineage run of a batch that the table has already: the runner that
+        wrote it may have ended before it could."""
         found = self._open.get(event.model)
         if found is None and self._period_ms.get(event.model, 0):
             started = BatchStarted(
@@ -222,7 +227,8 @@ class LineageRuns:
         found.letters[event.table] = LineageOutput(event.table, event.location, rows)
 
     def _end_due(self, event: Event) -> None:
-        """End the run of a model whose time is up, between two of its batches."""
+        """End the lineage run of the event's model if its period is over and no batch
+        is under way."""
         model = getattr(event, "model", None)
         found = self._open.get(model) if model else None
         if found is None or model is None or found.is_in_batch:
@@ -286,7 +292,7 @@ class LineageRuns:
         )
         self._is_begun = False
 
-    # --- what is told
+    # --- what is sent
 
     def _tell(
         self, state: State, model: str, found: _OpenRun, at_ms: int, error: str = ""
@@ -352,7 +358,7 @@ class LineageRuns:
 
 
 def _open_run(event: BatchStarted | BatchSkipped, id_: str, period_ms: int) -> _OpenRun:
-    """The run that begins with a batch."""
+    """A new lineage run that begins with a batch."""
     return _OpenRun(
         id=id_,
         started_ms=event.at_ms,
@@ -366,13 +372,12 @@ def _open_run(event: BatchStarted | BatchSkipped, id_: str, period_ms: int) -> _
 
 
 def batch_id(checkpoint: str, batch: int) -> str:
-    """The id of the run that tells a batch of a checkpoint, the same whoever tells
-    it."""
+    """The id of the lineage run of a batch, which every runner computes alike."""
     return str(uuid5(NAMESPACE_URL, f"urn:lakesql:{checkpoint}:{batch}"))
 
 
 def _join(found: _OpenRun, reads: Iterable[ReadRange]) -> None:
-    """Take in what a further batch reads, behind what those before it have read."""
+    """Extend the ranges that the lineage run has read by those of a further batch."""
     for read in reads:
         before = found.reads.get(read.name)
         found.reads[read.name] = (

@@ -1,5 +1,5 @@
-"""What a run shows as lines: on the console, unless somebody watches it live; as JSON,
-for `--log-format json`; and in `logs/lakesql.log`, run after run.
+"""The renderers that write a run's events as lines: plain on the console, as JSON
+(`--log-format json`), and into the file `logs/lakesql.log`.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from lakesql.observe.tally import RunTally
 from lakesql.observe.text import GAP, describe, iso_time, printable, shorten, wall_time
 
 WIDTH = 100
-"""Columns of the closing table, which nobody's terminal bounds."""
+"""The width in characters of the closing table, where no terminal limits it."""
 
 LONGEST_NAME = 30
-"""Columns for a model's name before a line's text."""
+"""The most characters of a model's name before a line's text."""
 
 PROGRESS_EVERY_MS = 30_000
-"""How often a query that is behind says how far, between its batches."""
+"""The least time between two lines on a model's backlog."""
 
 
 class PlainLines:
-    """Writes a line for each event that is worth one, and at the end the closing table;
-    the failures go to `err`.
+    """A renderer that writes a line for each event that is worth one, and at the end
+    the closing table; the failures go to `err`.
 
-    Times are of `zone`, this machine's if it is None.
+    Times are in `zone`, or in this machine's zone if it is None.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class PlainLines:
         self._progress_at_ms: dict[str, int] = {}
 
     def __call__(self, event: Event, run: RunTally) -> None:
-        """Writes what the event says, if it is worth a line."""
+        """Write a line on the event, if it is worth one."""
         if isinstance(event, RunFinished):
             self._close(run)
         elif self._is_worth_a_line(event):
@@ -105,21 +105,21 @@ class PlainLines:
 
 
 def render_line(event: Event, run: RunTally) -> str:
-    """What the event says in a line, its model in a column of its own; a line about the
-    run has no such column."""
+    """The event as a line that begins with the model's name, in a column of its own; a
+    line about the run has no such column."""
     line = describe(event)
     return f"{name_cell(line.model, run)}{line.text}" if line.model else line.text
 
 
 def name_cell(model: str, run: RunTally) -> str:
-    """The model's name and the gap after it, as wide as the longest of the run."""
+    """The model's name, padded to the longest name of the run, and a gap."""
     width = min(LONGEST_NAME, max(map(len, (*run.models, *run.seeds)), default=0))
     return shorten(model, LONGEST_NAME).ljust(width) + GAP
 
 
 def _write(stream: TextIO, text: str) -> None:
     stream.write(text)
-    # At once, because whoever reads the pipe waits for this line.
+    # Flushed at once, as a reader of the pipe waits for this line.
     stream.flush()
 
 
@@ -127,11 +127,11 @@ JSON_PROGRESS_EVERY_MS = 5_000
 
 
 class JsonLines:
-    """Writes each event as a line, flushed at once, so that whoever reads the pipe is
-    never behind.
+    """A renderer that writes each event as a line of JSON, flushed at once for readers
+    of the pipe.
 
-    Of a model's progress, which is told twice a second, a line every 5 seconds at most,
-    and none that says it again.
+    Progress, an event that comes twice a second, is written at most every 5 seconds for
+    each model, and only if it has changed.
     """
 
     def __init__(self, out: TextIO) -> None:
@@ -139,7 +139,7 @@ class JsonLines:
         self._progress: dict[str, Progress] = {}
 
     def __call__(self, event: Event, run: RunTally) -> None:
-        """Writes the event."""
+        """Write the event, unless it is progress that is not due."""
         if isinstance(event, Progress):
             last = self._progress.get(event.model)
             if last and (
@@ -153,11 +153,11 @@ class JsonLines:
 
 
 def render_json(event: Event) -> str:
-    """`{"event": "batch_committed", "at": "2026-03-01T12:03:05.120Z", "model":
-    "orders", …}`, in ASCII.
+    """The event as a line of JSON in ASCII: `{"event": "batch_committed", "at":
+    "2026-03-01T12:03:05.120Z", "model": "orders", …}`.
 
-    The other keys are the event's fields by name; `reasons` is an object of counts, and
-    a number that JSON does not have (a speed before the first batch) is null.
+    The other keys are the event's fields by name. `reasons` is an object of counts, and
+    a number that JSON cannot express (a speed before the first batch) is null.
     """
     fields: dict[str, Any] = asdict(event)
     at_ms = fields.pop("at_ms")
@@ -171,7 +171,7 @@ def render_json(event: Event) -> str:
 
 
 def event_name(kind: type[Event]) -> str:
-    """`batch_committed` for `BatchCommitted`."""
+    """The name of a kind of event: `batch_committed` for `BatchCommitted`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
@@ -184,14 +184,12 @@ KEPT_FILES = 5
 
 
 class LogFile:
-    """Appends a line for each event but the figures between batches, their begins, and
-    a health that is no news.
+    """A renderer that appends a line for each event to a file, except progress, the
+    beginnings of batches, and unchanged health.
 
-    A failure's problems follow it in full.
-
-    A file that would grow past `max_bytes` becomes `<path>.1`, the former `.1` becomes
-    `.2`, and so on up to `kept` files. The file is opened with the first event, and its
-    directory is made if it is not there.
+    A failure is followed by its problems in full. A file that would grow past
+    `max_bytes` becomes `<path>.1`, the former `.1` becomes `.2`, and so on up to `kept`
+    files. The file is opened at the first event, and its folder created if needed.
     """
 
     def __init__(
@@ -209,7 +207,7 @@ class LogFile:
         self._handler.terminator = ""
 
     def __call__(self, event: Event, run: RunTally) -> None:
-        """Appends what the event says."""
+        """Append a line on the event, if it is one that is logged."""
         is_repeated = isinstance(event, HealthJudged) and event.health == event.was
         if not is_repeated and not isinstance(event, Progress | BatchStarted):
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -228,8 +226,8 @@ class LogFile:
 
 
 class _RotatedFileHandler(RotatingFileHandler):
-    """Follows the file where another run in the project has rotated it, and raises
-    where it cannot be written."""
+    """A handler that opens the file anew after another run has rotated it, and raises
+    if it cannot be written."""
 
     def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: N802  logging's name
         if self.stream is not None and not self._is_at_path(self.stream):
@@ -253,7 +251,7 @@ def _render(event: Event, run: RunTally) -> str:
     line = f"{iso_time(event.at_ms)} {render_line(event, run)}\n"
     problems = event.problems if isinstance(event, ModelFinished) else ()
     return line + "".join(
-        # Indented, so that a line which starts with a digit is an event's.
+        # Indented, so that only lines of events start with a digit.
         textwrap.indent(printable(f"{render_problem(problem)}\n", keep="\n\t"), "  ")
         for problem in problems
     )

@@ -1,5 +1,5 @@
-"""The live view of a run on a terminal: a table that stays in its place, and above it
-what is worth reading later."""
+"""The live view of a run on a terminal: a table of the models that is redrawn in place,
+and above it lines on the events that are worth reading later."""
 
 from __future__ import annotations
 
@@ -64,20 +64,20 @@ from lakesql.observe.text import (
 REFRESHES_PER_SECOND = 8
 
 REJECTED_EVERY_MS = 30_000
-"""How often a model's dead letters get a line while their reasons are known already;
-the table counts on."""
+"""The least time between two lines on a model's dead letters or unknown fields that
+have no new reason or field; the table counts them in any case."""
 
 LINES_BESIDE_MODELS = 6
-"""The table's header, its foot, the air above and below it, the cursor's line, and one
-for a message above."""
+"""The number of lines of the view beside the models': the header, the foot, an empty
+line above and below the table, the cursor's line, and one for a message above."""
 
 
 class LiveView:
-    """Draws a run on the terminal `out` from its first event to its last, and writes
-    the failures to `err`.
+    """A renderer that draws a run on the terminal `out` from its first event to its
+    last, and writes the failures to `err`.
 
-    Left as a context manager it gives the terminal back, however the run ended. The
-    times of the lines above the table are of `zone`, this machine's if it is None.
+    As a context manager it restores the terminal, however the run ended. Lines above
+    the table have times of `zone`, or of this machine's zone if it is None.
     """
 
     def __init__(
@@ -99,14 +99,13 @@ class LiveView:
             PICTURES if self._out.encoding.lower().startswith("utf") else LETTERS
         )
         self._told: dict[str, tuple[int, frozenset[str]]] = {}
-        # The thread that redraws reads it: an immutable value, replaced by one
-        # assignment, needs no lock.
+        # The redrawing thread reads this without a lock: the value is immutable and
+        # replaced by one assignment.
         self._run = RunTally()
         self._live: Live | None = None
 
     def __call__(self, event: Event, run: RunTally) -> None:
-        """Shows how the run stands in the table, and writes the event above it where it
-        is worth a line."""
+        """Update the table, and write the event above it if it is worth a line."""
         self._run = run
         match event:
             case RunStarted(models=()):
@@ -194,8 +193,8 @@ class LiveView:
                 return False
 
     def _is_news(self, model: str, facts: Set[str], at_ms: int) -> bool:
-        """Whether of a model a reason of dead letters or an unknown field is new, or
-        nothing was said for a while."""
+        """Whether one of `facts` (reasons of dead letters, or unknown fields) is new
+        for the model, or its last line is `REJECTED_EVERY_MS` old."""
         last_at_ms, known = self._told.get(model, (0, frozenset()))
         if facts <= known and at_ms - last_at_ms < REJECTED_EVERY_MS:
             return False
@@ -207,7 +206,7 @@ class LiveView:
         head = Text(f"{wall_time(event.at_ms, self._zone)} ", style="dim")
         if line.model:
             head.append(name_cell(line.model, self._run), style="not dim bold")
-        # A grid, so that a long text continues below itself and not below the time.
+        # A grid wraps a long text below itself and not below the time.
         grid = Table.grid()
         grid.add_column(no_wrap=True)
         grid.add_column(overflow="fold")
@@ -237,8 +236,8 @@ class LiveView:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What stands before a model's name, by phase, what turns there while it runs, and
-    what is between two facts."""
+    """The characters of the live view: the sign before a model's name by phase, the
+    frames of the spinner (`turning`), and the separator of facts (`between`)."""
 
     phases: Mapping[Phase, str]
     turning: str
@@ -264,7 +263,7 @@ PHASE_STYLES: Mapping[Phase, tuple[str, str]] = {
     "error": ("", "red"),
     "skipped": ("", "yellow"),
 }
-"""The styles of the sign and of the line."""
+"""By phase, the style of a model's sign and of its line."""
 
 COLUMNS = (
     LayoutColumn("", words=True),
@@ -282,7 +281,7 @@ COLUMNS = (
 )
 
 BEFORE_NAME = 3
-"""Columns of the sign and the gap after it."""
+"""The width in characters of the sign and the gap after it."""
 
 ATTENTION: Mapping[Phase, int] = {
     "error": 0,
@@ -297,8 +296,8 @@ ATTENTION: Mapping[Phase, int] = {
 def render_live(
     run: RunTally, width: int, height: int, now_ms: int, signs: Signs
 ) -> Text:
-    """The table of the models, as many as `height` has room for, and a line that counts
-    them all."""
+    """The table of as many models as fit into `height`, and a last line that counts all
+    of them by phase."""
     models = most_telling(run, _room(run, height))
     longest = max((len(printable(name)) for name in run.models), default=0)
     columns = [
@@ -327,16 +326,16 @@ def render_live(
 
 
 def most_telling(run: RunTally, limit: int) -> tuple[ModelTally, ...]:
-    """At most `limit` of the models, in the run's order: those that fail before the
-    running, then the others."""
+    """At most `limit` models, in the run's order. Chosen first are those that have
+    failed, then those that are retried, running, waiting, skipped, and done."""
     by_attention = sorted(run.models.values(), key=lambda model: ATTENTION[model.phase])
     chosen = {model.name for model in by_attention[: max(limit, 0)]}
     return tuple(model for model in run.models.values() if model.name in chosen)
 
 
 def _room(run: RunTally, height: int) -> int:
-    """How many models are shown: all if they fit, else half a screen, and more only for
-    those that run or failed."""
+    """The number of models to show: all if they fit, else half a screen, or more if
+    more are running, retried or failed."""
     most = max(3, height - LINES_BESIDE_MODELS)
     if len(run.models) <= most:
         return most
@@ -344,7 +343,7 @@ def _room(run: RunTally, height: int) -> int:
 
 
 def _row(model: ModelTally, signs: Signs, now_ms: int) -> Row:
-    """The model's row; how fast and how far a query is, it says only while it runs."""
+    """The model's row of the table."""
     sign = signs.phases.get(model.phase) or _turning(signs, now_ms)
     sign_style, style = PHASE_STYLES[model.phase]
     health, records, rows = _outcome(model)
@@ -365,8 +364,8 @@ def _row(model: ModelTally, signs: Signs, now_ms: int) -> Row:
 
 
 def _outcome(model: ModelTally) -> tuple[Text | str, str, str]:
-    """How the model's table is, and the records read and rows written; empty until it
-    has begun."""
+    """The health of the model's table, the records read, and the rows written; ''
+    before it has begun."""
     has_begun = model.phase in ("running", "retrying", "success", "error")
     if not has_begun:
         return "", "", ""
@@ -375,8 +374,8 @@ def _outcome(model: ModelTally) -> tuple[Text | str, str, str]:
 
 
 def _progress(model: ModelTally, now_ms: int) -> tuple[str, str, str]:
-    """How fast the model's query is, its backlog, and how long its last commit is ago;
-    empty unless it runs."""
+    """The speed of the model's query, its backlog, and the age of its last commit; ''
+    unless it runs or is retried."""
     if model.phase not in ("running", "retrying"):
         return "", "", ""
     speed = (
@@ -389,8 +388,8 @@ def _progress(model: ModelTally, now_ms: int) -> tuple[str, str, str]:
 
 
 def _backlog(model: ModelTally) -> str:
-    """What the model's streams have that is not read, and how long that takes at its
-    speed."""
+    """The backlog of the model's streams, with the time that it takes at the present
+    speed; '' if unknown."""
     if model.backlog is None:
         return ""
     is_counted = model.backlog_unit == "records"
@@ -404,7 +403,7 @@ def _backlog(model: ModelTally) -> str:
 
 
 def _failing(model: ModelTally) -> str:
-    """How many rows failed an expectation."""
+    """The number of rows that failed an expectation; '' if none did."""
     if not model.violations:
         return ""
     return number(sum(rows for _, rows in model.violations))
@@ -415,8 +414,8 @@ def _number_or_nothing(value: int) -> str:
 
 
 def _reasons(model: ModelTally, width: int, signs: Signs) -> str:
-    """Why the model's table is not well, the worst first, in what `width` has room for;
-    '' of a model that is done."""
+    """The reasons why the model's table is not healthy, the worst first, shortened to
+    `width`; '' unless the model runs or is retried."""
     if model.phase not in ("running", "retrying"):
         return ""
     text = printable(
@@ -428,8 +427,8 @@ def _reasons(model: ModelTally, width: int, signs: Signs) -> str:
 
 
 def _lag(model: ModelTally, width: int, signs: Signs) -> str:
-    """The backlog by partition, the largest first, as many as `width` has room for; ''
-    where there is none."""
+    """The backlog by partition, the largest first, of as many partitions as fit into
+    `width`; '' if there is none or the model does not run."""
     behind = sorted(
         (each for each in model.lag if each.records), key=lambda each: -each.records
     )
@@ -452,7 +451,7 @@ def _turning(signs: Signs, now_ms: int) -> str:
 
 
 def _foot(run: RunTally, shown: int, now_ms: int, signs: Signs) -> Text:
-    """`dev · 2 running · 3 done · 1 failed · 0:42`."""
+    """The last line of the view: `dev · 2 running · 3 done · 1 failed · 0:42`."""
     time = stopwatch(now_ms - run.started_at_ms)
     if not run.spark_is_up:
         said = signs.between.join((run.target, "starting Spark", time))
@@ -479,7 +478,7 @@ def _foot(run: RunTally, shown: int, now_ms: int, signs: Signs) -> Text:
 
 
 def _style_failure(failure: str) -> Text:
-    """The model's line and the conditions' in colour, the rest as it is."""
+    """A failure with the model's line and the lines of conditions in colour."""
     lines = failure.split("\n")
     styled = (
         Text(line, style="bold red" if number == 0 or line.startswith("error[") else "")

@@ -1,5 +1,5 @@
-"""Metrics in Prometheus's words: the one list of their names, of tables at rest and of
-a run that goes on."""
+"""The metrics in Prometheus's text format: their names and values, for tables (`lakesql
+status`) and for a run in progress (`--metrics-port`)."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ LABELS = ("catalog", "namespace", "table", "model")
 """The labels of every metric of a table or a model."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""Of the text format, as HTTP names it."""
+"""The Content-Type of Prometheus's text format."""
 
 MetricFamily = GaugeMetricFamily | CounterMetricFamily | SummaryMetricFamily
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric of a model: its name, with the unit in it, and what it means. Counters
-    end in `_total`."""
+    """A metric of a table, a model or a run: its name, which includes the unit, and its
+    meaning. Names of counters end in `_total`."""
 
     name: str
     doc: str
@@ -196,8 +196,9 @@ TABLE_METRICS: tuple[tuple[Metric, str], ...] = (
         "late_last_hour",
     ),
 )
-"""What `lakesql status --output prometheus` says of each table beside `TABLE_STATES`:
-the metric, and the field of `Figures`, whose milliseconds become seconds."""
+"""The metrics of each table in `lakesql status --output prometheus`, beside
+`TABLE_STATES`, each with the field of `Figures` that has its value. Milliseconds are
+shown in seconds."""
 
 STATUS_TIME = Metric(
     "lakesql_status_timestamp_seconds",
@@ -221,7 +222,7 @@ TABLE_STATES = (
     LAST_COMMIT,
     LAST_EVENT,
 )
-"""What is said of a table besides its figures."""
+"""The metrics of a table that are no field of `Figures`."""
 
 
 BATCHES = Metric("lakesql_batches_total", "Batches that were committed.", "counter")
@@ -299,8 +300,8 @@ RUN_METRICS = (
     ),
     *(CONSECUTIVE_RETRIES, NO_PROGRESS, LAST_COMMIT, LAST_EVENT, LINEAGE_LOST),
 )
-"""What a run with `--metrics-port` says of each of its models, and of the lineage of
-them all."""
+"""The metrics of a run with `--metrics-port`: of each of its models, and of the lineage
+of the run."""
 
 
 def render_table_metrics(statuses: Iterable[TableStatus], now_ms: int) -> str:
@@ -356,11 +357,13 @@ def labels_of(table: TableName, model: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a model's events say that its tally does not keep.
+    """What is counted of a model's events beside its tally.
 
-    `waits_since_ms` is since when it has had work and has not got on: None where it had
-    none when last seen. It `is_idle` while no batch is under way, and its trigger
-    brings the next one. At `heard_ms` was its last event.
+    `timed` is the number of committed batches and `duration_ms` the sum of their
+    durations. `waits_since_ms` is the time since which the model has had work without
+    making progress; None if it had no work at its last event. `is_idle`: no batch is
+    under way, and the trigger starts the next one. `heard_ms` is the time of its last
+    event.
     """
 
     retries: int = 0
@@ -372,11 +375,10 @@ class _Seen:
 
 
 class RunMetrics:
-    """A run as metrics, and whether it is well; a renderer of its events. Read by other
-    threads than it is told by.
+    """A renderer of a run's events that keeps them as metrics, and knows whether the
+    run is healthy. Other threads may read it while it gets events.
 
-    `labels` are the values of `LABELS` for each model, `triggers` how often each takes
-    a batch.
+    `labels` are the values of `LABELS` by model, `triggers` the models' triggers.
     """
 
     def __init__(
@@ -386,13 +388,13 @@ class RunMetrics:
         self._trigger_ms = {
             name: _interval_ms(trigger) for name, trigger in triggers.items()
         }
-        # Values that are replaced by one assignment, so that whoever reads them needs
-        # no lock.
+        # Both values are immutable and replaced by one assignment, so that readers
+        # need no lock.
         self._run = RunTally()
         self._seen: Mapping[str, _Seen] = {}
 
     def __call__(self, event: Event, run: RunTally) -> None:
-        """Takes the event in."""
+        """Count the event."""
         self._run = run
         match event:
             case RunStarted():
@@ -413,7 +415,7 @@ class RunMetrics:
                 }
 
     def render(self, now_ms: int) -> str:
-        """The metrics in the text format."""
+        """The metrics of the run in Prometheus's text format."""
         families, run, all_seen = _Families(), self._run, self._seen
         for name, model in run.models.items():
             labels, seen = self._labels[name], all_seen.get(name, _Seen())
@@ -434,14 +436,15 @@ class RunMetrics:
         return families.render()
 
     def faults(self, now_ms: int, patience_ms: int) -> tuple[str, ...]:
-        """Why the run is not well: models that have failed for good, and those that
-        have work and do not get on.
+        """The reasons why the run is unhealthy, empty if it is healthy: models that
+        have failed for good, that have had work for `patience_ms` without making
+        progress, or that have sent no event for as long.
 
-        A model has work from a retry or a pause on until its source says that there is
-        none, while records or files are left, and while it writes a batch; it gets on
-        with each batch, and with each maintenance of its table. Between two batches it
-        may wait for its trigger. One that runs is heard of all the time, whatever it
-        does: else the run hangs, or its Java.
+        A model has work after a retry or a pause until its source reports that there is
+        none, while records or files are left to read, and while it writes a batch. Each
+        batch and each maintenance of its table is progress. The wait for its trigger
+        does not count. A running model sends events all the time, so that silence means
+        that the run or its Java process hangs.
         """
         faults = []
         for name, model in self._run.models.items():
@@ -471,15 +474,15 @@ def _interval_ms(trigger: Trigger) -> int:
 
 
 def _waited_ms(model: ModelTally, seen: _Seen, trigger_ms: int, now_ms: int) -> int:
-    """How long the model has had work and has not got on, without the time until its
-    trigger."""
+    """How long the model has had work without making progress, the wait for its trigger
+    not counted."""
     if model.finished is not None or seen.waits_since_ms is None:
         return 0
     return max(0, now_ms - seen.waits_since_ms - (trigger_ms if seen.is_idle else 0))
 
 
 def _silent_ms(model: ModelTally, seen: _Seen, now_ms: int) -> int:
-    """How long nothing has been heard of a model that runs."""
+    """How long a running model has sent no event; 0 for one that does not run."""
     return (
         max(0, now_ms - seen.heard_ms)
         if model.phase == "running" and seen.heard_ms is not None
@@ -499,7 +502,7 @@ def _see(seen: _Seen, event: Event) -> _Seen:
                 waits_since_ms=event.at_ms,
             )
         case BatchEmpty() | BatchSkipped() | TableMaintained() | MaintenanceFailed():
-            # whether there is more, the next progress says
+            # Whether more is left to read comes with the next Progress event.
             return replace(seen, waits_since_ms=event.at_ms)
         case QueryPaused():
             return replace(seen, waits_since_ms=waits_since_ms, is_idle=False)
@@ -567,7 +570,8 @@ def _backlog(model: ModelTally) -> tuple[Metric, float | None]:
 
 
 class _Families:
-    """Metrics by name, in the order in which they came."""
+    """The samples of a page of metrics, grouped by metric in the order of their first
+    samples."""
 
     def __init__(self) -> None:
         self._families: dict[Metric, MetricFamily] = {}
@@ -575,8 +579,8 @@ class _Families:
     def add(
         self, metric: Metric, labels: Sequence[str], value: float | None, times: int = 0
     ) -> None:
-        """One sample; none where there is no value. That of a summary is a sum, over so
-        many `times`. Without `labels` it is one of the whole run."""
+        """Add one sample; none if the value is None. For a summary the value is a sum
+        of `times` observations. A sample without `labels` is of the whole run."""
         if value is None:
             return
         if metric not in self._families:
@@ -596,7 +600,7 @@ class _Families:
                 family.add_metric(labels, value)
 
     def render(self) -> str:
-        """All of them in the text format."""
+        """All samples in Prometheus's text format."""
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Collected(self._families.values()))
         return generate_latest(registry).decode()

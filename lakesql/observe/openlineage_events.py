@@ -1,4 +1,4 @@
-"""Runs of lineage as OpenLineage's events, made of the classes of its client."""
+"""How a lineage run becomes an event of OpenLineage, built of its client's classes."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ T = TypeVar("T")
 
 
 def openlineage_event(facts: LineageFacts, told: LineageRun) -> RunEvent:
-    """The event that tells a run."""
+    """The OpenLineage event for a state of a lineage run."""
     set_producer(PRODUCER)  # what the client gives each facet
     job = facts.jobs.get(told.job)
     inputs = inputs_of(facts, job, told.reads)
     outputs = [_letters(facts, each) for each in told.letters]
-    # A table that is not made yet has no place: by another name it would be another
-    # dataset.
+    # A table that does not exist yet has no location, which is its dataset's name:
+    # another name would be another dataset.
     is_placed = told.output is not None and (
         told.output.location or told.state == "COMPLETE"
     )
@@ -96,7 +96,7 @@ def openlineage_event(facts: LineageFacts, told: LineageRun) -> RunEvent:
 
 
 def redacted(event: T, secrets: Secrets) -> T:
-    """The event, whose texts are changed where a secret stands in one."""
+    """The event, with secrets in its texts redacted in place."""
     return cast("T", _redact(event, secrets)) if secrets else event
 
 
@@ -118,7 +118,8 @@ def _redact(value: Any, secrets: Secrets) -> Any:
 
 
 def _job_name(facts: LineageFacts, name: str) -> str:
-    """A model or a seed by its name; the run of all of them by the project's."""
+    """The name of a job: that of the model or seed; for '', the run as a whole, a name
+    made of the project's."""
     return name or f"{facts.project}.run"
 
 
@@ -184,7 +185,7 @@ def _job_facets(
 
 
 def _files(job: LineageJob | None) -> list[InputDataset]:
-    """The file of a seed."""
+    """The input dataset of a seed's file; empty for other jobs."""
     if job is None or not job.file:
         return []
     dataset = dataset_at(job.file)
@@ -245,7 +246,8 @@ def _output(
     output: LineageOutput,
     inputs: Sequence[LineageInput],
 ) -> OutputDataset:
-    """The table that a job writes, with its columns and what they are made of."""
+    """The output dataset of the table that a job writes, with its columns and their
+    lineage."""
     dataset = table_dataset(facts.catalog, output.table, output.location)
     facets = _schema(job.columns) | _of_table(facts, output.table, dataset.namespace)
     if job.made.columns:
@@ -269,7 +271,7 @@ def _output(
 
 
 def _letters(facts: LineageFacts, output: LineageOutput) -> OutputDataset:
-    """A table of dead letters."""
+    """The output dataset of a dead-letter table."""
     dataset = table_dataset(facts.catalog, output.table, output.location)
     facets = _of_table(facts, output.table, dataset.namespace)
     return OutputDataset(
@@ -305,8 +307,8 @@ def _schema(columns: Iterable[Column]) -> Facets:
 
 
 def _of_table(facts: LineageFacts, table: str, namespace: str) -> Facets:
-    """What tells a table of Iceberg beside its place: its name in the catalog, and the
-    catalog."""
+    """The facets of an Iceberg table: the catalog, the storage layer, and, if its
+    dataset is named by its location, its name in the catalog as a symlink."""
     catalog, symlink = facts.catalog, symlink_of(facts.catalog, table)
     facets: Facets = {
         "catalog": catalog_dataset.CatalogDatasetFacet(
@@ -343,7 +345,8 @@ def _column_lineage(
 def _input_fields(
     facts: LineageFacts, sources: Iterable[SourceColumn], inputs: Sequence[LineageInput]
 ) -> list[Any]:
-    """The columns, each once, with all ways in which it is taken in."""
+    """The input columns, each once, with all kinds of transformation by which it is
+    used."""
     found: dict[tuple[str, str, str], list[Any]] = {}
     for source in sources:
         way = column_lineage_dataset.Transformation(
@@ -394,8 +397,8 @@ def _assertion(check: Check, told: LineageRun) -> Any:
 
 
 def _severity(check: Check) -> str:
-    """`error` of one that stops the model; a warning of one whose rows are written, or
-    become dead letters."""
+    """`error` for an expectation that stops the model, `warn` for one whose failing
+    rows are written or become dead letters."""
     return "error" if check.on_fail == "stop" else "warn"
 
 

@@ -1,5 +1,5 @@
-"""Facets of lineage that OpenLineage does not have: which offsets a batch has read, and
-which batches a run tells."""
+"""lakesql's own facets of OpenLineage's events: which offsets a run has read, and which
+batches it consists of."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from openlineage.client.generated.base import InputDatasetFacet, RunFacet
 from lakesql import __version__
 
 PRODUCER = f"urn:lakesql:{__version__}"
-"""Who makes the events."""
+"""The producer that is named in events."""
 
 SCHEMAS = "urn:lakesql:facets:1-0-0"
-"""What the schemas of these facets are called: docs/lineage_facets.json has them."""
+"""The id of the schemas of these facets, which are in docs/lineage_facets.json."""
 
 
 @attr.define
 class OffsetRange:
-    """The records of a partition from `begin` on, where that is known, and before
-    `end`."""
+    """A range of offsets of a partition: from `begin`, None if unknown, to `end`,
+    exclusively."""
 
     partition: str
     end: int
@@ -28,7 +28,7 @@ class OffsetRange:
 @attr.define
 class OffsetsFacet(InputDatasetFacet):
     """What a run has read of a dataset: offsets by partition, or the positions before
-    and behind it, as JSON."""
+    and after it, as JSON."""
 
     partitions: list[OffsetRange] = attr.field(factory=list)
     before: str | None = None
@@ -41,11 +41,11 @@ class OffsetsFacet(InputDatasetFacet):
 
 @attr.define
 class BatchesFacet(RunFacet):
-    """The batches that a run tells, from the first to the last, of a checkpoint of
-    Spark's ('' of refreshes).
+    """The batches of a run, from the first to the last, in a checkpoint of Spark's (''
+    for refreshes).
 
-    `commits` are the snapshots that they have made, `records` what has arrived in them,
-    and `deadLetters` those of these that could not be used.
+    `commits` counts the snapshots that they made, `records` the records that they read,
+    and `deadLetters` those of these that became dead letters.
     """
 
     checkpoint: str

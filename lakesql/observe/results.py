@@ -1,4 +1,4 @@
-"""`target/run_results.json`: how a run stands, and what it has done, for other
+"""The file `target/run_results.json`: the state of a run and its models, for other
 programs."""
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ BROKE_OFF = "the run broke off before its end"
 
 
 class RunResults:
-    """Keeps the file as the run stands: from its first event on, and after its last one
-    or where it breaks off.
+    """A renderer that keeps the file `path` up to date with the state of the run, from
+    its first event to its end, also if it breaks off.
 
-    A failure is written at once, anything else at most every `WRITE_EVERY_MS`. `path`
-    is written beside itself and moved into its place, so a reader meets a whole file.
-    `command` is the command line as given, without the program's name.
+    A failure is written at once, other events at most every `WRITE_EVERY_MS`. The file
+    is replaced by a rename, so that readers always see a whole one. `command` is the
+    command line as given, without the program's name.
     """
 
     def __init__(self, path: Path, *, command: str, clock: Clock = now_ms) -> None:
@@ -42,7 +42,7 @@ class RunResults:
         self._written_at_ms = 0
 
     def __call__(self, event: Event, run: RunTally) -> None:
-        """Writes how the run stands, where it is time to."""
+        """Write the state of the run if it is due."""
         self._run = run
         match event:
             case (
@@ -81,9 +81,9 @@ class RunResults:
 def read_results(
     folder: Path, *, with_tests: bool = False
 ) -> Mapping[str, frozenset[str]]:
-    """How nodes have ended, by their ids: models, by the `run_results.json` of a
-    folder; with `with_tests` data tests too, by its `test_results.json`. Then one of
-    the two files is enough.
+    """The statuses of the nodes of a former run, by their ids: models and seeds from
+    the folder's `run_results.json`; `with_tests`: data tests too, from its
+    `test_results.json`, and then one of the two files suffices.
 
     Raises `UsageError` (`results-missing`, `results-unreadable`).
     """
@@ -117,10 +117,10 @@ def _read_statuses(path: Path, kind: ResourceType) -> Mapping[str, frozenset[str
 
 
 def render_results(run: RunTally, is_running: bool, *, command: str, at_ms: int) -> str:
-    """The text of the file: `metadata`, and one entry of `results` for each seed and
+    """The text of the file: `metadata`, and `results` with an entry for each seed and
     each model in the run's order.
 
-    A run that is not over and not running any more broke off.
+    A run that is neither finished nor `is_running` has broken off.
     """
     over = run.finished
     metadata = {
@@ -145,8 +145,8 @@ def render_results(run: RunTally, is_running: bool, *, command: str, at_ms: int)
 def _seed_result(
     name: str, seed: SeedFinished | None, is_running: bool
 ) -> Mapping[str, Any]:
-    """A seed that is not done waits while the run goes on, and was skipped where the
-    run broke off."""
+    """The entry of a seed. One that is not done is `waiting`, or `skipped` if the run
+    has broken off."""
     if seed is None:
         status, message = ("waiting", "") if is_running else ("skipped", BROKE_OFF)
         return {
@@ -173,8 +173,8 @@ def _seed_result(
 
 
 def _result(model: ModelTally, is_running: bool, at_ms: int) -> Mapping[str, Any]:
-    """A model that is not done: its phase while the run goes on, failed or skipped
-    where the run broke off."""
+    """The entry of a model. One that is not done has its phase as status; if the run
+    has broken off, it is `error`, or `skipped` if it had not begun."""
     done = model.finished
     finished = done or model.finish(
         "skipped" if model.phase == "waiting" else "error", 0, at_ms, because=BROKE_OFF

@@ -1,4 +1,4 @@
-"""Numbers over time as one line of text."""
+"""How numbers over time are drawn as one line of text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = ".:-=+*#@"
 
 Sample = tuple[int, float]
-"""When, in milliseconds, and how much."""
+"""A time in milliseconds, and a value."""
 
 
 def sparkline(values: Sequence[float | None], bars: str = BARS) -> str:
-    """A character for each value: from the lowest bar for nothing to the highest for
-    the most; none for no value."""
+    """A line with a character for each value: from the lowest bar for 0 to the highest
+    for the greatest value; a blank for None."""
     most = max((value for value in values if value is not None), default=0) or 1
     return "".join(
         " " if value is None else bars[_level(value / most, len(bars))]
@@ -28,10 +28,10 @@ def in_buckets(
     buckets: int,
     fold: Callable[[list[float]], float],
 ) -> list[float | None]:
-    """The samples of each of `buckets` equal parts of the time from `start_ms` to
-    `end_ms`, folded to one value.
+    """For each of `buckets` equal parts of the time from `start_ms` to `end_ms`, the
+    result of `fold` for its samples; None for a part without samples.
 
-    None for a part without samples. What is outside of the time is left out.
+    Samples outside of the time are ignored.
     """
     found: list[list[float]] = [[] for _ in range(buckets)]
     for at_ms, value in samples:

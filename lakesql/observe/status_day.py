@@ -1,5 +1,5 @@
-"""A table's last day as sparklines, and all of its figures: what `lakesql status MODEL`
-shows."""
+"""The output of `lakesql status MODEL`: the last day of its table as sparklines, and
+all figures."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from lakesql.plan.table_status import Known, TableStatus
 DAY_MS = 24 * HOUR_MS
 
 PLACES = (96, 72, 48, 24)
-"""How many characters a day may take: a quarter of an hour each, twenty minutes, half
-an hour, an hour."""
+"""The possible lengths in characters of a sparkline of a day: a character is a quarter
+of an hour, twenty minutes, half an hour or an hour."""
 
 _LABEL, _SAID = 11, 21
-"""Columns before a sparkline, and behind it."""
+"""The widths in characters of the text before a sparkline and of the one after it."""
 
 
 def render_day(
     status: TableStatus, now_ms: int, width: int, *, is_unicode: bool
 ) -> list[Text]:
-    """The lines. Where the table could not be read, they say no more than that."""
+    """The lines of the output; only the first one if the table could not be read."""
     word = Text(mark(status), STYLES[TONES[status.health]])
     lines = [Text.assemble((str(status.model.table), "bold"), GAP, word)]
     if not isinstance(status.state, Known):
@@ -52,8 +52,8 @@ def _day(facts: TableFacts, now_ms: int, width: int, bars: str) -> list[str]:
 def day_figures(
     facts: TableFacts, now_ms: int, places: int
 ) -> Iterator[tuple[str, Sequence[float | None], str]]:
-    """What is drawn of a table's last day: a label, a value for each of so many parts
-    of it, and a sentence."""
+    """The sparklines of a table's last day: for each a label, the values for `places`
+    equal parts of the day (None for a part without any), and a text."""
     start_ms = now_ms - DAY_MS
     commits = [commit for commit in facts.commits if commit.at_ms >= start_ms]
     times = [(commit.at_ms, 1.0) for commit in commits]
@@ -85,7 +85,7 @@ def day_figures(
 
 
 def figure_pairs(known: Known) -> list[tuple[str, str]]:
-    """Every figure with its name."""
+    """The figures of a table as texts, each with its label."""
     figures = known.figures
     spread = (figures.file_bytes_p10, figures.file_bytes_p50, figures.file_bytes_p90)
     sizes = ", ".join(size(each) for each in spread if each is not None)

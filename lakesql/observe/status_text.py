@@ -1,5 +1,5 @@
-"""How a table is, in words: the one word for it, its reasons, and each figure beside
-its limit."""
+"""The texts of `lakesql status` and `lakesql freshness` on a table: its health, the
+remarks on it, and each figure with its limit."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ TONES: dict[Health, Tone] = {
 
 
 def _is_left(status: TableStatus) -> bool:
-    """Whether the table's property, or the model, says that somebody else maintains
-    it."""
+    """Whether lakesql does not maintain the table, by its property or by the model's
+    options."""
     is_own = is_maintained(status.model) and bool(
         status.model.config.maintenance.procedures
     )
@@ -49,14 +49,15 @@ def _is_left(status: TableStatus) -> bool:
 
 
 def mark(status: TableStatus) -> str:
-    """The word, with a star where the table is not lakesql's."""
+    """The word for the table's health, with a star if lakesql has not written it."""
     is_foreign = isinstance(status.state, Known) and not status.state.facts.is_ours
     return f"{status.health}*" if is_foreign else status.health
 
 
 def remarks(status: TableStatus) -> tuple[str, ...]:
-    """The reasons of a table's one word, and whether lakesql has written it. Of one
-    that cannot be read, none: those are problems."""
+    """The remarks on a table: the reasons of its health, who writes and maintains it,
+    lagging inputs, waiting maintenance and unknown files. None for a table that cannot
+    be read, which is reported as a problem."""
     match status.state:
         case Known(
             facts=facts, figures=figures, findings=findings, waits=waits, lags=lags
@@ -108,11 +109,11 @@ def _unknown(files: UnknownFiles) -> tuple[str, ...]:
 def sentence(
     finding: Finding, figures: Judged | None, *, has_commit: bool = True
 ) -> str:
-    """A figure beside the limit that it was compared with: `63 small data files in a
+    """A figure with the limit that it was compared with: `63 small data files in a
     partition (limit 50)`.
 
-    Without `has_commit` nobody knows of a commit, and the table's age is how long none
-    has come.
+    Without `has_commit` no commit is known, and the value of freshness is the time
+    without one.
     """
     value, limit = finding.value, finding.limit
     if value is None:
@@ -144,7 +145,7 @@ def sentence(
 
 
 def _without_value(finding: Finding, figures: Judged | None) -> str:
-    """What is said where the figure is not known."""
+    """The text on a figure that is not known."""
     if finding.figure == "freshness":
         return f"no commit yet (limit {duration(round(finding.limit))})"
     if finding.figure == "dead_letter_ratio" and figures is not None:
@@ -153,7 +154,8 @@ def _without_value(finding: Finding, figures: Judged | None) -> str:
 
 
 def _newest(figures: Judged | None, age: str) -> str:
-    """By what a table's freshness is known, and how long that is ago."""
+    """The text on a table's freshness: the age of its newest event, or of its last
+    commit."""
     if figures is None:
         return f"last commit {age} ago"
     if figures.is_by_latency:
@@ -164,14 +166,16 @@ def _newest(figures: Judged | None, age: str) -> str:
 
 
 def _uncompacted(figures: Judged | None) -> str:
-    """How much a compaction would read; of delete files alone the size is not known."""
+    """The size of the data that is not compacted; `delete files` if it is unknown, as
+    for a run that has seen delete files alone."""
     if figures is None or not figures.uncompacted_bytes:
         return "delete files"
     return size(figures.uncompacted_bytes)
 
 
 def _share_of_hour(times: int, kind: str, share: float, limit: float) -> str:
-    """How often something came in the last hour, and its share of that hour."""
+    """The text on a number of dead letters or late events in the last hour, and their
+    share of the rows and themselves."""
     shown = f"{percent(share)} of the hour's rows and {kind}s together"
     return f"{count(times, kind)} in the last hour, {shown} (limit {percent(limit)})"
 
@@ -185,10 +189,10 @@ RESULT_TONES: dict[Result, Tone] = {"pass": "good", "warn": "warning", "error": 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One limit of a model's `freshness`, and what came of it. `value` and `limit` are
-    in milliseconds, or numbers.
+    """A limit of a model's `freshness`, and the result of its check. `value` and
+    `limit` are in milliseconds if they are times.
 
-    The figure of a table that cannot be read is an empty text, and its result an error.
+    For a table that cannot be read, `figure` is '' and the result is an error.
     """
 
     model: str
@@ -200,7 +204,8 @@ class Checked:
 
 
 def checked(status: TableStatus) -> tuple[Checked, ...]:
-    """Each limit that the model's properties name, on its table as it is."""
+    """The results for each limit of the model's properties, or for each problem of a
+    table that cannot be read."""
     name = status.model.name
     if isinstance(status.state, Unknown):
         return tuple(

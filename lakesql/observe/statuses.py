@@ -1,5 +1,5 @@
-"""How tables and seeds are, as `lakesql status` and `lakesql freshness` show it: on a
-terminal, elsewhere, and as lines of JSON."""
+"""The output of `lakesql status` and `lakesql freshness`: tables for people, on a
+terminal or not, and lines of JSON."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from lakesql.seed.seed_state import SeedState, SeedStatus
 from lakesql.table.maintenance_plan import Wait
 
 EVERYWHERE = 400
-"""Columns where there is no terminal: all that there is."""
+"""The width in characters if there is no terminal: enough for all columns."""
 
 
 def draw_statuses(
     out: TextIO, statuses: Sequence[TableStatus], environ: Mapping[str, str]
 ) -> None:
-    """A row for each table, and below it what the row has no room for."""
+    """Print a row for each table, and below them the remarks on them."""
     said = [
         f"{printable(status.model.name)}: {text}"
         for status in statuses
@@ -52,7 +52,7 @@ def draw_statuses(
 def draw_day(
     out: TextIO, status: TableStatus, now_ms: int, environ: Mapping[str, str]
 ) -> None:
-    """The last day of one table, all of its figures, and what of them is not well."""
+    """Print the last day of one table, all of its figures, and the remarks on it."""
     is_unicode = (out.encoding or "").lower().startswith("utf")
     lines = render_day(status, now_ms, terminal_width(), is_unicode=is_unicode)
     draw(out, [*lines, *below(remarks(status))], environ)
@@ -61,7 +61,7 @@ def draw_day(
 def draw_checks(
     out: TextIO, checked: Sequence[Checked], environ: Mapping[str, str]
 ) -> None:
-    """A row for each figure that a model's properties hold its table to."""
+    """Print a row for each limit that models' properties set for their tables."""
     columns = (
         LayoutColumn("model", words=True),
         LayoutColumn("result", words=True),
@@ -83,7 +83,8 @@ def draw_checks(
 
 
 def below(said: Sequence[str]) -> list[Text]:
-    """Remarks below a table, folded between words."""
+    """The remarks below a table as lines, wrapped between words, after an empty line;
+    none if there are no remarks."""
     folded = [
         line
         for text in said
@@ -93,7 +94,7 @@ def below(said: Sequence[str]) -> list[Text]:
 
 
 def draw(out: TextIO, lines: Sequence[Text], environ: Mapping[str, str]) -> None:
-    """Print lines, in colours where the terminal has them."""
+    """Print lines, in colours if the terminal has them."""
     console = Console(
         file=out, markup=False, emoji=False, highlight=False, _environ=dict(environ)
     )
@@ -103,13 +104,13 @@ def draw(out: TextIO, lines: Sequence[Text], environ: Mapping[str, str]) -> None
 
 
 def terminal_width() -> int:
-    """Columns of the terminal, or all that anybody needs where there is none."""
+    """The width of the terminal in characters; `EVERYWHERE` if there is none."""
     return shutil.get_terminal_size(fallback=(EVERYWHERE, 0)).columns
 
 
 def render_statuses(statuses: Sequence[TableStatus], width: int) -> list[Text]:
-    """The lines of a table, its header first: a row for each model's table, by the
-    columns that fit."""
+    """The lines of the table of statuses, the header first, with as many columns as
+    fit into `width`: a row for each model's table."""
     columns = (
         LayoutColumn("model", words=True),
         LayoutColumn("health", words=True),
@@ -182,8 +183,8 @@ def _backlog(figures: Figures) -> str:
 
 
 def render_status_lines(statuses: Iterable[TableStatus]) -> str:
-    """An object for each table. Times are in milliseconds, sizes in bytes; null where
-    nothing is known."""
+    """A line of JSON for each table. Times are in milliseconds, sizes in bytes; values
+    that are not known are null."""
     return "".join(
         f"{json.dumps(_status_fields(status), ensure_ascii=False, allow_nan=False)}\n"
         for status in statuses
@@ -191,7 +192,7 @@ def render_status_lines(statuses: Iterable[TableStatus]) -> str:
 
 
 def render_check_lines(checked: Iterable[Checked]) -> str:
-    """An object for each limit that was checked, in the units of `Figures`."""
+    """A line of JSON for each limit that was checked, in the units of `Figures`."""
     return "".join(
         f"{json.dumps(asdict(each), ensure_ascii=False, allow_nan=False)}\n"
         for each in checked
@@ -248,7 +249,8 @@ _TONES: Mapping[SeedState, Tone] = {
 def draw_seeds(
     out: TextIO, statuses: Sequence[SeedStatus], now_ms: int, environ: Mapping[str, str]
 ) -> None:
-    """A row for each seed, and below it how those are filled that are not."""
+    """Print a row for each seed, and below them how to fill those that are missing or
+    outdated."""
     columns = (
         LayoutColumn("seed", words=True),
         LayoutColumn("state", words=True),
@@ -265,7 +267,7 @@ def draw_seeds(
 
 
 def render_seed_lines(statuses: Sequence[SeedStatus]) -> str:
-    """An object for each seed, as a line of JSON."""
+    """A line of JSON for each seed."""
     return "".join(
         f"{json.dumps(_seed_fields(status), ensure_ascii=False)}\n"
         for status in statuses

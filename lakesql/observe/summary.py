@@ -1,5 +1,5 @@
-"""What a run has done, at its end: a table, where its dead letters are, and each
-failure in full."""
+"""The end of a run's output: the closing table, remarks such as where the dead letters
+are, and each failure in full."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 ReadLine = Callable[[Place], str | None]
-"""The text of the line at a place, if it can be read."""
+"""A function that returns the line of a file at a place, None if it cannot be read."""
 
 
 def render_totals(run: RunTally, width: int) -> list[Text]:
-    """The lines of the table, its header first: a row for each model in the run's
-    order, by the columns that fit."""
-    # Only here, as it imports rich, which a run that nobody watches needs for no other
-    # line.
+    """The lines of the closing table, the header first, with as many columns as fit
+    into `width`: a row for each model in the run's order."""
+    # Imported here, as plain output needs rich for nothing else.
     from rich.text import Text
 
     from lakesql.observe.layout import LayoutColumn, Row, fit_table
@@ -61,8 +60,8 @@ def render_totals(run: RunTally, width: int) -> list[Text]:
 
 
 def render_closing(run: RunTally) -> str:
-    """The run in a few words: `41,000 rows written in 41.2 s. Seeds: 1 filled. Models:
-    3 done, 1 failed.`"""
+    """The last line on the run: `41,000 rows written in 41.2 s. Seeds: 1 filled.
+    Models: 3 done, 1 failed.`"""
     over = run.finished
     took = duration(over.duration_ms) if over else ""
     models = run.models.values()
@@ -85,7 +84,8 @@ def render_closing(run: RunTally) -> str:
 
 
 def _seeds_fared(run: RunTally) -> str:
-    """Such as ` Seeds: 1 filled, 2 unchanged.`; nothing of a run without seeds."""
+    """A sentence such as ` Seeds: 1 filled, 2 unchanged.`; '' for a run without
+    seeds."""
     ended = [seed for seed in run.seeds.values() if seed is not None]
     fared = (
         (sum(seed.done == "filled" for seed in ended), "filled"),
@@ -98,11 +98,11 @@ def _seeds_fared(run: RunTally) -> str:
 
 
 def render_remarks(run: RunTally) -> tuple[str, ...]:
-    """What the table has no room for: where the dead letters are, what rows fail, which
-    fields no contract knows, what came too late or has no event time, how many deletes
-    are remembered and how many rows were older than those of the table, which streams
-    had nothing, why models were skipped, which ones a continuous run has not kept
-    fresh, and how much of the lineage is lost."""
+    """The lines below the closing table: where the dead letters are, which expectations
+    rows fail, fields that no contract knows, late records and those without an event
+    time, remembered deletes, rows older than the table's, streams without anything to
+    read, why models were skipped, models that a continuous run has not kept fresh, and
+    lineage that was not delivered."""
     models = run.models.values()
     dead_letters = (
         f"{model.name}: {count(model.rejected, 'dead letter')} in {model.dead_letter_table} ({reasons(model.reasons)})"
@@ -185,8 +185,8 @@ def render_remarks(run: RunTally) -> tuple[str, ...]:
 
 
 def render_failures(run: RunTally, read_line: ReadLine) -> tuple[str, ...]:
-    """Each problem of each failed seed and model in full, as one text of several
-    lines."""
+    """A text of several lines for each failed seed and model, with all its problems in
+    full."""
     failures = []
     ended = [seed for seed in run.seeds.values() if seed is not None]
     failed = [(seed.seed, seed.problems) for seed in ended if seed.status == "error"]

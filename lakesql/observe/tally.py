@@ -1,5 +1,5 @@
-"""What a run's events come to, as a value: each event makes the next one. Renderers and
-the supervisor read it."""
+"""The state of a run and of its models, summed up from the events, for renderers and
+the supervisor. It is an immutable value, of which each event makes a new one."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ Phase = Literal["waiting", "running", "retrying", "success", "error", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class TaskTally:
-    """What a maintenance task has done: how often, how often it has failed, how long it
-    took, and what it counted."""
+    """What a maintenance task has done in a run: how often it succeeded and failed, how
+    long it took in all, the sums of the procedure's counts, and why it failed last."""
 
     runs: int = 0
     failures: int = 0
@@ -72,22 +72,18 @@ class TaskTally:
 
 @dataclass(frozen=True, slots=True)
 class ModelTally:
-    """How a model stands, and what it has done so far.
+    """The state of a model, and what it has done so far in the run.
 
-    `retries` counts those in a row: since its last batch, whose number is `batch`, and
-    since its query last waited for something new. `backlog` is None where nobody knows,
-    and `lag` is the backlog of each partition of its topics. `rejected` are dead
-    letters, `reasons` counts them. `late` are rows that a watermark has dropped,
-    `ignored` messages and tombstones of a change feed, and `remembered` what was put
-    into the model's tombstones, `older` the rows that were left out, as the table has
-    newer ones. `warnings` are of its streams that had nothing to read; `has_nothing` if
-    that goes for all of them. `maintenance` is by the names of the tasks that have run.
-    `violations` count the rows that failed an expectation, by its name. `known` is what
-    its commits say of its table, `judged` how well that is. `furthest` is the event
-    that has moved a watermark furthest, and `without_event_time` are the records of
-    which no row is made, as theirs is NULL. `unusable` says what is wrong with the
-    first of its records where each one is a dead letter, and the table is empty.
-    `rescued` are the records that had fields which their contract does not know.
+    `retries` counts the retries since its last batch, whose number is `batch`, or since
+    its query last waited for something new. `backlog` is None if it is not known, and
+    `lag` is the backlog of each partition of its topics. `rejected` counts the dead
+    letters, and `reasons` counts them by reason; the other counts are as in
+    `BatchCommitted`. `warnings` are about its streams; `has_nothing`: none of these had
+    anything to read. `maintenance` is by the names of the tasks that have run. `known`
+    is what the run knows of its table by its commits, `judged` the table's health, and
+    `judged_because` the reasons. `unusable` describes what is wrong with the first
+    record if all records are dead letters and the table is empty. `finished` is None
+    until the model is done.
     """
 
     name: str
@@ -127,8 +123,8 @@ class ModelTally:
 
     @property
     def health(self) -> Word:
-        """How well the model is: its table, and whether it gets on. One that has failed
-        is ill."""
+        """The health of the model: that of its table, but at least `watch` while it is
+        retried, and `ill` if it has failed."""
         own: dict[Phase, Word] = {"error": "ill", "retrying": "watch"}
         return max(self.judged, own.get(self.phase, "well"), key=WORDS.index)
 
@@ -140,7 +136,7 @@ class ModelTally:
         problems: tuple[Problem, ...] = (),
         because: str = "",
     ) -> ModelFinished:
-        """The event that the model is done, with what it has done."""
+        """The event that the model is done, with its counts."""
         return ModelFinished(
             model=self.name,
             status=status,
@@ -168,12 +164,12 @@ class ModelTally:
 
 @dataclass(frozen=True, slots=True)
 class RunTally:
-    """How a run stands. `models` are in the run's order; `finished` is None while it
-    runs.
+    """The state of a run. `models` are in the run's order; `finished` is None until the
+    run is over.
 
-    Models that are `ending` in a continuous run are not kept fresh by it. `seeds` are
-    None until they are done. `lineage_lost` are all events of its lineage that were not
-    delivered, with why the last of them was not.
+    The `ending` models of a continuous run are not kept fresh by it. Each of the
+    `seeds` is None until it is done. `lineage_lost` has the number of all events of the
+    run's lineage that were not delivered, and the reason for the last one.
     """
 
     target: str = ""
@@ -188,14 +184,14 @@ class RunTally:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a model or a seed has."""
+        """Whether a model or a seed has failed."""
         failed_seed = any(
             seed is not None and seed.status == "error" for seed in self.seeds.values()
         )
         return failed_seed or self.count("error") > 0
 
     def count(self, *phases: Phase) -> int:
-        """How many models are in one of these phases."""
+        """The number of models that are in one of these phases."""
         return sum(model.phase in phases for model in self.models.values())
 
 
@@ -232,7 +228,7 @@ def count_event(run: RunTally, event: Event) -> RunTally:
 
 
 def count_model_event(model: ModelTally, event: Event) -> ModelTally:
-    """The tally of the model after an event of its own."""
+    """The tally of the model after an event about it."""
     match event:
         case (
             RunStarted()
@@ -394,7 +390,7 @@ def count_model_event(model: ModelTally, event: Event) -> ModelTally:
 def _add(
     counts: tuple[tuple[str, int], ...], more: tuple[tuple[str, int], ...]
 ) -> tuple[tuple[str, int], ...]:
-    """Both counts together, the largest first."""
+    """The sums of both counts by name, the largest first."""
     return (
         tuple((Counter(dict(counts)) + Counter(dict(more))).most_common())
         if more
@@ -403,5 +399,6 @@ def _add(
 
 
 def _rewrites(model: str) -> tuple[str, ...]:
-    """The tasks that rewrite files of the model's own table."""
+    """The names of the maintenance tasks that rewrite files of the model's own
+    table."""
     return f"{model}.rewrite_data_files", f"{model}.rewrite_position_delete_files"

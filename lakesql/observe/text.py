@@ -1,4 +1,5 @@
-"""What an event says in one line, and how counts, durations and times are written."""
+"""How an event is written in one line, and how counts, durations, sizes and times are
+written."""
 
 from __future__ import annotations
 
@@ -54,12 +55,12 @@ STYLES: Mapping[Tone, str] = {
 WORD_TONES: Mapping[Word, Tone] = {"well": "good", "watch": "warning", "ill": "bad"}
 
 GAP = "  "
-"""What is between two columns."""
+"""The space between two columns of text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line about a model, or about the run where `model` is empty."""
+    """One line about a model, or about the run if `model` is empty."""
 
     model: str
     text: str
@@ -67,14 +68,14 @@ class Line:
 
 
 def describe(event: Event) -> Line:
-    """What the event says, in one line without control characters."""
+    """The event as one line without control characters."""
     line = _describe(event)
     return Line(printable(line.model), printable(line.text), line.tone)
 
 
 def _waiting(event: RowsWaiting) -> str:
-    """Such as `228 groups wait until the watermark, 2026-03-01T23:59:50.000Z, has
-    passed them`."""
+    """The event as a text, such as `228 groups wait until the watermark,
+    2026-03-01T23:59:50.000Z, has passed`."""
     watermark = (
         f"the watermark, {event.watermark}," if event.watermark else "the watermark"
     )
@@ -282,7 +283,7 @@ def _describe_seed(event: SeedFinished) -> Line:
 
 
 def is_up_to_date(event: ModelFinished) -> bool:
-    """Whether the model found nothing that its table did not hold."""
+    """Whether the model succeeded and had nothing to do: no batch, record or row."""
     work = (
         event.batches
         + event.records
@@ -295,7 +296,7 @@ def is_up_to_date(event: ModelFinished) -> bool:
 
 
 def totals(event: ModelFinished) -> str:
-    """What the model has done in the run, as far as it got."""
+    """The model's counts of batches, records and rows in the run, as a text."""
     known = (
         f"{count(event.skipped_batches, 'batch', 'batches')} known already"
         if event.skipped_batches
@@ -311,7 +312,7 @@ def totals(event: ModelFinished) -> str:
 
 
 def headline(problems: tuple[Problem, ...]) -> str:
-    """The first problem in one line, and how many more there are."""
+    """The first problem in one line, with the number of further ones."""
     if not problems:
         return "no problem was given"
     first = problems[0]
@@ -325,7 +326,7 @@ def headline(problems: tuple[Problem, ...]) -> str:
 
 
 def reasons(counts: tuple[tuple[str, int], ...]) -> str:
-    """Why records are dead letters: `missing-value 3, not-readable 1`."""
+    """The counts of dead letters by reason: `required-missing 3, unparsable 1`."""
     return (
         ", ".join(f"{reason} {number(times)}" for reason, times in counts)
         or "no reason given"
@@ -333,8 +334,8 @@ def reasons(counts: tuple[tuple[str, int], ...]) -> str:
 
 
 def failing(counts: tuple[tuple[str, int], ...]) -> str:
-    """How many rows fail which expectations: `3 rows fail 'amount >= 0'`; empty where
-    none does."""
+    """The counts of failing rows by expectation: `3 rows fail 'amount >= 0'`; '' if
+    none fails."""
     return ", ".join(
         f"{count(times, 'row')} {'fails' if times == 1 else 'fail'} '{name}'"
         for name, times in counts
@@ -342,7 +343,8 @@ def failing(counts: tuple[tuple[str, int], ...]) -> str:
 
 
 def replaced(values: int, keys: int) -> str:
-    """How many values had bytes that are no UTF-8; empty where none had."""
+    """A text on the number of values, and of `keys` among them, that had bytes which
+    are no UTF-8; '' if none had."""
     if not values:
         return ""
     said = f"{count(values, 'value')} had bytes that are no UTF-8, replaced by U+FFFD"
@@ -361,13 +363,14 @@ def _style_of(event: BatchCommitted | BatchEmpty) -> Tone:
 
 
 def lost_lineage(event: LineageLost) -> str:
-    """`3 lineage events not delivered to http://localhost:5000: it does not answer`."""
+    """A text such as `3 lineage events not delivered to http://localhost:5000: it does
+    not answer`."""
     return f"{count(event.events, 'lineage event')} not delivered to {event.target}: {event.why}"
 
 
 def rate(records_per_second: float) -> str:
-    """`8,300 records/s`; empty for a speed that is not a number, as Spark gives before
-    its first batch."""
+    """A speed such as `8,300 records/s`; '' if it is no finite number, as before
+    Spark's first batch."""
     return (
         f"{records_per_second:,.0f} records/s"
         if math.isfinite(records_per_second)
@@ -376,13 +379,13 @@ def rate(records_per_second: float) -> str:
 
 
 def backlog_text(backlog: int, unit: str) -> str:
-    """`1,200 records`, `1 file`, `2 min 05 s`."""
+    """A backlog such as `1,200 records`, `1 file`, or for milliseconds `2 min 05 s`."""
     return duration(backlog) if unit == "ms" else count(backlog, unit.removesuffix("s"))
 
 
 def time_left(backlog: int | None, unit: str, records_per_second: float | None) -> str:
-    """How long the backlog takes at this speed: `2 min 05 s`. Empty where nobody knows,
-    and for what is soon done."""
+    """The time that a backlog of records takes at this speed, such as `2 min 05 s`; ''
+    if it is unknown or below `SOON_S`."""
     if (
         not backlog
         or unit != "records"
@@ -395,11 +398,11 @@ def time_left(backlog: int | None, unit: str, records_per_second: float | None) 
 
 
 SOON_S = 15
-"""What takes less needs no forecast."""
+"""The least number of seconds left for which a forecast is shown."""
 
 
 def duration(ms: int) -> str:
-    """`0.8 s`, `41.2 s`, `2 min 05 s`, `3 h 04 min`, `12 d 03 h`."""
+    """A duration: `0.8 s`, `41.2 s`, `2 min 05 s`, `3 h 04 min`, `12 d 03 h`."""
     seconds = max(0, ms) / 1000
     if round(seconds, 1) < 60:
         return f"{seconds:.1f} s"
@@ -413,7 +416,7 @@ def duration(ms: int) -> str:
 
 
 def size(size_bytes: float) -> str:
-    """`812 B`, `3.4 kB`, `268 MB`, `1.2 GB`."""
+    """A size in decimal units: `812 B`, `3.4 kB`, `268 MB`, `1.2 GB`."""
     for unit, unit_bytes in (
         ("TB", 10**12),
         ("GB", 10**9),
@@ -427,8 +430,8 @@ def size(size_bytes: float) -> str:
 
 
 def percent(share: float) -> str:
-    """`0 %`, `0.4 %`, `12 %`; what is not nothing never shows as nothing, and what is
-    not all never as all."""
+    """A share as a percentage: `0 %`, `0.4 %`, `12 %`. Only exactly 0 shows as `0 %`,
+    and only exactly 1 as `100 %`."""
     value = 100 * share
     if value in (0, 100) or 9.95 <= value < 99.5:
         return f"{value:.0f} %"
@@ -442,8 +445,8 @@ def percent(share: float) -> str:
 
 
 def age(ms: int) -> str:
-    """How long ago, in one unit, so that it does not flicker: `now`, `4 s ago`, `12 min
-    ago`."""
+    """An age in one unit, so that it changes rarely on a screen: `now`, `4 s ago`, `12
+    min ago`."""
     seconds = ms // 1000
     if seconds < 1:
         return "now"
@@ -454,19 +457,20 @@ def age(ms: int) -> str:
 
 
 def stopwatch(ms: int) -> str:
-    """`0:42`, `12:05`, `3:00:07`."""
+    """A duration in the form of a stopwatch: `0:42`, `12:05`, `3:00:07`."""
     minutes, seconds = divmod(max(0, ms) // 1000, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
 def wall_time(at_ms: int, zone: tzinfo | None) -> str:
-    """`12:03:05`, in this machine's zone if `zone` is None."""
+    """The time of day, such as `12:03:05`, in `zone`, or in this machine's zone if it
+    is None."""
     return datetime.fromtimestamp(at_ms / 1000, zone).strftime("%H:%M:%S")
 
 
 def iso_time(at_ms: int) -> str:
-    """`2026-03-01T12:03:05.120Z`."""
+    """The time in ISO 8601 and UTC: `2026-03-01T12:03:05.120Z`."""
     return (
         datetime.fromtimestamp(at_ms / 1000, UTC)
         .isoformat(timespec="milliseconds")
@@ -475,10 +479,9 @@ def iso_time(at_ms: int) -> str:
 
 
 def printable(text: str, keep: str = "") -> str:
-    """`text` in one line that no terminal takes for a command; the characters in `keep`
-    pass as they are.
+    """`text` in one line, with control characters escaped, except those in `keep`.
 
-    What an event quotes may come from a record, and so from anybody.
+    Events may quote records, and so texts from anybody, with commands for terminals.
     """
     if text.isprintable():
         return text
@@ -489,8 +492,8 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def shorten(name: str, width: int) -> str:
-    """`name` in at most `width` characters; what is too much is left out in its middle,
-    so that both ends tell."""
+    """`name` in at most `width` characters: `...` replaces the middle of a longer
+    one."""
     if len(name) <= width:
         return name
     tail = (width - 3) // 2
@@ -506,7 +509,7 @@ def _join(*parts: str) -> str:
 
 
 def _lost(rejected: int, late: int) -> tuple[str, str]:
-    """What did not become rows of the table, as far as there is any."""
+    """The counts of dead letters and late records as texts; '' for 0."""
     return count(
         rejected, "dead letter"
     ) if rejected else "", f"{number(late)} dropped as late" if late else ""

@@ -1,4 +1,4 @@
-"""One event of a run of lineage, as a value, and what takes it to where it is to go."""
+"""An event of a lineage run as a value, and the protocol of what delivers it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ State = Literal["START", "COMPLETE", "FAIL", "ABORT"]
 
 @dataclass(frozen=True, slots=True)
 class LineageOutput:
-    """What a run of lineage has written to a table: its rows, and the snapshot that has
-    the last of them."""
+    """What a lineage run has written to a table: the number of rows, and the newest
+    snapshot; None if unknown."""
 
     table: str
     location: str
@@ -23,13 +23,13 @@ class LineageOutput:
 
 @dataclass(frozen=True, slots=True)
 class LineageRun:
-    """One event of OpenLineage before it is one: a run of the job `job`, '' of the
-    whole run of lakesql.
+    """An event of a lineage run of the job `job`, '' for the run of lakesql as a whole,
+    before it becomes an event of OpenLineage.
 
-    `batches` are those of Spark's checkpoint `checkpoint`, from the first to the last.
-    `reads` are what they take in together, `letters` the tables of dead letters.
-    `violations` count the rows that fail an expectation, by its name, where these were
-    looked at (`is_checked`). `error` says why a run has failed.
+    `batches` are the numbers of the first and the last batch, in Spark's checkpoint
+    `checkpoint`. `reads` is what they read together, `letters` what they wrote to
+    dead-letter tables. `violations` counts the rows that fail an expectation, by its
+    name, if `is_checked`. `error` is the reason why a run has failed.
     """
 
     state: State
@@ -50,19 +50,19 @@ class LineageRun:
 
 
 class LineageSink(Protocol):
-    """Where runs of lineage go."""
+    """A destination of lineage runs."""
 
     def offer(self, told: LineageRun) -> None:
-        """Takes an event to be delivered; never waits."""
+        """Take an event for delivery, without waiting."""
 
     def take_lost(self) -> tuple[int, str]:
-        """How many events were lost since this was asked last, and why the last of them
-        was."""
+        """The number of events lost since the last call, and the reason for the last
+        one."""
 
     def drain(self) -> None:
-        """Wait, for a few seconds at most, until all are delivered; count the others as
-        lost, and take no more."""
+        """Wait a few seconds at most until all events are delivered. The others count
+        as lost, and no more are taken."""
 
     @property
     def shown(self) -> str:
-        """Where they go, in words."""
+        """The destination, for messages."""

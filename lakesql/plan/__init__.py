@@ -1,1 +1,1 @@
-"""The state of tables and the models, as a list of steps. Pure."""
+"""What tables need and how healthy they are, from their state and the models. Pure."""

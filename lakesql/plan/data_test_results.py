@@ -1,4 +1,4 @@
-"""How data tests ended, and from where an incremental one goes on."""
+"""The results of data tests, and which status a number of failing rows is."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Status = Literal["pass", "no_rows", "warn", "fail", "error", "skipped"]
-"""`no_rows`: its `where` holds for no row, so that it has looked at none; `fail`: there
-are failing rows, of severity error; `error`: it could not be told."""
+"""The status of a data test. `no_rows`: its `where` holds for no row, so that none was
+tested; `fail`: there are failing rows, of severity error; `error`: the test could not
+be run."""
 
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The failing rows: how many, and the first ones. `all_rows` is all of them, where
-    they were asked for."""
+    """The failing rows of a test: their number, and the first ones. `all_rows` has all
+    of them if they were asked for; else None."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -32,8 +33,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class ReadOf:
-    """What was read of one table: so many rows, of all snapshots or only of the
-    `snapshots` since an earlier pass."""
+    """What a test read of a table: the number of rows. `snapshots` is the number of
+    snapshots whose appended rows were read, since an earlier pass; None if the whole
+    table was read."""
 
     model: str
     rows: int
@@ -42,13 +44,12 @@ class ReadOf:
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """A test and how it ended.
+    """The result of a data test.
 
-    `engine` is where its SELECT has run, '' if nowhere, and `why_spark` why that was
-    Spark. `failures` are the failing rows, of which `rows` are the first ones. `reads`
-    is known of DuckDB alone: what Spark reads is its own affair. `compiled` is the path
-    of its compiled SELECT, `stored` the table of its failing rows, '' where there is
-    none.
+    `engine` is what ran its SELECT, '' if nothing did, and `why_spark` the reason if
+    that was Spark. `failures` is the number of failing rows, of which `rows` are the
+    first ones. `reads` is known for DuckDB alone. `compiled` is the path of its
+    compiled SELECT, `stored` the table of its failing rows; '' if there is none.
     """
 
     __test__ = False
@@ -71,9 +72,11 @@ class TestResult:
 def judge_failures(
     test: DataTest, failures: int, looked_at: int | None = None
 ) -> Status:
-    """What so many failing rows are, by the test's severity and thresholds, as in dbt.
+    """The status of a test with this number of failing rows, by its severity and
+    thresholds, as in dbt.
 
-    `looked_at` is how many rows its `where` has let through, where it has one.
+    `looked_at` is the number of rows for which its `where` holds; None if it has no
+    `where`.
     """
     options = test.options
     if options.severity == "error" and options.error_if.holds(failures):
@@ -84,6 +87,6 @@ def judge_failures(
 
 
 def is_bad(results: Iterable[TestResult]) -> bool:
-    """Whether the command ends with exit code 1: warnings do not, nor does what is
-    skipped by itself."""
+    """Whether the command ends with exit code 1: a test has failed or could not be run.
+    Warnings and skipped tests do not count."""
     return any(result.status in ("fail", "error") for result in results)

@@ -1,5 +1,5 @@
-"""What a model's commits will make of its table, from how the table is, or from what is
-said or assumed. Pure."""
+"""How a model's table will grow under different triggers, with maintenance and without,
+from the table's last commits, given figures, or assumptions. Pure."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ TRIGGERS = (
     Every("15 minutes", 900_000),
     Every("1 hour", 3_600_000),
 )
-"""Triggers that are compared, beside the model's own."""
+"""The triggers that are compared with the model's own."""
 
 Source = Literal["given", "measured", "assumed"]
 
 _ENTRY_BYTES = (10.0, 2_000.0)
-"""What an entry of a manifest takes at least, and at most: fewer and more are measured
-wrongly."""
+"""The least and the greatest plausible size in bytes of an entry of a manifest, to
+which a measured size is clipped."""
 
 _LONGEST_BATCH_MS = 5_000
-"""More time than this from the newest event to the commit is taken for events that
-arrive late: the ledger does not say how long a batch takes, and the events' own delay
-is no reason to commit less often."""
+"""The greatest latency, from the newest event to the commit, that is taken for the
+duration of a batch, which the ledger does not have. A greater one is taken for events
+that arrive late, whose delay does not depend on the trigger."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastInput:
-    """What the command line says; None where it says nothing."""
+    """The figures given on the command line; None for those that are not."""
 
     rows_per_second: float | None = None
     row_bytes: float | None = None
@@ -71,8 +71,8 @@ class ForecastInput:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A figure that a forecast begins with, and where it is from. Of what is assumed,
-    `note` says what of."""
+    """A figure on which a forecast is based, and its source. `note` describes what an
+    assumed figure is about."""
 
     name: str
     value: float
@@ -82,14 +82,14 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What one trigger makes of a table: without maintenance, and with the model's,
-    None where it has none.
+    """The growth of a table under one trigger: `unkept` without maintenance, `kept`
+    with the model's, None if it has none.
 
-    `freshness_ms` is how old the newest row is at most before the next commit: the
-    interval, a batch's own time, and how old events are when they arrive. `is_fresh`:
-    that is within what the model's properties ask for; None where they ask for nothing.
-    `is_behind`: more rows come between two batches than a batch may read, so that the
-    model falls further and further behind its source.
+    `rows` are the rows of a commit. `freshness_ms` is the greatest age of the newest
+    row before the next commit: the interval, the duration of a batch, and the age of
+    events when they arrive. `is_fresh`: it is within the freshness that the model's
+    properties demand; None if they demand none. `is_behind`: more rows arrive between
+    two batches than a batch may read, so that the backlog grows without end.
     """
 
     trigger: Trigger
@@ -106,12 +106,12 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """A model's table after `span_ms`. `now` is None where there is no table, or nobody
-    has looked.
+    """The forecast of a model's table after `span_ms`. `now` has its counts today; None
+    if there is no table or it was not read.
 
-    `limit` is how old the model's properties let the newest row become. `triggers` are
-    ordered by their intervals; the model's own is one of them, and the cheapest is the
-    one with the fewest commits that keeps the limit.
+    `limit` is the greatest age of the newest row by the model's properties, None if
+    they have none. `triggers` are ordered by their intervals and include the model's
+    own; the cheapest is the one with the fewest commits within the limit.
     """
 
     model: Model
@@ -123,7 +123,7 @@ class Forecast:
 
     @property
     def own(self) -> Outlook:
-        """What the model's own trigger makes of it."""
+        """The outlook under the model's own trigger."""
         return next(outlook for outlook in self.triggers if outlook.is_own)
 
 
@@ -135,9 +135,10 @@ def forecast(
     now_ms: int,
     most_records: int | None = None,
 ) -> Forecast:
-    """The model's table after `span_ms`, from `facts` where there are some.
+    """The forecast of the model's table after `span_ms`, from its `facts` if they are
+    known, else from assumptions; figures that are `given` override both.
 
-    `most_records` is how many a batch may read, None for as many as there are.
+    `most_records` is the greatest number of records of a batch; None for no limit.
     """
     measured = _measure(facts) if facts is not None else None
     inputs = tuple(_inputs(model, measured, given))
@@ -205,8 +206,8 @@ def _is_same(trigger: Every, own: Trigger) -> bool:
 
 
 def _mark(outlooks: Sequence[Outlook]) -> Iterator[Outlook]:
-    """The outlooks, the cheapest marked of those that are fresh: the one of the longest
-    interval that a run keeps."""
+    """The outlooks with the cheapest one marked: of those that are fresh, and by an
+    interval, the one with the longest interval."""
     fresh = [
         each for each in outlooks if each.is_fresh and isinstance(each.trigger, Every)
     ]
@@ -219,10 +220,12 @@ def _mark(outlooks: Sequence[Outlook]) -> Iterator[Outlook]:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What the last commits of a table did on average. None where they do not tell.
+    """Averages of a table's last commits; None for figures that they do not show.
 
-    From the newest event to the commit it takes `delay_ms` and `batch_ms`, or as long
-    as a batch is assumed to take.
+    Of the latency from the newest event to the commit, either `batch_ms` is known, or
+    `delay_ms` is, the part beyond the assumed duration of a batch. `deleted` is the
+    number of deletes, or rewritten rows, of a commit, `scattered` that of random rows
+    which touch as many data files.
     """
 
     commits: int
@@ -284,10 +287,11 @@ def _measure(facts: TableFacts) -> _Measured | None:
 
 
 def _scattered(touched: Sequence[int], rows: float, data: Sequence[LiveFile]) -> float:
-    """How many rows, taken at random, lie in as many data files as the last commits had
-    to write delete files for, or to write anew.
+    """The number of rows, chosen at random, that would be in as many data files as the
+    last commits wrote delete files for, or rewrote.
 
-    Fewer than they delete, where these lie together.
+    Smaller than `rows`, the number deleted, if deleted rows are close together.
+    `touched` has the number of such files by commit.
     """
     last = touched[-_LAST_DELETES:]
     stored = sum(file.rows for file in data)
@@ -302,9 +306,10 @@ _LAST_DELETES = 5
 
 
 def _scale(measured: _Measured, assumed: Writes, terms: Terms) -> Writes:
-    """What commits of another number of rows do than those that were measured.
+    """The measured commits, scaled to the number of rows of the `assumed` ones.
 
-    They write to as many partitions. How many of these are new, the configuration says.
+    The number of partitions written to stays; the number of new ones is taken from
+    `assumed`, and so from the configuration.
     """
     ratio = assumed.rows / measured.rows
     partitions = max(1.0, measured.partitions)
@@ -336,7 +341,7 @@ def _sizes(facts: TableFacts, metadata: MetadataSizes, assumed: Sizes) -> Sizes:
     manifest, entry = _manifest_sizes(metadata, assumed)
     count = len(metadata.manifests)
     return Sizes(
-        # What is not in the lists, so that the whole is the file's size now.
+        # The rest of the metadata file, so that the parts add up to its size now.
         table=max(
             0.0,
             metadata.file_bytes
@@ -355,8 +360,8 @@ def _sizes(facts: TableFacts, metadata: MetadataSizes, assumed: Sizes) -> Sizes:
 
 
 def _manifest_sizes(metadata: MetadataSizes, assumed: Sizes) -> tuple[float, float]:
-    """What a manifest takes without entries, and what each entry takes: by the straight
-    line through all manifests."""
+    """The size in bytes of a manifest without entries, and of an entry, by a linear fit
+    through all manifests."""
     count = len(metadata.manifests)
     if not count:
         return assumed.manifest, assumed.entry
@@ -410,7 +415,7 @@ def _stock(facts: TableFacts, sizes: MetadataSizes, now_ms: int) -> Stock:
 def _inputs(
     model: Model, measured: _Measured | None, given: ForecastInput
 ) -> Iterator[Input]:
-    """What the forecast begins with, and where each figure is from."""
+    """The figures on which the forecast is based, each with its source."""
     of = measured or _NOTHING
     yield _input(
         "rows_per_second", given.rows_per_second, of.rows_per_second, ROWS_PER_SECOND

@@ -1,5 +1,5 @@
-"""How a table is: figures from its metadata, and whether they are well, to be watched,
-or ill."""
+"""The health of a table: figures from its metadata, and which of them are above the
+limits for `watch` or `ill`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
 LAST_COMMITS = 100
-"""Over so many commits the latency's p95 is taken."""
+"""The number of commits over which the 95th percentile of the latency is taken."""
 
 WORDS: tuple[Word, ...] = ("well", "watch", "ill")
-"""From good to bad."""
+"""The words for health, from good to bad."""
 
 Figure = Literal[
     "freshness",
@@ -42,19 +42,19 @@ Figure = Literal[
     "delete_files_per_data_file",
     "metadata_bytes",
 ]
-"""What is judged. Times are in milliseconds."""
+"""The figures that are judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """What is known of a table as it was read.
+    """What was read of a table.
 
-    `is_ours`: some snapshot has a ledger entry. `commits` are the main branch's, oldest
-    first: those with a ledger entry, or of a table without, all that brought rows.
-    `files` are those of the current snapshot, the newest ones where there are more than
-    were read. `sizes` is what its metadata takes. `dead_letters` are times of commits
-    to the table of dead letters, each with the letters that it brought;
-    `letters_unread` says why it cannot be read, if so.
+    `is_ours`: a snapshot has a ledger entry. `commits` are those of the main branch,
+    oldest first: those with a ledger entry, or, if there is none, all that added rows.
+    `files` are those of the current snapshot; if there are more than are read, the
+    newest ones. `sizes` are those of the metadata files. `dead_letters` has, for each
+    commit to the dead-letter table, its time and the number of dead letters that it
+    added; `letters_unread` has the reason if that table cannot be read.
     """
 
     name: TableName
@@ -70,20 +70,19 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The figures by which a table is judged. Times are in milliseconds, sizes in
-    bytes.
+    """The figures by which a table is judged.
 
-    `freshness` is since the newest event: as it is known of the last commit
-    (`is_by_event`), or by the latency of the one before (`is_by_latency`); else since
-    the last commit, None where there is none. `average_small_files` are the data files
-    of a partition below 75 % of the target size. `delete_ratio` is deleted rows to all
-    rows that data files hold. `compaction_lag` is the age of the oldest,
-    `uncompacted_bytes` the size of all that is not compacted: small data files of
-    partitions that have five or more, but for those that a compaction wrote, and delete
-    files. `uncompacted_files` counts small data files as maintenance does, those of
-    each partition that a commit wrote to. The ratios of dead letters and late events
-    are to themselves and the rows written, in the last hour; those of dead letters are
-    None where their table cannot be read.
+    `freshness_ms` is the time since the newest event, if that is known for the last
+    commit (`is_by_event`) or estimated by the latency of the commit before
+    (`is_by_latency`); else the time since the last commit, None if there is none.
+    `average_small_files` is the average number of data files in a partition below 75 %
+    of the target size. `delete_ratio` is the share of the rows in data files that is
+    deleted. Not compacted are delete files, and small data files of partitions that
+    have five or more, except those that a compaction wrote: `compaction_lag_ms` is the
+    age of the oldest, `uncompacted_bytes` their size in all. `uncompacted_files` is the
+    number of small data files in a partition, as maintenance counts them. The ratios of
+    dead letters and late events are their shares of themselves and the rows written in
+    the last hour; those of dead letters are None if their table cannot be read.
     """
 
     freshness_ms: int | None
@@ -105,16 +104,16 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Figures(Judged):
-    """A table in figures, at one moment; None where nothing is known.
+    """All figures of a table at one time; None for those that are not known.
 
-    `age` is since the last commit. `latency` is from a commit's newest event to the
-    commit: of the last one of which it is known, and the 95th percentile over the last
-    100. `backlog` is what the source had that was not read, as the last commit says it,
-    in records, files or milliseconds (`backlog_unit`). `files_read` of the data and
-    delete files are what sizes are known of. `older_last_hour` are the rows that were
-    left out, as the table had newer ones of their keys.
-    `rescued_last_day` are the records with fields that the contract of their stream
-    does not know.
+    `age_ms` is the time since the last commit. `latency_ms` is the time from a commit's
+    newest event to the commit, for the last commit of which it is known;
+    `latency_p95_ms` is its 95th percentile over the last 100 commits. `backlog` is what
+    the source had left to read at the last commit, in records, files or milliseconds
+    (`backlog_unit`). `files_read` is the number of data and delete files whose sizes
+    were read. `older_last_hour` counts the rows left out because the table had newer
+    ones of their keys, `rescued_last_day` the records with fields that the contract of
+    their stream does not know.
     """
 
     age_ms: int | None
@@ -141,21 +140,21 @@ class Figures(Judged):
 
     @property
     def backlog_ms(self) -> int | None:
-        """The backlog where it is a time."""
+        """The backlog if it is a time; else None."""
         return self.backlog if self.backlog_unit == "ms" else None
 
     @property
     def backlog_items(self) -> int | None:
-        """The backlog where it is a number of records or files."""
+        """The backlog if it is a number of records or files; else None."""
         return None if self.backlog_unit == "ms" else self.backlog
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A figure as it was judged: against the bound that it is nearest to, the one that
-    it exceeds if it exceeds any.
+    """A figure and its judgement. `limit` is the limit that it exceeds; if it exceeds
+    none, the lowest.
 
-    `value` is None where there is nothing yet, such as a commit.
+    `value` is None if it is not known, as before the first commit.
     """
 
     figure: Figure
@@ -253,22 +252,22 @@ def _letters_since(facts: TableFacts, since_ms: int) -> int | None:
 
 
 USUAL_REWRITE = RewriteDataFiles()
-"""What makes a rewrite due where no model says it."""
+"""The options by which a rewrite is due if no model configures it."""
 
 
 def is_rewrite_overdue(
     rewrite: RewriteDataFiles, uncompacted: Uncompacted, version: int
 ) -> bool:
-    """Whether there is more to rewrite than makes that due: with as much, it may just
-    be beginning."""
+    """Whether there is clearly more to rewrite than makes a rewrite due; with only as
+    much, the rewrite may be about to begin."""
     return bool(why_rewrite_due(rewrite, uncompacted, version, OVERDUE))
 
 
 def judge(figures: Judged, limits: Freshness, is_overdue: bool) -> tuple[Finding, ...]:
-    """Every figure that is not well, the worst first. `limits` of the model stand in
-    the place of the usual ones.
+    """Every figure that is not `well`, the worst first. `limits` of the model replace
+    the usual ones.
 
-    What is not compacted is judged by the usual one only if a rewrite of data files
+    The usual limit of `compaction_lag` counts only if a rewrite of data files
     `is_overdue`.
     """
     own = check(figures, limits)
@@ -288,11 +287,11 @@ def judge(figures: Judged, limits: Freshness, is_overdue: bool) -> tuple[Finding
 
 
 def check(figures: Judged | None, limits: Freshness) -> tuple[Finding, ...]:
-    """Each figure that `limits` say something of: `watch` above a warning's limit,
-    `ill` above an error's.
+    """Each figure for which `limits` has a limit: `watch` above that of a warning,
+    `ill` above that of an error.
 
-    A table that is not there, of which there are no figures, keeps no limit, and a
-    figure that nobody knows keeps none; a table without a commit is older than any.
+    A figure that is not known exceeds every limit. So do all of a table that does not
+    exist, for which `figures` is None, and the freshness of one without a commit.
     """
     findings = []
     warn, error = limits.warn_after, limits.error_after
@@ -319,13 +318,13 @@ def check(figures: Judged | None, limits: Freshness) -> tuple[Finding, ...]:
 
 
 def worst(findings: Iterable[Finding]) -> Word:
-    """The worst word of them, `well` where there are none."""
+    """The worst word of the findings; `well` if there are none."""
     return max((finding.word for finding in findings), key=WORDS.index, default="well")
 
 
 def percentile(ordered: Sequence[int], share: float) -> int | None:
-    """The smallest of the values, in order, that `share` of them do not exceed; None of
-    none."""
+    """The smallest of the sorted values that at least `share` of them do not exceed;
+    None if there are none."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
 
 
@@ -338,8 +337,8 @@ USUAL_BOUNDS: Mapping[Figure, Bound] = {
     "dead_letter_ratio": thresholds.DEAD_LETTER_RATIO,
     "late_ratio": thresholds.LATE_RATIO,
 }
-"""What is judged without a word of the model. How fresh a table must be, only its model
-can say."""
+"""The limits of figures if the model sets none. Freshness has none: only the model can
+know how fresh its table must be."""
 
 
 def _values(figures: Judged) -> dict[Figure, float | None]:
@@ -355,7 +354,7 @@ def _values(figures: Judged) -> dict[Figure, float | None]:
 
 
 def _compare(figure: Figure, value: float | None, bound: Bound) -> Finding:
-    # a limit that is not there is infinite
+    # A bound that is not set is infinite, so an unknown value must be finite.
     above = sys.float_info.max if value is None else value
     if above > bound.ill:
         return Finding(figure, "ill", value, bound.ill)
@@ -374,13 +373,13 @@ def _not_compacted(small: Sequence[LiveFile]) -> Iterable[LiveFile]:
 
 
 def _newest_event(commits: Sequence[Commit]) -> int | None:
-    """The newest event of a table. None where neither that of the last commit is known
-    nor that of the one before.
+    """The time of the newest event of a table. None if it is known neither for the last
+    commit nor for the one before.
 
-    Where it is that of the one before alone, the last commit is taken to have its
-    latency; or its newest event to be as much newer than that one's as that was than
-    its own predecessor's, if that makes it newer: a model that catches up reads hours
-    of events in a batch.
+    If it is known only for the one before, it is estimated for the last commit, as the
+    later of two: by the latency of the commit before, and by the step between the
+    newest events of the two commits before, as a model that catches up reads hours of
+    events in a batch.
     """
     known = [commit.newest_ms for commit in commits]
     if commits and known[-1] is None:
@@ -398,5 +397,5 @@ def _known(said: int | None, counted: int) -> int:
 
 
 def share_of(part: float, whole: float) -> float:
-    """The part of a whole, 0 of nothing."""
+    """`part` as a share of `whole`; 0 if `whole` is 0."""
     return part / whole if whole else 0.0

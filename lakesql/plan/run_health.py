@@ -1,5 +1,5 @@
-"""What a run knows of a model's table by its own commits, and how well the table is by
-that: no metadata is read."""
+"""The health of a model's table during a run, by the run's own commits, without reading
+the table's metadata."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class TableLimits:
-    """What a run holds the table of a model to: what its author says, and what makes a
-    rewrite of its files due."""
+    """The limits by which a run judges a model's table: those of its properties, and
+    the options by which a rewrite of its files is due."""
 
     freshness: Freshness = NO_LIMITS
     rewrite: RewriteDataFiles = USUAL_REWRITE
@@ -35,8 +35,8 @@ class TableLimits:
 
 @dataclass(frozen=True, slots=True)
 class RunJudgement:
-    """The figures of a table, those of them that are not well, the worst first, and how
-    well the table is."""
+    """The figures of a table, those that are not `well`, the worst first, and the
+    health of the table."""
 
     figures: Judged
     findings: tuple[Finding, ...]
@@ -45,8 +45,8 @@ class RunJudgement:
 
 @dataclass(frozen=True, slots=True)
 class Minute:
-    """What a minute of the run brought: rows written, dead letters, and events that a
-    watermark has dropped."""
+    """The counts of a minute of the run, from `at_ms` on: rows written, dead letters,
+    and events that a watermark dropped."""
 
     at_ms: int
     rows: int = 0
@@ -56,15 +56,15 @@ class Minute:
 
 @dataclass(frozen=True, slots=True)
 class SeenByRun:
-    """What the commits of a run have told of a table.
+    """What the commits of a run show of a table.
 
-    `minutes` are those of the last hour in which something came, oldest first;
-    `letters` the dead letters of a batch that is not done. `newest_ms` is the newest
-    event, `is_by_event` whether the last commit's is known. `small_files` of
-    `small_bytes` have come to a table without partitions since `small_since_ms`, when
-    its data files were last seen to become fewer, or the run began; `fewest` deletes
-    and delete files the table had since. Delete files have been there since
-    `deletes_since_ms`, at least.
+    `minutes` are those of the last hour with any counts, oldest first. `letters` is the
+    number of dead letters of a batch that is not done yet. `newest_ms` is the newest
+    event; `is_by_event`: that of the last commit is known. `small_files`, of
+    `small_bytes` in all, are the small files added to a table without partitions since
+    its number of data files last fell, or the run began; the first of them came at
+    `small_since_ms`. `fewest` has the lowest numbers of deletes and delete files since
+    then. The table has had delete files since `deletes_since_ms` or longer.
     """
 
     minutes: tuple[Minute, ...] = ()
@@ -81,13 +81,13 @@ class SeenByRun:
 
 
 def count_commit(known: SeenByRun, event: BatchCommitted) -> SeenByRun:
-    """What is known after a commit."""
+    """What is known of the table after a commit."""
     known = count_batch(known, event.at_ms, rows=event.rows, late=event.late)
     told, before, now = event_ms(event.event_time), known.totals, event.table
     newest = None if told is None else known_event(told, event.at_ms)
     files, size, since = known.small_files, known.small_bytes, known.small_since_ms
     fewest = known.fewest
-    # rewritten, by this run or by somebody else
+    # Data files were rewritten, by this run or another writer.
     if _fell(before.data_files, now.data_files):
         files, size, since, fewest = 0, 0, None, TableTotals()
     if event.partitions is None and event.small_files:
@@ -98,7 +98,7 @@ def count_commit(known: SeenByRun, event: BatchCommitted) -> SeenByRun:
         )
     deletes_since = known.deletes_since_ms
     is_fewer = _fell(before.delete_files, now.delete_files)
-    # the oldest may be among those that went
+    # The oldest delete file may be among those that were removed.
     if not now.delete_files or is_fewer or event.removed_delete_files:
         deletes_since = None
     if now.delete_files and deletes_since is None:
@@ -122,8 +122,8 @@ def count_commit(known: SeenByRun, event: BatchCommitted) -> SeenByRun:
 def count_batch(
     known: SeenByRun, at_ms: int, *, rows: int = 0, late: int = 0
 ) -> SeenByRun:
-    """What is known after a batch of so many rows and late events, and the dead letters
-    that came before its end."""
+    """What is known of the table after a batch with these numbers of rows and late
+    events, and with the dead letters that were counted before."""
     letters = known.letters
     if not rows + late + letters:
         return known
@@ -136,14 +136,14 @@ def count_batch(
 
 
 def count_letters(known: SeenByRun, count: int) -> SeenByRun:
-    """What is known after dead letters were written: they count once their batch is
-    done, and beside its rows."""
+    """What is known of the table after dead letters were written. They are counted
+    together with the rows of their batch, when that is done."""
     return replace(known, letters=known.letters + count)
 
 
 def count_rewrite(known: SeenByRun) -> SeenByRun:
-    """What is known after the run has rewritten files: what the table holds now, the
-    next commit says."""
+    """What is known of the table after the run has rewritten its files: no totals,
+    until the next commit has them."""
     return replace(
         known,
         totals=TableTotals(),
@@ -158,7 +158,7 @@ def count_rewrite(known: SeenByRun) -> SeenByRun:
 def judge_run(
     known: SeenByRun, limits: TableLimits, since_ms: int | None, now_ms: int
 ) -> RunJudgement:
-    """How well the table is at `now_ms`, by what `measure_run` makes of the run."""
+    """The health of the table at `now_ms`, by the figures of `measure_run`."""
     figures = measure_run(known, since_ms, now_ms)
     is_overdue = is_run_overdue(known, limits.rewrite)
     findings = judge(figures, limits.freshness, is_overdue)
@@ -166,13 +166,13 @@ def judge_run(
 
 
 def measure_run(known: SeenByRun, since_ms: int | None, now_ms: int) -> Judged:
-    """The figures at `now_ms`: each as the table's metadata would give it, or less
-    where the run cannot tell.
+    """The figures at `now_ms`: each as by the table's metadata, or lower if the run
+    cannot know it. So a figure that is not `well` is indeed not well.
 
-    So whatever is not well by them is not well. The newest event is known of each
-    commit, where the ledger has that of some by the next commit only. Of a table with
-    partitions the run does not know in which of them the small files are, and of none
-    how large its manifests are. A table without a commit since `since_ms` is as old.
+    The newest event of each commit is known, while the ledger has that of some commits
+    only with the next one. For a table with partitions the run does not know in which
+    of them the small files are, and for no table the size of its metadata. `since_ms`
+    is taken for the last commit if the run has made none.
     """
     totals = known.totals
     data_files, delete_files = totals.data_files or 0, totals.delete_files or 0
@@ -211,12 +211,13 @@ def measure_run(known: SeenByRun, since_ms: int | None, now_ms: int) -> Judged:
 
 
 FORMAT_VERSION = 2
-"""The format version that a table is taken to have, which no commit says."""
+"""The format version that is assumed for a table, as events of commits do not have
+it."""
 
 
 def is_run_overdue(known: SeenByRun, rewrite: RewriteDataFiles) -> bool:
-    """Whether there is more to rewrite than makes that due, by what the run has seen:
-    no more than there is."""
+    """Whether there is clearly more to rewrite than makes a rewrite due, by what the
+    run has seen, which is never more than the table has."""
     totals, fewest = known.totals, known.fewest
     small_files = min(known.small_files, totals.data_files or 0)
     deleted = (totals.deletes or 0) - (fewest.deletes or 0)
@@ -229,8 +230,8 @@ def is_run_overdue(known: SeenByRun, rewrite: RewriteDataFiles) -> bool:
 
 
 def _fewest(known: TableTotals, now: TableTotals) -> TableTotals:
-    """The fewest deletes and delete files, of those that were known and those that
-    there are now."""
+    """The lower numbers of deletes and delete files of the two totals; None where
+    neither has one."""
     files = [
         each for each in (known.delete_files, now.delete_files) if each is not None
     ]

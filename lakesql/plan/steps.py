@@ -1,9 +1,9 @@
-"""What must be done before a model's query may write: a list of small values, each with
-its SQL and its sentence.
+"""Which DDL a model's table needs before a run may write to it: a list of steps, each
+with its SQL and a sentence for people.
 
-`plan_table` compares what a model asks for with what is there. A table is never made to
-fit by losing anything that its owner did not ask to lose: what the configuration does
-not mention (another property, a sort order, partitions) stays as it is.
+`plan_table` compares the configured table with the existing one. A step never removes
+what the owner did not ask to remove: what the configuration does not mention (another
+property, a sort order, partitions) stays as it is.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ F = TypeVar("F", PartitionField, SortField)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One change: a line that says it to people, and its SQL, in order.
+    """One change of a table: a line of text for people, and its SQL statements in
+    order.
 
-    `is_takeover`: the table is somebody else's until now.
+    `is_takeover`: the step takes over a table that somebody else made or writes.
     """
 
     text: str
@@ -54,23 +55,30 @@ def plan_table(
     namespaces: frozenset[str],
     read: Mapping[str, tuple[str, ...]],
 ) -> tuple[Step, ...]:
-    """The steps that make the table which `spec` asks for out of what is there, none if
-    it fits as it is.
+    """The steps that turn the existing table (`state`, None if there is none) into the
+    one that `spec` describes; empty if it fits as it is.
 
-    Every column of `spec` has its type. Columns are compared without case; a table
-    column that holds every value of the SELECT's type fits. A table of lakesql's in
-    which no row has ever stood follows its model. Under `ignore` and `fail` columns and
-    partitions stay as they are; sort order and properties follow the configuration
-    under every policy. `read` are the table's columns that each batch reads, by the
-    option that names them. Raises `RunError` with every problem found: `schema-change`
-    (under `fail`, anything differs; under `ignore`, the table lacks a column of `read`,
-    of the sort order or of the mode; under `sync_all_columns`, a table that somebody
-    else made would lose columns; versions would lack what says when they are valid, or
-    be told apart by fewer columns than before), `type-change` (no widening leads from
-    one type to the other, or under `ignore` one would be needed), `column-required`
-    (the table cannot do without a column that the SELECT lacks), `unstorable-type`
-    (Iceberg has no column of the type), `order-type` and `key-type` (rows cannot be
-    ordered or compared by a column of the type).
+    Every column of `spec` has its type. Column names are compared case-insensitively; a
+    table column whose type holds every value of the SELECT's type fits. A table of
+    lakesql's in which no row was ever written is replaced if its columns or partitions
+    differ. Under `ignore` and `fail` columns and partitions stay as they are; sort
+    order and properties follow the configuration under every policy. `read` has the
+    table's columns that each batch reads, by the option that names them.
+
+    Raises `RunError` with every problem found:
+
+    - `schema-change`: under `fail`, columns or partitions differ; under `ignore`, the
+      table lacks a column of `read`, of the sort order or of the mode; under
+      `sync_all_columns`, a table that somebody else made would lose columns; or a
+      history would lack a column that says when a version is valid, or would
+      distinguish its versions by fewer columns than before.
+    - `type-change`: Iceberg cannot widen one type to the other, or under `ignore` it
+      would have to.
+    - `column-required`: the SELECT lacks a column that is NOT NULL in the table or that
+      partitions it.
+    - `unstorable-type`: Iceberg has no column of the type.
+    - `order-type`, `key-type`: rows cannot be ordered or compared by a column of the
+      type.
     """
     types = {column.name.lower(): column.type or "" for column in spec.columns}
     if problems := list(find_misused(model, types, spec.order_by, read)):
@@ -108,20 +116,20 @@ def plan_table(
 
 
 def is_of_shape(spec: TableSpec, state: TableState) -> bool:
-    """Whether the table has the columns and partitions that a model asks for."""
+    """Whether the table has the columns and partitions of `spec`."""
     return not _compare(spec, state).is_shaping
 
 
 def _is_made_anew(spec: TableSpec, state: TableState, types: Mapping[str, str]) -> bool:
-    """Whether the model has other columns or partitions than its table, in which no row
-    has ever stood."""
-    # whatever their values: the model was edited
+    """Whether the table is to be replaced, not altered: it is lakesql's, no row was
+    ever written to it, and its columns or partitions differ from `spec`."""
+    # Only the keys count: the model's edit may have changed the values.
     is_ours = state.properties.keys() >= sql.MARKS
     there: dict[str, str | None] = {
         column.name.lower(): column.type for column in state.columns
     }
-    # Iceberg cannot merge into a table that has lost a column by which it was
-    # partitioned.
+    # Replacing must not drop a partitioning column: Iceberg cannot merge into a table
+    # that has lost one.
     sources = {field.column.lower() for field in state.partition_by}
     sources |= {name.lower() for name in state.was_partitioned_by}
     is_partitioned_alike = all(
@@ -136,8 +144,8 @@ def _is_made_anew(spec: TableSpec, state: TableState, types: Mapping[str, str]) 
 
 
 def check_mergeable(model: str, state: TableState) -> None:
-    """Raise `RunError` (`partition-lost`) where Iceberg can merge into the table no
-    more."""
+    """Raise `RunError` (`partition-lost`) if the table has lost a column that once
+    partitioned it: Iceberg cannot merge into it any more."""
     if not state.lost_partitions:
         return
     raise RunError.of(
@@ -151,14 +159,14 @@ def check_mergeable(model: str, state: TableState) -> None:
 
 
 def create_namespace(table: TableName) -> Step:
-    """Make the namespace of a table."""
+    """The step that creates the namespace of a table."""
     name = f"{identifier(table.catalog)}.{identifier(table.namespace)}"
     text = f"create namespace {table.catalog}.{table.namespace}"
     return Step(text, (f"CREATE NAMESPACE IF NOT EXISTS {name}",))
 
 
 def create_table(spec: TableSpec) -> Step:
-    """Make a table."""
+    """The step that creates a table."""
     shape = [_count(len(spec.columns), "column")]
     shape += (
         [f"partitioned by {_partitions(spec.partition_by)}"]
@@ -172,7 +180,7 @@ def create_table(spec: TableSpec) -> Step:
 
 
 def replace_table(spec: TableSpec) -> Step:
-    """Make a table anew in which no row has ever stood."""
+    """The step that replaces a table in which no row was ever written."""
     return Step(
         f"make table {spec.name} anew: no row has ever stood in it",
         sql.create_table(spec, "OR REPLACE"),
@@ -180,8 +188,8 @@ def replace_table(spec: TableSpec) -> Step:
 
 
 def adopt_table(state: TableState, properties: Mapping[str, str]) -> Step:
-    """Take over a table that somebody else made, and set the properties that a table of
-    lakesql's needs."""
+    """The step that takes over a table which somebody else made, and sets the
+    properties that a table of lakesql's needs."""
     sets = f" (sets {_assignments(properties)})" if properties else ""
     done = set_properties(state.name, properties).statements if properties else ()
     return Step(
@@ -190,7 +198,7 @@ def adopt_table(state: TableState, properties: Mapping[str, str]) -> Step:
 
 
 def add_columns(table: TableName, columns: tuple[TableColumn, ...]) -> Step:
-    """Add columns, at the end; rows that are there have NULL in them."""
+    """The step that adds columns at the end; existing rows have NULL in them."""
     added = ", ".join(f"{column.name} {column.type}" for column in columns)
     text = f"add {_count(len(columns), 'column')} to {table}, NULL in the rows that are there: {added}"
     return _alter(
@@ -199,27 +207,28 @@ def add_columns(table: TableName, columns: tuple[TableColumn, ...]) -> Step:
 
 
 def drop_column(table: TableName, column: str) -> Step:
-    """Drop a column that the SELECT has no longer."""
+    """The step that drops a column which the SELECT no longer has."""
     return _alter(
         f"drop column {column} of {table}", table, f"DROP COLUMN {identifier(column)}"
     )
 
 
 def keep_column(table: TableName, column: str, because: str) -> Step:
-    """Leave a column that the SELECT has no longer, as the table cannot do without."""
+    """The step, without SQL, that says that a column stays which the SELECT no longer
+    has. `because` completes "the table …"."""
     return Step(
         f"keep column {column} of {table}, NULL in new rows: the table {because}", ()
     )
 
 
 def widen_column(table: TableName, column: str, old: str, new: str) -> Step:
-    """Give a column a type that holds all that the old one held."""
+    """The step that widens a column's type from `old` to `new`."""
     text = f"widen column {column} of {table} from {old} to {new}"
     return _alter(text, table, f"ALTER COLUMN {identifier(column)} TYPE {new}")
 
 
 def grow_column(table: TableName, growth: Growth) -> Step:
-    """Add a field that is nested in a column, or widen one."""
+    """The step that adds a field nested in a column, or widens one."""
     path, kind = ".".join(growth.path), growth.type.text
     written = ".".join(map(identifier, growth.path))
     if growth.is_added:
@@ -240,8 +249,7 @@ def change_partitions(
     dropped: tuple[PartitionField, ...],
     added: tuple[PartitionField, ...],
 ) -> Step:
-    """Partition what is written from now on in another way; files that are there stay
-    as they are."""
+    """The step that changes the partition spec; existing files stay as they are."""
     drops = (f"DROP PARTITION FIELD {sql.partition_text(field)}" for field in dropped)
     adds = (f"ADD PARTITION FIELD {sql.partition_text(field)}" for field in added)
     return _alter(
@@ -253,8 +261,7 @@ def change_partitions(
 
 
 def set_order(table: TableName, order_by: tuple[SortField, ...]) -> Step:
-    """Order what is written from now on in another way; files that are there stay as
-    they are."""
+    """The step that changes the sort order; existing files stay as they are."""
     return _alter(
         f"order {table} from now on by {_order(order_by)}",
         table,
@@ -263,7 +270,7 @@ def set_order(table: TableName, order_by: tuple[SortField, ...]) -> Step:
 
 
 def set_properties(table: TableName, properties: Mapping[str, str]) -> Step:
-    """Set table properties."""
+    """The step that sets table properties."""
     return _alter(
         f"set {_assignments(properties)} on {table}",
         table,
@@ -282,15 +289,20 @@ class _RetypedStep:
 
     @property
     def growth(self) -> tuple[Growth, ...]:
-        """What makes the column hold the new type's values; nothing where Iceberg
-        cannot."""
+        """The widenings and added fields by which the column holds the new type's
+        values; empty if Iceberg cannot change it so."""
         return _growth(self.column.name, self.column.type, self.new) or ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """Where the spec and the table differ. `lost` columns stand in the table alone; no
-    `order_by` means no change."""
+    """The differences between spec and table.
+
+    `added` columns are in the spec alone, `lost` ones in the table alone. `widened`
+    columns can be altered to the spec's type, `clashing` ones cannot. `unpartitioned`
+    and `partitioned` are the partition fields to drop and to add. An empty `order_by`
+    means that the sort order stays.
+    """
 
     added: tuple[TableColumn, ...]
     lost: tuple[StateColumn, ...]
@@ -364,15 +376,15 @@ def _holds(wide: str, narrow: str) -> bool:
 
 
 def _growth(column: str, old: str, new: str) -> tuple[Growth, ...] | None:
-    """What turns a column of type `old` into one that takes `new`; None where Iceberg
-    cannot."""
+    """The changes that make a column of type `old` hold values of type `new`, empty if
+    it does already; None if Iceberg cannot change it so."""
     before, after = parse_type(old), parse_type(new)
     return find_growth(before, after, (column,)) if before and after else None
 
 
 def _lost_fields(change: _RetypedStep) -> tuple[str, ...]:
-    """The fields in a column of the table that the model's column lacks, by their
-    paths."""
+    """The dotted paths of the fields that the table's column has and the model's
+    lacks."""
     old, new = parse_type(change.column.type), parse_type(change.new)
     lost = find_lost(old, new, (change.column.name,)) if old and new else ()
     return tuple(map(".".join, lost))
@@ -386,7 +398,7 @@ def _is_set(key: str, value: str, properties: Mapping[str, str]) -> bool:
 
 
 def _root(path: str) -> str:
-    """The column that a field lies in, by its path, in lower case."""
+    """The name of the top-level column of a field's path, in lower case."""
     return path.lower().split(".")[0]
 
 
@@ -398,11 +410,11 @@ def _row_type(columns: Sequence[TableColumn] | Sequence[StateColumn]) -> str:
 
 
 def _spelled(path: str, table: str, wanted: str) -> str:
-    """The path to a field as a table's struct has it that takes the rows of another: an
-    ALTER finds no other spelling.
+    """The path to a field in the table's spelling, as ALTER TABLE finds nested fields
+    case-sensitively.
 
-    `table` and `wanted` are the struct's types; where the table has no such field yet,
-    it gets the other's.
+    `table` and `wanted` are the row types, as structs, of the table and of the spec; a
+    field that the table does not have yet is spelled as in the spec.
     """
     kinds, spelled = [parse_type(table), parse_type(wanted)], []
     for name in path.split("."):
@@ -495,14 +507,14 @@ def _problems(
 
 
 def _is_merging(versions: Versions) -> bool:
-    """Whether versions become one that differ in a column which goes: those of a key
-    are made anew, of all columns."""
+    """Whether a history merges versions that differ only in a column that is dropped:
+    it tracks all columns, and a batch computes all versions of its keys anew."""
     return not versions.tracked and not versions.are_final
 
 
 def _merging(model: str, changes: _Changes, state: TableState) -> Iterator[Problem]:
-    """Columns that the SELECT lacks of a table whose versions are told apart by all of
-    them."""
+    """A problem for each column that the SELECT no longer has, in a history that tracks
+    all columns (see `_is_merging`)."""
     for column in changes.lost:
         yield Problem(
             "schema-change",
@@ -517,8 +529,8 @@ def _merging(model: str, changes: _Changes, state: TableState) -> Iterator[Probl
 def _unversioned(
     model: str, spec: TableSpec, changes: _Changes, state: TableState
 ) -> Iterator[Problem]:
-    """Columns that say of each version when it is valid, and that those in the table
-    would lack."""
+    """A problem for each added column, such as `valid_from`, that the table of a
+    history lacks: its existing versions would have NULL in it."""
     lacking = {column.name for column in changes.added}
     for option, name in spec.added.items():
         if name in lacking:
@@ -532,7 +544,8 @@ def _unversioned(
 
 
 def fill_again(model: str, versions: Versions | None) -> str:
-    """How a table gets other columns in all of its rows."""
+    """The advice, as part of a sentence, by which a table gets a new column filled in
+    all of its rows."""
     if versions is not None and versions.are_final:
         return f"begin the history anew: `lakesql drop {model}`, then `lakesql run --select {model}`"
     return f"fill the table again: `lakesql rebuild {model}`"
@@ -563,8 +576,8 @@ def _differences(changes: _Changes) -> list[str]:
 def _lacking(
     model: str, changes: _Changes, table: TableName, read: Mapping[str, tuple[str, ...]]
 ) -> Iterator[Problem]:
-    """Columns that do not land, and that an option needs; each is told once: keys are
-    the default order too."""
+    """A problem for each column that an option needs and that `ignore` does not add.
+    Each column is reported once, though several options may name it."""
     added = {column.name.lower(): column.name for column in changes.added}
     for option, columns in {
         **read,
@@ -616,7 +629,7 @@ def _evolve(
     if changes.order_by:
         yield set_order(table, changes.order_by)
     if policy == "sync_all_columns":
-        # Last: a column by which the table was ordered until now can be dropped now.
+        # Last: the sort order no longer uses a column by which it was ordered before.
         was_partitioned_by = {_root(name) for name in state.was_partitioned_by}
         was_partitioned_by |= {_root(field.column) for field in changes.unpartitioned}
         ordering = {
@@ -636,11 +649,11 @@ def _evolve(
 
 
 def _is_foreign(model: str, changes: _Changes, state: TableState) -> bool:
-    """Whether somebody else made or wrote the table.
+    """Whether another tool or another model made or wrote the table.
 
-    A table that no batch has reached yet, or a dead-letter table, has no ledger entry:
-    it is known by the properties that lakesql gives every table, which a table that was
-    taken over has too from then on.
+    A table without batches, or a dead-letter table, has no ledger entry: it is
+    recognized by the properties that lakesql sets on every table that it creates or
+    takes over.
     """
     if model in state.ledger_models:
         return False

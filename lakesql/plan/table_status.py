@@ -1,5 +1,5 @@
-"""What is known of a model's table: how it is, that it is not there yet, or why it
-cannot be read."""
+"""The status of a model's table: its figures and their judgement, that it does not
+exist yet, or why it cannot be read."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lakesql.plan.health import Figures, Finding, TableFacts, worst
 from lakesql.table.maintenance_plan import Wait
 
 Health = Word | Literal["missing", "unreadable", "unreachable"]
-"""How a table is, or why nobody can tell."""
+"""The health of a table, or why it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputLag:
-    """How far a table is behind one of those that it is made of: commits of that one
-    which it does not have, and since when the first of them is there, in milliseconds.
-    Of one that cannot be compared with it, both are None."""
+    """How far a table is behind one of its inputs: the number of that input's commits
+    which it does not include, and the age of the first of them in milliseconds. Both
+    are None if the input was rolled back or created anew since."""
 
     name: str
     commits: int | None
@@ -29,9 +29,9 @@ class InputLag:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A table that was read: its facts, its figures at that moment, what of them is not
-    well, the worst first, the maintenance of it that is due and waits, and how far it
-    is behind the tables that it is made of."""
+    """The state of a table that was read: its facts, its figures at that time, those of
+    them that are not `well`, the worst first, due maintenance that waits, and how far
+    it is behind its inputs."""
 
     facts: TableFacts
     figures: Figures
@@ -42,26 +42,26 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class MissingTable:
-    """There is no table yet."""
+    """The state of a table that does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The table, or its catalog, cannot be read."""
+    """The state of a table that cannot be read, or whose catalog cannot."""
 
     problems: tuple[Problem, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """How a model's table is."""
+    """The status of a model's table."""
 
     model: Model
     state: Known | MissingTable | Unknown
 
     @property
     def health(self) -> Health:
-        """The one word."""
+        """The health of the table as one word."""
         match self.state:
             case Known(findings=findings):
                 return worst(findings)
@@ -77,7 +77,7 @@ class TableStatus:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Why the table, or that of its dead letters, cannot be read."""
+        """The problems by which the table, or its dead-letter table, cannot be read."""
         match self.state:
             case Known(facts=facts):
                 return facts.letters_unread
@@ -90,5 +90,5 @@ class TableStatus:
 
     @property
     def figures(self) -> Figures | None:
-        """The figures, where the table was read."""
+        """The figures of the table; None if it was not read."""
         return self.state.figures if isinstance(self.state, Known) else None

@@ -1,5 +1,5 @@
-"""From which figures on a table is not well: one place for what reports and acts on
-it."""
+"""The limits above which figures of a table are not healthy, for all that reports on
+them or acts on them."""
 
 from __future__ import annotations
 
@@ -9,38 +9,41 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Above `watch` somebody should look at a figure, above `ill` somebody must act."""
+    """The limits of a figure: above `watch` somebody should look at it, above `ill`
+    somebody must act."""
 
     watch: float
     ill: float
 
 
 AVERAGE_SMALL_FILES = Bound(50, 500)
-"""Small data files in a partition, on average: each is opened by a reader of the
-partition."""
+"""The average number of small data files in a partition: a reader of the partition
+opens each of them."""
 
 COMPACTION_LAG_MS = Bound(86_400_000, 7 * 86_400_000)
-"""Age of the oldest data that is not compacted: a day, a week. It counts where there is
-enough to compact."""
+"""The age of the oldest data that is not compacted: a day, a week. It counts only if
+there is enough to compact."""
 
 DELETE_RATIO = Bound(0.1, 0.3)
-"""Rows that are deleted and still in data files, as a share of all rows in data files:
-each is read and left out."""
+"""The share of the rows in data files that is deleted: readers read these rows and
+discard them."""
 
 DELETE_FILES_PER_DATA_FILE = Bound(1, 10)
-"""A reader of a data file opens the delete files that may apply to it."""
+"""The number of delete files for each data file: a reader of a data file opens those
+that may apply to it."""
 
 FEW_DELETE_FILES = 10
-"""Up to so many delete files are no reason: a table of few small files is read at once,
-whatever is deleted in it."""
+"""The number of delete files up to which neither limit on deletes counts: a table of
+few small files is read quickly, whatever is deleted in it."""
 
 METADATA_BYTES = Bound(16_000_000, 256_000_000)
-"""What a reader reads before it knows the table's files, and of which each commit
-writes a part anew."""
+"""The size of the metadata that a reader needs to find the table's files, and of which
+each commit writes a part anew."""
 
 DEAD_LETTER_RATIO = Bound(0.01, math.inf)
-"""Dead letters as a share of dead letters and rows, over the last hour. A model that
-groups writes few rows of many records, so only its author can say what is too much."""
+"""The share of dead letters in dead letters and rows of the last hour. It is never
+`ill` by itself: a model that groups writes few rows of many records, so that only its
+author can know which share is too high."""
 
 LATE_RATIO = DEAD_LETTER_RATIO
-"""The same for events that a watermark has dropped."""
+"""The share of events that a watermark dropped, likewise."""

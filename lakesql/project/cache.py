@@ -1,10 +1,9 @@
-"""A file of what was worked out before, each entry under a key of everything that it
-depends on.
+"""A file that caches results between commands, each under a key made of everything that
+it depends on.
 
-A cache is never needed and never wrong: one that cannot be read, that somebody has
-changed, or that another lakesql has written, is empty; an entry whose key is not the
-asked one is not there. Values are kept as JSON, and read back as the dataclasses that
-they were.
+A cache is never needed and never wrong: a file that cannot be read, was edited, or was
+written by another version of lakesql counts as empty, and an entry with another key as
+missing. Values are stored as JSON, and read back as the dataclasses that they were.
 """
 
 from __future__ import annotations
@@ -27,31 +26,29 @@ from lakesql.project.files import write_atomically
 
 
 class CacheFile:
-    """The entries of one file in JSON, by name. What is put in lands in the file with
-    `save`."""
+    """A cache file in JSON, with entries by name. Changes are written by `save`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._writer = _writer()
         self.version = ""
-        """Another one for any other entries that were loaded or saved."""
+        """A hash of the entries as they were last loaded or saved; '' if neither."""
         self._entries = self._load()
         self._changed = False
 
     def get(self, name: str, key: str) -> Any | None:
-        """The entry of `name` if it was put in under `key`."""
+        """The value of the entry `name` if it has this key; else None."""
         entry = self._entries.get(name)
         return entry[1] if entry is not None and entry[0] == key else None
 
     def put(self, name: str, key: str, value: Any) -> None:
-        """Keep `value`, anything that JSON has, in the place of the entry that `name`
-        had."""
+        """Set the entry `name` to `value`, which must be JSON, under this key."""
         self._entries[name] = [key, value]
         self._changed = True
 
     def save(self, names: Collection[str]) -> None:
-        """Write the entries of `names`, and forget the others. A folder that takes no
-        file loses the cache only."""
+        """Write the entries of `names` to the file, and remove the others. A file that
+        cannot be written is no error."""
         gone = self._entries.keys() - set(names)
         if not self._changed and not gone:
             return
@@ -79,7 +76,7 @@ def _head(writer: str, entries: str) -> str:
 
 
 def digest(*parts: str) -> str:
-    """A short name for `parts`, another one for any other parts."""
+    """A hash of the parts, in hexadecimal. Their boundaries count."""
     hashed = hashlib.blake2b(digest_size=16)
     for part in parts:
         encoded = part.encode("utf-8", "surrogatepass")
@@ -90,10 +87,10 @@ def digest(*parts: str) -> str:
 
 @cache
 def _writer() -> str:
-    """Which lakesql this is: its version, that of Python, and when its files and those
-    of its parsers were changed.
+    """A text that identifies this lakesql: its version, that of Python, and the times
+    of the newest of its files and of those of its parsers.
 
-    Asked once, as what was loaded is what runs until the process ends.
+    Computed once, as the code that runs does not change within a process.
     """
     package = str(Path(__file__).parent.parent)
     python = f"{sys.implementation.name}-{sys.hexversion:x}"
@@ -108,7 +105,7 @@ def _writer() -> str:
 
 
 def _changed_at(folder: str) -> Iterator[int]:
-    """When each Python file below a folder was last changed."""
+    """The modification times in nanoseconds of all Python files below a folder."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):
@@ -118,12 +115,12 @@ def _changed_at(folder: str) -> Iterator[int]:
 
 
 def encode(value: Any) -> Any:
-    """`value` as JSON: a scalar as it is, everything else as a list whose head says
-    what it is.
+    """`value` as JSON: a scalar as it is, everything else as a list whose first item
+    names its kind.
 
-    Values are scalars, times, tuples, lists, frozen sets of texts, mappings from texts,
-    and dataclasses of these. Of a dataclass, the last fields are left out as long as
-    they have their defaults.
+    Values are scalars, times, tuples, lists, frozen sets of texts, mappings with texts
+    as keys, and dataclasses of these. The last fields of a dataclass are left out as
+    long as they have their defaults.
     """
     kind: Any = type(value)
     if kind in _SCALARS:
@@ -146,8 +143,8 @@ def encode(value: Any) -> Any:
 
 
 def _encoded(head: str, values: Iterable[Any]) -> list[Any]:
-    """A list whose head is `head`. Most values are scalars: these are not asked for
-    what they are by a call each."""
+    """A list of `head` and the encoded values. Scalars, which most values are, are
+    added without a call of `encode`, as that is faster."""
     return [
         head,
         *[each if type(each) in _SCALARS else encode(each) for each in values],
@@ -160,12 +157,12 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 def decoder(
     kinds: Iterable[type[Any]], others: Callable[[], Iterable[type[Any]]] | None = None
 ) -> Callable[[Any], Any]:
-    """What turns the JSON of `encode` back into values, made of the classes `kinds`
-    only, and of `others`, which are asked for when a value has one that is none of
-    these.
+    """A function that turns the JSON of `encode` back into values. It creates values of
+    the classes `kinds`, and of those that `others` returns, which is called for the
+    first class that is not among `kinds`.
 
-    It raises ValueError, KeyError, TypeError or IndexError for what is not such JSON. A
-    class is known by its name alone, so no two may have the same.
+    The function raises ValueError, KeyError, TypeError or IndexError for other JSON. A
+    class is identified by its name, so no two may have the same.
     """
     makers: dict[str, Callable[..., Any]] = {}
     later = [others] if others is not None else []
@@ -217,8 +214,8 @@ def decoder(
 
 
 def _maker(kind: Any) -> Callable[..., Any]:
-    """What makes a `kind` out of its first fields in order, also where it takes them by
-    name only."""
+    """A function that makes a `kind` of the values of its first fields, in their order,
+    also if its fields are keyword-only."""
     names = [field.name for field in _fields(kind)]
     if any(field.kw_only for field in _fields(kind)):
         return lambda *values: kind(**dict(zip(names, values, strict=False)))
@@ -227,8 +224,7 @@ def _maker(kind: Any) -> Callable[..., Any]:
 
 @cache
 def _fields(kind: Any) -> tuple[Field[Any], ...]:
-    """The fields that values of a class are made with; others are the same in all of
-    them."""
+    """The fields that the constructor of a class takes."""
     return tuple(field for field in fields(kind) if field.init)
 
 

@@ -1,5 +1,5 @@
-"""What Spark and pyiceberg are told of a target's catalog: one block of profiles.yml,
-in the words of each.
+"""Which properties Spark and pyiceberg get for a target's catalog: the block `catalog`
+of profiles.yml, translated for each.
 
 Most keys are the same in both, and pass through. The differences stand here, side by
 side.
@@ -17,10 +17,10 @@ from lakesql.location import local_folder
 from lakesql.project.profiles import Catalog, Target
 
 CONNECT_TIMEOUT_S = 10
-"""How long a server may take to accept a connection."""
+"""The timeout for a server to accept a connection."""
 
 ANSWER_TIMEOUT_S = 60
-"""How long it may take to answer."""
+"""The timeout for a server to answer a request."""
 
 S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
 
@@ -30,8 +30,8 @@ _S3_KEYS = ("s3.", "client.region", "client.credentials-provider")
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    """The database of a `sql` catalog on PostgreSQL. `query` is what stands behind the
-    `?` of its URI."""
+    """The database of a `sql` catalog on PostgreSQL. `query` is the part of its URI
+    after the `?`."""
 
     server: str
     database: str
@@ -41,9 +41,9 @@ class Postgres:
 
 
 def check_block(catalog: Catalog) -> None:
-    """Raise `ProfileError` for each key that the block lacks (`missing-option`), and
-    for two regions of one catalog (`catalog-options`), as no server is needed to
-    tell."""
+    """Raise `ProfileError` for what is wrong with the block whatever the server
+    answers: keys that it lacks (`missing-option`), and two different regions
+    (`catalog-options`)."""
     given = {"uri": catalog.uri, "warehouse": catalog.warehouse, **catalog.properties}
     needed = {key: _EXAMPLES[key] for key in _NEEDED.get(catalog.type, ())}
     for one, other in (_S3_LOGIN, _S3_LOGIN[::-1]):
@@ -86,7 +86,7 @@ def spark_properties(catalog: Catalog) -> dict[str, str]:
     """The properties below `spark.sql.catalog.<name>`. Raises `ProfileError`
     (`catalog-uri`)."""
     own = {"type": catalog.type, "uri": catalog.uri, "warehouse": catalog.warehouse}
-    # a cache would hide commits for 30 s
+    # Iceberg's cache would hide commits of others for 30 s.
     properties = {"cache-enabled": "false", **catalog.properties, **own}
     if catalog.type == "rest":
         properties = {**_REST_TIMEOUTS, **_oauth_properties(catalog), **properties}
@@ -125,7 +125,7 @@ def python_properties(catalog: Catalog) -> dict[str, str]:
 
 
 def python_s3_properties(catalog: Catalog) -> dict[str, str]:
-    """What pyiceberg is told of S3 alone."""
+    """The properties of pyiceberg's access to S3."""
     properties = {
         "s3.connect-timeout": str(CONNECT_TIMEOUT_S),
         "s3.request-timeout": str(ANSWER_TIMEOUT_S),
@@ -143,11 +143,11 @@ def python_s3_properties(catalog: Catalog) -> dict[str, str]:
 
 
 def hadoop_properties(catalog: Catalog) -> dict[str, str]:
-    """Spark's own settings for what it reads and writes in S3 by itself: checkpoints,
+    """Spark's settings for what it reads and writes in S3 without Iceberg: checkpoints,
     and files of a connection.
 
-    They say what the catalog's `s3.` keys say. Where those name no access key, the
-    machine's own credentials count.
+    They follow the catalog's `s3.` keys. If those have no access key, the machine's own
+    credentials are used.
     """
     given = python_s3_properties(catalog)
     settings = {"fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
@@ -156,7 +156,7 @@ def hadoop_properties(catalog: Catalog) -> dict[str, str]:
     }
     if "s3.endpoint" in given:
         settings.setdefault("fs.s3a.path.style.access", "true")
-        # or S3A asks AWS for it
+        # Without a region S3A would ask AWS for it.
         settings.setdefault("fs.s3a.endpoint.region", "us-east-1")
     if "s3.session-token" in given:
         settings["fs.s3a.aws.credentials.provider"] = (
@@ -175,8 +175,8 @@ def hadoop_properties(catalog: Catalog) -> dict[str, str]:
 
 
 def is_same_catalog(one: Catalog, other: Catalog) -> bool:
-    """Whether two blocks lead to one catalog, as far as they say: whoever logs in,
-    wherever new tables are to lie."""
+    """Whether two blocks name the same catalog by name, type and address; logins, and
+    the warehouse unless it is a REST catalog's, may differ."""
     return _address(one) == _address(other)
 
 
@@ -194,8 +194,8 @@ _LOGIN = re.compile(r"//[^/@]*@")
 
 
 def uses_s3(catalog: Catalog) -> bool:
-    """Whether the block says that the tables' files lie in S3. Beside a folder, `s3.`
-    keys are for what is read."""
+    """Whether, by the block, the tables' files are in S3. If the warehouse is a local
+    folder, `s3.` keys are only for what streams read."""
     properties = catalog.properties
     says_so = any(
         key.startswith(_S3_KEYS) for key in properties
@@ -209,7 +209,7 @@ def uses_s3(catalog: Catalog) -> bool:
 
 
 def uses_local_files(catalog: Catalog) -> bool:
-    """Whether the block says that the tables' files lie in a folder."""
+    """Whether, by the block, the tables' files are in a local folder."""
     return (
         catalog.type == "sql"
         and catalog.warehouse != ""
@@ -218,13 +218,13 @@ def uses_local_files(catalog: Catalog) -> bool:
 
 
 def is_s3(place: str) -> bool:
-    """Whether a URL is one of S3."""
+    """Whether a URL has a scheme of S3."""
     return place.startswith(_S3_SCHEMES)
 
 
 def jar_needs(target: Target) -> frozenset[str]:
-    """Which groups of jars a target needs, whatever is read: for its catalog, and where
-    Spark itself uses S3."""
+    """The names of the groups of jars that a target needs for its catalog, its
+    checkpoints and its connections' paths."""
     catalog, needs = target.catalog, {"core"}
     paths = [place for found in target.connections.values() for place in found.places]
     if uses_local_files(catalog):
@@ -239,11 +239,11 @@ def jar_needs(target: Target) -> frozenset[str]:
 
 
 def postgres_of(catalog: Catalog) -> Postgres:
-    """The database that a `sql` catalog names. Raises `ProfileError` (`catalog-uri`).
+    """The PostgreSQL database that a `sql` catalog names. Raises `ProfileError`
+    (`catalog-uri`) if it is neither that nor SQLite.
 
-    User and password may stand in the URI, with `%40` and the like for what has a
-    meaning there, or beside it, under Spark's names `jdbc.user` and `jdbc.password`, as
-    they are.
+    User and password may be in the URI, percent-encoded, or in Spark's properties
+    `jdbc.user` and `jdbc.password`, as they are.
     """
     found = _POSTGRES.match(catalog.uri)
     if found is None:
@@ -276,9 +276,10 @@ LOCAL_FILES = {
     "hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
     "hadoop.fs.file.impl.disable.cache": "true",
 }
-"""Hadoop's own file system starts `chmod` twice for each file that it writes. This one
-sets permissions by itself. It lists a link to a folder without end, so it is kept out
-of Hadoop's cache, by which all who read files would get it."""
+"""The settings by which Iceberg writes to local files without Hadoop's own file system,
+which starts `chmod` twice for each file. The replacement never stops listing a link to
+a folder, so it is kept out of Hadoop's cache, from which all readers of files would get
+it."""
 
 _S3A_KEYS = {
     "s3.endpoint": "fs.s3a.endpoint",
@@ -289,15 +290,15 @@ _S3A_KEYS = {
     "s3.path-style-access": "fs.s3a.path.style.access",
 }
 
-# Hadoop's own defaults find no login in ~/.aws, nor one of a pod, as pyarrow and
-# Iceberg do. The first two take keys that stand in spark.conf.
+# Hadoop's default providers find no login in ~/.aws, nor a pod's, as pyarrow and
+# Iceberg do. The first two providers here use keys from spark.conf.
 _S3A_LOGINS = (
     "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
     "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
     "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
 )
 
-# Hadoop's own defaults try for a quarter of an hour.
+# With Hadoop's defaults a request is retried for a quarter of an hour.
 _S3A_LIMITS = {
     "fs.s3a.connection.establish.timeout": "15s",
     "fs.s3a.attempts.maximum": "3",
@@ -306,8 +307,8 @@ _S3A_LIMITS = {
 
 
 def _oauth_properties(catalog: Catalog) -> dict[str, str]:
-    """The catalog's own token service, where the block names no other; neither library
-    wants to assume it."""
+    """The properties that name the REST catalog's own token service; empty if the block
+    has neither `credential` nor `token`. Neither library has it as its default."""
     if not {"credential", "token"} & catalog.properties.keys():
         return {}
     return {
@@ -336,8 +337,8 @@ def _jdbc_properties(catalog: Catalog) -> dict[str, str]:
 
 
 def _jdbc_bounds(catalog: Catalog) -> dict[str, str]:
-    """How long Spark waits for the database, unless the block says it: a model would
-    wait without end."""
+    """The timeouts of Spark's connection to the database, with the block's own over
+    them: by default JDBC waits without end."""
     if catalog.sqlite_file is not None:
         return {"jdbc.busy_timeout": "30000", "jdbc.journal_mode": "WAL"}
     bounds = {
@@ -346,8 +347,8 @@ def _jdbc_bounds(catalog: Catalog) -> dict[str, str]:
         "tcpKeepAlive": "true",
     }
     said = _postgres_settings(catalog)
-    # What the query says is in the URI too, but for libpq's names, which JDBC passes
-    # over.
+    # JDBC reads the query of the URI itself, except for libpq's names, which it
+    # ignores.
     return {
         f"jdbc.{key}": value
         for key, value in {**bounds, **said}.items()
@@ -357,7 +358,8 @@ def _jdbc_bounds(catalog: Catalog) -> dict[str, str]:
 
 def _sqlalchemy_uri(catalog: Catalog) -> str:
     database, said = postgres_of(catalog), _postgres_settings(catalog)
-    # Or a command waits without end for a database that has gone away in silence.
+    # Otherwise a command waits without end if the database vanishes without closing
+    # the connection.
     query = {
         "connect_timeout": str(CONNECT_TIMEOUT_S),
         "keepalives_idle": "30",
@@ -391,16 +393,16 @@ _LIBPQ = {
     "connectTimeout": "connect_timeout",
     "ApplicationName": "application_name",
 }
-"""Settings of a connection by JDBC's names, and by those of libpq, by which pyiceberg
-connects."""
+"""The names of connection settings in libpq, by which pyiceberg connects, by their
+names in JDBC, by which Spark does."""
 
 
 def _postgres_settings(catalog: Catalog) -> dict[str, str]:
-    """What the query of the URI, in whichever names, and the keys `jdbc.…` say of a
-    connection, by JDBC's names.
+    """The settings of a connection by JDBC's names, from the query of the URI, under
+    either library's names, and from the keys `jdbc.…`.
 
-    Raises `ProfileError` (`catalog-options`) where Spark and pyiceberg would understand
-    it differently.
+    Raises `ProfileError` (`catalog-options`) for a setting that Spark and pyiceberg
+    would understand differently.
     """
     names = {theirs: ours for ours, theirs in _LIBPQ.items()}
     given = [
@@ -431,8 +433,8 @@ def _postgres_settings(catalog: Catalog) -> dict[str, str]:
 
 
 def _region(catalog: Catalog) -> str:
-    """The region of the catalog's clients, by whichever key it is given; the bucket's
-    may be another."""
+    """The region of the catalog's clients, from whichever key has it; '' if none has.
+    The region of the bucket may be another."""
     keys = (
         "client.region",
         *(("glue.region",) if catalog.type == "glue" else ()),
@@ -442,10 +444,11 @@ def _region(catalog: Catalog) -> str:
 
 
 def shown(catalog: Catalog) -> Mapping[str, str]:
-    """What an error tells of a catalog that was tried: without a login, which a query
-    may hold too."""
+    """The type, address and warehouse of a catalog for messages, without login and
+    query, which may hold secrets."""
     address, _, query = catalog.uri.partition("?")
-    # a password may have both signs in it: nobody can tell where it ends
+    # A password may contain both `?` and `@`, so its end cannot be found: all is
+    # hidden.
     if "@" in query:
         address = f"{address.partition('//')[0]}//…"
     said = {

@@ -1,5 +1,5 @@
-"""A project's files as they are not on the disk: with texts that an editor has in
-memory, or without some of them."""
+"""A project's files with changes that are not on the disk: with the unsaved texts of an
+editor, or without some files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ SCHEMA_SUFFIXES = (".avsc", ".proto")
 
 
 def with_buffers(files: ProjectFiles, texts: Mapping[str, str]) -> ProjectFiles:
-    """The files with these texts, by their paths, in the place of those that the disk
-    has, or beside them.
+    """The files with these texts, by path, added or replacing those of the disk.
 
-    A text whose path no folder of the project has is left out, and so is that of a
-    seed: its rows are read where they are needed, from the disk. Raises `ProjectError`
-    where the settings cannot be read in their text.
+    Texts with paths outside of the project's folders are ignored, and so are those of
+    seeds, whose rows are read from the disk where they are needed. Raises
+    `ProjectError` if the text of the settings is not valid.
     """
     settings, settings_text = files.settings, files.settings_text
     if SETTINGS_FILE in texts and texts[SETTINGS_FILE] != settings_text:
@@ -53,7 +52,7 @@ def with_buffers(files: ProjectFiles, texts: Mapping[str, str]) -> ProjectFiles:
 
 
 def is_of_project(settings: Settings, path: str) -> bool:
-    """Whether a file of this path, from the project's directory, would be read as a
+    """Whether a file with this path, relative to the project's directory, is read as a
     part of the project."""
     paths = settings.paths
     folders = {
@@ -70,7 +69,7 @@ def is_of_project(settings: Settings, path: str) -> bool:
 
 
 def without_files(files: ProjectFiles, paths: Collection[str]) -> ProjectFiles:
-    """The files but those at some paths."""
+    """The files without those at these paths."""
     return replace(
         files,
         models=tuple(file for file in files.models if file.path not in paths),
@@ -93,7 +92,8 @@ def _laid_over(
     folder: str,
     suffixes: tuple[str, ...],
 ) -> tuple[SourceFile, ...]:
-    """The files of a folder, with the texts that belong there."""
+    """The files of a folder, with those of the texts that belong to it added or
+    replaced."""
     mine = {
         path: text for path, text in texts.items() if _belongs(path, folder, suffixes)
     }
@@ -106,7 +106,8 @@ def _laid_over(
 
 
 def _belongs(path: str, folder: str, suffixes: tuple[str, ...]) -> bool:
-    """Whether a file of this path is read with a folder: hidden ones are not."""
+    """Whether a file with this path is read as one of a folder: it has one of the
+    suffixes, and neither it nor a folder of its path is hidden."""
     inside = PurePosixPath(path)
     if inside.suffix not in suffixes or not inside.is_relative_to(folder):
         return False

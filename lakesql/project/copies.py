@@ -1,4 +1,4 @@
-"""Work that a copy of this process does on another core, where there is one."""
+"""How work is shared with a forked copy of this process, if another core is free."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ Item = TypeVar("Item")
 def in_two(
     items: Sequence[Item], worth: int, work: Callable[[Sequence[Item]], T]
 ) -> list[T]:
-    """What the work makes of the items, or of each half of them: of `worth` and more a
-    copy of this process does the second one, where it has a core for itself."""
+    """The results of `work` for the items: one for all of them, or, for at least
+    `worth` items and with another core, two, of which a copy of this process computes
+    the second for the second part of the items."""
     if len(items) < worth or not can_copy():
         return [work(items)]
     half = len(items) // 2
@@ -33,16 +34,16 @@ def in_two(
 
 @dataclass(frozen=True, slots=True)
 class Share(Generic[T]):
-    """Work that is being done beside this process: `child` is the process, `pipe` what
-    its result is read from."""
+    """Work that a copy of this process is doing: `child` is its process id, `pipe` the
+    file descriptor from which its result is read."""
 
     work: Callable[[], T]
     child: int
     pipe: int
 
     def wait(self) -> T:
-        """The result of the work. If the copy has failed, the work is done here, and
-        raises here what it raises."""
+        """Wait for the copy and return its result. If it has failed, the work is done
+        in this process, and raises what it raises."""
         with os.fdopen(self.pipe, "rb") as pipe:
             sent = pipe.read()
         _, status = os.waitpid(self.child, 0)
@@ -53,9 +54,9 @@ class Share(Generic[T]):
 
 
 def can_copy() -> bool:
-    """Whether a copy of this process has a core for itself. A process with several
-    threads is not copied: a lock that another thread holds would be held in the copy
-    for ever."""
+    """Whether this process may be copied and has more than one core. A process with
+    several threads is not copied, as a lock that another thread holds would be held in
+    the copy for ever."""
     return (
         sys.platform == "linux"
         and len(os.sched_getaffinity(0)) > 1
@@ -64,8 +65,8 @@ def can_copy() -> bool:
 
 
 def start_share(work: Callable[[], T]) -> Share[T]:
-    """Let a copy of this process do the work. What it changes in memory stays there:
-    its result comes back alone."""
+    """Start the work in a copy of this process. Only its result, which must be
+    picklable, comes back; changes in memory do not."""
     read, write = os.pipe()
     child = os.fork()
     if child != 0:
@@ -79,5 +80,5 @@ def start_share(work: Callable[[], T]) -> Share[T]:
             pipe.write(result)
         status = 0
     finally:
-        # nothing of what the process does at its end is the copy's to do
+        # Exit at once, without the handlers that the original runs at its end.
         os._exit(status)

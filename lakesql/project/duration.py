@@ -1,4 +1,4 @@
-"""An interval as people write it: `30 seconds`, `10 minutes`, `1 hour 30 minutes`."""
+"""How intervals are read: `30 seconds`, `10 minutes`, `1 hour 30 minutes`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PART = re.compile(r"\s*(\d+)\s*(" + "|".join(_UNITS_MS) + r")s?\b", re.IGNORECA
 
 MAX_TEXT = 200
 MAX_MS = 100 * 366 * _UNITS_MS["day"]
-"""A hundred years: far beyond any use, and far from where Spark's numbers end."""
+"""The longest interval: a hundred years, well below the limits of Spark's numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class Duration:
 
 
 def interval_text(length_ms: int) -> str:
-    """A length in the largest unit in which it is whole: 5400000 is `90 minutes`."""
+    """A length in milliseconds as a text, in the largest unit in which it is a whole
+    number: 5400000 is `90 minutes`."""
     unit = next(
         unit for unit in reversed(_UNITS_MS) if length_ms % _UNITS_MS[unit] == 0
     )
@@ -41,8 +42,8 @@ def interval_text(length_ms: int) -> str:
 
 
 def parse_duration(node: Node) -> Duration:
-    """The interval in `node`. Raises `ProjectError` (`bad-interval`); months and years
-    have no fixed length."""
+    """The interval in `node`. Raises `ProjectError` (`bad-interval`), also for months
+    and years, which have no fixed length."""
     text = (
         node.value
         if isinstance(node.value, str) and len(node.value) <= MAX_TEXT

@@ -1,5 +1,5 @@
-"""Texts of profiles.yml that name variables of the environment: `{{ env_var('X') }}`,
-and nothing else of Jinja's."""
+"""How texts of profiles.yml with `{{ env_var('X') }}` are rendered; nothing else of
+Jinja is allowed there."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lakesql.errors import Place, Problem
 def render_text(
     text: str, place: Place, environ: Mapping[str, str], problems: list[Problem]
 ) -> str:
-    """The text with its variables' values. Nothing is executed: a template is texts and
-    calls of `env_var`."""
+    """The text with the values of its variables. Problems are added to `problems`. No
+    template is executed: only texts and calls of `env_var` are read from its tree."""
     pieces: list[str] = []
     try:
         for node in _ENVIRONMENT.parse(text).iter_child_nodes():

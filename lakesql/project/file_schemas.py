@@ -1,5 +1,5 @@
-"""The JSON Schemas of a project's files, in the project: editors know the keys of a
-file by them, offline too."""
+"""The JSON Schemas of a project's files, which are written into the project, so that
+editors know the keys of a file, offline too."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lakesql.project.files import PROPERTIES_SUFFIXES, SELECTORS_FILE, write_ato
 from lakesql.project.settings import SETTINGS_FILE
 
 SCHEMAS_FOLDER = ".schemas"
-"""Where they are in a project. They belong to it as its files do: a clone has them
-too."""
+"""The folder of the schemas in a project. It is to be committed, so that clones have
+them too."""
 
 _OF_FILES = {
     "profiles.yml": "profiles.json",
@@ -23,7 +23,7 @@ _OF_OTHERS = "properties.json"
 
 
 def schema_texts() -> dict[str, str]:
-    """The schemas of this version, by the names of their files."""
+    """The texts of this version's schemas, by the names of their files."""
     folder = files("lakesql") / "schemas"
     return {
         name: (folder / name).read_text("utf-8")
@@ -32,8 +32,8 @@ def schema_texts() -> dict[str, str]:
 
 
 def write_schemas(root: Path, texts: Mapping[str, str]) -> dict[str, bool]:
-    """Write the schemas into a project; the path of each, and whether it has
-    changed."""
+    """Write the schemas into a project. Returns, by the path of each, whether it was
+    new or has changed."""
     written: dict[str, bool] = {}
     for name, text in texts.items():
         path = root / SCHEMAS_FOLDER / name
@@ -45,8 +45,8 @@ def write_schemas(root: Path, texts: Mapping[str, str]) -> dict[str, bool]:
 
 
 def add_modeline(path: str, text: str) -> str:
-    """The text of a file of the project under a line that names its schema, as YAML's
-    and TOML's servers read it."""
+    """The text of a project's file with a first line that names its schema, for the
+    language servers of YAML and TOML."""
     name = _OF_FILES.get(path, _OF_OTHERS)
     up = "../" * (len(PurePosixPath(path).parts) - 1) or "./"
     schema = f"{up}{SCHEMAS_FOLDER}/{name}"

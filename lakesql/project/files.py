@@ -1,4 +1,5 @@
-"""Finding and reading the files of a project, and writing those beside them."""
+"""Which files belong to a project, how they are found and read, and where lakesql
+writes its own."""
 
 from __future__ import annotations
 
@@ -23,13 +24,14 @@ SELECTORS_FILE = "selectors.yml"
 DBT_FILE = "dbt_project.yml"
 
 MAX_BYTES = 4_000_000
-"""More than any file of a project has: a larger one is not read at all."""
+"""The largest size in bytes of a file of the project; a larger one is refused
+unread."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file of the project: its path from the project's directory, with slashes, and
-    its text."""
+    """A file of the project: its path relative to the project's directory, with
+    slashes, and its text."""
 
     path: str
     text: str
@@ -37,9 +39,9 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class SeedFile:
-    """A seed's file: its path from the project's directory, with slashes, its first
-    record, and what tells its content from any other. The content itself is read where
-    it is needed: it may be large."""
+    """A seed's file: its path relative to the project's directory, with slashes, its
+    first record, and a hash of its content. The content may be large, so it is read
+    where it is needed."""
 
     path: str
     header: str
@@ -48,38 +50,39 @@ class SeedFile:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Where lakesql writes beside the tables. `target` has what can be created again:
-    results, and what is below."""
+    """The folders to which lakesql writes beside the tables. All that is in `target`
+    can be created again."""
 
     target: Path
     logs: Path
 
     @property
     def compiled(self) -> Path:
-        """The compiled files, each under the path of its model."""
+        """The folder of the compiled files, each under the path of its model."""
         return self.target / "compiled"
 
     @property
     def cache(self) -> Path:
-        """What was worked out before."""
+        """The folder of the caches of earlier commands."""
         return self.target / "cache"
 
     @property
     def warm(self) -> Path:
-        """The sockets of what commands leave to each other. Nobody but their user can
-        enter it."""
+        """The folder of the sockets of warm Spark processes, which one command leaves
+        for the next. Only their user can enter it."""
         return self.target / "warm"
 
     @property
     def spark_log(self) -> Path:
-        """What Spark logs."""
+        """The file to which Spark logs."""
         return self.logs / "spark.log"
 
 
 def outputs_of(
     directory: Path, target: Path | None = None, logs: Path | None = None
 ) -> Outputs:
-    """The folders of the project in `directory`, where others are not named."""
+    """The output folders of the project in `directory`: `target` and `logs`, unless
+    others are given."""
     return Outputs(
         (target or directory / "target").absolute(),
         (logs or directory / "logs").absolute(),
@@ -88,11 +91,10 @@ def outputs_of(
 
 @dataclass(frozen=True, slots=True)
 class ProjectFiles:
-    """Everything that a project's files say, unparsed. Each tuple is sorted by path.
+    """The files of a project, unparsed. Each tuple is sorted by path.
 
-    `selectors` is selectors.yml, which is no part of what runs: None where there is
-    none. `contracts` are the .yml files beside the seeds, `schemas` the .avsc and
-    .proto files among the streams.
+    `selectors` is selectors.yml, None if there is none. `contracts` are the .yml files
+    beside the seeds, `schemas` the .avsc and .proto files among the streams.
     """
 
     directory: Path
@@ -111,8 +113,8 @@ class ProjectFiles:
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """The files that say what runs or is tested, by their paths, the settings among
-        them; of seeds the header."""
+        """The texts, by path, of the files that decide what runs or is tested,
+        pyproject.toml included, selectors.yml not. Seeds have only their header."""
         declared = (*self.streams, *self.properties, *self.contracts, *self.schemas)
         files = (*self.models, *self.macros, *self.tests, *declared)
         headers = {seed.path: f"{seed.header}\n" for seed in self.seeds}
@@ -124,13 +126,13 @@ class ProjectFiles:
 
 
 def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFiles:
-    """The files of the project in `directory`, which is written to `outputs`, else
-    below it.
+    """The files of the project in `directory`. `outputs` are its output folders, by
+    default below it.
 
-    Raises `UsageError` (`no-project`) where there is none, `ProjectError` for a file
-    that is not UTF-8 (`not-text`), is larger than any SELECT (`file-too-large`), lies
-    outside the project (`outside-project`) or would be passed over (`unread-file`), and
-    for a folder that the settings name and that is not there (`unknown-folder`).
+    Raises `UsageError` (`no-project`) if there is no project, and `ProjectError` for
+    files that are not UTF-8 (`not-text`), too large (`file-too-large`), outside the
+    project (`outside-project`) or would be overlooked (`unread-file`), and for folders
+    that the settings name and that do not exist (`unknown-folder`).
     """
     settings_path = directory / SETTINGS_FILE
     if not settings_path.is_file():
@@ -158,23 +160,25 @@ def read_project(directory: Path, outputs: Outputs | None = None) -> ProjectFile
         schemas=_read_folder(directory, paths.streams, (".avsc", ".proto"), problems),
     )
     problems += _find_stray_properties(files)
-    # nothing is said of what the files that cannot be read would have declared
+    # Raised here, as parsing without the unreadable files would report names that they
+    # declare as unknown.
     if problems:
         raise ProjectError(problems)
     return files
 
 
 def check_folder_of_tests(directory: Path, paths: Paths) -> None:
-    """Raise `ProjectError` (`unknown-folder`) where the settings name a folder of tests
-    that is not there: whoever asks for tests would run none."""
+    """Raise `ProjectError` (`unknown-folder`) if the settings name a folder of tests
+    that does not exist. For commands that run tests, as they would silently run
+    none."""
     problem = _find_missing_folder(directory, paths, "tests")
     if problem is not None:
         raise ProjectError([problem])
 
 
 def _find_missing_folders(directory: Path, paths: Paths) -> Iterator[Problem]:
-    """The folders that the settings name and that are not there; that of tests may be
-    missing where a project only runs."""
+    """A problem for each folder that the settings name and that does not exist. The
+    folder of tests may be missing: `check_folder_of_tests` checks it."""
     for each in fields(Paths):
         problem = _find_missing_folder(directory, paths, each.name)
         if problem is not None and each.name != "tests":
@@ -182,8 +186,8 @@ def _find_missing_folders(directory: Path, paths: Paths) -> Iterator[Problem]:
 
 
 def _find_missing_folder(directory: Path, paths: Paths, kind: str) -> Problem | None:
-    """What is wrong where the folder of this kind is not there; a default one may be
-    missing."""
+    """The problem that the folder of this kind does not exist; None if it does, or if
+    its name is the default."""
     name = getattr(paths, kind)
     if name == getattr(Paths(), kind) or (directory / name).is_dir():
         return None
@@ -192,8 +196,8 @@ def _find_missing_folder(directory: Path, paths: Paths, kind: str) -> Problem | 
 
 
 def _find_stray_properties(files: ProjectFiles) -> Iterator[Problem]:
-    """The properties files in a folder in which none are read: what they test would
-    never be tested."""
+    """A problem for each properties file in the folder of tests or macros, where none
+    are read: the tests that it declares would never run."""
     read = {file.path for file in (*files.properties, *files.streams, *files.contracts)}
     paths = files.settings.paths
     for folder in dict.fromkeys((paths.tests, paths.macros)):
@@ -219,7 +223,8 @@ SEED_SUFFIX = ".csv"
 def _read_seeds(
     directory: Path, folder: str, limit: Size, problems: list[Problem]
 ) -> tuple[SeedFile, ...]:
-    """The seeds whose files can be read; `problems` hears of the others."""
+    """The seeds whose files can be read; the problems of the others are added to
+    `problems`."""
     found: list[SeedFile] = []
     for path in find_files(directory, folder, (SEED_SUFFIX,)):
         relative = path.relative_to(directory).as_posix()
@@ -237,8 +242,8 @@ def _read_seed(path: Path, shown: str, limit: Size) -> SeedFile:
 
 
 def read_seed_content(path: Path, shown: str, limit: Size) -> bytes:
-    """What a seed's file has. Raises `ProjectError` (`file-too-large`) before any of it
-    is read."""
+    """The bytes of a seed's file. Raises `ProjectError` (`file-too-large`), without
+    reading it, if it is larger than `limit`."""
     size = path.stat().st_size
     if size > limit.size_bytes:
         what = f"The file has {size:,} bytes, and a seed has {limit.text} at most."
@@ -262,8 +267,8 @@ def decode_seed(content: bytes, shown: str) -> str:
 
 
 def first_record(text: str) -> str:
-    """The first record of a text in CSV, without its line end; all of its first line,
-    where a quote is not closed."""
+    """The first record of a CSV text, without its line end; the first line, if a quote
+    in it is not closed."""
     found = _FIRST_RECORD.match(text)
     end = found.end() if found is not None else 0
     if text[end : end + 1] not in ("", "\r", "\n"):
@@ -277,7 +282,7 @@ _FIRST_RECORD = re.compile(r'(?:[^"\r\n]+|"[^"]*")*+')
 
 
 def digest_of(content: bytes) -> str:
-    """What tells a content from any other."""
+    """The SHA-256 of a content, in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -292,14 +297,14 @@ def _read_selectors(directory: Path, problems: list[Problem]) -> SourceFile | No
 
 
 def find_project(start: Path) -> Path:
-    """The nearest directory from `start` upwards whose pyproject.toml has a
-    `[tool.lakesql]`; `start` if none has."""
+    """The nearest directory, from `start` upwards, whose pyproject.toml has
+    `[tool.lakesql]`; `start` if there is none."""
     return next(filter(has_settings, (start, *start.parents)), start)
 
 
 def has_settings(directory: Path) -> bool:
-    """Whether the directory's pyproject.toml has a `[tool.lakesql]`. No more of it is
-    read than of any other file."""
+    """Whether the directory's pyproject.toml has `[tool.lakesql]` in its first
+    `MAX_BYTES`."""
     settings = directory / SETTINGS_FILE
     if not settings.is_file():
         return False
@@ -308,8 +313,8 @@ def has_settings(directory: Path) -> bool:
 
 
 def write_atomically(path: Path, text: str | bytes) -> None:
-    """Write `text` so that a reader of `path` meets the old text or the new one, and
-    never half of it."""
+    """Write `text` to `path` by a rename, so that a reader sees the old text or the new
+    one, and never a part of it. Creates the folder if needed."""
     content = text.encode() if isinstance(text, str) else text
     beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
@@ -325,12 +330,12 @@ def write_atomically(path: Path, text: str | bytes) -> None:
 
 
 def date_by_name(base: Path) -> None:
-    """Let the files of each recorded topic be as old as their names say: Spark reads
-    files by age, a topic by name.
+    """Set modification times so that the files of each recorded topic are in the order
+    of their names: Spark reads files in the order of their times.
 
-    A file that is not younger than the one before it becomes a millisecond younger;
-    nothing else of it changes. Raises `ProfileError` (`not-accessible`) where it cannot
-    be changed, as in a folder that is read-only.
+    A file that is not newer than the one before it gets that one's time plus a
+    millisecond; other files stay as they are. Raises `ProfileError` (`not-accessible`)
+    if a time cannot be set, as in a read-only folder.
     """
     for topic in (folder for folder in base.glob("*") if folder.is_dir()):
         newest_ms = 0
@@ -352,8 +357,8 @@ def date_by_name(base: Path) -> None:
 
 
 def is_dated_by_name(file: Path) -> bool:
-    """Whether the time of a recorded file is one that `date_by_name` has set: a whole
-    millisecond, and the next one after that of the file before it."""
+    """Whether the modification time of a recorded file looks as if `date_by_name` had
+    set it: exactly one millisecond after that of the file before it."""
     before = max(
         (each for each in file.parent.glob("*.jsonl") if each.name < file.name),
         default=None,
@@ -373,7 +378,8 @@ def file_stem(path: str) -> str:
 
 
 def shorten(path: Path, directory: Path) -> str:
-    """A path below a directory as it is there, with slashes; any other one as it is."""
+    """The path relative to a directory, with slashes; unchanged if it is not below
+    it."""
     return (
         path.relative_to(directory) if path.is_relative_to(directory) else path
     ).as_posix()
@@ -382,7 +388,8 @@ def shorten(path: Path, directory: Path) -> str:
 def _read_folder(
     directory: Path, folder: str, suffixes: tuple[str, ...], problems: list[Problem]
 ) -> tuple[SourceFile, ...]:
-    """The files of a folder that can be read; `problems` hears of the others."""
+    """The files of a folder that can be read; the problems of the others are added to
+    `problems`."""
     found = []
     above = (directory / "_").as_posix().removesuffix("_")
     for path in find_files(directory, folder, suffixes):
@@ -394,8 +401,8 @@ def _read_folder(
 
 
 def _find_misspelt(shown: str, suffixes: tuple[str, ...]) -> Iterator[Problem]:
-    """The problem of a file whose suffix has other capitals: nothing else would take it
-    for a file of the project."""
+    """A problem if the file's suffix is spelled with capitals, such as `.SQL`: other
+    tools would not find it as a file of the project."""
     if not shown.endswith(suffixes):
         stem, _, suffix = shown.rpartition(".")
         what = f"This file's name ends in '.{suffix}'."
@@ -407,12 +414,12 @@ def _find_misspelt(shown: str, suffixes: tuple[str, ...]) -> Iterator[Problem]:
 def find_files(
     directory: Path, folder: str, suffixes: tuple[str, ...]
 ) -> Iterator[Path]:
-    """The files below a folder of the project in `directory` that end so, whatever the
-    capitals, those of linked folders among them.
+    """The files below a folder of the project in `directory` whose names end in one of
+    `suffixes`, compared case-insensitively. Linked folders are followed.
 
-    Without hidden ones: tools of all kinds leave those beside one's own. A link to a
-    folder in which it stands is not followed. Raises `ProjectError` for a link that
-    leaves the project (`outside-project`) or leads to nothing (`unread-file`).
+    Hidden files and folders are skipped, as many tools leave some. A link to a folder
+    that contains it is not followed. Raises `ProjectError` for a link that leaves the
+    project (`outside-project`) or leads to nothing (`unread-file`).
     """
     root = directory / folder
     return _walk(directory, root, suffixes, (_check_inside(directory, root),))
@@ -421,8 +428,8 @@ def find_files(
 def _walk(
     directory: Path, folder: Path, suffixes: tuple[str, ...], opened: tuple[Path, ...]
 ) -> Iterator[Path]:
-    """The files below `folder`. `opened` are real paths of folders that it was reached
-    through."""
+    """The files below `folder`. `opened` are the real paths of the linked folders
+    through which it was reached, by which cycles are found."""
     if not folder.is_dir():
         return
     with os.scandir(folder) as entries:
@@ -448,8 +455,7 @@ def _walk(
 
 
 def _check_link(directory: Path, path: Path) -> None:
-    """Raises `ProjectError` for a link to a file that leaves the project, or to
-    none."""
+    """Raise `ProjectError` for a link to a file outside the project, or to none."""
     _check_inside(directory, path)
     if not path.exists():
         what = "This link leads to nothing."
@@ -460,7 +466,7 @@ def _check_link(directory: Path, path: Path) -> None:
 
 def _check_inside(directory: Path, path: Path) -> Path:
     """The real path of a path of the project. Raises `ProjectError` (`outside-project`)
-    where that is not inside."""
+    if that is outside the project."""
     real = Path(os.path.realpath(path))
     if not real.is_relative_to(os.path.realpath(directory)):
         shown = path.relative_to(directory).as_posix()
@@ -470,10 +476,10 @@ def _check_inside(directory: Path, path: Path) -> Path:
 
 
 def read_text(path: Path, shown: str) -> str:
-    """The text of a file, which problems call `shown`.
+    """The text of a file, without a byte order mark. `shown` is its path in messages.
 
-    Raises `ProjectError`: `not-text` if it is not UTF-8, `file-too-large` before any of
-    it is read.
+    Raises `ProjectError`: `not-text` if it is not UTF-8, `file-too-large` if it is
+    larger than `MAX_BYTES`, without reading it.
     """
     size = path.stat().st_size
     if size > MAX_BYTES:

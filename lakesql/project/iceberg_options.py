@@ -1,7 +1,7 @@
-"""The options of Iceberg's procedures by which lakesql decides nothing: their names and
-values, as Iceberg has them.
+"""The options of Iceberg's procedures that lakesql only passes on: which names and
+values Iceberg accepts.
 
-They stand under `options` of a procedure, and in a CALL where Iceberg takes them.
+They are given under `options` of a procedure, and in a CALL as Iceberg takes them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from lakesql.errors import Problem, ProjectError, did_you_mean
 from lakesql.project.size import parse_size
 
 ICEBERG = "1.12"
-"""The version whose options these are, as pinned in `engine/spark/jars.py`."""
+"""The version of Iceberg that has these options, as pinned in
+`engine/spark/jars.py`."""
 
 IcebergValue = bool | int | float | str
 Takes = Literal[
@@ -43,10 +44,10 @@ _OF_REWRITES: Mapping[str, Takes] = {
 }
 
 SORT_KEYS = ("compression-factor", "shuffle-partitions-per-file")
-"""The options of a rewrite that sorts."""
+"""The options that only a rewrite which sorts has."""
 
 ZORDER_KEYS = ("max-output-size", "var-length-contribution")
-"""The options of a rewrite along a curve through several columns."""
+"""The options that only a rewrite with a z-order has."""
 
 ICEBERG_OPTIONS: Mapping[str, Mapping[str, Takes]] = {
     "rewrite_data_files": {
@@ -77,18 +78,18 @@ ICEBERG_OPTIONS: Mapping[str, Mapping[str, Takes]] = {
         "stream_results": "true or false",
     },
 }
-"""By procedure, the names of its options and what each takes: entries of the map
-`options` of a rewrite, arguments of the others."""
+"""By procedure, its options and the values that each takes. For the rewrites of files
+they are entries of the map `options`, for the others arguments."""
 
 
 def read_iceberg_options(
     procedure: str, node: Node, typed: Mapping[str, str] = MappingProxyType({})
 ) -> Mapping[str, IcebergValue]:
-    """The options of Iceberg's that a mapping holds, by Iceberg's names.
+    """The values of a procedure's `options`, by Iceberg's names, sorted.
 
-    `typed` are the options that stand beside it, by the names that Iceberg has for
-    them. Raises `ProjectError`: `unknown-option` with the nearest name, `wrong-value`
-    and `bad-size`.
+    `typed` has lakesql's names, by Iceberg's, of the options that must be given beside
+    `options` instead. Raises `ProjectError`: `unknown-option` with the nearest name,
+    `wrong-value` and `bad-size`.
     """
     known = ICEBERG_OPTIONS[procedure]
     problems: list[Problem] = []
@@ -122,14 +123,14 @@ def read_iceberg_options(
 
 
 def former_name(key: str) -> str:
-    """What an option was called as long as it was one of lakesql's own:
+    """The name of an option in versions in which it was lakesql's own, such as
     `max_file_group_size`."""
     return re.sub(r"[-.]", "_", key).removesuffix("_bytes")
 
 
 def refuse_former(procedure: str, node: Node) -> tuple[Node, list[Problem]]:
-    """A procedure's options without those that stand under `options` now, and the
-    problems that say so."""
+    """A procedure's options without those that belong under `options` by now, and a
+    problem for each of these."""
     known = {former_name(key): key for key in ICEBERG_OPTIONS[procedure]}
     kept: dict[str, Node] = {}
     problems: list[Problem] = []
@@ -145,7 +146,7 @@ def refuse_former(procedure: str, node: Node) -> tuple[Node, list[Problem]]:
 
 
 def option_text(value: IcebergValue) -> str:
-    """A value as an entry of Iceberg's map `options`."""
+    """A value as the text that Iceberg's map `options` has for it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
@@ -192,7 +193,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?\Z")
 
 
 def _shown(node: Node, key: str) -> str:
-    """A value as one writes it in its new place: a size as a number of bytes."""
+    """A value as it is to be written under `options`: a size as a number of bytes."""
     if not key.endswith("-bytes"):
         return (
             repr(node.value)

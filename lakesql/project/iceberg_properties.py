@@ -1,7 +1,7 @@
-"""Iceberg's properties of tables: their names and values, as Iceberg has them.
+"""Which table properties of Iceberg's a model may set, and with which values.
 
-Iceberg passes over a property that it does not know, and takes each word for `false`
-that is not `true`. So what is misspelt would be set on the table and do nothing.
+Iceberg ignores a property that it does not know, and reads every word but `true` as
+`false`. So a misspelt property would be set on the table and have no effect.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ Takes = Literal[
 
 
 def read_iceberg_property(key: str, node: Node, text: str) -> str:
-    """The text of a property of a table as Iceberg reads it: words in small letters.
+    """The value of a table property, checked; words are returned in lower case.
 
-    Properties of others pass through. Raises `ProjectError`: `unknown-option` where
-    Iceberg has no such name, and `wrong-value`.
+    Properties that are not Iceberg's pass through. Raises `ProjectError`:
+    `unknown-option` for a name that looks like Iceberg's and is none, `wrong-value` for
+    a value that Iceberg does not accept.
     """
     takes = _taken_by(key)
     if takes is None:
@@ -56,7 +57,8 @@ def read_iceberg_property(key: str, node: Node, text: str) -> str:
 
 
 def _read_word(key: str, node: Node, text: str, words: tuple[str, ...]) -> str:
-    """One of the words, which Iceberg reads in whatever capitals."""
+    """One of the words in lower case; Iceberg reads them case-insensitively. Raises
+    `ProjectError` (`wrong-value`)."""
     if text.lower() in words:
         return text.lower()
     raise ProjectError.of(
@@ -68,7 +70,7 @@ def _read_word(key: str, node: Node, text: str, words: tuple[str, ...]) -> str:
 
 
 def _taken_by(key: str) -> Takes | tuple[str, ...] | None:
-    """What a property takes; None where Iceberg has none of that name."""
+    """The values that a property takes; None if Iceberg has no such property."""
     for prefix, takes in BY_COLUMN.items():
         if key.startswith(prefix) and key != prefix:
             return takes
@@ -76,8 +78,9 @@ def _taken_by(key: str) -> Takes | tuple[str, ...] | None:
 
 
 def _refuse_unknown(key: str, node: Node) -> None:
-    """Raise `ProjectError` for a property that Iceberg does not have and should: its
-    name begins as Iceberg's do, or is a known one but for a letter."""
+    """Raise `ProjectError` (`unknown-option`) for a property that Iceberg sets itself,
+    or that it does not have although the name begins like Iceberg's or is nearly one of
+    them."""
     if key in KEPT:
         raise ProjectError.of(
             "unknown-option",
@@ -109,12 +112,12 @@ _PREFIXES = (
     "compatibility.",
     "engine.hive.",
 )
-"""How the names begin that are Iceberg's own."""
+"""The prefixes of the names of Iceberg's properties."""
 
 _OF_OTHERS = frozenset(
     {"write.py-location-provider.impl", "write.parquet.row-group-limit"}
 )
-"""Properties that begin so and are read by pyiceberg alone."""
+"""The properties with such a prefix that pyiceberg alone reads."""
 
 KEPT = frozenset(
     {
@@ -128,7 +131,7 @@ KEPT = frozenset(
         "default-sort-order",
     }
 )
-"""Names that Iceberg reserves."""
+"""The names that Iceberg reserves: it sets these properties itself."""
 
 _VALUES: Mapping[Takes, re.Pattern[str]] = {
     "a whole number": re.compile(r"-?[0-9]{1,18}\Z"),
@@ -179,14 +182,16 @@ _OF_FILES: Mapping[str, Takes | tuple[str, ...]] = {
     "orc.compression-codec": _ORC_CODECS,
     "orc.compression-strategy": ("speed", "compression"),
 }
-"""What is said of data files as `write.…`, and of delete files as `write.delete.…`."""
+"""The properties of data files, with the prefix `write.`, and of delete files, with the
+prefix `write.delete.`."""
 
 _OF_CHANGES: Mapping[str, tuple[str, ...]] = {
     "mode": _CHANGE_MODES,
     "distribution-mode": _DISTRIBUTIONS,
     "isolation-level": _ISOLATION,
 }
-"""What is said of each of DELETE, UPDATE and MERGE."""
+"""The properties that DELETE, UPDATE and MERGE each have, with a prefix such as
+`write.merge.`."""
 
 TAKES: Mapping[str, Takes | tuple[str, ...]] = {
     **{f"write.{key}": takes for key, takes in _OF_FILES.items()},
@@ -262,7 +267,8 @@ TAKES: Mapping[str, Takes | tuple[str, ...]] = {
     "encryption.key-id": "a text",
     "encryption.data-key-length": "a whole number",
 }
-"""By name, what a property takes: `org.apache.iceberg.TableProperties`."""
+"""The values that a property takes, by name, from `org.apache.iceberg.TableProperties`.
+A tuple lists the possible words."""
 
 BY_COLUMN: Mapping[str, Takes] = {
     "write.parquet.bloom-filter-enabled.column.": "true or false",
@@ -272,4 +278,5 @@ BY_COLUMN: Mapping[str, Takes] = {
     "write.parquet.dict-encoding-enabled.column.": "true or false",
     "write.metadata.metrics.column.": "a metrics mode",
 }
-"""What is said of one column, whose name stands behind the dot."""
+"""The values that properties of a single column take, by the prefix to which the
+column's name is added."""

@@ -1,4 +1,5 @@
-"""Where a target's lineage is sent: `lineage` of profiles.yml. Pure."""
+"""Where a target's lineage is sent: the key `lineage` of a target in profiles.yml.
+Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from lakesql.source.dataset import without_login
 from lakesql.source.source import Source
 
 BATCH = Duration("batch", 0)
-"""Each batch is told as a run of its own."""
+"""The value of `every` by which each batch is a lineage run of its own."""
 
 
 def _read_every(node: Node) -> Duration:
@@ -25,7 +26,7 @@ def _read_every(node: Node) -> Duration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineageTarget:
-    """What is the same wherever lineage is sent."""
+    """The options of every kind of destination for lineage."""
 
     namespace: str = option(
         "The namespace of the jobs in OpenLineage. The project and the target, as in `shop.prod`, if left out.",
@@ -44,17 +45,17 @@ class LineageTarget:
 
     @property
     def shown(self) -> str:
-        """Where it is, in words."""
+        """The destination, for messages."""
         raise NotImplementedError
 
     def resolved(self, directory: Path) -> LineageTarget:
-        """The same with the local paths absolute that are relative to a directory."""
+        """The same, with local paths made absolute by a directory."""
         return self
 
     def problems(
         self, node: Node, connections: Mapping[str, Source]
     ) -> Iterator[Problem]:
-        """What is wrong with its options. `connections` are those of the target."""
+        """The problems of the options. `connections` are those of the target."""
         return iter(())
 
 
@@ -68,17 +69,17 @@ class LineageFile(LineageTarget):
 
     @property
     def shown(self) -> str:
-        """The file."""
+        """The file's path."""
         return self.path
 
     def resolved(self, directory: Path) -> LineageFile:
-        """The file by its absolute path."""
+        """The same, with the file's path absolute."""
         return replace(self, path=absolute(self.path, directory))
 
     def problems(
         self, node: Node, connections: Mapping[str, Source]
     ) -> Iterator[Problem]:
-        """A path that is a URL."""
+        """A problem if the path is a URL."""
         if is_url(self.path):
             what = f"'{self.path}' is a URL, and lineage of type `file` goes to a file of this machine."
             yield Problem("lineage-options", what, place=node.key_place("path"))
@@ -106,13 +107,14 @@ class LineageHttp(LineageTarget):
         return self.url
 
     def resolved(self, directory: Path) -> LineageHttp:
-        """The same with the file of certificates by its absolute path."""
+        """The same, with the path of the certificates absolute."""
         return replace(self, ca=absolute(self.ca, directory))
 
     def problems(
         self, node: Node, connections: Mapping[str, Source]
     ) -> Iterator[Problem]:
-        """A URL that is none of HTTP, or that has a login in it."""
+        """A problem if the URL is not one of HTTP, or has a login, a query or a
+        fragment."""
         shown, place = without_login(self.url), node.key_place("url")
         try:
             parts = urlsplit(self.url)
@@ -156,13 +158,13 @@ class LineageKafka(LineageTarget):
 
     @property
     def shown(self) -> str:
-        """The topic."""
+        """The topic and its connection."""
         return f"topic {self.topic} of connection {self.connection}"
 
     def problems(
         self, node: Node, connections: Mapping[str, Source]
     ) -> Iterator[Problem]:
-        """A connection that is not there, or is no cluster."""
+        """A problem if the connection does not exist, or is not of type `kafka`."""
         place = node.key_place("connection")
         clusters = [
             name for name, found in connections.items() if found.cluster is not None
@@ -188,12 +190,12 @@ class LineageKafka(LineageTarget):
 LINEAGE_TARGETS: Mapping[str, type[LineageTarget]] = {
     kind.kind: kind for kind in (LineageFile, LineageHttp, LineageKafka)
 }
-"""By their words."""
+"""The kinds of destinations, by their `type` in profiles.yml."""
 
 
 def read_lineage_target(node: Node) -> LineageTarget:
-    """`lineage` of a target. Raises `ProjectError` (`lineage-options`, and what
-    decoding finds)."""
+    """The value of a target's `lineage`. Raises `ProjectError` (`lineage-options`, and
+    what decoding finds)."""
     given = node.get("type")
     word = given.value if given is not None and isinstance(given.value, str) else ""
     kind = LINEAGE_TARGETS.get(word)

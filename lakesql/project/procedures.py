@@ -1,9 +1,9 @@
-"""How the tables of a model are maintained: what `maintenance` says in `config(...)`,
-pyproject.toml and profiles.yml.
+"""The option `maintenance` of models, folders and targets: which of Iceberg's
+maintenance procedures run on a table, when each is due, and with which arguments.
 
-Each procedure of Iceberg's is a type of its own. Its fields are when it is due, and the
-arguments and options by which lakesql decides something, with `_` for `-` and units in
-the values; Iceberg's others pass through (`options`).
+Each procedure is a dataclass. Its fields are the conditions under which it is due and
+those arguments of Iceberg's that lakesql must understand, with `_` for `-` and with
+units in the values. All other arguments pass through to Iceberg (`options`).
 """
 
 from __future__ import annotations
@@ -43,49 +43,49 @@ HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
 SMALL_FILE_SHARE = 0.75
-"""A data file below this share of the table's target file size is small, as for
-Iceberg's `rewrite_data_files`."""
+"""A data file smaller than this share of the table's target file size counts as small,
+as in Iceberg's `rewrite_data_files`."""
 
 GROUP_FILES = 5
-"""So many small files of a partition are worth being rewritten: the procedure's own
-`min-input-files`."""
+"""The least number of small files in a partition that is worth a rewrite: the default
+of Iceberg's `min-input-files`."""
 
 SIZE_RATIO = 4
-"""A rewrite includes files that earlier ones have made, if they are at most so many
-times as large as what has come to a partition since. What is larger would cost more to
-be written again than it costs readers as a file of its own."""
+"""A rewrite includes files that earlier rewrites have written, if they are at most this
+many times as large as what was added to the partition since. To write a larger one
+again would cost more than it costs readers as a file of its own."""
 
 WHOLE_EVERY = 16
-"""Every so many rewrites one includes all small files, however large for small ones.
-The first one does."""
+"""Of this many rewrites in a row one includes all small files, whatever `SIZE_RATIO`
+excludes. So does a table's first rewrite."""
 
 WHOLE_GROUP_FILES = 2
-"""So many small files of a partition are worth being rewritten when all small files are
-included."""
+"""The least number of small files in a partition that is worth a rewrite which includes
+all small files."""
 
 DELETION_VECTORS = 3
-"""From this format version on, a table has its position deletes as one vector for each
-data file. No compaction is needed for them, and a rewrite of a data file drops its
-vector."""
+"""The first format version in which position deletes are one deletion vector for each
+data file. They need no compaction, and a rewrite of a data file drops its vector."""
 
 RETRY_AFTER_MS = 600_000
-"""After which time a procedure is called again that has found nothing to do, or has
-taken too long."""
+"""How long to wait before a procedure that found nothing to do, or took too long, is
+called again."""
 
 AT_END = 0.5
-"""Which part of a threshold is enough where nothing waits to be written: at the end of
-a run."""
+"""The share of a threshold that makes a procedure due at the end of a run, when no
+batch waits for it."""
 
 BYTES_PER_MS = 20_000.0
-"""How fast files are taken to be rewritten before it has been measured."""
+"""The assumed speed of a rewrite, until one has been measured."""
 
 LEAST_EXPIRY_MS = HOUR_MS
-"""No younger snapshot expires: a query that reads it would fail."""
+"""The least age at which a snapshot may expire: queries that still read a younger one
+would fail."""
 
 
 def _at_least(least_ms: int, least: str, why: str) -> Callable[[Node], Duration]:
-    """A reader of an age below which files would be deleted that somebody still
-    needs."""
+    """A function that reads an interval and refuses one shorter than `least_ms`, as
+    files would be deleted that are still needed (`unsafe-maintenance`)."""
 
     def read(node: Node) -> Duration:
         found = parse_duration(node)
@@ -133,7 +133,8 @@ def _read_number(node: Node) -> float:
 
 
 MOST_COUNTED = 2**31 - 1
-"""No argument of Iceberg's that counts something takes more: it is an `int`."""
+"""The greatest value of Iceberg's arguments that count something: they are of type
+`int`."""
 
 
 def _read_int(node: Node) -> int:
@@ -162,7 +163,7 @@ def _read_text(node: Node) -> str:
 
 
 RECENT = "recent"
-"""What `where` says for the partitions that were written to since the last rewrite."""
+"""The word for `where` that means: partitions written to since the last rewrite."""
 
 
 def _read_where(node: Node) -> str:
@@ -194,7 +195,8 @@ _OPTIONS = "Other options of Iceberg's, by its names: those below."
 
 
 def _options_reader(procedure: str) -> Callable[[Node], Mapping[str, IcebergValue]]:
-    """What reads `options` of a procedure."""
+    """A function that reads the key `options` of a procedure: arguments of Iceberg's by
+    Iceberg's own names."""
 
     def read(node: Node) -> Mapping[str, IcebergValue]:
         typed = {key: name for name, key in iceberg_names(procedure).items()}
@@ -205,8 +207,8 @@ def _options_reader(procedure: str) -> Callable[[Node], Mapping[str, IcebergValu
 
 
 def _iceberg(doc: str, default: Any, read: Callable[[Node], Any] | None = None) -> Any:
-    """An option that Iceberg has by this name; its own default, where it is left
-    out."""
+    """A field for an option that Iceberg has too. With default None it is not passed
+    on, so that Iceberg's own default holds."""
     return option(doc, default=default, read=read)
 
 
@@ -312,7 +314,8 @@ class RewritePositionDeleteFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteManifests:
-    """`rewrite_manifests`: the lists of files become few, ordered by partition."""
+    """`rewrite_manifests`: many manifests become few, whose entries are ordered by
+    partition."""
 
     trigger: Duration | None = option(_TRIGGER, default=None, read=_read_interval)
     manifests: int = option(
@@ -336,7 +339,7 @@ class RewriteManifests:
 
 EXPIRY_AGE = Duration("5 days", 5 * DAY_MS)
 MOST_SNAPSHOTS = 7_200
-"""As many as a commit a minute makes in five days."""
+"""The default of `max_snapshots`: a commit a minute makes as many in five days."""
 
 _READERS = "A query that reads a snapshot fails once its files are deleted."
 _WRITERS = "Files of commits that are under way look like orphans."
@@ -382,7 +385,7 @@ class ExpireSnapshots:
 
     @property
     def most(self) -> int | None:
-        """How many snapshots stay at most; None for all that are young enough."""
+        """How many snapshots stay at most; None if only their age decides."""
         most = self.max_snapshots
         if most is None and self.older_than == EXPIRY_AGE:
             most = MOST_SNAPSHOTS
@@ -391,8 +394,8 @@ class ExpireSnapshots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveOrphanFiles:
-    """`remove_orphan_files`: files that the table's own writers have written and no
-    version of it has are deleted."""
+    """`remove_orphan_files`: files in the table's folder that this target's runs have
+    written and no snapshot of the table references are deleted."""
 
     trigger: Duration | None = option(
         "How often it is due.", default=Duration("1 day", DAY_MS), read=_read_interval
@@ -433,7 +436,8 @@ Procedure = (
 
 
 def spec_of(options: Procedure) -> int | None:
-    """The id of the partition spec that a task is told to write or to look at."""
+    """The id of the partition spec that is configured for a procedure (to write by, or
+    whose manifests to rewrite); None if none is."""
     match options:
         case RewriteDataFiles(output_spec_id=spec) | RewriteManifests(spec_id=spec):
             return spec
@@ -442,7 +446,8 @@ def spec_of(options: Procedure) -> int | None:
 
 
 def fields_of_manifests(options: Procedure) -> tuple[str, ...]:
-    """The partition fields by which a task orders the entries of manifests."""
+    """The partition fields by which a procedure orders the entries of manifests; empty
+    if it is another procedure or none are configured."""
     return options.sort_by if isinstance(options, RewriteManifests) else ()
 
 
@@ -468,8 +473,8 @@ DUE_OPTIONS = frozenset(
         "max_snapshots",
     }
 )
-"""The options that are lakesql's own: when a procedure is due, and how much one run of
-it does or leaves."""
+"""The options that are lakesql's own and no arguments of Iceberg's: when a procedure is
+due, how much one call rewrites, and how many snapshots it leaves."""
 
 ARGUMENTS: Mapping[str, frozenset[str]] = {
     "rewrite_data_files": frozenset({"strategy", "sort_order", "where"}),
@@ -487,8 +492,8 @@ ARGUMENTS: Mapping[str, frozenset[str]] = {
         }
     ),
 }
-"""The typed options that a procedure takes as arguments of their names; a rewrite takes
-the others in its map."""
+"""The typed options that are passed to Iceberg as named arguments of the CALL. The
+procedures with a map argument `options` get the remaining ones in it."""
 
 REFUSED_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "rewrite_data_files": {
@@ -502,7 +507,7 @@ REFUSED_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
         "file_list_view": "Files of a list may be those of another table, or of a commit that is under way.",
     },
 }
-"""Arguments that Iceberg has and that are not taken, and why."""
+"""Arguments of Iceberg's that lakesql refuses, with the reason, by procedure."""
 
 
 def name_of(options: Procedure) -> str:
@@ -511,15 +516,14 @@ def name_of(options: Procedure) -> str:
 
 
 def has_map(procedure: str) -> bool:
-    """Whether Iceberg takes options of a procedure in a map `options`, and not as
-    arguments."""
+    """Whether Iceberg's procedure has a map argument `options`."""
     return procedure.startswith("rewrite_") and procedure != "rewrite_manifests"
 
 
 @cache
 def iceberg_names(procedure: str) -> Mapping[str, str]:
-    """By the names of a procedure's typed options here, those that they have in its map
-    `options`; in their order.
+    """The keys of Iceberg's map `options` by the names of lakesql's typed options, such
+    as `min-file-size-bytes` by `min_file_size`.
 
     Empty for a procedure that has no such map.
     """
@@ -535,8 +539,8 @@ def iceberg_names(procedure: str) -> Mapping[str, str]:
 
 
 def group_files(options: RewriteDataFiles, is_whole: bool = False) -> int:
-    """How many small files of a partition are worth being rewritten; `is_whole`: where
-    all small files are."""
+    """The least number of small files in a partition that is worth a rewrite;
+    `is_whole`: for a rewrite that includes all small files."""
     return options.min_input_files or (WHOLE_GROUP_FILES if is_whole else GROUP_FILES)
 
 
@@ -549,16 +553,17 @@ def spared_bytes(
     partition_bytes: float,
     most_bytes: float,
 ) -> float | None:
-    """From which size on a rewrite leaves a file as it is, though it is small; None
-    where it includes all small ones.
+    """The size in bytes from which on a rewrite leaves a small file as it is; None if
+    it includes all small files.
 
-    So what a table has is written again a few times, not with each rewrite: the files
-    that are left grow by a factor, as the levels of a log-structured merge tree. No
-    file of a new commit is left.
+    So each row is rewritten a few times, not with each rewrite: the files that are left
+    grow by a factor, like the levels of a log-structured merge tree. Files of commits
+    since the last rewrite are always included.
 
-    `target_bytes` are the table's, `since_whole` counts the rewrites from one that took
-    in all small files on. Since the last rewrite so many small `files` of
-    `partition_bytes` have come to a partition; `most_bytes` had one commit.
+    `target_bytes` is the table's target file size. `since_whole` is the number of
+    rewrites since the last one that included all small files, that one counted. `files`
+    small files of `partition_bytes` in all were added to a partition since the last
+    rewrite; the largest commit added `most_bytes`.
     """
     target = (
         options.target_file_size.size_bytes
@@ -579,11 +584,12 @@ def spared_bytes(
 
 
 DEFAULTS: Mapping[str, Procedure] = {name: kind() for name, kind in PROCEDURES.items()}
-"""The procedures as they are run where nobody says anything of them."""
+"""The options of each procedure where none are configured, by its name."""
 
 
 def _reader(name: str) -> Callable[[Node], Any]:
-    """What reads the options of a procedure: a mapping, or `false`, which is None."""
+    """A function that reads the options of a procedure: a mapping, `true` for the
+    defaults, or `false`, for which it returns None."""
 
     def read(node: Node) -> Any:
         if node.value is False:
@@ -601,8 +607,8 @@ def _reader(name: str) -> Callable[[Node], Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """How a table is maintained. A procedure that is None is not run; for a person it
-    is `false`."""
+    """How a table is maintained. A procedure that is None (`false` in a file) is not
+    run."""
 
     max_time_ratio: float = option(
         "Share of the time of the last hour that maintenance between batches may take.",
@@ -639,14 +645,15 @@ class Maintenance:
 
     @property
     def procedures(self) -> Mapping[str, Procedure]:
-        """Those that are run, by their names, in their order."""
+        """The options of the procedures that are run, by name, in the order in which
+        they run."""
         found = {name: getattr(self, name) for name in PROCEDURES}
         return {name: options for name, options in found.items() if options is not None}
 
 
 def read_maintenance(node: Node) -> Maintenance:
-    """What `maintenance` says: options by procedure, or `false` for a table that
-    somebody else maintains.
+    """The value of the option `maintenance`: a mapping of options by procedure, `true`
+    for the defaults, or `false` for a table that another engine maintains.
 
     Raises `ProjectError`: `unknown-option`, `unsafe-maintenance`, and what decoding
     finds.
@@ -661,13 +668,13 @@ def read_maintenance(node: Node) -> Maintenance:
 
 
 CHANGED_SMALL_FILES = 16
-"""How many small files make a rewrite due where rows are changed: a MERGE reads them
-too, and each has deletes beside it soon."""
+"""The default of `small_files` for modes that change rows: each MERGE reads the small
+files too, and most of them soon have delete files."""
 
 
 def changing_maintenance(maintenance: Maintenance) -> Maintenance:
-    """How a table is maintained whose rows are changed, where nobody says how many
-    small files it may have."""
+    """The maintenance with the default of `small_files` for a table whose rows are
+    changed. For a `maintenance` that does not set `small_files` itself."""
     rewrite = maintenance.rewrite_data_files
     if rewrite is None:
         return maintenance
@@ -678,8 +685,8 @@ def changing_maintenance(maintenance: Maintenance) -> Maintenance:
 
 
 def read_changing_maintenance(node: Node) -> Maintenance:
-    """What `maintenance` says of a table whose rows are changed. Raises what
-    `read_maintenance` raises."""
+    """Like `read_maintenance`, for a table whose rows are changed: `small_files` has
+    another default."""
     found, said = read_maintenance(node), spread(node).get("rewrite_data_files")
     if (
         said is not None
@@ -691,8 +698,8 @@ def read_changing_maintenance(node: Node) -> Maintenance:
 
 
 def check_options(options: RewriteDataFiles, node: Node) -> None:
-    """Raise `ProjectError` (`wrong-value`) for options that Iceberg does not take with
-    one another."""
+    """Raise `ProjectError` (`wrong-value`) for options that Iceberg does not accept
+    together."""
     problems: list[Problem] = []
     if options.strategy == "binpack" and options.sort_order:
         what = "'sort_order' goes with strategy 'sort' only."
@@ -703,7 +710,7 @@ def check_options(options: RewriteDataFiles, node: Node) -> None:
     given = said or node
     for key in options.options:
         needed = ""
-        # where it is left out, the table's order decides
+        # Without a `strategy` the table's sort order decides whether rows are sorted.
         if key in SORT_KEYS and options.strategy == "binpack":
             needed = "strategy 'sort'"
         if key in ZORDER_KEYS and not is_zorder(options):
@@ -723,10 +730,10 @@ def check_options(options: RewriteDataFiles, node: Node) -> None:
 def find_disordered(
     options: RewriteDataFiles | RewritePositionDeleteFiles, target_bytes: float
 ) -> Iterator[str]:
-    """What is wrong between the sizes of files: Iceberg asks for a target between the
-    least and the most.
+    """The contradictions between configured file sizes, as clauses of a message:
+    Iceberg requires a minimum below the target and a maximum above it.
 
-    `target_bytes` are the table's, where the options say none.
+    `target_bytes` is the table's target file size, used if the options set none.
     """
     target = _said_bytes(options, "target-file-size-bytes") or target_bytes
     least = _said_bytes(options, "min-file-size-bytes")
@@ -741,7 +748,8 @@ def find_disordered(
 def _said_bytes(
     options: RewriteDataFiles | RewritePositionDeleteFiles, key: str
 ) -> int | None:
-    """A size that a rewrite is given, as a typed option or as one of Iceberg's."""
+    """The size configured under one of Iceberg's keys, in the typed option or under
+    `options`; None if neither has it."""
     typed = {
         "target-file-size-bytes": "target_file_size",
         "min-file-size-bytes": "min_file_size",
@@ -754,8 +762,8 @@ def _said_bytes(
 
 
 def blunt_options(options: RemoveOrphanFiles) -> tuple[str, ...]:
-    """The options by which two names of a storage are taken for one, or files are
-    deleted whose storage differs."""
+    """The names of the given options that may delete files which belong to others: two
+    schemes or hosts count as one storage, or files with another one are deleted."""
     names = [
         name
         for name in ("equal_schemes", "equal_authorities")
@@ -772,15 +780,16 @@ def blunt_options(options: RemoveOrphanFiles) -> tuple[str, ...]:
 
 
 def asks_for_order(options: RewriteDataFiles) -> bool:
-    """Whether files are to be sorted: it is said, or something of how."""
+    """Whether the options require sorting: by `strategy`, or by an option that only a
+    sort has."""
     return options.strategy == "sort" or any(
         key in options.options for key in SORT_KEYS
     )
 
 
 def spread(node: Node) -> Node:
-    """The mapping that `maintenance` is, of which `false` is short for one that says it
-    of each procedure."""
+    """The value of `maintenance` as a mapping: `false` becomes `false` for each
+    procedure, and `true` an empty mapping."""
     match node.value:
         case False:
             return Node(
@@ -795,8 +804,8 @@ def spread(node: Node) -> Node:
 
 
 def merge_maintenance(outer: Node, inner: Node) -> Node:
-    """`inner` over `outer`, key by key, and the options of each procedure key by
-    key."""
+    """`maintenance` of a model or folder (`inner`) merged over that of its parent
+    folder or target (`outer`): key by key, and within each procedure key by key."""
     if not isinstance(inner.value, Mapping):
         return inner
     under = spread(outer)
@@ -816,8 +825,8 @@ def merge_maintenance(outer: Node, inner: Node) -> Node:
 
 
 def _merge_options(below: Node, above: Node) -> Node:
-    """The options of a procedure over others, key by key, and those under `options` key
-    by key."""
+    """The options `above` merged over `below`, both of one procedure: key by key, and
+    within `options` key by key."""
     merged = Node(
         {**below.entries(), **above.entries()},
         above.place,
@@ -835,12 +844,12 @@ def _merge_options(below: Node, above: Node) -> Node:
 
 
 def is_zorder(options: RewriteDataFiles) -> bool:
-    """Whether rows are ordered along a curve through several columns."""
+    """Whether `sort_order` has a z-order."""
     return any(term.transform == ZORDER for term in sort_terms(options))
 
 
 def sort_terms(options: RewriteDataFiles) -> tuple[SortTerm, ...]:
-    """The terms of `sort_order`; none, where it is left out."""
+    """The terms of `sort_order`; empty if it is not set."""
     return parse_sort_order(options.sort_order) if options.sort_order else ()
 
 

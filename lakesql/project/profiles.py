@@ -1,5 +1,5 @@
-"""profiles.yml: the targets a project runs on. Its texts may use `env_var`, and nothing
-else of Jinja's."""
+"""profiles.yml: the targets that a project can run on, as checked values. Of Jinja its
+texts may use `env_var` alone."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def _read_setting(key: str, node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """How Spark is started. `places` are those of the values of `conf`, and of
-    `spark.master`."""
+    """How Spark is started. `places` has where each value of `conf` stands in the file,
+    by its key, and `master` under `spark.master`."""
 
     master: str = option("Spark's master.", default="local[*]", read=read_filled)
     conf: Mapping[str, str] = option(
@@ -83,14 +83,14 @@ class Spark:
 
     @property
     def time_zone(self) -> str:
-        """The time zone in which Spark reads times without one: those of seeds are read
-        in it too."""
+        """Spark's session time zone, in which times without a zone are read; those of
+        seeds too."""
         return self.conf.get("spark.sql.session.timeZone", "UTC")
 
     @property
     def adds_functions(self) -> bool:
-        """Whether the settings may give Spark functions that it does not have by
-        itself."""
+        """Whether the settings may add functions to Spark, so that an unknown name of a
+        function is no error."""
         return not _ADDS_FUNCTIONS.isdisjoint(self.conf)
 
 
@@ -238,13 +238,13 @@ def _read_catalog(node: Node) -> Catalog:
 
 
 def _word_of(node: Node) -> str:
-    """The `type` of a connection; '' where it says none."""
+    """The `type` of a connection; '' if it has none or no text."""
     given = node.get("type")
     return given.value if given and isinstance(given.value, str) else ""
 
 
 def _read_connections(node: Node) -> dict[str, Source]:
-    """Those that streams are read from."""
+    """The connections that streams are read from: all but the schema registries."""
     found = {
         name: entry for name, entry in node.entries().items() if not _is_registry(entry)
     }
@@ -256,8 +256,8 @@ def _is_registry(node: Node) -> bool:
 
 
 def read_registries(target: Node) -> dict[str, Registry]:
-    """Those of a target's connections that are schema registries; what is no mapping is
-    told of elsewhere."""
+    """The schema registries among a target's connections, by name. Values that are no
+    mappings are skipped: decoding the target reports them."""
     connections = (
         target.get("connections") if isinstance(target.value, Mapping) else None
     )
@@ -304,8 +304,8 @@ def _read_attempts(node: Node) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """What is done where something that a model needs is away: a broker, the catalog,
-    the storage."""
+    """How a model is retried after a transient error: a broker, the catalog or the
+    storage does not answer."""
 
     attempts: int = option(
         "How many times in a row a model is retried before it fails; 0 for never.",
@@ -320,7 +320,8 @@ class Retries:
 
 
 def _check_maintenance(node: Node) -> Node:
-    """The node as it is: what it says is merged with what folders and models say."""
+    """The node, checked and returned undecoded: it is merged with the options of
+    folders and models later."""
     read_maintenance(node)
     return node
 
@@ -378,8 +379,8 @@ class Target:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What other tools are told of it, and a plan depends on: nothing that may have
-        a secret in it."""
+        """The values that go into the manifest and that plans compare; none that may
+        hold a secret."""
         return {
             "name": self.name,
             "catalog": self.catalog.name,
@@ -396,8 +397,8 @@ class Target:
         return f"{self.checkpoints.rstrip('/')}/{model}"
 
     def registry_of(self, name: str, stream: str, place: Place) -> Registry:
-        """The registry that a stream names, which is declared at a place. Raises
-        `ProjectError` (`unknown-connection`)."""
+        """The schema registry `name`. Raises `ProjectError` (`unknown-connection`) if
+        the target has none; `stream` names it at `place`."""
         if name in self.registries:
             return self.registries[name]
         raise ProjectError.of(
@@ -410,8 +411,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class _Profile:
-    """One entry of profiles.yml. Only the output that is asked for is decoded: each has
-    its own secrets."""
+    """One entry of profiles.yml. Its outputs are not decoded here: only the chosen one
+    is, as each may need environment variables of its own."""
 
     outputs: Node = option("The profile's targets, by name.", read=lambda node: node)
     target: Node | None = option(
@@ -429,9 +430,9 @@ def load_target(
     """The target `target` (or the profile's default) of `profile`, from the first
     profiles.yml in `directories`.
 
-    `texts` are those that files have in an editor. Raises `ProfileError` for every
-    problem: `no-profiles`, `unknown-profile`, `unknown-target`, `env-var-missing` and
-    what decoding finds.
+    `texts` has the unsaved texts of files that are open in an editor. Raises
+    `ProfileError` with every problem: `no-profiles`, `unknown-profile`,
+    `unknown-target`, `env-var-missing` and what decoding finds.
     """
     try:
         root = _read_profiles(directories, texts)
@@ -463,9 +464,9 @@ def load_target(
 
 
 def _check_conf(target: Target, output: Node) -> None:
-    """Raise `ProjectError` (`spark-option`) where Spark is told of the target's catalog
-    what pyiceberg is not, to keep what is written from its readers, or that a type's
-    name means another type."""
+    """Raise `ProjectError` (`spark-option`) for keys of `spark.conf` that configure the
+    target's own catalog (pyiceberg would not get them), that write to branches or
+    unpublished snapshots, or that change the meaning of `timestamp`."""
     own = f"spark.sql.catalog.{target.catalog.name}"
     spark = output.get("spark")
     conf = spark.get("conf") if spark else None
@@ -511,8 +512,8 @@ def find_output(
     directories: list[Path],
     environ: Mapping[str, str],
 ) -> Node:
-    """The entry of the target that `load_target` reads, as the file has it. Raises the
-    same."""
+    """The entry of the target that `load_target` would load, neither rendered nor
+    decoded. Raises `ProfileError` if there is no such file, profile or target."""
     try:
         return _find_output(_read_profiles(directories), profile, target, environ)[1]
     except ProjectError as error:
@@ -575,7 +576,8 @@ def _find_output(
 def _who_names(
     name: str, wanted: str | None, default: Node | None, environ: Mapping[str, str]
 ) -> str:
-    """A sentence on the environment variable that names the target, if one does."""
+    """A sentence on where the target's name comes from, if that is an environment
+    variable; else ''."""
     if wanted:
         return (
             "The environment variable LAKESQL_TARGET names it."
@@ -598,7 +600,7 @@ def render_env(node: Node, environ: Mapping[str, str]) -> Node:
     def render(node: Node) -> Node:
         match node.value:
             case str() as text if "{" in text:
-                # only here: many profiles have no such text
+                # Imported here, as many profiles have no template and need no jinja2.
                 from lakesql.project.env_template import render_text
 
                 return replace(

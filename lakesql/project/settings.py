@@ -1,5 +1,5 @@
-"""`[tool.lakesql]` of pyproject.toml: the project's name, profile, folders, variables,
-and defaults for its models."""
+"""The settings of a project, `[tool.lakesql]` of pyproject.toml: its name, profile,
+folders, variables, and defaults for its models."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class SeedSettings:
-    """What counts for all seeds of the project."""
+    """The settings of all seeds of the project."""
 
     max_size: Size = option(
         "How large the file of a seed may be; more belongs into a folder that a stream reads.",
@@ -75,7 +75,7 @@ def _read_table(node: Node) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `[tool.lakesql]` says."""
+    """The settings in `[tool.lakesql]`."""
 
     name: str = option(
         "The project's name: the first part of every fully qualified name.",

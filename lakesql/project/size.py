@@ -1,5 +1,5 @@
-"""A size as people write it: `256 MB`, `1.5 GB`. A kilobyte has 1024 bytes, as it has
-for Spark and Iceberg."""
+"""How sizes are read: `256 MB`, `1.5 GB`. A kilobyte has 1024 bytes, as in Spark and
+Iceberg."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _SIZE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A number of bytes, and its text."""
+    """A size: its text, and the number of bytes."""
 
     text: str
     size_bytes: int
 
 
 def shortest(size_bytes: int) -> str:
-    """A number of bytes in the largest unit in which it is whole: 1536 is `1536 B`,
-    2048 is `2 KB`."""
+    """A number of bytes as a text, in the largest unit in which it is a whole number:
+    1536 is `1536 B`, 2048 is `2 KB`."""
     unit = 0
     while size_bytes and size_bytes % 1024 == 0 and unit < len(_UNITS) - 1:
         size_bytes, unit = size_bytes // 1024, unit + 1
@@ -33,7 +33,7 @@ def shortest(size_bytes: int) -> str:
 
 
 def parse_size(node: Node) -> Size:
-    """The size in `node`, a byte at least. Raises `ProjectError` (`bad-size`)."""
+    """The size in `node`, at least one byte. Raises `ProjectError` (`bad-size`)."""
     found = _SIZE.match(node.value) if isinstance(node.value, str) else None
     if found is not None:
         unit = f"{found[2].upper()}B"

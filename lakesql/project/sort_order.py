@@ -1,4 +1,5 @@
-"""The `sort_order` of a rewrite, as the grammar of Iceberg's procedures reads it."""
+"""The option `sort_order` of a rewrite: its terms, by the grammar of Iceberg's
+procedures."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from lakesql.decode import Node
 from lakesql.errors import ProjectError, did_you_mean
 
 TRANSFORMS = ("identity", "bucket", "truncate", "years", "months", "days", "hours")
-"""What a term may make of a column, beside a zorder over several."""
+"""The transforms of a column in a term; `zorder` is over several columns."""
 
 _SPELLED = {
     "year": "years",
@@ -25,8 +26,7 @@ ZORDER = "zorder"
 
 @dataclass(frozen=True, slots=True)
 class SortTerm:
-    """A term: the columns that it names, and what it makes of them; '' where it takes a
-    column as it is."""
+    """A term: its columns and its transform, '' for a column as it is."""
 
     columns: tuple[str, ...]
     transform: str = ""
@@ -45,7 +45,7 @@ _TERM = re.compile(
 
 
 def read_sort_order(node: Node) -> str:
-    """The text in `node`, which is a list of terms. Raises `ProjectError`
+    """The text in `node`, checked as a list of terms. Raises `ProjectError`
     (`wrong-type`, `bad-order`)."""
     text = node.value
     if not isinstance(text, str) or not text.strip():
@@ -67,8 +67,8 @@ def read_sort_order(node: Node) -> str:
 
 
 def parse_sort_order(text: str) -> tuple[SortTerm, ...]:
-    """The terms of a `sort_order`. Raises `ValueError`, which says in words what is
-    wrong, where Iceberg refuses it."""
+    """The terms of a `sort_order`. Raises `ValueError`, with a message for people, for
+    a text that Iceberg refuses."""
     terms: list[SortTerm] = []
     at = 0
     while True:

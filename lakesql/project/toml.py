@@ -1,4 +1,4 @@
-"""TOML text to a tree of `Node`, with the places of its keys and values."""
+"""How TOML is read: as a tree of `Node`, with the places of its keys and values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def parse_toml(path: str, text: str) -> Node:
     """The document in `text` as a tree; dates and times become texts. Raises
     `ProjectError` (`toml-syntax`).
 
-    What is in an array or an inline table stands where that does.
+    Values in an array or an inline table have the place of that.
     """
     try:
         document = tomllib.loads(text)
@@ -59,21 +59,22 @@ _PART = re.compile(r"""[\w-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*'""")
 _KEY = rf"(?:{_PART.pattern})(?:[ \t]*\.[ \t]*(?:{_PART.pattern}))*"
 _ENTRY = re.compile(
     rf"^[ \t]*(?:\[\[?[ \t]*(?P<table>{_KEY})[ \t]*\]|(?P<key>{_KEY})[ \t]*=[ \t]*)|"
-    # what may look like one of these, and is passed over: texts and comments
+    # Texts and comments are matched too, so that what looks like a key in them is
+    # skipped.
     r'"""(?:\\.|[^\\])*?"""|'
     + r"'''.*?'''|"
     + r'"(?:\\.|[^"\\\n])*"|'
     + r"'[^'\n]*'|\#[^\n]*",
     re.DOTALL | re.MULTILINE,
 )
-"""A table's header or a key, at the start of a line."""
+"""Matches a table's header or a key at the start of a line, or a text or comment."""
 
 _Places = dict[tuple[str, ...], Place]
 
 
 def _find_places(path: str, text: str) -> tuple[_Places, _Places]:
-    """Where each key is named first, and where its value begins: `tomllib` does not
-    say."""
+    """The places where each key is named first, and where its value begins, which
+    `tomllib` does not return."""
     keys: _Places = {}
     values: _Places = {}
     table: tuple[str, ...] = ()

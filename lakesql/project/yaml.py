@@ -1,4 +1,4 @@
-"""YAML text to a tree of `Node`, every value with its place."""
+"""How YAML is read: as a tree of `Node`, in which every value has its place."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lakesql.decode import Node
 from lakesql.errors import Place, ProjectError
 
 MAX_NODES = 100_000
-"""More values than any project file has: what a document may grow to when its aliases
-are expanded."""
+"""The most values of a document, with its aliases expanded; no sensible file has as
+many."""
 MAX_DEPTH = 60
 _TAG = "tag:yaml.org,2002:"
 _TEXTS = ("str", "timestamp", "value", "merge")
@@ -26,8 +26,8 @@ _BOOLS = {
     "off": False,
 }
 _FORBIDDEN = Reader.NON_PRINTABLE
-"""Characters that cannot stand in YAML, of which its two parsers say different
-things."""
+"""Matches characters that YAML does not allow, which its parsers in C and Python report
+differently."""
 _INDENT = re.compile(r"\A([ \t]*)")
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -52,7 +52,7 @@ def parse_yaml(path: str, text: str) -> Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(path, mark.line + 1, mark.column + 1) if mark else Place(path)
-        # the parser looks ahead, and has a bound of its own
+        # The parser reads ahead of MAX_DEPTH, up to a limit of its own.
         if "nesting depth" in (error.problem or ""):
             raise _too_large(place) from None
         if mark and any(
@@ -72,8 +72,8 @@ def parse_yaml(path: str, text: str) -> Node:
 
 
 def render_yaml(value: Any) -> str:
-    """Plain mappings, lists and scalars as YAML, in their order: a mapping or a list
-    without others in it takes a line of its own."""
+    """Plain mappings, lists and scalars as YAML, in their order. A mapping or list
+    without others in it is written on one line."""
     text: str = yaml.safe_dump(
         value, sort_keys=False, allow_unicode=True, width=116, default_flow_style=None
     )
@@ -86,10 +86,11 @@ def _too_large(place: Place) -> ProjectError:
 
 
 class _EventReader:
-    """Turns the events of one document into nodes and counts them.
+    """A reader that turns the parser's events of one document into nodes, and limits
+    their number and depth.
 
-    PyYAML's own trees are not used: making one takes as much of the machine's stack as
-    the document nests deep.
+    PyYAML's own trees are not used: it builds them by recursion without a limit, so a
+    deeply nested document could overflow the stack.
     """
 
     def __init__(self, path: str, events: Any) -> None:
@@ -197,8 +198,8 @@ class _EventReader:
                 return Node(text, place)
 
     def tag(self, event: yaml.ScalarEvent) -> str:
-        """The kind of a scalar, without what all kinds begin with. Raises `yaml-tag`
-        for one that is no data."""
+        """The kind of a scalar, such as `int`: its tag without YAML's prefix. Raises
+        `ProjectError` (`yaml-tag`) for one that is no plain data."""
         tag = event.tag
         if tag is None or tag == "!":
             tag = self.events.resolve(yaml.ScalarNode, event.value, event.implicit)
@@ -212,8 +213,8 @@ class _EventReader:
             raise self.bad_tag(event)
 
     def count(self, node: Node | None, place: Place, depth: int) -> None:
-        """Count a value, and with a `node` that an alias stands for all that is in
-        it."""
+        """Count a value, and, for an alias, all values within the `node` that it stands
+        for. Raises `ProjectError` (`yaml-too-large`)."""
         self.seen += 1
         if self.seen > MAX_NODES or depth > MAX_DEPTH:
             raise _too_large(place)
@@ -237,8 +238,8 @@ def _float(digits: str) -> float:
 
 
 def _number(text: str, read: Any) -> Any:
-    """A number, or the text: 12:30 is a number to the base of 60 in YAML 1.1, 010 one
-    to the base of 8."""
+    """The number in `text`, or the text if `read` cannot read it: YAML 1.1 takes 12:30
+    for a number in base 60, and 010 for one in base 8."""
     try:
         return read(text.replace("_", ""))
     except ValueError:

@@ -1,2 +1,2 @@
-"""What the batches of each mode do: what is checked of a SELECT, the statements, and
-what is said of them."""
+"""The batches of each mode: what is refused in a SELECT, the statements, and the texts
+about them."""

@@ -1,5 +1,4 @@
-"""The second half of each mode, which needs a SELECT, by the first, its
-configuration."""
+"""Which class has the batches of each mode, by the class of the mode's options."""
 
 from __future__ import annotations
 
@@ -39,20 +38,20 @@ BATCHES: dict[type[TableConfig], Callable[[Select, Any], Batches]] = {
 
 
 def batches_of(select: Select) -> Batches:
-    """What the batches of the SELECT do in its mode."""
+    """The batches of the SELECT in its mode."""
     config = select.model.config
     return BATCHES[type(config)](select, config)
 
 
 def view_of(select: Select) -> ViewStatement:
-    """The statement of a SELECT that is a view."""
+    """The view of a SELECT in mode `view`; the mode must be that."""
     view = batches_of(select)
     assert isinstance(view, ViewStatement), "the rows of other modes are stored"
     return view
 
 
 def refreshes_of(select: Select) -> RefreshedBatches:
-    """What the refreshes of a SELECT that reads tables do in its mode."""
+    """The refreshes of a SELECT in its mode, which must be one over tables."""
     refreshes = batches_of(select)
     assert isinstance(refreshes, RefreshedBatches), (
         "a model that reads streams has batches"

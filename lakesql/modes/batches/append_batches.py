@@ -1,5 +1,5 @@
-"""Mode `append`: what is checked of a SELECT, the statements of a batch, and what is
-said of the table."""
+"""The batches of mode `append`: what is refused in a SELECT, the steps of a batch, and
+the texts about it in the compiled file."""
 
 from __future__ import annotations
 
@@ -35,13 +35,15 @@ from lakesql.names import BATCH_VIEW
 
 @dataclass(frozen=True, slots=True)
 class AppendBatches(Batches):
-    """All rows are inserted, or with `keys` the first one of each key."""
+    """Batches that insert all rows, or with `keys` the first row of each key."""
 
     select: Select
     config: Append
 
     def check(self) -> Iterator[Problem]:
-        """A group is appended once: something must say when it changes no more."""
+        """The problems of a SELECT whose groups have no watermark, by which it is known
+        when they no longer change, or whose keys do not identify its groups; and
+        contradictory options."""
         select, query = self.select, self.select.query
         if (
             query.aggregated or "distinct" in query.noted
@@ -65,8 +67,8 @@ class AppendBatches(Batches):
         yield from contradictory(select, _find_unbounded(self.config))
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
-        """One INSERT, of the rows whose key is not in the table where there are
-        keys."""
+        """The steps of a batch: one INSERT, with `keys` only of rows whose key is not
+        in the table."""
         config, table = self.config, self.select.model.table
         rows = self.made_views()
         if not config.keys:
@@ -95,11 +97,11 @@ class AppendBatches(Batches):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """None: no row of the table is changed."""
+        """None, as no row of the table is changed."""
         return ()
 
     def rows(self) -> str:
-        """Which rows the table has."""
+        """The text on which rows the table has."""
         query = self.select.query
         if not self.config.keys:
             added_once = "a group's row is added once, when the watermark has passed it"
@@ -109,7 +111,7 @@ class AppendBatches(Batches):
         return f"one for each {keys}{first}{say_untold(self.select)}"
 
     def updates(self) -> str:
-        """What becomes of a row whose key is in the table."""
+        """The text on a row whose key is in the table already; '' without keys."""
         config = self.config
         if not config.keys:
             return ""
@@ -121,14 +123,13 @@ class AppendBatches(Batches):
         return f"none; a row whose key is in the table{near} is not inserted"
 
     def joined_again(self) -> str:
-        """Never: a row stays as it is."""
+        """The text on when a row is joined again: never."""
         return "no row is joined again"
 
     def untraceable(self) -> str:
-        """Of a record that makes several rows, those that were written would be added
-        again."""
-        # Without `super()`, which a class with slots has not: a dataclass makes it
-        # anew.
+        """The reason why a row cannot become a dead letter: a replay of a record that
+        makes several rows would add again those that were written. '' if it can."""
+        # Not `super()`, which fails in a dataclass with slots, as that is a new class.
         if why := Batches.untraceable(self):
             return why
         if self.select.query.multiplies and not self.config.keys:
@@ -140,8 +141,8 @@ class AppendBatches(Batches):
 
 
 def say_untold(select: Select) -> str:
-    """The note that of several rows with one key any may stay, where no column orders
-    them; '' elsewhere."""
+    """The text that of several rows of a batch with one key any may stay; '' if that
+    cannot happen, or an order decides."""
     query, keys = select.query, listed(select.writing.keys, "and")
     if not query.stateful or query.groups is not None or select.writing.sequence_by:
         return ""
@@ -165,8 +166,8 @@ def _find_unbounded(config: Append) -> Iterator[Contradiction]:
 
 
 def _fix_watermark(select: Select) -> str:
-    """How the groups of a SELECT over the table of a model can be finished, or be
-    written before they are."""
+    """The advice, for a SELECT that streams the table of a model, by which its groups
+    get a watermark; '' for other SELECTs."""
     read = [name for name in select.query.streams_read if name in select.read_tables]
     if not read:
         return ""

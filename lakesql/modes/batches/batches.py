@@ -1,5 +1,5 @@
-"""What is asked of a mode that has a SELECT: each mode answers for itself, and the rest
-of lakesql asks nobody else. Below it, what several modes check and write alike."""
+"""What every mode with a SELECT must answer about its batches, so that no other module
+asks which mode a model has; and what several modes check and write alike."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakesql.names import CHANGE, CHECKED_VIEW, MADE_VIEW, ROWS_VIEW
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """An option that does not go with another one, and what is wrong."""
+    """An option that contradicts another one, with what is wrong and why."""
 
     option: str
     what: str
@@ -30,9 +30,9 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """What becomes of rows that are in the table when the SELECT makes others, or has
-    another column: whether a rebuild is asked for, in which words, how it is
-    recommended, and what it needs to `fill` a column."""
+    """What a changed SELECT, or a new column, means for stored rows: whether the plan
+    asks for a rebuild, the text on it, the advice, and what else is needed to `fill` a
+    new column."""
 
     verdict: Literal["next-batch", "rebuild"]
     what: str
@@ -42,27 +42,28 @@ class StoredRows:
 
 @dataclass(frozen=True, slots=True)
 class Batches(ABC):
-    """The batches of a SELECT in its mode."""
+    """The batches of a model, by its mode: what is refused, the steps, and texts."""
 
     select: Select
 
     @abstractmethod
     def check(self) -> Iterator[Problem]:
-        """What is wrong with the SELECT, whose rows the mode cannot write, and between
-        options of the mode."""
+        """The problems of a SELECT whose rows the mode cannot write, and of options of
+        the mode that contradict each other."""
 
     @abstractmethod
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
-        """The steps of each batch: the view `_lakesql_rows` of what the SELECT makes
-        first, one `Write` last.
+        """The steps of each batch: first the view `_lakesql_rows` of the SELECT's rows,
+        last one `Write`.
 
-        `columns` are those that land in the table; None where only Spark's analyzer
-        knows them.
+        `columns` are those that the table gets; None if only Spark's analyzer knows
+        them.
         """
 
     def made_views(self) -> tuple[MakeView, ...]:
-        """The views of what the SELECT makes, `_lakesql_rows` last; where it is given
-        the rows that a feed leaves, they are checked as they are to be written."""
+        """The views of the SELECT's rows and of their checks, `_lakesql_rows` last. If
+        the SELECT reads a feed's rows, the checks are not among them: `check_rows` does
+        these before the write."""
         select = self.select
         when = (
             "the streaming query"
@@ -92,35 +93,37 @@ class Batches(ABC):
     @property
     @abstractmethod
     def unique_by(self) -> tuple[str, ...]:
-        """The columns of which no two rows of the table have the same values; none
-        where rows may be the same."""
+        """The columns in which no two rows of the table are equal; empty if rows may be
+        duplicates."""
 
     @property
     def identity(self) -> tuple[str, ...]:
         """The columns by which batches find the rows of the table that they change;
-        none where they change none."""
+        empty if they change none."""
         return self.unique_by
 
     @property
     def feed_views(self) -> FeedViews | None:
-        """The views by which a feed's changes become the rows that the SELECT is given;
-        None where it is given the records."""
+        """The views that turn a feed's changes into the rows that the SELECT reads;
+        None if it reads the records themselves."""
         return None
 
     @property
     def needs_columns(self) -> str:
-        """The option for which the SELECT's columns must be known; '' if none is."""
+        """The given option for which the SELECT's columns must be known; '' if there is
+        none."""
         return ""
 
     @property
     def updated(self) -> dict[str, tuple[str, ...]]:
-        """The columns that an update of a row sets or leaves, by the option that names
-        them."""
+        """The columns named by the options on which columns an update sets, by
+        option."""
         return {}
 
     def refuse_truncate(self, *, has_place: bool) -> RunError | None:
-        """The refusal of a truncate of the source; None where it empties the table.
-        Unless it `has_place` among the changes, nobody knows which rows are older."""
+        """The error by which a truncate of the source is refused; None if it empties
+        the table. `has_place`: it has the field that orders the changes, without which
+        it is not known which rows are older."""
         if refusal := self.refuse_any_truncate():
             return refusal
         if any(stream.reads_several for stream in self.select.streams.values()):
@@ -128,7 +131,7 @@ class Batches(ABC):
         return None if has_place else _truncate_without_place(self.select)
 
     def refuse_any_truncate(self) -> RunError | None:
-        """The refusal of each truncate; None where the mode takes one."""
+        """The error by which the mode refuses every truncate; None if it does not."""
         return None
 
     # --- what is remembered
@@ -136,8 +139,8 @@ class Batches(ABC):
     def remembered(
         self, columns: Iterable[TableColumn]
     ) -> tuple[str, tuple[TableColumn, ...]]:
-        """What the table of tombstones holds, in words, and its columns; `columns` are
-        those of the model's table."""
+        """The description of the tombstones' table and its columns: by default the keys
+        and `sequence_by`. `columns` are those of the model's table."""
         writing = self.select.writing
         names = {
             name.lower()
@@ -150,71 +153,72 @@ class Batches(ABC):
         )
         return "Keys that were deleted from", tuple(kept)
 
-    # --- what a reader of the compiled file, or of a plan, must know
+    # --- texts of the compiled file and of plans
 
     def given(self) -> str:
-        """What the SELECT reads under the name of a stream."""
+        """The text on what the SELECT reads under the name of a stream."""
         return "the batch's records"
 
     @abstractmethod
     def rows(self) -> str:
-        """Which rows the table has."""
+        """The text on which rows the table has."""
 
     def incomplete(self) -> str:
-        """Which changes of a feed are bad, by what they lack; '' where none is."""
+        """The text on which changes of a feed are dead letters because they lack a
+        value; '' if none are."""
         return ""
 
     def updates(self) -> str:
-        """What an update of a stored row does besides setting each of its columns; ''
-        where it does nothing else."""
+        """The text on how an update of a stored row differs from setting all of its
+        columns; '' if it does not."""
         return ""
 
     def filtered(self) -> str:
-        """What a filter leaves of a row that is in the table already; '' where there is
-        no filter."""
+        """The text on what happens to a stored row whose new version is filtered out;
+        '' if there is no filter."""
         return ""
 
     def left_by_filter(self) -> str:
-        """What stays in the table of a key whose newest record a filter leaves out; ''
-        where its row goes."""
+        """A noun for what stays in the table of a key whose newest record is filtered
+        out; '' if nothing stays."""
         return ""
 
     def unsent(self) -> str:
-        """What becomes of large values that an update leaves out because it has not
-        changed them."""
+        """The text on what happens to large values that are missing in a change event,
+        as the update has not changed them; '' if there are none."""
         return ""
 
     def late(self) -> str:
-        """What becomes of a row that comes late, where no watermark drops it."""
+        """The text on what happens to a late row if no watermark drops it."""
         if self.select.writing.sequence_by and not self.select.query.stateful:
             return "none is too late; a row older than the one of its key in the table changes nothing"
         return "none is too late"
 
     def deletes(self) -> str:
-        """What becomes of rows that are deleted, and where too many of them stop the
+        """The text on what happens to deleted rows, and how many of them stop the
         model."""
         return ""
 
     def deleted_keys(self) -> str:
-        """How deleted keys are remembered; '' where they are not."""
+        """The text on how deleted keys are remembered; '' if they are not."""
         kept = self.select.writing.retention
         if kept is None:
             return ""
         return f"remembered in {self.select.model.table.tombstones} for {kept.text}: no older row brings one back"
 
     def joined_again(self) -> str:
-        """When a row that joins a table is joined with it once more."""
+        """The text on when a row that was joined with a table is joined again."""
         return "a row is joined again when a record of its key arrives"
 
     def untraceable(self) -> str:
-        """Why a row of the SELECT is not one record that could be set aside and read
-        again; '' where it is."""
+        """The reason why a row of the SELECT cannot become a dead letter, as it is not
+        made of one record; '' if it can."""
         if self.select.query.stateful:
             return "It keeps state between batches: a row is made of many records."
         return ""
 
     def stored_rows(self) -> StoredRows:
-        """What becomes of rows that are in the table when the SELECT makes others."""
+        """What a changed SELECT means for stored rows."""
         return StoredRows(
             "next-batch",
             "Rows that are in the table stay as they were.",
@@ -223,7 +227,7 @@ class Batches(ABC):
 
 
 def find_keys_in_sequence(writing: Writing) -> Iterator[Contradiction]:
-    """Keys that are to order the changes of their row."""
+    """A contradiction for each key that is in `sequence_by` too."""
     for key in common(writing.keys, writing.sequence_by):
         what = f"'{key}' is in keys and in sequence_by."
         yield Contradiction(
@@ -234,7 +238,7 @@ def find_keys_in_sequence(writing: Writing) -> Iterator[Contradiction]:
 
 
 def find_tracked_keys(writing: Writing) -> Iterator[Contradiction]:
-    """Keys, where no other column is to make versions of a row."""
+    """A contradiction if all of `track_columns` are keys."""
     tracked = writing.compared.get("track_columns", ())
     keys = common(writing.keys, tracked)
     if tracked and len(keys) == len(tracked):
@@ -246,7 +250,7 @@ def find_tracked_keys(writing: Writing) -> Iterator[Contradiction]:
 
 
 def contradictory(select: Select, found: Iterable[Contradiction]) -> Iterator[Problem]:
-    """The contradictions at the places of their options."""
+    """The contradictions as problems at the places of their options."""
     for each in found:
         yield Problem(
             "contradictory-options",
@@ -257,13 +261,13 @@ def contradictory(select: Select, found: Iterable[Contradiction]) -> Iterator[Pr
 
 
 def listed(columns: tuple[str, ...], word: str) -> str:
-    """The columns, with this word between each two."""
+    """The columns, quoted and joined by this word."""
     return f" {word} ".join(map(identifier, columns))
 
 
 def say_ratio(ratio: float) -> list[str]:
-    """The note that a batch which deletes more than this share of the table's rows
-    stops the model."""
+    """The text that a batch which deletes more than this share of the table's rows
+    stops the model; empty if the share is 1."""
     return (
         [
             f"a batch that deletes more than {ratio * 100:g}% of the table's rows stops the model"
@@ -274,8 +278,9 @@ def say_ratio(ratio: float) -> list[str]:
 
 
 def check_updating(select: Select) -> Iterator[Problem]:
-    """A SELECT that would have to take back a row, which a mode that writes each change
-    of a row cannot."""
+    """The problems of a SELECT that would have to take back rows, which a mode that
+    only writes the SELECT's rows cannot do: filtered groups, nested aggregates, and
+    sessions."""
     mode, noted = select.model.config.mode, select.query.noted
     if "filtered-groups" in noted:
         yield Problem(
@@ -301,7 +306,8 @@ def check_updating(select: Select) -> Iterator[Problem]:
 
 
 def check_null_groups(select: Select) -> Iterator[Problem]:
-    """Keys that are NULL in the rows that ROLLUP and its like add."""
+    """A problem for each key that is NULL in the rows added by ROLLUP, CUBE or GROUPING
+    SETS."""
     if "grouping-sets" not in select.query.noted:
         return
     plain = {
@@ -320,7 +326,8 @@ def check_null_groups(select: Select) -> Iterator[Problem]:
 
 
 def check_groups(select: Select) -> Iterator[Problem]:
-    """Groups of which several have one key, where nothing says which is to stay."""
+    """A problem for each grouping column that `keys` do not determine, without a
+    `sequence_by`: several groups would have one key, and any of them would stay."""
     writing = select.writing
     if not writing.keys or writing.sequence_by:
         return

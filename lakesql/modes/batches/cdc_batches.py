@@ -1,5 +1,5 @@
-"""Mode `cdc`: what is checked of a SELECT, the statements of a batch, and what is said
-of the table."""
+"""The batches of mode `cdc`: what is refused in a SELECT, the steps of a batch, and the
+texts about it in the compiled file."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ from lakesql.names import (
 
 @dataclass(frozen=True, slots=True)
 class CdcBatches(Batches):
-    """The SELECT over the rows that the source has: a key for which it makes none is
-    deleted, or marked."""
+    """Batches that keep the table equal to the SELECT over the source's rows: a key for
+    which the SELECT makes no row is deleted, or marked as deleted."""
 
     select: Select
     config: Cdc
 
     def check(self) -> Iterator[Problem]:
-        """A SELECT of one feed, whose key and sequence it keeps, and no state between
-        batches."""
+        """The problems of a SELECT that does not read exactly one change feed, does not
+        select its key and `sequence_by`, or keeps state; and contradictory options."""
         yield from check_updating(self.select)
         yield from check_null_groups(self.select)
         yield from check_state(self.select, "row")
@@ -86,7 +86,8 @@ class CdcBatches(Batches):
 
     @property
     def feed_views(self) -> FeedViews:
-        """The newest change of each key, and the rows that these leave."""
+        """The views of the newest change of each key, and of the rows that these
+        leave."""
         return FeedViews(self.select, marks=self.config.marks)
 
     @property
@@ -95,7 +96,7 @@ class CdcBatches(Batches):
         return self.config.keys
 
     def refuse_any_truncate(self) -> RunError | None:
-        """Where the model says so."""
+        """The error of a truncate if the model has `on_truncate='fail'`; else None."""
         if self.config.on_truncate == "apply":
             return None
         model = self.select.model
@@ -109,8 +110,8 @@ class CdcBatches(Batches):
         )
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
-        """One MERGE of the rows of the keys that have changed. What is deleted is
-        remembered before it."""
+        """The steps of a batch: one MERGE of a row for each changed key, and before it
+        the INSERTs into the tombstones and the remembered key changes."""
         select, merge, marks = self.select, self._merge, self.config.marks
         ratio = self.config.max_delete_ratio
         moves = self.feed_views.key_changes
@@ -139,11 +140,11 @@ class CdcBatches(Batches):
         )
 
     def given(self) -> str:
-        """What the SELECT reads under the name of the feed."""
+        """The text on what the SELECT reads under the name of the feed."""
         return GIVEN_ROWS
 
     def rows(self) -> str:
-        """Which rows the table has."""
+        """The text on which rows the table has: one for each row of the source."""
         (feed,) = self.select.query.streams_read
         sequence = self.select.sequence
         by = (
@@ -154,7 +155,8 @@ class CdcBatches(Batches):
         return f"the SELECT over the rows that the source of {identifier(feed)} has now, one for each of its keys{by}"
 
     def filtered(self) -> str:
-        """A row that no longer passes is deleted."""
+        """The text on a filter: a row that no longer passes is deleted; '' without a
+        filter."""
         return (
             "a row that no longer passes leaves the table"
             if self.select.query.filters
@@ -162,16 +164,17 @@ class CdcBatches(Batches):
         )
 
     def incomplete(self) -> str:
-        """Changes that have no place in the sequence."""
+        """The text on which changes are dead letters because they lack a value."""
         return say_incomplete(self.select)
 
     def unsent(self) -> str:
-        """What becomes of large values that an update leaves out because it has not
-        changed them."""
+        """The text on what happens to large values that are missing in a change
+        event."""
         return say_unsent(self.select)
 
     def deletes(self) -> str:
-        """What becomes of rows that the source deletes."""
+        """The text on rows that the source deletes: whether they stay, marked, and how
+        many of them stop the model."""
         marked = (
             [f"a row that the source deletes stays, with the time in {MARKED_AT}"]
             if self.config.marks
@@ -180,21 +183,23 @@ class CdcBatches(Batches):
         return "; ".join((*marked, *say_ratio(self.config.max_delete_ratio)))
 
     def joined_again(self) -> str:
-        """With each change."""
+        """The text on when a row is joined again: with each change of its source."""
         return "a row is joined again when its source changes"
 
     def untraceable(self) -> str:
-        """A change cannot be set aside."""
+        """The reason why a row cannot become a dead letter: without the change, the
+        table would keep a version that the source no longer has."""
         return Batches.untraceable(self) or untraceable_change(self.select)
 
     def stored_rows(self) -> StoredRows:
-        """They follow their source."""
+        """What a changed SELECT means for stored rows: they stay until their source
+        changes."""
         return stored_until_changed("a mirror", is_of_feed=True)
 
     def _changed_rows(self, columns: tuple[str, ...] | None) -> str:
-        """A row for each key that has changed. Where the SELECT makes one row of each,
-        nothing is joined to find the keys without one; `_fill_unsent` joins, where an
-        update has not sent all values."""
+        """The query for a row for each changed key. If the SELECT makes exactly one row
+        of each source row, it needs no join to find the keys without one; then
+        `_fill_unsent` joins in batches with values missing in change events."""
         select, marks = self.select, self.config.marks
         if columns is not None and self._makes_each:
             return each_row(select.feed_keys, select.sequence, columns)
@@ -204,8 +209,8 @@ class CdcBatches(Batches):
 
     @property
     def _makes_each(self) -> bool:
-        """Whether each row of the source is one of the table, and each other key is of
-        none."""
+        """Whether the SELECT makes exactly one row of each source row, and deleted rows
+        leave the table."""
         return self.select.query.keeps_each and not self.config.marks
 
     def _fill_unsent(self, columns: tuple[str, ...] | None) -> tuple[FillUnsent, ...]:
@@ -231,8 +236,8 @@ class CdcBatches(Batches):
         return (FillUnsent(when, BATCH_VIEW, filled, known, FILLED_VIEW),)
 
     def _landed(self, columns: tuple[str, ...] | None) -> dict[str, tuple[str, ...]]:
-        """The columns of the feed whose values the table keeps, with those of its
-        columns that have them."""
+        """The columns of the feed whose values are taken from the table if they are
+        missing in a change event, each with the table's columns that have them."""
         landing = {column.lower() for column in columns or ()}
         return {
             name: tuple(
@@ -244,8 +249,8 @@ class CdcBatches(Batches):
         }
 
     def _remember(self) -> Remember:
-        """What is deleted, or marked, and the truncates where they have a place among
-        the changes."""
+        """The step that stores deleted or marked keys among the tombstones, and
+        truncates too if log positions order the changes."""
         of_truncates = truncates(self.config.keys) if self._merge.is_placed else ""
         statement = remember_statement(self._merge, of_truncates, self._deleted)
         when = "each batch that deletes: what it deletes is remembered"
@@ -273,7 +278,7 @@ class CdcBatches(Batches):
 
     @property
     def _merge(self) -> Merge:
-        """How the rows of a batch are written."""
+        """How the rows of a batch are merged into the table."""
         select = self.select
         return Merge(
             select.model.table,
@@ -287,12 +292,13 @@ class CdcBatches(Batches):
 
     @property
     def _deleted(self) -> str:
-        """The condition of rows of the batch whose source has no row any more."""
+        """The condition of the batch's rows that the source no longer has."""
         return f"{DELETE} OR {MARKED_AT} IS NOT NULL" if self.config.marks else DELETE
 
     @property
     def _truncating(self) -> str:
-        """What the MERGE of a batch with a truncate ends with, besides."""
+        """The additional clause of the MERGE in a batch with a truncate; '' if
+        truncates are refused or the source has none."""
         if self.config.on_truncate == "fail" or not self._has_truncates:
             return ""
         position = self._merge.sequence[0] if self._merge.is_placed else ""

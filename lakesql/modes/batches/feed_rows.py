@@ -1,5 +1,5 @@
-"""What the modes share whose SELECT is given the rows that a change feed leaves:
-checks, and what is said of them."""
+"""What modes `cdc` and `scd2`, whose SELECT reads the rows of a change feed, have in
+common: what they refuse, and texts of the compiled file."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from lakesql.stream.stream import change_fields
 _CHANGE = f"{CHANGE}."
 
 GIVEN_ROWS = "the rows that the batch's changes leave"
-"""What such a SELECT reads under the name of its feed."""
+"""The description of what such a SELECT reads under the name of its feed."""
 
 
 def check_feed(select: Select) -> Iterator[Problem]:
-    """Whether the SELECT is over one change feed whose key it keeps."""
+    """The problems of a SELECT that does not read exactly one change feed, does not
+    select its key as `keys`, or does not select the columns of `sequence_by`."""
     model, query = select.model, select.query
     mode = model.config.mode
     streams = [select.streams[name] for name in query.streams_read]
@@ -77,7 +78,8 @@ def check_feed(select: Select) -> Iterator[Problem]:
 
 
 def check_state(select: Select, row: str) -> Iterator[Problem]:
-    """A SELECT that keeps state, where the table has a `row` for each of the source."""
+    """A problem if the SELECT keeps state. `row` is what the table has one row for, as
+    a word of the message."""
     if not select.query.stateful:
         return
     fix = "Leave that out: the table keeps the rows, and a model in mode 'materialized_view' aggregates them."
@@ -93,7 +95,8 @@ def check_state(select: Select, row: str) -> Iterator[Problem]:
 
 
 def check_rows(select: Select, deleted: str) -> tuple[CheckRows, ...]:
-    """The rows of a batch that are not deleted, checked."""
+    """The step that checks the expectations on the rows of a batch, except those for
+    which the condition `deleted` holds; none if the model expects nothing."""
     if not select.checks or select.feed is None:
         return ()
     query = checked_rows(select.checks, BATCH_VIEW, f"NOT ({deleted})")
@@ -102,8 +105,8 @@ def check_rows(select: Select, deleted: str) -> tuple[CheckRows, ...]:
 
 
 def say_incomplete(select: Select) -> str:
-    """Which changes of a feed are bad, by what they lack: what orders them and, of a
-    table, what finds their rows."""
+    """The text on which changes are dead letters because they lack a value of
+    `sequence_by` or, if the feed is another model's table, of the key; '' if none."""
     if select.feed is not None and select.feed.has_table_changes:
         ordering = [
             name for name in select.sequence.values() if not name.startswith(_CHANGE)
@@ -117,8 +120,8 @@ def say_incomplete(select: Select) -> str:
 
 
 def say_unsent(select: Select) -> str:
-    """What becomes of large values that an update leaves out because it has not changed
-    them."""
+    """The text on what happens to large values that are missing in a change event, as
+    the update has not changed them; '' if the feed has none."""
     if select.feed is None or not select.feed.record_envelope.is_of_log:
         return ""
     large = [
@@ -147,7 +150,7 @@ update."""
 
 
 def untraceable_change(select: Select) -> str:
-    """Why a row that a feed leaves is not one record that could be set aside."""
+    """The reason why a row of a mirror cannot become a dead letter."""
     return (
         f"Mode '{select.model.config.mode}' mirrors a feed: without the change the table would keep a version "
         "of the row that the source has no more."
@@ -155,7 +158,8 @@ def untraceable_change(select: Select) -> str:
 
 
 def stored_until_changed(kind: str, is_of_feed: bool) -> StoredRows:
-    """What becomes of rows of a table that follows a source."""
+    """What happens to stored rows if the SELECT changes: they stay until their source
+    row changes. `kind` names the table in the text."""
     what = f"Rows of {kind} that are in the table stay as they were until their source changes."
     fill = (
         "(a DEFAULT is in no event: let the connector read the table again first)"

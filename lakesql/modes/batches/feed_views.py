@@ -1,8 +1,8 @@
-"""The views by which the changes of a feed in a batch become the rows that they leave,
-which the SELECT is given.
+"""The views that turn the changes of a feed in a batch into the rows that the SELECT
+reads.
 
-Two modes read a feed so: `cdc`, which has the newest change of each key, and `scd2`,
-which has all of them.
+Two modes read a feed so: `cdc`, which uses the newest change of each key, and `scd2`,
+which uses all changes.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _READ_AS_CHANGES = f", read as {CHANGES_VIEW} from there on"
 
 @dataclass(frozen=True, slots=True)
 class FeedViews:
-    """The views of one model. `has_versions`: each change is kept, and not the newest
-    of each key alone. `marks`: rows that the source deletes stay in the table, so that
-    a deleted row is had with its last values."""
+    """The views of one model. `has_versions`: every change is kept, and not only the
+    newest of each key. `marks`: rows that the source deletes stay in the table, so that
+    a deleted row keeps its last values."""
 
     select: Select
     has_versions: bool = False
     marks: bool = False
 
     def views(self) -> Iterator[MakeView | KeepRows]:
-        """All views, as the compiled file has them: those of every batch around those
-        of some."""
+        """All views in the order of the compiled file: those of every batch, with those
+        that only some batches need between them."""
         yield self.newest()
         moves = self.key_changes
         some = (
@@ -62,7 +62,8 @@ class FeedViews:
         yield self.current()
 
     def newest(self) -> MakeView:
-        """The newest changes of the feed. Their rows are made once."""
+        """The view of the newest change of each key; with `has_versions`, of every
+        change, once."""
         what = (
             "its changes, each once"
             if self.has_versions
@@ -71,8 +72,8 @@ class FeedViews:
         return MakeView(f"each batch: {what}", NEWEST_VIEW, self._newest.changes())
 
     def placed(self) -> MakeView | None:
-        """The changes where a snapshot has read some of the rows; None where the place
-        in the log is nothing to the order."""
+        """The view of the changes in a batch with a snapshot's rows, which the log
+        positions order; None if the log position does not order the model's changes."""
         if not self.select.orders_reads:
             return None
         when = "each batch of changes and a snapshot's rows"
@@ -88,8 +89,9 @@ class FeedViews:
         )
 
     def lone_tombstones(self) -> MakeView | None:
-        """The changes without the tombstones that delete nothing; None where the feed
-        has none, or where a column of it orders the changes, which no tombstone has."""
+        """The view of the changes without the tombstones that follow a delete of their
+        key; None if the feed has no tombstones, or if a column of the feed, which
+        tombstones lack, orders the changes."""
         if not self._feed.record_envelope.is_of_log:
             return None
         if not all(
@@ -105,8 +107,8 @@ class FeedViews:
         )
 
     def closing(self) -> KeepRows | None:
-        """The changes where tombstones are placed in a history; None where they need no
-        place in the log."""
+        """The step that gives tombstones a log position behind the changes of their
+        key; None if the mode is not a history ordered by log positions."""
         select = self.select
         if not (self.has_versions and select.is_placed):
             return None
@@ -121,8 +123,8 @@ class FeedViews:
         )
 
     def tombstone_keys(self) -> str:
-        """The query of the keys of the tombstones among the changes, by the model's
-        names for them."""
+        """The query for the keys of the tombstones among the changes, under the model's
+        names."""
         keys = self.select.feed_keys
         named = ", ".join(
             f"{identifier(column)} AS {identifier(key)}" for key, column in keys.items()
@@ -131,13 +133,13 @@ class FeedViews:
 
     @property
     def key_changes(self) -> KeyChanges | None:
-        """What is done where the source changes keys of rows; None where each change is
-        kept as it is."""
+        """The handling of key changes; None if the model needs none, as where every
+        change is kept."""
         return KeyChanges(self.select, self.marks) if self.select.has_moves else None
 
     def newest_known(self) -> MakeView | None:
-        """The newest changes where some of the batch have left out values; None where
-        the model keeps none."""
+        """The view of the newest changes in a batch with columns missing in change
+        events; None if the model keeps no values of the table."""
         if not self.select.kept:
             return None
         when = f"{UNSENT_WHEN}: the newest change of each key, with what earlier ones have sent"
@@ -149,7 +151,8 @@ class FeedViews:
         )
 
     def changed(self, has_truncate: bool) -> MakeView:
-        """The keys that these changes are of."""
+        """The view of the newest changes without truncates, and, in a batch that has a
+        truncate, without the changes that it follows."""
         keys = changed_keys(
             has_truncate, self.select.is_placed, bool(self.select.kept), self.marks
         )
@@ -159,8 +162,8 @@ class FeedViews:
         return MakeView("each batch: the keys that have changed", CHANGED_VIEW, keys)
 
     def current(self, with_deleted: bool = True) -> MakeView:
-        """The rows that these changes leave, under the stream's name; `with_deleted`,
-        where the mode marks them, those that were deleted too."""
+        """The view of the source's rows after the changes, under the stream's name.
+        `with_deleted`: deleted rows too, if the mode marks them."""
         which = ", and those that they delete" if self.marks else ""
         query = current_rows(self._latest, tuple(self.select.kept), with_deleted)
         when = f"each batch: the rows of the source that they leave{which}"
@@ -168,13 +171,13 @@ class FeedViews:
 
     @property
     def _keys(self) -> tuple[str, ...]:
-        """The columns of the feed's key."""
+        """The feed's names of the key columns."""
         return tuple(self.select.feed_keys.values())
 
     @property
     def _newest(self) -> Newest:
-        """What the newest changes are found by; where each change is kept, each is the
-        newest of its own."""
+        """The queries for the newest changes. With `has_versions` the order is part of
+        the key, so that every change is the newest of its own."""
         select = self.select
         if self.has_versions:
             return Newest((*self._keys, *select.order))
@@ -184,7 +187,7 @@ class FeedViews:
 
     @property
     def _latest(self) -> tuple[str, ...]:
-        """The columns of a feed whose deleted rows are kept."""
+        """All columns of the feed if deleted rows are kept; else none."""
         return self._feed.column_names if self.marks else ()
 
     @property

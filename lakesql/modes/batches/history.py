@@ -1,5 +1,5 @@
-"""The statements of a batch that keeps a history: all changes of its keys, and the
-versions that these make."""
+"""The SQL of a batch in mode `scd2`: the query for all changes of the batch's keys, the
+versions that they make, and the MERGE that writes these."""
 
 from __future__ import annotations
 
@@ -143,14 +143,14 @@ WHEN NOT MATCHED AND source.{version} THEN INSERT ({names})
 @dataclass(frozen=True, slots=True)
 class History:
     """The statements of one model. `sequence` are the columns that order the changes of
-    a key; `columns` those of its SELECT.
+    a key; `columns` those of its SELECT. `is_placed`: the sequence is a position in a
+    database's log.
 
-    Of two changes of a key with one sequence the last one counts. One that is equal to
-    the change before it, in the columns that are tracked, makes no version. Such
-    changes and deletes are remembered in the tombstones: what comes late may make
-    versions of them yet. A version whose end the table has, and of which no change is
-    known that ended it, was ended by a delete that is forgotten: it has still ended
-    there.
+    Of two changes of a key with the same sequence the last one counts. A change that
+    equals the one before it in the tracked columns makes no version. Such changes, and
+    deletes, are remembered in the tombstones, as a change that arrives late may turn
+    them into versions. If the table has the end of a version and no known change ended
+    it, a delete that is no longer remembered did: the version keeps its end.
     """
 
     table: TableName
@@ -161,16 +161,16 @@ class History:
 
     @property
     def is_forgotten(self) -> str:
-        """The condition of the changes that the table does not keep, and that no
-        tombstone remembers."""
+        """The condition of the changes that make no version and are not among the
+        tombstones yet."""
         return f"NOT {VERSION} AND {ORIGIN} < 2"
 
     def changes(self, deletes: bool) -> tuple[str, ...]:
-        """All changes of the keys of the view `_lakesql_batch`, cut where the bounds of
-        these keys come.
+        """The query for all changes of the keys of the view `_lakesql_batch`: the parts
+        between which the bounds of these keys are inserted.
 
-        `deletes` says that the rows of the batch tell by `_lakesql_delete` which
-        changes are deletes.
+        `deletes`: the rows of the batch have `_lakesql_delete`; otherwise none of them
+        is a delete.
         """
         keys = self.config.keys
         untracked = {name.lower() for name in (*keys, *self.sequence)}
@@ -212,8 +212,8 @@ class History:
         )
 
     def _placing(self, words: Mapping[str, str]) -> Mapping[str, str]:
-        """What puts the rows that a snapshot has read behind the changes that are
-        there."""
+        """The parts of `_CHANGES` and `_IN_ORDER` that give a snapshot's rows a log
+        position behind the known changes of their key, by their places in these."""
         (column,) = self.sequence
         place = identifier(column)
         placing = {
@@ -237,8 +237,9 @@ class History:
         }
 
     def _at_end(self, column: str) -> str:
-        """A column of a change, or of the end of a version: that is where it ended, and
-        has no other sequence unless it ended as soon as it began."""
+        """A column of a change, or of the end of a version: an end has the time at
+        which the version ended as its start, and NULL in the other columns of the
+        sequence unless the version ended when it began."""
         name = identifier(column)
         if column == self.sequence[0]:
             return f"CASE WHEN {END} = 0 THEN {name} ELSE {ENDED} END AS {name}"
@@ -250,7 +251,7 @@ class History:
 
     @property
     def remember(self) -> str:
-        """Insert the changes that make no version into the tombstones."""
+        """The INSERT into the tombstones of the changes that make no version."""
         return _REMEMBER.format(
             tombstones=table_name(self.table.tombstones),
             columns=identifiers(self.columns),
@@ -262,8 +263,8 @@ class History:
 
     @property
     def merge(self) -> tuple[str, ...]:
-        """The MERGE of the versions in the view `_lakesql_history`, cut where the
-        bounds of the batch's keys come."""
+        """The MERGE of the versions in the view `_lakesql_history`: the parts between
+        which the bounds of the batch's keys are inserted."""
         config = self.config
         until = f"source.{UNTIL}"
         values = {

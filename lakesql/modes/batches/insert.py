@@ -1,5 +1,5 @@
-"""The statements of an appending batch: the INSERT, and where rows have keys, which of
-them are the first."""
+"""The SQL of a batch in mode `append`: the INSERT, and with `keys` the query for the
+first row of each key."""
 
 from __future__ import annotations
 
@@ -63,11 +63,12 @@ FROM (
 
 
 def keyed_rows(config: Append, positioned: bool) -> str:
-    """The first row of each key in the view `_lakesql_rows`, by arrival if
-    `positioned`; with `within`, all of them, numbered: which are first depends on those
-    in the table.
+    """The query for the first row of each key in the view `_lakesql_rows`, by arrival
+    if `positioned`. With `within`, all rows with their ranks: which of them are
+    inserted depends on the table's rows too.
 
-    Rows whose key or time is NULL are left out: they are dead letters.
+    Rows whose key, or with `within` whose time, is NULL are left out: they are dead
+    letters.
     """
     form, not_null = (
         (_NUMBERED, (*config.keys, config.time_column))
@@ -89,9 +90,9 @@ def insert_first_parts(
     table: TableName, config: Append, columns: tuple[str, ...] | None
 ) -> tuple[str, str]:
     """The INSERT of the rows in the view `_lakesql_batch` whose keys are not in the
-    table, cut where their bounds come.
+    table: the parts between which the bounds of the batch's keys are inserted.
 
-    `columns` land; None where only Spark's analyzer knows them.
+    `columns` are those that the table gets; None if only Spark's analyzer knows them.
     """
     matches = [
         f"{column_of('target', key)} = {column_of(BATCH_VIEW, key)}"
@@ -112,7 +113,7 @@ def insert_first_parts(
 
 
 def _is_near(config: Append, one: str, other: str) -> str:
-    """The condition that two rows of a key are no further apart than `within`."""
+    """The condition that the times of two rows of a key are at most `within` apart."""
     assert config.within is not None, "otherwise all rows of a key are one"
     at, time = column_of(one, config.time_column), column_of(other, config.time_column)
     interval = f"INTERVAL '{config.within.length_ms / 1000:.15g}' SECOND"
@@ -124,11 +125,11 @@ def _landing(columns: tuple[str, ...] | None) -> str:
 
 
 def insert_statement(table: TableName, columns: tuple[str, ...] | None) -> str:
-    """Insert the rows of the view `_lakesql_rows`. `columns` land; None where only
-    Spark's analyzer knows them.
+    """The INSERT of the view `_lakesql_rows`. `columns` are those that the table gets;
+    None if only Spark's analyzer knows them.
 
-    By name, as a MERGE does it: otherwise the fields of a struct would be taken by
-    their place.
+    It is BY NAME, as a MERGE is: otherwise Spark would match the fields of structs by
+    their position.
     """
     landing = "*" if columns is None else identifiers(columns)
     return _INSERT.format(table=table_name(table), columns=landing, rows=ROWS_VIEW)

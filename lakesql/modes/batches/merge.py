@@ -1,5 +1,5 @@
-"""The statements of an upserting batch: the newest row of each key, and the MERGE that
-writes them."""
+"""The SQL of a batch in mode `upsert`: the query for the newest row of each key, the
+MERGE or INSERT that writes these rows, and the INSERT into the tombstones."""
 
 from __future__ import annotations
 
@@ -122,14 +122,15 @@ INSERT INTO {tombstones} ({columns})
 {deleted}"""
 
 NEVER = "false"
-"""The `delete_when` of a mode that deletes keys, though by no condition on a row."""
+"""The `delete_when` of a `Merge` whose batches delete keys by records without a value
+alone, and by no condition on a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Updates:
-    """What an update of a stored row does: it sets the columns `only`, or all but
-    `never`; where the condition `when` holds, if there is one. `keeps_known`: a NULL in
-    an arriving row leaves the stored value."""
+    """What an update of a stored row sets: the columns `only`, or, if that is None, all
+    but `never`. It happens only where the condition `when` holds; '' stands for always.
+    `keeps_known`: a NULL in an arriving row leaves the stored value."""
 
     only: tuple[str, ...] | None = None
     never: tuple[str, ...] = ()
@@ -137,8 +138,8 @@ class Updates:
     keeps_known: bool = False
 
     def sets(self, column: str) -> bool:
-        """Whether this column is among those that it sets. Capitals make no
-        difference."""
+        """Whether an update sets this column. Names are compared
+        case-insensitively."""
         if common((column,), self.never):
             return False
         return self.only is None or bool(common((column,), self.only))
@@ -146,15 +147,16 @@ class Updates:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Rows that are written key by key into a table.
+    """How the rows of a batch are merged into a table.
 
-    `keys` identify a row, and `sequence` says which of two rows of a key is newer,
-    before their arrival does. `delete_when` is the condition of a row that deletes its
-    key; '' where none does. `remembers`: what was deleted is in the tombstones, and no
-    older row brings it back. `marks`: rows of the batch may only mark the stored ones
-    (`_lakesql_only_marks`). `is_placed`: the sequence is a place in a database's log,
-    by which a row that a snapshot has read is compared in a way of its own, and by
-    which a row that is older than a truncate is left out.
+    `keys` identify a row. `sequence` decides which of two rows of a key is newer, and
+    arrival decides between equal ones. `delete_when` is the condition by which a row
+    deletes its key; '' if rows delete nothing. `remembers`: deleted keys are in the
+    tombstones, so that no older row brings one back. `marks`: a row of the batch may
+    only mark the stored row as deleted (`_lakesql_only_marks`). `is_placed`: the
+    sequence is a position in a database's log, by which a snapshot's rows are compared
+    by rules of their own (`compile/log_positions.py`), and by which rows older than a
+    truncate are left out.
     """
 
     table: TableName
@@ -177,14 +179,14 @@ def newest_rows(
     columns: tuple[str, ...] = (),
     has_tombstones: bool = False,
 ) -> str:
-    """The last row of each key in the view `_lakesql_rows`, by `sequence_by`, then by
-    arrival if `positioned`.
+    """The query for the newest row of each key in the view `_lakesql_rows`, by
+    `sequence_by`, then by arrival if `positioned`.
 
-    Rows whose key or sequence is NULL are left out: they are dead letters. Adds the
-    column `_lakesql_delete` where the model has `delete_when`. `columns` are those that
-    land: where an update does not simply replace them all, the row has with it what
-    else the MERGE needs. `has_tombstones`: the view is `_lakesql_tombstoned`, of which
-    all this is true already.
+    Rows whose key or sequence is NULL are left out: they are dead letters. If the model
+    has `delete_when`, the column `_lakesql_delete` is added. `columns` are those that
+    the table gets: if an update does not replace all of them, columns that summarize
+    the key's other rows are added for the MERGE (`_folds`). `has_tombstones`: read the
+    view `_lakesql_tombstoned`, which has no such NULLs, and has `_lakesql_delete`.
     """
     order = [*merge.sequence, *([POSITION] if positioned else [])] or list(merge.keys)
     newest_first = f"PARTITION BY {identifiers(merge.keys)} ORDER BY "
@@ -227,14 +229,15 @@ def newest_rows(
 
 
 def tombstoned_rows(merge: Merge, outputs: tuple[str, ...]) -> tuple[str, ...]:
-    """The rows of the view `_lakesql_rows` and, as rows that delete, the keys of
-    `_lakesql_tombstones`; cut where the bounds of these keys come.
+    """The query for the rows of the view `_lakesql_rows` and, as rows that delete, the
+    keys of `_lakesql_tombstones`: the parts between which the bounds of these keys are
+    inserted.
 
-    `outputs` are the columns of the SELECT. A tombstone has the `sequence_by` of the
-    newest row of its key that was read before it: of the batch, of the table, or one
-    that is remembered as deleted. So it deletes each of them, and what comes later and
-    is older than one of them stays away, wherever a batch ends. Where there is none, it
-    has NULL, and there is nothing to be deleted.
+    `outputs` are the columns of the SELECT. A tombstone gets the `sequence_by` of the
+    newest row of its key that was read before it: in the batch, in the table, or
+    remembered as deleted. So it deletes each of these rows, and a row that arrives
+    later and is older than one of them is ignored, wherever a batch ends. If there is
+    no such row, the `sequence_by` is NULL and nothing is deleted.
     """
     keys, sequence = (
         {key.lower() for key in merge.keys},
@@ -296,7 +299,8 @@ def _is_delete(merge: Merge) -> str:
 
 
 def _not_null(merge: Merge) -> str:
-    """The condition of a row that is no dead letter."""
+    """The condition that neither key nor sequence is NULL: other rows are dead
+    letters."""
     return " AND ".join(
         f"{identifier(column)} IS NOT NULL" for column in (*merge.keys, *merge.sequence)
     )
@@ -307,9 +311,10 @@ def _indented(text: str, width: int) -> str:
 
 
 def _folds(merge: Merge, columns: tuple[str, ...]) -> list[str]:
-    """What the rows of a key in a batch leave besides the newest one, so that the batch
-    does what they would do if each were a batch of its own. Rows before a delete count
-    for nothing but the delete itself."""
+    """The columns that summarize all rows of a key in a batch, added to the newest one,
+    so that the MERGE has the effect that a batch for each row would have. Empty if the
+    newest row alone suffices. Of a key that is deleted, rows before the last delete
+    count only as that delete."""
     of_key = f"OVER (PARTITION BY {identifiers(merge.keys)})"
     alive = f"{DELETES} = 0" if merge.delete_when else ""
     rank = f"CASE WHEN {alive} THEN {RANK} END" if alive else RANK
@@ -339,7 +344,7 @@ def _folds(merge: Merge, columns: tuple[str, ...]) -> list[str]:
 
 
 def _kept(merge: Merge, columns: tuple[str, ...]) -> list[str]:
-    """The columns that a row gets when it is inserted, and no update changes."""
+    """The columns that are set when a row is inserted and that no update changes."""
     keys = {key.lower() for key in merge.keys}
     return [
         column
@@ -349,8 +354,8 @@ def _kept(merge: Merge, columns: tuple[str, ...]) -> list[str]:
 
 
 def _merged(merge: Merge, columns: tuple[str, ...]) -> list[str]:
-    """The columns of which a NULL updates nothing. Those of the sequence are never
-    NULL."""
+    """The columns in which a NULL leaves the stored value. Those of the sequence are
+    not among them, as they are never NULL."""
     sequence = {column.lower() for column in merge.sequence}
     return [
         column
@@ -360,14 +365,14 @@ def _merged(merge: Merge, columns: tuple[str, ...]) -> list[str]:
 
 
 def merge_parts(merge: Merge, columns: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The MERGE of the rows in the view `_lakesql_batch`, cut where the bounds of the
-    batch's keys come.
+    """The MERGE of the view `_lakesql_batch`: the parts between which the bounds of the
+    batch's keys are inserted.
 
-    `columns` are the columns that land, None where only Spark's analyzer knows them.
-    The bounds narrow the scans to the keys of the batch: of the target, and before it
-    of the tombstones, if there are any. They must hold for every key of it, or an
-    update becomes a second row. A row that is older than the tombstone of its key is
-    left out.
+    `columns` are those that the table gets; None if only Spark's analyzer knows them.
+    The bounds narrow the scans of the tombstones, if there are any, and of the target
+    to the batch's range of keys. They must include every key of the batch, or an update
+    would be inserted as a second row. A row older than the tombstone of its key is left
+    out.
 
     Keys are matched with `=`: those of the batch are not NULL, so `<=>` would find the
     same rows, but Spark would shuffle the batch again for it.
@@ -380,8 +385,8 @@ def merge_parts(merge: Merge, columns: tuple[str, ...] | None) -> tuple[str, ...
 
 
 def insert_parts(merge: Merge, columns: tuple[str, ...] | None) -> tuple[str, ...]:
-    """What the MERGE of `merge_parts` does to a table without a row of these keys: the
-    INSERT of those not deleted."""
+    """The INSERT that has the effect of `merge_parts` on a table without any of the
+    batch's keys: the parts between which the bounds of these keys are inserted."""
     first, *rest = _source_parts(merge)
     landing = "*"
     if columns is not None:
@@ -396,7 +401,7 @@ def insert_parts(merge: Merge, columns: tuple[str, ...] | None) -> tuple[str, ..
 
 
 def _named(value: str, column: str) -> str:
-    """The value under the column's name."""
+    """The value as an item of a SELECT that has the column's name."""
     return (
         value
         if value == column_of("source", column)
@@ -405,8 +410,8 @@ def _named(value: str, column: str) -> str:
 
 
 def _source_parts(merge: Merge) -> tuple[str, ...]:
-    """The rows of the batch that no tombstone outdates, cut where the bounds of their
-    keys come."""
+    """The relation of the batch's rows that are not older than a tombstone: the parts
+    between which the bounds of their keys are inserted."""
     if not merge.remembers:
         return (BATCH_VIEW,)
     sequence, deleted_sequence = (
@@ -435,8 +440,8 @@ def _source_parts(merge: Merge) -> tuple[str, ...]:
 
 
 def _without_row(merge: Merge) -> str:
-    """Whether a row of the batch says that there is no row of its key, or nothing of
-    it."""
+    """The condition that a row of the batch inserts nothing: it deletes its key, or
+    only marks the stored row."""
     deleted = column_of("source", DELETE)
     return (
         f"({deleted} OR {column_of('source', ONLY_MARKS)})" if merge.marks else deleted
@@ -446,8 +451,8 @@ def _without_row(merge: Merge) -> str:
 def remember_statement(
     merge: Merge, truncates: str = "", condition: str = DELETE
 ) -> str:
-    """Insert what the batch deletes, by this condition, into the tombstones, and what
-    `truncates` finds."""
+    """The INSERT into the tombstones of the batch's rows for which `condition` holds,
+    and of the rows that the query `truncates` returns, if it is not ''."""
     columns = (*merge.keys, *merge.sequence)
     of_batch = f"SELECT {identifiers(columns)}, current_timestamp() FROM {BATCH_VIEW} WHERE {condition}"
     deleted = f"{of_batch}\nUNION ALL\n{truncates}" if truncates else of_batch
@@ -538,7 +543,8 @@ def _set(values: Mapping[str, str]) -> str:
 
 
 def _new_values(merge: Merge, columns: tuple[str, ...]) -> dict[str, str]:
-    """The columns of a row that is not in the table, or not any more."""
+    """The values, by column, of a row that is inserted, or that replaces a row which
+    the batch deletes first."""
     kept, merged = _kept(merge, columns), _merged(merge, columns)
     values = {}
     for column in columns:
@@ -552,8 +558,8 @@ def _new_values(merge: Merge, columns: tuple[str, ...]) -> dict[str, str]:
 
 
 def _unless_null(merge: Merge, column: str) -> str:
-    """A column's last value in the batch, unless there is none or its row is older than
-    the stored one."""
+    """An expression for a column's last non-NULL value in the batch, or the stored
+    value if there is none or its row is older than the stored one."""
     last, stored = column_of(f"source.{LAST}", column), column_of("target", column)
     if not merge.sequence:
         return f"coalesce({last}.value, {stored})"
@@ -561,8 +567,8 @@ def _unless_null(merge: Merge, column: str) -> str:
 
 
 def _was_deleted(merge: Merge) -> str:
-    """The condition that a row of the batch deletes the stored one before the newest
-    one is inserted."""
+    """The condition that an earlier row of the batch deletes the stored row before the
+    newest row sets it anew."""
     deleted = column_of("source", DELETED)
     return f"{deleted} >= {_stored_sequence(merge)}" if merge.sequence else deleted
 
@@ -574,8 +580,8 @@ def _stored_sequence(merge: Merge) -> str:
 
 
 def _newer(merge: Merge) -> str:
-    """The condition that a matched row is not older than the stored one; nothing where
-    arrival decides."""
+    """The condition, after AND, that a matched row is not older than the stored one; ''
+    if arrival decides."""
     match merge.sequence:
         case ():
             return ""

@@ -1,5 +1,5 @@
-"""The statements of a batch that mirrors a change feed: the newest change of each key,
-and what becomes of its row."""
+"""The SQL of a batch in mode `cdc`: the rows that the newest changes of a feed leave,
+values that they lack, deletes and truncates."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _OR_UNKNOWN = """,
     OR batch.{marked_at} IS NOT NULL AND size(batch.{unsent}) > 0 AND {stored_key} IS NULL AS {only_marks}"""
 
 _TOUCHED = "_lakesql_touched"
-"""The part of a query that has the keys which have changed. A sub-query names it from
-within, where any other name may be that of a column."""
+"""The common table expression of the keys that have changed. Correlated sub-queries use
+the name, so it must not be that of a column."""
 
 _EMPTIED = """\
 SELECT {change} AS change,
@@ -57,9 +57,9 @@ SELECT {change} AS change,
   {position}.*
 FROM {newest}
 WHERE {change}.op = 't'"""
-"""The truncates. What they are compared by are columns: of a field of a struct in the
-condition of an EXISTS, Spark's optimizer may lose the side that it is of
-(`NestedColumnAliasing`)."""
+"""The query for the truncates. The values by which they are compared are columns of
+their own: with a field of a struct in the condition of an EXISTS, Spark's optimizer may
+take it from the wrong side (`NestedColumnAliasing`)."""
 
 _LATER_BY_ARRIVAL = """\
 CASE
@@ -123,14 +123,16 @@ def filled_rows(
     marks: bool = False,
     mirrored: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, str]:
-    """The rows of the batch with the values from the table that no change of the batch
-    has sent.
+    """The query for the rows of the batch, in which values that no change of the batch
+    has are read from the table: the parts between which the bounds of the batch's keys
+    are inserted.
 
-    Cut where the bounds of the batch's keys come. `_lakesql_unknown` are those whose
-    values the table has not. `keys` are the columns of the feed's key, by the model's
-    names for them. Of such a row that was deleted, a mirror that `marks` it has nothing
-    but that. The rows, which say what they lack, are the last one of the `mirrored`
-    parts of a query; without these they are the view `_lakesql_batch`.
+    `_lakesql_unknown` is true on rows whose values the table lacks too. `keys` has the
+    feed's key columns by the model's names for them, `kept` the model's names by
+    columns of the feed. `marks`: the mirror marks deleted rows; a deleted row whose
+    values are unknown only marks the stored row. The input is the last of the named
+    queries `mirrored`, or without these the view `_lakesql_batch`; its column
+    `_lakesql_unsent` names the missing values.
     """
     stored_key = column_of("stored", next(iter(keys)))
     outputs = {output: name for name, names in kept.items() for output in names}
@@ -168,13 +170,15 @@ def filled_rows(
 def changed_keys(
     has_truncate: bool, by_position: bool, keeps: bool = False, marks: bool = False
 ) -> str:
-    """The keys that these changes are of, without those that a truncate comes after;
-    where a mirror `marks` what is deleted, with them, as what the truncate deletes.
+    """The query for the changes of the view `_lakesql_newest` without those that a
+    truncate follows. If the mirror `marks` deleted rows, those are included, as rows
+    that the truncate deletes.
 
-    A truncate has no key, so it stands in any partition. `by_position`: its place in
-    the database's log says what it comes after. Otherwise what is in the same partition
-    is before it or after it by arrival, and what is in another by its position. Where
-    the table `keeps` values, not every change there is the newest of its key.
+    A truncate has no key, so it may be in any partition. `by_position`: its position in
+    the database's log decides which changes it follows. Otherwise arrival decides
+    within its partition, and the log position for other partitions. `keeps`: the table
+    keeps values missing in change events, so that the view has changes beside the
+    newest of each key, which are left out.
     """
     newest_only = f" AND {RANK} = 1" if keeps else ""
     changed = f"SELECT *\nFROM {NEWEST_VIEW}\nWHERE {CHANGE}.op <> 't'{newest_only}"
@@ -219,12 +223,12 @@ WHERE {is_before}"""
 def current_rows(
     latest: Sequence[str] = (), kept: Sequence[str] = (), with_deleted: bool = True
 ) -> str:
-    """The rows of the source that these changes leave: of each key that was not
-    deleted.
+    """The query for the rows of the source that the changes of the view
+    `_lakesql_changed` leave: one for each key that was not deleted.
 
-    With `latest`, all columns of the feed, those that were deleted too, as they were
-    before; but not without `with_deleted`. Those that are `kept` stand in their own
-    places already.
+    With `latest`, all columns of the feed, deleted rows are included with their last
+    values, unless `with_deleted` is false. The columns `kept` have these values
+    already.
     """
     if not latest:
         return _CURRENT.format(change=CHANGE, changed=CHANGED_VIEW)
@@ -249,7 +253,7 @@ def mirrored_rows(
     keeps: bool = False,
     marks: bool = False,
 ) -> str:
-    """The query of `mirrored_parts`."""
+    """The named queries of `mirrored_parts` as one query."""
     *parts, (_, last) = mirrored_parts(keys, sequence, columns, keeps, marks).items()
     return with_query(dict(parts), last)
 
@@ -257,8 +261,9 @@ def mirrored_rows(
 def each_row(
     keys: Mapping[str, str], sequence: Mapping[str, str], columns: tuple[str, ...]
 ) -> str:
-    """What `mirrored_rows` is of a SELECT that makes one row of each, where a change
-    has sent all values: its rows, and the keys without one."""
+    """Like `mirrored_rows`, without a join: for a SELECT that makes exactly one row of
+    each source row, and changes that have all values. The rows of the SELECT, and the
+    keys of deleted rows."""
     of_feed = {name.lower(): column for name, column in {**keys, **sequence}.items()}
     gone = {column: of_feed.get(column.lower()) for column in columns}
     return _EACH.format(
@@ -281,16 +286,15 @@ def mirrored_parts(
     keeps: bool = False,
     marks: bool = False,
 ) -> dict[str, str]:
-    """A row for each key that has changed: the one that the SELECT makes, or
-    `_lakesql_delete` where it makes none. The last one of the parts of a query has
-    them.
+    """Named queries, of which the last returns a row for each key that has changed: the
+    row that the SELECT makes, or one with `_lakesql_delete` if it makes none.
 
-    `keys` are the columns of the feed's key, by the model's names for them, and
-    `sequence` what orders its changes. `columns` are those that land, None where only
-    Spark's analyzer knows them. Where the table `keeps` values that a change has not
-    sent, the row says of which columns, and where its record is. Where it `marks` what
-    is deleted, `_deleted_at` is there, and `_lakesql_only_marks` where nothing is known
-    of the row but that it was deleted.
+    `keys` has the feed's key columns by the model's names for them, `sequence` those
+    that order its changes. `columns` are those that the table gets; None if only
+    Spark's analyzer knows them. `keeps`: the table keeps values missing in change
+    events, so that each row has the names of missing columns and its record's position.
+    `marks`: the mirror marks deleted rows, so that each row has `_deleted_at`, and
+    `_lakesql_only_marks`, true if the batch has no values for it.
     """
     of_feed = {**keys, **sequence}
     names = {name.lower() for name in of_feed}
@@ -345,18 +349,18 @@ def mirrored_parts(
 
 
 def truncates(keys: tuple[str, ...]) -> str:
-    """The truncates of a batch as tombstones: of no key."""
+    """The query for the truncates of a batch as tombstones, whose key is NULL."""
     nulls = ", ".join("NULL" for _ in keys)
     return f"SELECT {nulls}, {CHANGE}.position, current_timestamp() FROM {NEWEST_VIEW} WHERE {CHANGE}.op = 't'"
 
 
 def not_in_feed(position_column: str, marks: bool = False) -> str:
-    """The clause of a MERGE that empties the table: of what was there before a
-    truncate, no row is in the batch.
+    """The clause of a MERGE that deletes the rows which a truncate removed: all rows
+    that are not in the batch.
 
-    With the column of the table that has the position of each row's change, what is
-    newer than the truncate stays. Where the mirror `marks` what is deleted, the clause
-    marks the rows that are not marked.
+    `position_column` is the table's column with the log position of each row's change,
+    by which rows newer than the truncate stay; '' if it has none. `marks`: the clause
+    marks the rows as deleted instead.
     """
     column = column_of("target", position_column)
     older = (

@@ -1,13 +1,13 @@
-"""Changes of keys in the batches of a mirror: which of two rows a key has, what moves
-along, and what is remembered.
+"""Key changes in the batches of a mirror: which of two rows has a key in the end, which
+values follow a row to its new key, and what later batches must know.
 
-All that a mirror does for them stands here; `KeyChanges` is what the rest asks, and a
-mode without it has none.
+All that a mirror does for key changes stands here. Other modules use `KeyChanges`; a
+mode that does not handle key changes has none.
 
-A database sends such a change as two records, the delete of the old key and the insert
-of the new one. Where a key is checked at the end of a transaction, two rows may have
-the same one within it: `1 → 2, 2 → 1` is sent as `d1 c2 d2 c1`. The last that is said
-of key 2 is a delete then, and of a row that has the key no more.
+A change feed has a key change as two records, the delete of the old key and the insert
+of the new one. In a database that checks keys at the end of a transaction, two rows may
+have the same key within it: `1 → 2, 2 → 1` is sent as `d1 c2 d2 c1`. Then the last
+change of key 2 is a delete, but of the row that had the key before.
 """
 
 from __future__ import annotations
@@ -263,15 +263,15 @@ ON former.{half} = life.{pair} AND former.{compared} = 1"""
 
 @dataclass(frozen=True, slots=True)
 class KeyChanges:
-    """What a mirror does where its source changes keys of rows. `marks`: rows that the
-    source deletes stay, marked."""
+    """The views and statements of a mirror for batches with key changes. `marks`: rows
+    that the source deletes stay in the table, marked as deleted."""
 
     select: Select
     marks: bool
 
     def told_apart(self) -> MakeView:
-        """The changes without those of rows that have lost a key again within the
-        transaction that gave it to them."""
+        """The view of the changes without those of rows that got a key and lost it
+        again within one transaction."""
         (stream,) = self.select.streams.values()
         has_keys_alone = len(stream.columns) == len(self._keys)
         order, fields = self.select.order, self.select.change_columns
@@ -282,17 +282,17 @@ class KeyChanges:
         return MakeView(when, TOLD_APART_VIEW, query, CHANGES_VIEW)
 
     def cut(self) -> MakeView:
-        """The changes of keys that later batches may need."""
+        """The view of the key changes that later batches may need."""
         when = (
             f"{MOVES_WHEN}: those of transactions of which a later one may have a part"
         )
         return MakeView(when, CUT_VIEW, cut_moves(self._keys))
 
     def moved_on(self) -> MakeView | None:
-        """The newest changes, with values that stand under former keys; None where the
-        model keeps none.
+        """The view of the newest changes, with missing values filled from the rows'
+        former keys; None if the model keeps no values of the table.
 
-        It is made anew until no row has a `_lakesql_pair`.
+        The view is computed again until no row has a `_lakesql_pair`.
         """
         if not self.select.kept:
             return None
@@ -307,9 +307,9 @@ class KeyChanges:
         return MakeView(f"{when}{READ_AS_NEWEST}", MOVED_ON_VIEW, query, NEWEST_VIEW)
 
     def remember(self, landed: Mapping[str, tuple[str, ...]]) -> RememberMoves:
-        """Remember the changes of a batch that later ones may need. `landed` are the
-        columns of the feed whose values the table keeps, with those of its columns that
-        have them."""
+        """The step that stores the key changes which later batches may need. `landed`
+        has, for each column of the feed whose values the table keeps, the table's
+        columns that have them."""
         table, keys = self.select.model.table, self.select.feed_keys
         named = ", ".join(
             f"{identifier(column)} AS {identifier(key)}" for key, column in keys.items()
@@ -322,7 +322,7 @@ class KeyChanges:
         )
 
     def columns(self) -> tuple[TableColumn, ...]:
-        """The columns of the table in which they are remembered."""
+        """The columns of the table that stores key changes, `<table>__moves`."""
         (stream,) = self.select.streams.values()
         types = {column.name: column.type for column in stream.columns}
         unsent = TableColumn(
@@ -349,36 +349,36 @@ class KeyChanges:
 
     @property
     def _keys(self) -> tuple[str, ...]:
-        """The columns of the feed's key."""
+        """The feed's names of the key columns."""
         return tuple(self.select.feed_keys.values())
 
 
 def told_apart(
     keys: Sequence[str], fields: Sequence[str], is_keys_only: bool, is_placed: bool
 ) -> str:
-    """The view `_lakesql_changes` without the changes of rows that had a key within a
-    transaction only.
+    """The query for the view `_lakesql_changes` without the changes of rows that had a
+    key only within a transaction.
 
-    What a row leaves of a key and what another brings are counted by their values: `+X
-    -Y` is `Y` replaced by `X`, and `+X -X` leaves the key as it was before the
-    transaction. Compared are the columns in which the rows before changes differ at
-    all: where the database sends the key alone, the others are the same in every
-    delete, whatever stood in them. Where none differs, a delete deletes; but in a table
-    of nothing else than keys there is none to compare.
+    For each key and transaction, the row values that the key gains and loses are
+    counted, as hashes: `+X -Y` means that `X` replaces `Y`, and `+X -X` that the key is
+    as before the transaction. Only columns in which the images before changes differ at
+    all are compared: if the database sends only the key of a deleted row, the others
+    are equal in every delete, whatever the row had in them. If no column differs, a
+    delete counts as a delete, except in a table that has key columns alone
+    (`is_keys_only`).
 
-    The partitions of a table may differ in whether they send the key alone, and so may
-    sources. The rows of a key, and those that take it, are of one partition. It does if
-    each row before a change that is had of them is the same, and that is NULL
-    throughout, or the source has sent an update without any. A delete deletes then,
-    too.
+    Partitions of the source table may differ in whether they send only the key, and so
+    may sources. All rows that have or get one key are of one partition. Only the key is
+    sent if all their images before changes are equal, and these are NULL throughout or
+    the source has sent an update without one. Then too a delete counts as a delete.
 
-    What earlier batches have read of a transaction counts too, and the table has what
-    that came to. So where the key is as it was before the transaction, what has left it
-    enters again, and what has entered it leaves.
+    Changes of the transaction that earlier batches have read are counted too, and the
+    table has their result. So if the key is as before the transaction, the row that
+    those removed must be inserted again, and the row that they inserted removed.
 
-    `fields` are those of `_change`, in their order. `is_placed`: a row that is left
-    gets the place in the log behind all that its transaction has said of its key, or a
-    repeated delete of the other row would be the newer one.
+    `fields` are those of `_change`, in their order. `is_placed`: the row that remains
+    gets a log position behind all changes of its key in the transaction; otherwise a
+    repeated delete of the other row would count as newer.
     """
     changed = [f"changes.{CHANGE}.{field}" for field in fields]
     placed = {"position": _PLACED_LAST.format(change=CHANGE)} if is_placed else {}
@@ -407,13 +407,15 @@ def told_apart(
 
 
 def cut_moves(keys: Sequence[str]) -> str:
-    """The changes of the view `_lakesql_changes` of whose transactions the batch may
-    have a part only, where these change keys: the last ones of each partition, and
-    those of which one half of a key change is there. And of those in which two rows
-    have had one key, as a connector that was killed may send the end of one again.
+    """The query for the changes of the view `_lakesql_changes` whose transactions have
+    key changes and may continue in a later batch.
 
-    Later batches need them: to tell rows apart that have had one key, and for values
-    that stand under a former key.
+    These are the last transaction of each partition, and those of which the batch has
+    only the delete or only the insert of a key change. So are transactions in which two
+    rows had one key, as a connector that was killed may send their end again.
+
+    Later batches need these changes to distinguish rows that had one key, and for
+    values that must be read under a former key.
     """
     return _CUT.format(
         keys=identifiers(keys),
@@ -433,13 +435,13 @@ def remember_moves(
     kept: Mapping[str, tuple[str, ...]],
     marks: bool,
 ) -> tuple[str, str]:
-    """Insert the changes of the view `_lakesql_cut` into the table that remembers them;
-    cut where the bounds of the batch's keys come.
+    """The INSERT of the view `_lakesql_cut` into the table of remembered key changes:
+    the parts between which the bounds of the batch's keys are inserted.
 
-    `keys` and `kept` are columns of the feed, by and with the model's names for them. A
-    delete has with it the values that the row had until then. They are what the log
-    says at its place, whatever batch has read it: done twice, or for a batch that is
-    not published, it says the same.
+    `keys` has the feed's key columns by the model's names for them, `kept` the model's
+    names by columns of the feed. A delete is stored with the values that the row had
+    before. The stored rows depend on the log alone and not on the batch that read it:
+    to store them twice, or for a batch that is never published, does no harm.
     """
     stored_key = column_of("stored", next(iter(keys)))
     is_there = f"{stored_key} IS NOT NULL"
@@ -483,13 +485,13 @@ def remember_moves(
 
 
 def moved_on(keys: Sequence[str], kept: Sequence[str]) -> str:
-    """The view `_lakesql_newest` with the values that stand under the key that a row
-    had before its last key change.
+    """The query for the view `_lakesql_newest` with missing values filled from the key
+    that a row had before its last key change.
 
-    What that one has not either is to be found one key change earlier, and at last in
-    the table, under the key in `_lakesql_from`. Where the delete was in an earlier
-    batch, that has remembered it with its values. One that is in a later batch leaves a
-    value that is nowhere to be found.
+    A value missing there too is to be found one key change earlier, and in the end in
+    the table, under the key in `_lakesql_from`. The delete of an earlier batch was
+    remembered with the row's values. If the delete comes in a later batch only, the
+    value cannot be found.
     """
     return _MOVED_ON.format(
         kept=identifiers(kept),

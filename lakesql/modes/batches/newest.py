@@ -1,5 +1,5 @@
-"""The newest change of each key among the changes of a feed in a batch, with the values
-that it has not sent."""
+"""The SQL for the newest change of each key of a change feed in a batch, and for
+filling columns missing in it from earlier changes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from lakesql.names import (
 )
 
 _OF_KEY = f"if({CHANGE}.op = 't', {POSITION}.partition, NULL)"
-"""What tells truncates apart, which have no key: the newest one of each partition is
-kept."""
+"""The part of the partitioning by which truncates, which have no key, are grouped: the
+newest one of each partition of the topic is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """What the newest change of a key is found by, and what is had with it.
+    """The queries for the newest change of each key.
 
-    `keys` are columns of the feed, or fields of `_change`, that identify a row, and
-    `sequence` is what says which of two changes is newer, before their arrival does.
-    `latest` are all columns of the feed, where a deleted row has with it how it was
-    before. `kept` are the columns whose values the table has where a change does not
-    send them. `has_moves`: the changes say what they do to keys, which is left out.
+    `keys` are columns of the feed, or fields of `_change`, that identify a row.
+    `sequence` decides which of two changes is newer, and arrival decides between equal
+    ones. `latest` are all columns of the feed if a deleted row is to keep its last
+    values, else empty. `kept` are the columns whose values are taken from the table if
+    they are missing in a change event. `has_moves`: the changes have the columns that
+    describe key changes, which the query leaves out.
     """
 
     keys: tuple[str, ...]
@@ -43,11 +44,11 @@ class Newest:
     has_moves: bool = False
 
     def changes(self) -> str:
-        """The newest change of each key in the view `_lakesql_changes`, and of each
-        partition the newest truncate.
+        """The query for the newest change of each key in the view `_lakesql_changes`,
+        and for the newest truncate of each partition.
 
-        Columns that are `kept` are those of the row before, where the newest change is
-        its delete and deleted rows stay.
+        If deleted rows keep their last values, the `kept` columns of a delete are those
+        of the row before it.
         """
         left_out = f" EXCEPT ({HALF}, {MOVE})" if self.has_moves else ""
         ranked = self._windowed(
@@ -69,11 +70,11 @@ class Newest:
         """Like `changes`; columns missing from a key's newest change are filled from
         the latest earlier change in the batch that has them.
 
-        `_lakesql_unsent` then names the columns of which no change of the batch has
-        sent the value. Where the row came from another key in the batch,
-        `_lakesql_pair` says by which key change, and the deletes of these stand there
-        too, of whatever rank, with what the old key had until then. A value ends with a
-        delete, unless deleted rows stay.
+        `_lakesql_unsent` then names the columns that no change of the batch has. If the
+        row got its key in the batch, and values must be read under its former key,
+        `_lakesql_pair` names the key change. The deletes of key changes are kept too,
+        of whatever rank, with the values that the old key had until then. A delete ends
+        a value, unless deleted rows stay.
         """
         all_kept = f"array({', '.join(map(text, self.kept))})"
         found = ",\n".join(
@@ -113,7 +114,8 @@ FROM newest""",
 
     @property
     def _latest(self) -> list[str]:
-        """The row as the newest change of its key has it that is no delete."""
+        """The column with the row of the key's newest change that is no delete; no
+        column if deleted rows do not keep their values."""
         if not self.latest:
             return []
         row = f"struct({identifiers(self.latest)}, {POSITION})"
@@ -123,8 +125,8 @@ FROM newest""",
         ]
 
     def _windowed(self, columns: list[str], source: str, windows: list[str]) -> str:
-        """A query of these columns, the first of which begins it, over windows of the
-        changes of each key."""
+        """A query over `source` with windows over the changes of each key. `columns`
+        are its select list, of which the first item begins with SELECT."""
         keys = ", ".join(map(of_feed_column, self.keys))
         order = ", ".join(
             f"{each} DESC" for each in (*map(of_feed_column, self.sequence), POSITION)
@@ -142,11 +144,12 @@ FROM newest""",
         chosen = ",\n  ".join(column.replace("\n", "\n  ") for column in columns)
         return f"{chosen}\nFROM {source}\nWINDOW\n{each}"
 
-    # --- the values that changes have not sent
+    # --- columns missing in change events
 
     def _said(self) -> str:
-        """What each change says of each column: a value, that it is gone with a delete,
-        or that it stands elsewhere."""
+        """For each change and column, a struct of where its value comes from: sent with
+        the change, removed by a delete, or to be read under the row's former key. NULL
+        if the change lacks the column, so that an earlier change has it."""
         ends = "'c'" if self.latest else "'c', 'd'"
         says = (
             f"""\
@@ -163,14 +166,14 @@ FROM newest""",
         return ",\n".join(says)
 
     def _found(self, name: str) -> str:
-        """What is known of a column from the change itself, if it makes the row, or
-        else from those before it."""
+        """The struct of `_said` that holds for a column of a change: its own if it
+        inserts the row, else that of the latest earlier change which has one."""
         known = _known(name)
         return f"coalesce(if({CHANGE}.op = 'c', {known}, NULL), first({known}, true) OVER before_this)"
 
     def _unknown(self) -> str:
-        """The columns of which no change of the batch has sent the value; '' among
-        them: it is of no stored row."""
+        """The array of the columns that no change of the batch has. With '' among them,
+        no stored row has the values either."""
         cases = "\n      ".join(
             f"WHEN {text(name)} THEN {known} IS NULL OR {known}.is_gone OR {known}.pair IS NOT NULL"
             for name, known in ((name, _known(name)) for name in self.kept)
@@ -185,8 +188,8 @@ FROM newest""",
         return f"{unknown} || if(\n    {is_gone},\n    array(''),\n    array()\n  )"
 
     def _pair(self) -> str:
-        """The key change by which the row came to its key, where a value stands under
-        the former one."""
+        """The key change that gave the row its key, if a value must be read under the
+        former key; else NULL."""
         pairs = ",\n    ".join(
             f"if({_is_unsent(name)}, {_known(name)}.pair, NULL)" for name in self.kept
         )
@@ -202,5 +205,5 @@ def _known(name: str) -> str:
 
 
 def of_feed_column(name: str) -> str:
-    """A column of the feed, or a field of `_change`, as SQL."""
+    """A column of the feed, quoted, or a field of `_change` as it is."""
     return name if name.startswith(f"{CHANGE}.") else identifier(name)

@@ -1,5 +1,5 @@
-"""Models over tables: what is checked of their SELECT, the statements of a refresh, and
-what is said of the table."""
+"""The refreshes of models over tables: what is refused in a SELECT, the steps of a full
+refresh, and the texts about it in the compiled file."""
 
 from __future__ import annotations
 
@@ -27,37 +27,40 @@ FROM {rows}"""
 
 @dataclass(frozen=True, slots=True)
 class RefreshedBatches(Batches):
-    """The rows of the SELECT, as the tables that it reads are when a refresh begins."""
+    """Refreshes that replace all rows of the table by those of the SELECT, over the
+    tables as they are when the refresh begins."""
 
     select: Select
     config: Refreshed
 
     @property
     def plan(self) -> ViewPlan:
-        """How the rows are kept right: all of them are made anew."""
+        """The plan by which the table is refreshed: all rows are computed anew."""
         return plan_of(self.select.query.sql, inputs_of(self.select), (), "full")
 
     def refuse_full(self, why: str) -> RunError | None:
-        """The refusal of a refresh that would have to make all rows anew, as `why`
-        says; None where it may."""
+        """The error that a refresh must compute all rows, for the reason `why`; None if
+        it may."""
         return None
 
     def merge_steps(self, columns: tuple[str, ...]) -> tuple[MakeView, Write]:
-        """The view of what is to be changed by key, and the statement that does it."""
+        """The last steps of a refresh by key: the view of the changed rows, and the
+        statement that writes them. Only modes with such refreshes have it."""
         raise NotImplementedError
 
     def adjust_steps(self, columns: tuple[str, ...]) -> tuple[MakeView, Write]:
-        """The view of what is to be changed by difference, and the statement that does
-        it."""
+        """The last steps of a refresh by difference: the view of the changed groups,
+        and the statement that writes them. Only modes with such refreshes have it."""
         raise NotImplementedError
 
     def versions(self, columns: tuple[str, ...]) -> TableVersions | None:
-        """The statements that make versions of the rows with these columns; None where
-        the table has the rows themselves."""
+        """The statements that write versions of the SELECT's rows; None if the table
+        has the rows themselves."""
         return None
 
     def check(self) -> Iterator[Problem]:
-        """A SELECT that reads no table has nothing that could change."""
+        """A problem if the SELECT reads no table, so that its rows would never
+        change."""
         if not self.select.query.tables:
             yield Problem(
                 "no-table",
@@ -68,14 +71,15 @@ class RefreshedBatches(Batches):
             )
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
-        """All rows of the table are exchanged, in one commit."""
+        """The steps of a full refresh, which replaces all rows in one commit."""
         when = (
             "a refresh in full: the rows of the SELECT, over one snapshot of each table"
         )
         return *self.row_views(when), self.overwrite(columns)
 
     def row_views(self, when: str) -> tuple[Step, ...]:
-        """The views of what the SELECT makes, `_lakesql_rows` last."""
+        """The views of the SELECT's rows and of their checks, `_lakesql_rows` last.
+        `when` describes the first one."""
         select = self.select
         if not select.checks:
             return (MakeView(when, ROWS_VIEW, select.text),)
@@ -94,8 +98,8 @@ class RefreshedBatches(Batches):
         )
 
     def overwrite(self, columns: tuple[str, ...] | None) -> Write:
-        """The statement that exchanges all rows; None for `columns` where only Spark's
-        analyzer knows them."""
+        """The step that replaces all rows. `columns` is None if only Spark's analyzer
+        knows them."""
         overwrite = _OVERWRITE.format(
             table=table_name(self.select.model.table),
             columns=identifiers(columns) if columns else "*",
@@ -105,25 +109,26 @@ class RefreshedBatches(Batches):
 
     @property
     def unique_by(self) -> tuple[str, ...]:
-        """None that is known."""
+        """None: rows may be duplicates."""
         return ()
 
     def rows(self) -> str:
-        """Which rows the table has."""
+        """The text on which rows the table has."""
         return "those of the SELECT"
 
     def kept_by(self) -> str:
-        """By what the rows of the table are kept right."""
+        """The text on how a refresh keeps the table equal to its SELECT."""
         return "all rows are made anew, and exchanged in one commit"
 
     def untraceable(self) -> str:
-        """No record is behind a row."""
+        """The reason why a row cannot become a dead letter: no record is behind it."""
         return (
             "It reads tables: there is no record behind a row that could be set aside."
         )
 
     def stored_rows(self) -> StoredRows:
-        """A changed SELECT makes all rows anew."""
+        """What a changed SELECT means for stored rows: the next refresh replaces
+        them."""
         return StoredRows(
             "next-batch", "The next refresh makes all rows of the table anew.", ""
         )
@@ -142,14 +147,14 @@ _KEY_PROBLEMS: Mapping[str, tuple[str, str]] = {
     ),
     "random-key": ("random-key", "Take a key that is the same each time."),
 }
-"""The condition of each problem with the keys of rows, and what to do."""
+"""By kind of problem with the keys of a view, its condition and the advice."""
 
 
 def find_key_problems(
     select: Select, plan: ViewPlan, kinds: Collection[str] = _KEY_PROBLEMS.keys()
 ) -> Iterator[Problem]:
-    """What is wrong with the keys by which rows of a SELECT are told apart, of these
-    kinds."""
+    """The problems, of these kinds, with the keys that are to identify the rows of a
+    SELECT."""
     for each in plan.problems:
         if each.kind not in kinds:
             continue
@@ -165,11 +170,12 @@ def find_key_problems(
 
 
 _WHAT: Mapping[bool, str] = {True: "view", False: "history"}
-"""What a table is called, by whether its rows are exchanged."""
+"""The word for a table in messages, by whether refreshes may replace all its rows."""
 
 
 def inputs_of(select: Select) -> tuple[ViewInput, ...]:
-    """The tables that the SELECT reads, each once, in the order of the text."""
+    """The tables that the SELECT reads, each once, in the order of its text, with
+    their columns where these are known."""
     known = select.input_columns
     return tuple(
         ViewInput(parts, *known.get(tuple(part.lower() for part in parts), (None, ())))
@@ -184,5 +190,5 @@ def plan_of(
     keys: tuple[str, ...],
     refresh: RefreshChoice,
 ) -> ViewPlan:
-    """`plan_view`, once for each SELECT."""
+    """The result of `plan_view`, cached."""
     return plan_view(text, inputs, keys, refresh)

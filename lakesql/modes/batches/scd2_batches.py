@@ -1,5 +1,5 @@
-"""Mode `scd2`: what is checked of a SELECT, the statements of a batch, and what is said
-of the table."""
+"""The batches of mode `scd2` over streams: what is refused in a SELECT, the steps of a
+batch, and the texts about it in the compiled file."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ from lakesql.names import BATCH_VIEW, DELETE, HISTORY_VIEW, REMEMBERED, STORED
 
 @dataclass(frozen=True, slots=True)
 class Scd2Batches(Batches):
-    """Each change of a key is a version of it: of rows of the SELECT, or of what a
-    change feed does to its rows."""
+    """Batches that keep a version for each change of a key: of the SELECT's rows, or of
+    the source's rows if a change feed is read."""
 
     select: Select
     config: Scd2
 
     def check(self) -> Iterator[Problem]:
-        """A SELECT without state between batches; of a feed, whose key and sequence it
-        keeps."""
+        """The problems of a SELECT that keeps state or, over a change feed, does not
+        select its key and `sequence_by`; and contradictory options."""
         yield from check_updating(self.select)
         yield from check_null_groups(self.select)
         yield from check_state(self.select, "version of a row")
@@ -70,24 +70,27 @@ class Scd2Batches(Batches):
 
     @property
     def feed_views(self) -> FeedViews | None:
-        """All changes, and the rows that each leaves, where a feed is read."""
+        """The views of all changes and of the rows that each leaves; None if no change
+        feed is read."""
         return FeedViews(self.select, has_versions=True) if self._is_of_feed else None
 
     @property
     def needs_columns(self) -> str:
-        """The columns that are tracked, all if none is named."""
+        """The option `mode`: the columns must always be known, as changes in them make
+        versions."""
         return "mode"
 
     @property
     def unique_by(self) -> tuple[str, ...]:
-        """The keys, and what orders the changes of a key."""
+        """The keys and `sequence_by`: no two versions of a key begin at the same
+        place."""
         return (
             *self.config.keys,
             *(tuple(self.select.sequence) or self.config.sequence_by),
         )
 
     def refuse_any_truncate(self) -> RunError | None:
-        """A truncate is no change of any key."""
+        """The error of a truncate, which a history cannot represent."""
         model = self.select.model
         return RunError.of(
             "truncate-refused",
@@ -98,8 +101,8 @@ class Scd2Batches(Batches):
         )
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
-        """One MERGE of the versions that all changes of the batch's keys make. What
-        makes none is remembered."""
+        """The steps of a batch: one MERGE of the versions that all changes of its keys
+        make, and before it the INSERT of other changes into the tombstones."""
         select, config = self.select, self.config
         sequence = select.sequence or {name: name for name in config.sequence_by}
         batch = newest_rows(
@@ -138,8 +141,8 @@ class Scd2Batches(Batches):
     def remembered(
         self, columns: Iterable[TableColumn]
     ) -> tuple[str, tuple[TableColumn, ...]]:
-        """All columns of a change that makes no version, and whether it was a
-        delete."""
+        """The description of the tombstones' table and its columns: those of a change,
+        and whether it was a delete."""
         is_delete = TableColumn(
             DELETE,
             "boolean",
@@ -149,11 +152,11 @@ class Scd2Batches(Batches):
         return "Changes that make no version in", (*kept, is_delete)
 
     def given(self) -> str:
-        """What the SELECT reads under the name of a stream."""
+        """The text on what the SELECT reads under the name of a stream."""
         return GIVEN_ROWS if self._is_of_feed else Batches.given(self)
 
     def rows(self) -> str:
-        """Which rows the table has."""
+        """The text on which rows the table has: one for each version of a key."""
         by = ", then ".join(
             (*(self.select.sequence.values() or self.config.sequence_by), "arrival")
         )
@@ -163,8 +166,8 @@ class Scd2Batches(Batches):
         )
 
     def filtered(self) -> str:
-        """A row of a feed that no longer passes has ended; a row of records tells
-        nothing."""
+        """The text on a filter: over a change feed, the version of a row that no longer
+        passes ends; otherwise it does not. '' without a filter."""
         if not self.select.query.filters:
             return ""
         if self._is_of_feed:
@@ -172,43 +175,46 @@ class Scd2Batches(Batches):
         return "a change that is filtered out ends no version"
 
     def left_by_filter(self) -> str:
-        """The version before stays the current one; of a feed it ends."""
+        """What stays of a key whose newest record is filtered out: the version before
+        it; '' over a change feed, where that ends."""
         return "" if self._is_of_feed else "the version before it, as the current one"
 
     def incomplete(self) -> str:
-        """Changes that have no place in the sequence."""
+        """The text on which changes are dead letters because they lack a value."""
         return say_incomplete(self.select)
 
     def unsent(self) -> str:
-        """What becomes of large values that an update leaves out because it has not
-        changed them."""
+        """The text on what happens to large values that are missing in a change event;
+        '' if no change feed is read."""
         return say_unsent(self.select) if self._is_of_feed else ""
 
     def late(self) -> str:
-        """What becomes of a change that comes late."""
+        """The text on what happens to a change that comes late."""
         return "none is too late; a change that comes late splits the history where it belongs"
 
     def deleted_keys(self) -> str:
-        """How deletes are remembered."""
+        """The text on how deletes are remembered."""
         return (
             f"they end the last version; remembered, as are changes that make no version, in "
             f"{self.select.model.table.tombstones} for {self.config.tombstone_retention.text}, for what comes late"
         )
 
     def joined_again(self) -> str:
-        """With each change."""
+        """The text on when a row is joined again: with each change."""
         when = (
             "its source changes" if self._is_of_feed else "a record of its key arrives"
         )
         return f"a row is joined again when {when}"
 
     def untraceable(self) -> str:
-        """A change of a feed cannot be set aside."""
+        """The reason why a row cannot become a dead letter, as one of a change feed
+        cannot; '' if it can."""
         why = Batches.untraceable(self)
         return why or (untraceable_change(self.select) if self._is_of_feed else "")
 
     def stored_rows(self) -> StoredRows:
-        """They follow their source."""
+        """What a changed SELECT means for stored rows: they stay until their source
+        changes."""
         return stored_until_changed("a history", self._is_of_feed)
 
     @property

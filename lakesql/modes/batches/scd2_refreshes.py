@@ -1,5 +1,5 @@
-"""Mode `scd2` of a SELECT over tables: what is checked of it, the statements of a
-refresh, and what is said of the table."""
+"""The refreshes of mode `scd2` over tables: what is refused in a SELECT, the steps of a
+refresh, and the texts about it in the compiled file."""
 
 from __future__ import annotations
 
@@ -30,28 +30,30 @@ from lakesql.views.plan_view import ViewPlan
 
 @dataclass(frozen=True, slots=True)
 class Scd2Refreshes(RefreshedBatches):
-    """The rows of the SELECT, each beside the current version of its key."""
+    """Refreshes that compare each row of the SELECT with the current version of its
+    key."""
 
     select: Select
     config: Scd2OfTables
 
     @property
     def plan(self) -> ViewPlan:
-        """All rows are computed, and compared."""
+        """The plan by which the table is refreshed: all rows are computed."""
         return plan_of(
             self.select.query.sql, inputs_of(self.select), self.config.keys, "full"
         )
 
     def versions(self, columns: tuple[str, ...]) -> TableVersions:
-        """The statements that make versions of the rows with these columns."""
+        """The statements that write versions of rows with these columns."""
         return TableVersions(self.select.model.table, self.config, columns)
 
     def check(self) -> Iterator[Problem]:
-        """Keys that are the same each time, and columns that can be compared."""
+        """The problems of keys that are random, duplicate or not selected, and of
+        tracked columns that cannot be compared."""
         yield from RefreshedBatches.check(self)
-        # The keys of a history are those of what it is of: there may be fewer of them
-        # than the GROUP BY has. else the options that name columns are checked with
-        # those
+        # The keys of a history may be fewer than the columns of the GROUP BY, so that
+        # is no problem here. If the SELECT's columns are known, the check of options
+        # that name columns finds keys that are not selected.
         is_open = self.select.columns is None
         kinds = (
             ("random-key", "key-twice", "not-an-output")
@@ -72,15 +74,16 @@ class Scd2Refreshes(RefreshedBatches):
 
     @property
     def _known(self) -> tuple[str, ...]:
-        """The columns of the SELECT, those among them for which a * stands; none where
-        Spark alone knows them."""
+        """The columns of the SELECT, with those that a * stands for; empty if only
+        Spark knows them."""
         offered = self.select.query.offered or ()
         return self.select.columns or tuple(
             column.name for column in offered if column.name
         )
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
-        """What a refresh does where there is a table; the first one makes it."""
+        """The steps of a refresh: the view of the first one, which creates the table,
+        and those of all others."""
         versions = self.versions(
             columns or self._known or (*self.config.keys, *self.config.track_columns)
         )
@@ -109,18 +112,18 @@ class Scd2Refreshes(RefreshedBatches):
 
     @property
     def unique_by(self) -> tuple[str, ...]:
-        """The keys, and the begin of a version."""
+        """The keys and the start of a version."""
         return (*self.config.keys, self.config.valid_from)
 
     def rows(self) -> str:
-        """Which rows the table has."""
+        """The text on which rows the table has."""
         return (
             f"the history of each {listed(self.config.keys, 'and')}: a row for each version, which is valid from the "
             "newest commit of the tables that brought it"
         )
 
     def kept_by(self) -> str:
-        """By what the rows of the table are kept right."""
+        """The text on how a refresh updates the table."""
         said = (
             "each refresh compares the SELECT's rows with the current versions, by key: one that differs ends, and "
             "another one begins; one whose row has left ends"
@@ -132,7 +135,8 @@ class Scd2Refreshes(RefreshedBatches):
         )
 
     def stored_rows(self) -> StoredRows:
-        """A changed SELECT makes versions of the rows that differ by it."""
+        """What a changed SELECT means for stored rows: the next refresh adds a version
+        of each row that differs."""
         return StoredRows(
             "next-batch",
             "The next refresh begins another version of each row that differs by it.",

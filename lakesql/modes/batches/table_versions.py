@@ -1,5 +1,5 @@
-"""The statements of a refresh that keeps a history: which rows differ from their
-current versions, and what becomes of these."""
+"""The SQL of a refresh in mode `scd2` over tables: the rows that differ from the
+current versions of their keys, and the MERGE that ends and adds versions."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ class TableVersions:
     """The statements of one model. `columns` are those of its SELECT that the table
     has.
 
-    A row is compared with the current version of its key. Where it differs in a tracked
-    column, that version ends, and another one begins; where there is no row any more,
-    it ends; where there was no version, one begins. All of this is at one time, which
-    is the row of the view `_lakesql_time`. What has ended is not read.
+    A row is compared with the current version of its key. If it differs in a tracked
+    column, that version ends and a new one begins; if the key has no row any more, its
+    version ends; if it had no version, one begins. All this happens at one time, which
+    is the row of the view `_lakesql_time`. Versions that have ended are not read.
     """
 
     table: TableName
@@ -95,7 +95,7 @@ class TableVersions:
 
     @property
     def tracked(self) -> tuple[str, ...]:
-        """The columns of which a change makes a version: those of the configuration, or
+        """The columns in which a difference makes a version: the configured ones, or
         all but the keys."""
         keys = {name.lower() for name in self.config.keys}
         chosen = {name.lower() for name in self.config.track_columns or self.columns}
@@ -103,20 +103,20 @@ class TableVersions:
 
     @property
     def first(self) -> str:
-        """The versions of a table that is not there yet: each row of the SELECT is
-        one."""
+        """The query for the versions of the first refresh, which creates the table: one
+        for each row of the SELECT."""
         return _FIRST.format(**self._words)
 
     @property
     def newest(self) -> str:
-        """When the newest version that the table has began or ended: in milliseconds,
-        rounded up; NULL of none."""
+        """The query for the latest time at which a version of the table begins or ends,
+        in milliseconds since the epoch, rounded up; NULL if it has none."""
         return _NEWEST.format(**self._words)
 
     @property
     def differences(self) -> str:
-        """The keys whose row is another one than that of their current version, or is
-        in one place alone."""
+        """The query for the keys whose row differs from their current version, or that
+        have only one of the two."""
         keys = {name.lower() for name in self.config.keys}
         values = (
             f"coalesce({column_of(NOW, name)}, {column_of(STORED, name)}) AS {identifier(name)}"
@@ -136,8 +136,8 @@ class TableVersions:
 
     @property
     def changed(self) -> str:
-        """The versions that begin, each with its row, and those that end, each with its
-        key and its begin."""
+        """The query for the versions that begin, with their columns, and those that
+        end, with their key and their start."""
         keys = {name.lower() for name in self.config.keys}
         alone = (
             identifier(name) if name.lower() in keys else "NULL"
@@ -147,7 +147,7 @@ class TableVersions:
 
     @property
     def merge(self) -> str:
-        """The MERGE of these versions."""
+        """The MERGE of the versions that begin and end."""
         matched = (*self.config.keys, self.config.valid_from)
         return _MERGE.format(
             **self._words,

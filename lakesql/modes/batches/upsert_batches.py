@@ -1,5 +1,5 @@
-"""Mode `upsert`: what is checked of a SELECT, the statements of a batch, and what is
-said of the table."""
+"""The batches of mode `upsert`: what is refused in a SELECT, the steps of a batch, and
+the texts about it in the compiled file."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ class UpsertBatches(Batches):
     config: Upsert
 
     def check(self) -> Iterator[Problem]:
-        """A SELECT that gives each change of a row, with a key that tells the rows
-        apart, and conditions on them."""
+        """The problems of a SELECT whose rows would have to be taken back, whose keys
+        do not distinguish its rows, that ignores deletes of a change feed, or whose
+        conditions are wrong; and contradictory options."""
         select, model, query = self.select, self.select.model, self.select.query
         yield from check_updating(select)
         yield from check_null_groups(select)
@@ -106,8 +107,8 @@ class UpsertBatches(Batches):
         yield from contradictory(select, self._find_contradictions())
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
-        """One MERGE of the newest row of each key. What is deleted is remembered before
-        it."""
+        """The steps of a batch: one MERGE of the newest row of each key, and before it
+        the INSERT of deleted keys into the tombstones."""
         select = self.select
         config, merge = self.config, self._merge
         newest = newest_rows(merge, select.writing.is_positioned, columns or ())
@@ -142,7 +143,8 @@ class UpsertBatches(Batches):
 
     @property
     def needs_columns(self) -> str:
-        """An option that names columns which updates set or leave."""
+        """The option by which an update does not set all columns, so that these must be
+        known; '' if none is given."""
         if self.config.update_columns is not None:
             return "update_columns"
         if self.config.exclude_columns:
@@ -151,15 +153,15 @@ class UpsertBatches(Batches):
 
     @property
     def updated(self) -> dict[str, tuple[str, ...]]:
-        """The columns that an update of a row sets or leaves, by the option that names
-        them."""
+        """The columns named by the options on which columns an update sets, by
+        option."""
         return {
             "update_columns": self.config.update_columns or (),
             "exclude_columns": self.config.exclude_columns,
         }
 
     def rows(self) -> str:
-        """Which rows the table has."""
+        """The text on which rows the table has: one for each key."""
         newest = [
             *self.config.sequence_by,
             *(["arrival"] if self.select.writing.is_positioned else []),
@@ -172,22 +174,23 @@ class UpsertBatches(Batches):
         return f"one for each {listed(self.config.keys, 'and')}, {which}{say_untold(self.select)}"
 
     def updates(self) -> str:
-        """What an update of a stored row does besides setting each of its columns."""
+        """The text on how an update of a stored row differs from setting all of its
+        columns; '' if it does not."""
         return "; ".join(self._note_updates())
 
     def filtered(self) -> str:
-        """The former row of a key stays."""
+        """The text on a filter: the former row of a key stays; '' without a filter."""
         if not self.select.query.filters:
             return ""
         return "if the newest row of a key is filtered out, the table keeps the key's former row"
 
     def left_by_filter(self) -> str:
-        """The former row of a key stays; a SELECT that keeps state gives no records of
-        keys."""
+        """What stays of a key whose newest record is filtered out: its former row; ''
+        for a SELECT that keeps state, which has no records of keys."""
         return "" if self.select.query.stateful else "its former row"
 
     def deletes(self) -> str:
-        """Where too many deletes stop the model."""
+        """The text on how many deletes stop the model; '' if none do."""
         return "; ".join(say_ratio(self._max_delete_ratio))
 
     @property
@@ -204,7 +207,7 @@ class UpsertBatches(Batches):
 
     @property
     def _merge(self) -> Merge:
-        """How the rows of a batch are written."""
+        """How the rows of a batch are merged into the table."""
         remembers = self.select.writing.retention is not None
         return merge_of(
             self.select.model.table, self.config, self._takes_tombstones, remembers
@@ -226,10 +229,10 @@ class UpsertBatches(Batches):
         )
 
     def _feed_of_ignored_deletes(self) -> str:
-        """The change feed whose deletes would be taken for rows; '' where there is
-        none, or the model looks at `op`.
+        """The name of a change feed whose deletes the model would write as rows; '' if
+        there is none, or if the model uses `_change.op`.
 
-        A model that keeps state may count changes, deletes among them.
+        A model that keeps state is not meant: it may count changes, deletes included.
         """
         query = self.select.query
         if query.stateful or self.config.delete_when or "op" in query.change_fields:
@@ -302,8 +305,8 @@ def merge_of(
     takes_tombstones: bool = False,
     remembers: bool = False,
 ) -> Merge:
-    """How rows are written into a table by these options; `takes_tombstones`: keys are
-    deleted by no condition too."""
+    """How rows are merged into a table by these options. `takes_tombstones`: records
+    without a value delete keys too."""
     return Merge(
         table,
         config.keys,

@@ -1,5 +1,5 @@
-"""Mode `materialized_view`: how its SELECT is kept right, and the statements of a
-refresh by what has changed."""
+"""The refreshes of mode `materialized_view`: what is refused in a SELECT, and the steps
+of an incremental refresh."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ WHEN NOT MATCHED{there} THEN
 
 @dataclass(frozen=True, slots=True)
 class ViewRefreshes(RefreshedBatches):
-    """The rows of the SELECT, of which those are made anew that a change of its inputs
-    can reach."""
+    """Refreshes that keep the table equal to the SELECT: only rows that a change of the
+    inputs can affect are computed anew, if these can be determined."""
 
     select: Select
     config: MaterializedView
 
     @property
     def plan(self) -> ViewPlan:
-        """How the view is kept."""
+        """The plan by which the table is refreshed."""
         return plan_of(
             self.select.query.sql,
             inputs_of(self.select),
@@ -82,7 +82,8 @@ class ViewRefreshes(RefreshedBatches):
         )
 
     def refuse_full(self, why: str) -> RunError | None:
-        """Where the configuration says that it must be incremental."""
+        """The error that a refresh must compute all rows, if the model has
+        `refresh='incremental'`; else None. `why` is the reason."""
         if self.config.refresh != "incremental":
             return None
         model = self.select.model
@@ -94,8 +95,8 @@ class ViewRefreshes(RefreshedBatches):
         )
 
     def check(self) -> Iterator[Problem]:
-        """Keys that tell the rows apart; and where it must be incremental, that it can
-        be."""
+        """The problems of the SELECT and its keys, and, with `refresh='incremental'`,
+        that the affected rows cannot be determined."""
         yield from RefreshedBatches.check(self)
         select, plan = self.select, self.plan
         yield from find_key_problems(select, plan)
@@ -117,8 +118,8 @@ class ViewRefreshes(RefreshedBatches):
             )
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
-        """What a refresh by difference does, one by key, and one that makes all rows
-        anew."""
+        """The steps of the refreshes that the plan allows: by difference, by key, and
+        last the one that computes all rows."""
         plan = self.plan
         if plan.problems or plan.way == "full":
             return RefreshedBatches.steps(self, columns)
@@ -173,8 +174,8 @@ class ViewRefreshes(RefreshedBatches):
         return *steps, *RefreshedBatches.steps(self, columns)
 
     def adjust_steps(self, columns: tuple[str, ...]) -> tuple[MakeView, Write]:
-        """The view of the groups that have changed, and the MERGE that puts them in the
-        place of the former ones."""
+        """The view of the changed groups, and the MERGE that replaces the stored groups
+        by them: the last steps of a refresh by difference."""
         unit = self.plan.unit
         of_unit = {name.lower() for name in unit}
         merge = _ADJUST.format(
@@ -203,7 +204,8 @@ class ViewRefreshes(RefreshedBatches):
         )
 
     def merge_steps(self, columns: tuple[str, ...]) -> tuple[MakeView, Write]:
-        """The view of what is to be changed by key, and the MERGE that does it."""
+        """The view of the affected keys and their current rows, and the MERGE that
+        replaces the stored rows: the last steps of a refresh by key."""
         unit = {name.lower() for name in self.plan.unit}
         anew = _ANEW.format(
             columns=identifiers(columns),
@@ -234,11 +236,11 @@ class ViewRefreshes(RefreshedBatches):
 
     @property
     def unique_by(self) -> tuple[str, ...]:
-        """What tells its rows apart."""
+        """The columns that identify a row: the keys or the grouping columns."""
         return self.plan.keys
 
     def kept_by(self) -> str:
-        """By what the rows of the table are kept right."""
+        """The text on how a refresh keeps the table equal to its SELECT."""
         plan = self.plan
         if plan.way == "full":
             why = f", as {plan.reason}" if plan.reason else ""
@@ -263,17 +265,19 @@ class ViewRefreshes(RefreshedBatches):
 
 
 _CUT = "\0"
-"""Where the bounds of the keys come."""
+"""The mark in a statement at which the bounds of the keys are inserted."""
 
 
 def _bounded(merge: str) -> Bounded:
-    """A MERGE, cut where the bounds of the target's keys come."""
+    """A MERGE as two parts, between which the bounds of the target's keys are
+    inserted."""
     before, _, after = merge.partition(_CUT)
     return Bounded((before, after), ("target",))
 
 
 def _same(unit: tuple[str, ...]) -> str:
-    """The condition that a row of the table belongs to the unit of a changed row."""
+    """The condition that a row of the table has the same `unit` (key or group) as a
+    row of the source."""
     return " AND ".join(
         f"{column_of('target', it)} <=> {column_of('source', it)}" for it in unit
     )

@@ -1,4 +1,4 @@
-"""Mode `view`: what is checked of a SELECT, and the statement that makes the view."""
+"""Mode `view`: what is refused in a SELECT, and the statement that creates the view."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _COMMENTS = re.compile(r"\A(?:\s+|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class ViewStatement(RefreshedBatches):
-    """A view of the catalog: whoever reads it runs the SELECT."""
+    """A view of the catalog, whose SELECT is run by its readers."""
 
     def check(self) -> Iterator[Problem]:
-        """A SELECT that reads a table, and of whose rows nothing is expected: no run
-        sees them."""
+        """The problems of a SELECT that reads no table, of expectations, and of limits
+        of freshness, as no run writes the rows of a view."""
         yield from RefreshedBatches.check(self)
         for check in self.select.checks:
             yield Problem(
@@ -46,12 +46,12 @@ class ViewStatement(RefreshedBatches):
 
     @property
     def sql(self) -> str:
-        """The SELECT as the view has it: Spark keeps it from its first word on, without
-        the comments before."""
+        """The SELECT as Spark stores it in the view, without the comments before its
+        first word."""
         return _COMMENTS.sub("", self.select.text, count=1).rstrip()
 
     def statement(self) -> str:
-        """What makes the view, or puts it in the place of a former one."""
+        """The statement that creates or replaces the view."""
         model = self.select.model
         lines = [f"CREATE OR REPLACE VIEW {table_name(model.table)}{self._columns()}"]
         if model.properties.description:
@@ -63,19 +63,19 @@ class ViewStatement(RefreshedBatches):
         return "\n".join(lines)
 
     def steps(self, columns: tuple[str, ...] | None) -> tuple[Step, ...]:
-        """No batch writes it."""
+        """None, as no batch writes a view."""
         return ()
 
     def rows(self) -> str:
-        """Which rows it has."""
+        """The text on which rows the view has."""
         return "those of the SELECT, made when somebody reads them"
 
     def kept_by(self) -> str:
-        """By what its rows are right."""
+        """The text on when the view is replaced."""
         return "none is stored: the view is made anew when its SELECT has changed, or the columns of what it reads"
 
     def stored_rows(self) -> StoredRows:
-        """A changed SELECT is another view."""
+        """What a changed SELECT means: the next run replaces the view."""
         return StoredRows(
             "next-batch",
             "The next run puts the view in the place of the former one.",
@@ -83,8 +83,8 @@ class ViewStatement(RefreshedBatches):
         )
 
     def _columns(self) -> str:
-        """The list of the columns, each with what is said of it; '' where nothing is,
-        or only Spark knows them."""
+        """The list of the view's columns with their descriptions; '' if none has one,
+        or if only Spark knows the columns."""
         said = self.select.model.properties.description_of
         columns = self.select.columns or ()
         if not any(map(said, columns)):
