@@ -51,8 +51,8 @@ TIMED = {
         "WITH b AS (SELECT bid.`auction` AS `auction`, bid.`price` AS `price`, "
         f"`n`.{N} AS `dateTime` FROM {VIEW_N}) SELECT count(*) AS c FROM b GROUP BY window(dateTime, '1 day')"
     ),
-    "SELECT sum(v) AS v FROM e GROUP BY session_window( TO_TIMESTAMP(e.ts,'HH'), '1 day')": (
-        f"SELECT sum(v) AS v FROM {VIEW_E} GROUP BY session_window( `e`.{E}, '1 day')"
+    "SELECT sum(v) AS v FROM e GROUP BY ts, session_window( TO_TIMESTAMP(e.ts,'HH'), '1 day')": (
+        f"SELECT sum(v) AS v FROM {VIEW_E} GROUP BY ts, session_window( `e`.{E}, '1 day')"
     ),
     "SELECT e.*, p.at FROM e JOIN p ON p.id = v AND p.at BETWEEN to_timestamp(ts, 'HH') AND to_timestamp(e.ts,'HH')": (
         f"SELECT e.* EXCEPT (`e`.{E}), p.at FROM {VIEW_E} JOIN p ON p.id = v AND p.at BETWEEN `e`.{E} AND `e`.{E}"
