@@ -56,9 +56,15 @@ def find_unnamed(
 
 def check_event_time(column: str, kind: str, place: Place | None) -> Iterator[Problem]:
     """Problems of an event time of this type; '' is a type that only Spark knows."""
-    if kind not in ("timestamp", "timestamp_ntz", ""):
-        what = f"The watermark's column '{column}' is {kind}, and not timestamp."
-        yield Problem("wrong-type", what, place=place)
+    if kind in ("timestamp", ""):
+        return
+    what = f"The watermark's column '{column}' is {kind}, and not timestamp."
+    fix = (
+        f"Write `column: CAST({column} AS timestamp)`, and group and join by it in the same words."
+        if kind == "timestamp_ntz"
+        else ""
+    )
+    yield Problem("wrong-type", what, fix=fix, place=place)
 
 
 def _find_missing(

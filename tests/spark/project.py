@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from lakesql.catalog.connect import OpenCatalog
 from lakesql.compile.build_select import build_selects
+from lakesql.engine.spark.gateway import own_of, set_own
 from lakesql.errors import render_problem
 from lakesql.events import Emit, Event, ModelFinished
 from lakesql.graph.load_manifest import load_manifest
@@ -85,6 +86,23 @@ class Ran:
     def conditions(self, model: str) -> list[str]:
         """The conditions that ended a model."""
         return [problem.condition for problem in self.finished(model).problems]
+
+
+@contextmanager
+def target_settings(
+    session: SparkSession, settings: Mapping[str, str]
+) -> Iterator[None]:
+    """While this is open, the sessions that models have of their own begin with these
+    settings, as with those of a target."""
+    own = own_of(session)
+    former = {name: session.conf.get(name, None) for name in settings}
+    set_own(session, {**own, **settings})
+    try:
+        yield
+    finally:
+        set_own(session, own)
+        for name, value in former.items():
+            session.conf.unset(name) if value is None else session.conf.set(name, value)
 
 
 class Project:

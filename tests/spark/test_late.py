@@ -7,10 +7,11 @@ import json
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from lakesql.events import BatchCommitted, BatchEmpty, RowsWaiting
-from lakesql.names import LEDGER_LATE
-from tests.spark.project import Project, Ran
+from lakesql.names import AHEAD, LEDGER_LATE
+from tests.spark.project import Project, Ran, target_settings
 
 COLUMNS = {"id": "int", "at": {"type": "timestamp", "required": False}}
 HOURS = "SELECT window(at, '1 hour').start AS hour, count(*) AS n FROM {s} GROUP BY window(at, '1 hour')"
@@ -107,6 +108,32 @@ def test_late_records_are_dead_letters_where_the_model_says_so(
         and "2026-03-01 14:59:00" in late[0]["detail"]
     )
     assert sum(row["n"] for row in project.rows("m")) == (3 if mode == "upsert" else 1)
+
+
+@pytest.mark.long
+def test_dead_letters_tell_times_in_utc_whatever_the_time_zone_of_the_session(
+    project: Project, spark: SparkSession
+) -> None:
+    """That of the watermark beside them is in UTC."""
+    project.stream("s", COLUMNS, watermark={"column": "at", "delay": "1 minute"})
+    local = {"column": "CAST(t AS timestamp)", "delay": "1 minute"}
+    project.stream("n", {"id": "int", "t": "timestamp_ntz"}, watermark=local)
+    project.model("m", HOURS, **UPSERT, late="dead_letter")
+    of_local = HOURS.replace("at", "CAST(t AS timestamp)").replace("{s}", "{n}")
+    project.model("l", of_local, **UPSERT, late="dead_letter")
+    with target_settings(spark, {"spark.sql.session.timeZone": "Asia/Tokyo"}):
+        for hours in ((12, 14), (10,)):
+            project.record("s", at(*hours))
+            texts = [f"2026-03-01T{hour + 9:02}:00:00" for hour in hours]
+            project.record("n", [{"id": 1, "t": text} for text in texts])
+            project.record("s", [{"id": 9, "at": "2099-01-01T00:00:00Z"}])
+            project.record("n", [{"id": 9, "t": "2099-01-01T09:00:00"}])
+            project.run().check()
+    for name in ("m", "l"):
+        assert project.reasons(name) == {"late": 1, "ahead-of-time": 2}
+        for letter in project.rows(f"{name}__dead_letter"):
+            time = "2099-01-01 00" if letter["reason"] == AHEAD else "2026-03-01 11"
+            assert f"{time}:00:00+00:00" in letter["detail"]
 
 
 FORMS = {

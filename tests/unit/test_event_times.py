@@ -123,7 +123,8 @@ TYPES = {
     "at": "timestamp",
     "a b": "timestamp",
     "ts": "string",
-    "s": "struct<t: timestamp, u: int>",
+    "s": "struct<t: timestamp, u: int, n: timestamp_ntz>",
+    "local": "timestamp_ntz",
 }
 
 
@@ -135,6 +136,8 @@ GOOD = (
     "to_timestamp(ts)",
     "timestamp_millis(id)",
     "date(at)::timestamp",
+    "CAST(local AS timestamp)",
+    "CAST(s.n AS timestamp)",
 )
 
 
@@ -153,6 +156,8 @@ def test_what_a_watermark_may_be_on(column: str) -> None:
         ("x.t", "unknown-column"),
         ("s.u", "wrong-type"),
         ("ts", "wrong-type"),
+        ("local", "wrong-type"),
+        ("s.n", "wrong-type"),
         ("id + 1", "wrong-type"),
         ("to_timestamp(tss)", "bad-expression"),
         ("now()", "bad-expression"),

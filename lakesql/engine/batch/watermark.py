@@ -41,6 +41,10 @@ _METRIC = "lakesql_arrived_"
 _EVENTS = "lakesql_events_"
 _DROPPED = "numRowsDroppedByWatermark"
 
+TEXTS_IN_UTC = {"spark.sql.session.timeZone": "UTC"}
+"""The setting by which Spark plans the text of a time in UTC, whatever the time zone of
+the target's session: that of a watermark beside it is in UTC too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
@@ -209,13 +213,14 @@ def late_letters(
     )
     what = "its window ended at" if is_window else "its event time is"
     detail = F.format_string(
-        f"{what} %s, and the watermark was {watermark}", F.min(end).cast("string")
+        f"{what} %s+00:00, and the watermark was {watermark}",
+        F.min(end).cast("string"),
     )
-    places = (
-        late.groupBy(F.col(POSITION).alias("place"))
-        .agg(detail.alias("detail"))
-        .withColumn("reason", F.lit(LATE))
-    )
+    with changed_settings(session, TEXTS_IN_UTC):
+        places = late.groupBy(F.col(POSITION).alias("place")).agg(
+            detail.alias("detail")
+        )
+    places = places.withColumn("reason", F.lit(LATE))
     return letters_at(places, all_records, bindings)
 
 
@@ -291,20 +296,20 @@ def ahead_letters(
         watermark = binding.stream.watermark
         if watermark is None:
             continue
-        event = F.expr(event_time(binding.stream)).cast("timestamp").cast("string")
-        of, by = (
-            f"its {watermark.column} is ",
-            f", more than {watermark.max_ahead} ahead",
-        )
-        detail = F.concat(F.lit(of), event, F.lit(by))
+        event = F.expr(event_time(binding.stream)).cast("timestamp")
         found = good_records(parsed).where(
             _is_ahead(session, binding.stream, execution)
         )
-        places = found.select(
-            F.col(POSITION).alias("place"),
-            F.lit(AHEAD).alias("reason"),
-            detail.alias("detail"),
+        found = found.select(F.col(POSITION).alias("place"), event.alias(EVENT_TIME))
+        detail = F.concat(
+            F.lit(f"its {watermark.column} is "),
+            F.col(EVENT_TIME).cast("string"),
+            F.lit(f"+00:00, more than {watermark.max_ahead} ahead"),
         )
+        with changed_settings(session, TEXTS_IN_UTC):
+            places = found.select(
+                "place", F.lit(AHEAD).alias("reason"), detail.alias("detail")
+            )
         letters += letters_at(places, [parsed], (binding,))
     return letters
 
