@@ -101,7 +101,7 @@ def command(
 def _build_seeds(
     options: Options, work: Work, build: Build, engine: Engine, *, is_forced: bool
 ) -> int:
-    """Fill and test seeds where no model is selected, which needs no Java. The exit
+    """Fill and test seeds without any model, which needs no Java. Returns the exit
     code."""
     import shlex
     import sys
@@ -138,8 +138,8 @@ def _answer_units(
     engine: Engine,
     options: Options,
 ) -> list[Result]:
-    """The results of the unit tests, before the run opens its own session of Spark in
-    the same process."""
+    """The results of the unit tests. They run before the run opens its own Spark
+    session in the same process."""
     if not tests:
         return []
     from lakesql.cli.test import answer_unit_tests

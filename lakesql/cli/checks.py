@@ -1,4 +1,4 @@
-"""What `lakesql debug` looks at, from the project's files to the brokers."""
+"""The checks of `lakesql debug`, from the project's files to the brokers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What one check found: a line, or the error that says what is wrong.
+    """The result of one check: a line of text, or an error.
 
     `warnings` are of streams that have nothing to read.
     """
@@ -46,15 +46,16 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class StreamFindings:
-    """What a check of streams found."""
+    """The result of a check of streams: a line of text, and warnings of streams that
+    have nothing to read."""
 
     text: str
     warnings: tuple[str, ...] = ()
 
 
 def check_everything(options: Options) -> Iterator[CheckResult]:
-    """The results of all checks, each as soon as it is there. What needs the project or
-    its target waits for those."""
+    """The results of all checks, each as soon as it is known. Checks that need the
+    project or its target are left out if these have errors."""
     directory = find_directory(options)
     files = _attempt(partial(read_project, directory, find_outputs(options)))
     yield _result(
@@ -132,8 +133,9 @@ def _result(
 
 
 def _check_streams(manifest: Manifest) -> StreamFindings:
-    """What there is of the streams that models read, each of which the target must have
-    a connection for."""
+    """A line on the streams that models read, with warnings of those without files.
+    Raises `ProfileError` with the problems of all that cannot be bound to the target,
+    such as a missing connection."""
     from lakesql.run.streams.bind import bind_stream
     from lakesql.run.streams.count_files import count_files
 
@@ -158,8 +160,8 @@ def _check_streams(manifest: Manifest) -> StreamFindings:
 
 
 def _look_for_files(binding: StreamBinding) -> Iterator[str]:
-    """Warnings of a stream that is read from files of this machine: that there is none,
-    or that some are hidden."""
+    """Warnings of a stream that is read from files on this machine: that there are
+    none, or that some are skipped because they are hidden."""
     from lakesql.source.local_files import local_files, local_hidden
     from lakesql.source.unread import explain_hidden, explain_no_files
 
@@ -189,7 +191,8 @@ def _find_pyspark() -> str:
 
 
 def _check_jars(target: Target, streams: Sequence[Stream]) -> str:
-    """Which jars are there, each verified; the others are fetched by the first run."""
+    """A line on the jars that are present, each verified, and on how many the first run
+    will fetch."""
     from lakesql.engine.spark.jars import JARS, user_cache, verify_jar
     from lakesql.run.start.spark import find_needs
 
@@ -205,8 +208,8 @@ def _check_jars(target: Target, streams: Sequence[Stream]) -> str:
 
 
 def _check_protobuf(target: Target) -> str:
-    """What reads Protobuf here, and what executors need. Raises `ProfileError`
-    (`extra-missing`)."""
+    """A line on the programs that read Protobuf here, and on what executors elsewhere
+    need. Raises `ProfileError` (`extra-missing`)."""
     from importlib.metadata import PackageNotFoundError, version
 
     from lakesql.registry.proto_compiler import EXTRA, compiler_version
@@ -225,8 +228,8 @@ def _check_protobuf(target: Target) -> str:
 def check_connection(
     connection: Source, streams: Sequence[Stream] = ()
 ) -> StreamFindings:
-    """A line on what the connection points to, and whether it has what `streams` read
-    through it.
+    """A line on what the connection leads to, after checking that it has what `streams`
+    read through it.
 
     Raises `connection-unreachable`, and for a broker what `open_broker` and
     `find_topics` raise.

@@ -1,4 +1,4 @@
-"""How data tests ended, as text for a terminal and as the JSON of
+"""The results of data tests, as text for a terminal and as the JSON of
 `target/test_results.json`."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakesql.observe.text import duration, iso_time
 from lakesql.plan.data_test_results import STATUSES, ReadOf, TestResult
 
 WIDTH = 110
-"""How wide the table of failing rows is at most."""
+"""The maximal width of the table of failing rows, in characters."""
 
 _WORDS = {
     "pass": "pass",
@@ -30,8 +30,8 @@ _WORDS = {
 
 
 def result_lines(result: TestResult) -> Iterator[str]:
-    """One line for a test, and where it has not passed what there is to know of it:
-    places, and failing rows."""
+    """A line for a test, and, unless it has passed or was skipped, lines with its
+    places, its problems and its failing rows."""
     test, word = result.test, _WORDS[result.status]
     of = test.model or ", ".join(test.depends_on)
     facts = [count(result.failures, "failing row")] if result.failures else []
@@ -67,13 +67,13 @@ def result_lines(result: TestResult) -> Iterator[str]:
 
 
 def count_statuses(results: Sequence[TestResult]) -> dict[str, int]:
-    """How many tests ended in each way."""
+    """The number of tests by status, with every status."""
     found = Counter(result.status for result in results)
     return {status: found[status] for status in STATUSES}
 
 
 def summary_line(results: Sequence[TestResult]) -> str:
-    """The same as a sentence."""
+    """The number of tests by status, as a sentence."""
     found = count_statuses(results)
     words = {
         "pass": "passed",
@@ -112,7 +112,7 @@ def render_results(
 
 
 def plain_results(results: Sequence[TestResult]) -> list[dict[str, Any]]:
-    """Each result as JSON has it."""
+    """The results as JSON objects."""
     return [
         {
             "unique_id": result.test.id,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 PARSED = ("project", "target", "models")
-"""The checks that say no more than `lakesql parse`."""
+"""The checks whose problems `lakesql parse` shows too."""
 
 
 @click.command("debug", cls=Command)

@@ -1,4 +1,4 @@
-"""`lakesql docs`: the project as a site."""
+"""`lakesql docs`: write a site of the project."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def command(
     from lakesql.run.tell.project_site import read_content, shown_path, write_site
 
     directory = find_directory(given.options)
-    # the search for garbage would walk through all that is being made again and again
+    # garbage collection would scan all the objects made here again and again
     gc.disable()
     try:
         part = load_part(given.options)

@@ -1,5 +1,5 @@
-"""`lakesql drop`: remove a model's table, and everything that was kept for it; or the
-table of a seed."""
+"""`lakesql drop`: remove a model's table with everything that is kept for the model, or
+the table of a seed."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def command(given: Given, name: str, yes: bool, dry_run: bool) -> int:
 
 
 def _keeps_what_was(manifest: Manifest, name: str) -> bool:
-    """Whether a model's table has what nothing else has any more: the versions of a
-    history of tables."""
+    """Whether a model's table has rows that are stored nowhere else and cannot be
+    computed again: the versions of a history of tables."""
     model = manifest.models.get(name)
     return (
         model is not None
@@ -102,11 +102,11 @@ def _keeps_what_was(manifest: Manifest, name: str) -> bool:
 
 
 def _find_seed(manifest: Manifest, name: str) -> TableName | None:
-    """The table of a seed of this name, of one too whose file is gone; None where it is
-    no seed's.
+    """The table of the seed with this name, also of one whose file is gone; None if the
+    name is not a seed's.
 
-    Raises `RunError` (`table-missing`) where a seed has no table, and
-    `table-not-of-seed` where it is another's.
+    Raises `RunError`: `table-missing` if a seed has no table, and `table-not-of-seed`
+    if something else has written the table.
     """
     from lakesql.errors import RunError
     from lakesql.run.seeds.seed import find_dropped, open_if_there
@@ -126,7 +126,7 @@ def _find_seed(manifest: Manifest, name: str) -> TableName | None:
 def _drop_seed(
     manifest: Manifest, name: str, table: TableName, *, is_sure: bool, is_dry: bool
 ) -> int:
-    """Say what goes, ask, and remove it; the exit code."""
+    """Show what is to be removed, ask, and remove it. Returns the exit code."""
     from lakesql.catalog.connect import open_catalog
     from lakesql.catalog.seed_table import drop_seed_table
     from lakesql.graph.graph import node_id

@@ -1,5 +1,5 @@
-"""`lakesql forecast`: what models will make of their tables, by their trigger and by
-others."""
+"""`lakesql forecast`: the commits, files and metadata that models will make of their
+tables, with their trigger and with others."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from lakesql.project.duration import Duration
 
 MOST_MS = 92 * 86_400_000
-"""So far a forecast goes: what a stream brings in a quarter of a year nobody knows
-anyway."""
+"""The greatest span of a forecast, in milliseconds: what a stream brings after a
+quarter of a year cannot be foreseen anyway."""
 
 LEAST_RATE, MOST_RATE = 1e-6, 1e9
 

@@ -1,5 +1,5 @@
-"""`lakesql freshness`: whether tables keep what the properties of their models hold
-them to."""
+"""`lakesql freshness`: whether tables keep the limits set in their models'
+properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lakesql infer`: a stream's entry from samples, for review."""
+"""`lakesql infer`: write a stream's declaration from samples, for review."""
 
 from __future__ import annotations
 

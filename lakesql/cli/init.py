@@ -1,5 +1,4 @@
-"""`lakesql init`: start a project from the shop, the example that lakesql is tried
-with."""
+"""`lakesql init`: start a project from the shop, the example project of lakesql."""
 
 from __future__ import annotations
 
@@ -75,7 +74,7 @@ def command(given: Given, directory: Path | None, name: str, empty: bool) -> Non
 
 
 def write_project(root: Path, name: str) -> None:
-    """Write the shop into the folder `root` as a project of the name `name`."""
+    """Write the shop into the folder `root`, as a project with the name `name`."""
     import shutil
 
     from lakesql.project.files import date_by_name
@@ -84,7 +83,7 @@ def write_project(root: Path, name: str) -> None:
     root.mkdir(parents=True, exist_ok=True)
     for folder in FOLDERS:
         shutil.copytree(shop / folder, root / folder)
-    # now, as the project may be read-only when it is run
+    # set the files' times now: the project may be read-only when it is run
     date_by_name(root / "streams" / "recorded")
     for file in FILES:
         text = (shop / file).read_text("utf-8")
@@ -114,8 +113,8 @@ EMPTY_PROFILES = """\
 
 
 def write_empty_project(root: Path, name: str) -> None:
-    """Write into the folder `root` a project of the name `name` that has no stream and
-    no model."""
+    """Write a project with the name `name`, and without streams and models, into the
+    folder `root`."""
     for folder in FOLDERS:
         (root / folder).mkdir(parents=True)
     (root / "pyproject.toml").write_text(EMPTY_SETTINGS.format(name=name), "utf-8")
@@ -125,8 +124,8 @@ def write_empty_project(root: Path, name: str) -> None:
 
 
 def _write_schemas(root: Path) -> None:
-    """Write the JSON Schemas of the project's files, and name each in the files that it
-    is of, for editors."""
+    """Write the JSON Schemas of the project's files, and name them in these files, for
+    editors."""
     from lakesql.project.file_schemas import add_modeline, schema_texts, write_schemas
 
     write_schemas(root, schema_texts())
@@ -145,7 +144,7 @@ def _write_gitignore(root: Path) -> None:
 
 
 def find_shop() -> Path:
-    """Where the shop is: in the installed package, or in the repository that the
+    """The folder of the shop: in the installed package, or in the repository that the
     package is part of."""
     import lakesql
 
@@ -154,8 +153,8 @@ def find_shop() -> Path:
 
 
 def only_lakesql(text: str) -> str:
-    """The `[tool.lakesql…]` tables of a pyproject.toml, but for the folders of the
-    repository's own."""
+    """The `[tool.lakesql…]` tables of a pyproject.toml, except `[tool.lakesql.paths]`,
+    which is about the repository itself."""
     tables = re.findall(
         r"^\[tool\.lakesql(?!\.paths])[].].*?(?=^\[|\Z)", text, re.DOTALL | re.MULTILINE
     )
@@ -163,6 +162,6 @@ def only_lakesql(text: str) -> str:
 
 
 def rename(text: str, name: str) -> str:
-    """The project's settings or its profiles under another name."""
+    """The text of the shop's settings or profiles, with another project name."""
     shop = r'^(name = "|profile = "|      namespace: )?shop(?=[":\n])'
     return re.sub(shop, rf"\g<1>{name}", text, flags=re.MULTILINE)

@@ -59,8 +59,8 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class TracedColumns:
-    """The columns of a node whose lineage is asked for. `with_rows`: and what decides
-    about the node's rows."""
+    """The columns of a node whose lineage is shown. `with_rows`: also what determines
+    the node's rows."""
 
     graph: ColumnGraph
     node: ColumnNode
@@ -77,7 +77,7 @@ class TracedColumns:
         )
 
     def render_dot(self) -> str:
-        """The edges in the language of Graphviz."""
+        """The edges in Graphviz's language."""
         from lakesql.lineage import lineage_text
 
         return lineage_text.render_dot(
@@ -85,7 +85,7 @@ class TracedColumns:
         )
 
     def render_text(self) -> str:
-        """The edges as a person reads them."""
+        """The edges as text for a terminal."""
         from lakesql.lineage import lineage_text
 
         return lineage_text.render_text(
@@ -100,10 +100,10 @@ class TracedColumns:
 def trace_columns(
     manifest: Manifest, name: str, *, upstream: bool, downstream: bool
 ) -> TracedColumns:
-    """The columns that `name` means, a model's or one of them, upwards, downwards, or
-    both where neither is asked for.
+    """The lineage of the column that `name` means, or of all columns of a model:
+    upstream, downstream, or both if neither is chosen.
 
-    Raises `ProjectError`, and `UsageError` where there is no such column.
+    Raises `ProjectError`, and `UsageError` if there is no such column.
     """
     from lakesql.compile.compiled import compiled_files
     from lakesql.lineage.column_graph import build_column_graph, find_column

@@ -1,4 +1,4 @@
-"""`lakesql lint`: what is right by `parse`, and may be regretted."""
+"""`lakesql lint`: findings on what `parse` accepts and may still be a mistake."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class Linted:
-    """A project, the models of it that were linted, by which settings, and what was
-    found. `is_whole`: all of it."""
+    """A project, the names of its linted models, the settings, and the findings.
+    `is_whole`: nothing was selected, so the whole project was linted."""
 
     manifest: Manifest
     settings: LintSettings
@@ -78,10 +78,10 @@ class Linted:
 def find_all(
     manifest: Manifest, select: Sequence[str], exclude: Sequence[str], options: Options
 ) -> Linted:
-    """What is found in the selected models, and in the project as a whole where nothing
-    is selected.
+    """The findings on the selected models, or on the whole project if nothing is
+    selected.
 
-    Raises `ProjectError` where the project does not parse.
+    Raises `ProjectError` if the project does not parse.
     """
     from lakesql.cli import project
     from lakesql.cli.selection import select_models
@@ -114,7 +114,7 @@ def _fix(
     is_whole: bool,
     options: Options,
 ) -> Manifest:
-    """The project with the files as `--fix` leaves them, which are written."""
+    """The project after `--fix` has written the corrections into its files."""
     from lakesql.cli.report import say
     from lakesql.counts import count
     from lakesql.graph.load_manifest import with_texts
@@ -137,7 +137,7 @@ def _fix(
 
 
 def _write_text(path: Path, text: str) -> None:
-    """Write a file's text, behind the byte order mark that the file may begin with."""
+    """Write a file's text, and keep its byte order mark if it has one."""
     from lakesql.project.files import write_atomically
 
     has_mark = path.read_bytes().startswith(b"\xef\xbb\xbf")
@@ -192,8 +192,9 @@ def _show_text(
 
 
 def _from_root(options: Options) -> str:
-    """The project's folder, from the root of the repository that a workflow has checked
-    out, else from this folder."""
+    """The path of the project's folder relative to the root of the repository that a
+    workflow has checked out, or else to the current directory: '' or with a slash at
+    its end."""
     directory = find_directory(options).resolve()
     root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
     inside = (

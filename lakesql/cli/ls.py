@@ -94,8 +94,8 @@ def command(
 
 
 def _tasks_beside_models(nodes: Sequence[GraphNode]) -> list[GraphNode]:
-    """The tasks, other than those written by hand, whose models are among the nodes
-    too."""
+    """The maintenance tasks, except those written by hand, whose models are among the
+    nodes too."""
     models = {node.name for node in nodes if node.resource_type == "model"}
     tasks = [
         node
@@ -106,8 +106,8 @@ def _tasks_beside_models(nodes: Sequence[GraphNode]) -> list[GraphNode]:
 
 
 def _list_orphans(manifest: Manifest, options: Options) -> None:
-    """A line for each table and folder of a model that the project does not have: the
-    model, what it is, and which."""
+    """Print a line for each table, checkpoint or other remainder of a model or seed
+    that the project does not have: the model, the kind, and the name."""
     from lakesql.cli.report import say
     from lakesql.run.seeds.seed import find_seed_tables
     from lakesql.run.state.drop import open_dropper
@@ -141,7 +141,8 @@ def _line(manifest: Manifest, node: GraphNode, output: str) -> str:
 
 
 def describe_node(manifest: Manifest, node: GraphNode) -> dict[str, Any]:
-    """What `--output json` says of a node; a stream has neither mode nor table."""
+    """The object that `--output json` prints for a node. `mode` and `table` are None
+    for a node without them, such as a stream."""
     from lakesql.graph.task_nodes import find_task
 
     table = None

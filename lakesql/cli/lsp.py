@@ -31,6 +31,6 @@ def command(given: Given) -> None:
     )
     only = options.project_dir.absolute() if options.project_dir is not None else None
     server = build_server(served, only)
-    # what anybody prints would be taken for an answer
+    # anything printed to stdout would be taken for an answer
     output, sys.stdout = sys.stdout, sys.stderr
     server.start_io(sys.stdin.buffer, output.buffer)

@@ -1,6 +1,6 @@
-"""The command `lakesql`: which commands there are, and how every one of them ends.
+"""The command `lakesql`: which commands exist, and how each of them ends.
 
-Nothing heavy is imported here, so that `lakesql --help` answers at once; a command
+Nothing heavy is imported here, so that `lakesql --help` answers at once; each command
 imports what it needs inside.
 """
 
@@ -62,12 +62,12 @@ COMMANDS = {
     "drop": "Remove a model's table, dead letters, checkpoints and lease.",
     "clean": "Remove lakesql's own files from target/ and logs/.",
 }
-"""What each command does, as the list of `lakesql --help` says it: the first sentence
-of its own help."""
+"""A sentence on each command for the list of `lakesql --help`: the first sentence of
+the command's own help."""
 
 REMOVING = ("rebuild", "drop", "clean")
-"""Those that no suggestion names, as they remove or replace: somebody who has mistyped
-something else may run it."""
+"""Commands that remove or replace data: they are never suggested for a mistyped word,
+as somebody might run them unawares."""
 
 COMMON = common_options()
 
@@ -95,28 +95,27 @@ command line is wrong, 3 --fail-on (plan, test).
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line `arguments`, this process's by default, and exit. No secret
-    is shown on the way."""
+    """Run the command line `arguments`, by default this process's, and exit. Secrets
+    are masked in everything that is printed."""
     _open_outputs()
     _guard_outputs()
     sys.exit(run_command(sys.argv[1:] if arguments is None else arguments))
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Run one command line and give its exit code; every error has been reported
+    """Run one command line and return its exit code. All errors have been reported by
     then."""
     given, stdout = Given(), sys.stdout
     try:
-        # Where the shell asks for completions, by an environment variable, this prints
-        # them and exits.
+        # If an environment variable tells that the shell asks for completions, this
+        # prints them and exits.
         code = cli.main(
             list(arguments), prog_name="lakesql", standalone_mode=False, obj=given
         )
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
-        # An option that click does not know ends the reading before --log-format has
-        # been kept.
+        # An option unknown to click ends parsing before --log-format is stored.
         options = (
             replace(given.options, log_format="json")
             if asks_for_json(arguments)
@@ -130,27 +129,28 @@ def run_command(arguments: Sequence[str]) -> int:
     except SystemExit:
         if sys.stdout is stdout:
             raise
-        # click has met the broken pipe first: it replaces the output, and takes it for
-        # an error
+        # click has handled the broken pipe itself: it has replaced stdout and exits
+        # with an error
         return _end_unread()
     except Exception as error:
         return report_error(error, given.options)
 
 
 def _end_unread() -> int:
-    """Whoever read the output has seen enough of it; Python would try to write the rest
-    once more at its end."""
+    """0, after stdout is redirected to nowhere: its reader has closed it, and Python
+    would try to flush the rest when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 0
 
 
 def _open_outputs() -> None:
-    """See that whatever is printed can be: there may be no output, or one that has not
+    """Make sure that any text can be printed: stdout may be missing, or may not encode
     every character."""
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  open as long as the process
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     if isinstance(sys.stdout, TextIOWrapper):
-        # click goes round an output in ASCII, and so round what masks secrets in it
+        # click replaces an ASCII output by its own, and would bypass the masking of
+        # secrets
         is_ascii = codecs.lookup(sys.stdout.encoding).name == "ascii"
         sys.stdout.reconfigure(
             encoding="utf-8" if is_ascii else None, errors="backslashreplace"
@@ -158,8 +158,8 @@ def _open_outputs() -> None:
 
 
 def _guard_outputs() -> None:
-    """Whatever is printed, by whomever: an error, a library's warning, a stack
-    trace."""
+    """Mask secrets in whatever is printed: by lakesql, as a library's warning, or as a
+    stack trace."""
     secrets = find_secrets(os.environ)
     if not secrets:
         return
@@ -170,15 +170,15 @@ def _guard_outputs() -> None:
 
 
 class LazyGroup(click.Group):
-    """The group of `COMMANDS`, each in a module of its own that is imported when it is
-    asked for."""
+    """The commands of `COMMANDS` as a click group. The module of a command is imported
+    only when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands in the order in which one meets them."""
+        """The commands in the order in which a user meets them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name."""
+        """The command with this name; None if there is none."""
         if cmd_name not in COMMANDS:
             return None
         return cast("click.Command", import_module(f"lakesql.cli.{cmd_name}").command)
@@ -186,14 +186,15 @@ class LazyGroup(click.Group):
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
-        """The list of commands, of which none is imported for it."""
+        """Write the list of commands to the help, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([*COMMANDS.items()])
 
     def format_options(
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
-        """The commands, as that is what somebody looks for, then the options."""
+        """Write the list of commands to the help, as readers look for it first, then
+        the options."""
         self.format_commands(ctx, formatter)
         write_options(
             "Options",
@@ -206,8 +207,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that `args` begin with; a `UsageError` that names the nearest one
-        where there is none."""
+        """The command that `args` begin with. Raises a `UsageError` that suggests the
+        nearest one if there is none."""
         if args[0] not in COMMANDS and not args[0].startswith("-"):
             harmless = [name for name in COMMANDS if name not in REMOVING]
             fix = suggest("command", args[0], harmless)

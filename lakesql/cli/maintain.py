@@ -87,7 +87,7 @@ def command(
 
 
 def _orphan_tasks(model: Model, chosen: Collection[str]) -> frozenset[str]:
-    """Those of the chosen tasks that remove orphaned files."""
+    """The chosen tasks that remove orphaned files."""
     from lakesql.model.maintenance_tasks import maintenance_tasks
 
     removing = (

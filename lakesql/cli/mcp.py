@@ -1,4 +1,4 @@
-"""`lakesql mcp`: the project's door for assistants."""
+"""`lakesql mcp`: the server by which an assistant asks about the project."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The options that every command has, before and after the command's name, and those
-that choose models."""
+"""The command-line options that every command has, before and after the command's name,
+and those that select models."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the common options say, and those that choose models; None and '' where they
-    say nothing."""
+    """The values of the common options, and of those that select models; None or '' if
+    not given."""
 
     target: str | None = None
     profiles_dir: Path | None = None
@@ -45,7 +45,8 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class MetricsAt:
-    """Where a run's metrics are served, and how long a model may take for a batch."""
+    """Where a run's metrics are served, and how long a model may take for a batch
+    before it counts as unhealthy."""
 
     address: str
     port: int
@@ -53,8 +54,8 @@ class MetricsAt:
 
 
 def find_directory(options: Options) -> Path:
-    """The project's directory: the named one, or the nearest upwards that is a
-    project."""
+    """The project's directory: the given one, or else the nearest one that is a
+    project, from the current directory upwards."""
     from lakesql.project.files import find_project
 
     return (
@@ -65,15 +66,15 @@ def find_directory(options: Options) -> Path:
 
 
 def find_outputs(options: Options) -> Outputs:
-    """The folders that a command writes to beside the tables."""
+    """The folders that a command writes files to, such as `target/` and `logs/`."""
     from lakesql.project.files import outputs_of
 
     return outputs_of(find_directory(options), options.target_path, options.log_path)
 
 
 class Given:
-    """The common options as the command line gives them, in two places, while it is
-    being read."""
+    """The common options, collected while the command line is being parsed: they may be
+    given before or after the command's name."""
 
     def __init__(self) -> None:
         self.options = Options()
@@ -81,8 +82,8 @@ class Given:
     def keep(
         self, context: click.Context, parameter: click.Parameter, value: Any
     ) -> None:
-        """Take in one option: what stands after the command wins, and the command line
-        wins over the environment."""
+        """Store the value of one option. An option after the command's name wins over
+        one before it, and the command line wins over the environment."""
         source = context.get_parameter_source(str(parameter.name))
         is_first = context.parent is None
         if source is ParameterSource.COMMANDLINE or (
@@ -92,8 +93,8 @@ class Given:
 
 
 def asks_for_json(arguments: Sequence[str]) -> bool:
-    """Whether a command line that cannot be read says `--log-format json`: then its
-    error is a line of JSON."""
+    """Whether a command line that cannot be parsed has `--log-format json`: then its
+    error is written as a line of JSON."""
     pairs = zip(arguments, [*arguments[1:], ""], strict=True)
     words = [word for first, word in pairs if first == "--log-format"]
     words += [
@@ -105,8 +106,8 @@ def asks_for_json(arguments: Sequence[str]) -> bool:
 
 
 def common_options() -> list[click.Parameter]:
-    """The common options, new ones for each command. `Given.keep` takes their values
-    in."""
+    """The common options, as new objects for each command. `Given.keep` stores their
+    values."""
     word, directory = Filled(str), Filled(click.Path(file_okay=False, path_type=Path))
     return [
         _common(
@@ -165,7 +166,7 @@ def _common(
         help=text,
         is_flag=flag or None,  # False would let an option stand without its value
         envvar=variable,
-        # so that a wrong option after it is reported in the format that it asks for
+        # eager, so that errors of later options are written in this --log-format
         is_eager=True,
         expose_value=False,
         callback=_keep,
@@ -177,8 +178,8 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
 
 
 class Filled(click.ParamType[Any]):
-    """A value that is not empty, as one of a variable that a script has not set. `kind`
-    reads it."""
+    """A click type that refuses an empty value, such as that of a variable which a
+    script has not set; `kind` converts the others."""
 
     def __init__(self, kind: Any) -> None:
         self.kind = click.types.convert_type(kind)
@@ -187,7 +188,7 @@ class Filled(click.ParamType[Any]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Any:
-        """What `kind` makes of the value."""
+        """The value as `kind` converts it. Fails if it is empty."""
         if value == "":
             self.fail("it is empty.", param, ctx)
         return self.kind.convert(value, param, ctx)
@@ -195,14 +196,14 @@ class Filled(click.ParamType[Any]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """What `kind` offers."""
+        """The completions of `kind`."""
         offered: list[CompletionItem] = self.kind.shell_complete(ctx, param, incomplete)
         return offered
 
 
 class Command(click.Command):
-    """A command with the common options, and with options of several values: `--select
-    a b --exclude c d`."""
+    """A command with the common options, and with options that take several values:
+    `--select a b --exclude c d`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -210,8 +211,8 @@ class Command(click.Command):
         self.params = [*self.params, *self.common]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the command line, in which each value of an option of several values is
-        given the option's name."""
+        """Parse the command line, after the name of an option of several values has
+        been repeated before each of its values."""
         several = {
             name
             for option in self.params
@@ -225,7 +226,7 @@ class Command(click.Command):
     def format_options(
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
-        """The command's own options, then the common ones."""
+        """Write the command's own options to its help, then the common ones."""
         own = [option for option in self.get_params(ctx) if option not in self.common]
         write_options("Options", own, ctx, formatter)
         write_options(COMMON_TITLE, self.common, ctx, formatter)
@@ -233,8 +234,8 @@ class Command(click.Command):
     def shell_complete(
         self, ctx: click.Context, incomplete: str
     ) -> list[CompletionItem]:
-        """What may stand next: another value, where an option of several values is
-        open."""
+        """The completions of the next word: further values if the last option takes
+        several."""
         before = ctx.meta.get("lakesql.arguments", ())
         for option in self.params:
             if (
@@ -253,7 +254,7 @@ def write_options(
     context: click.Context,
     formatter: click.HelpFormatter,
 ) -> None:
-    """A section of the help that lists options."""
+    """Write a section that lists options to the help."""
     options = [
         parameter for parameter in parameters if isinstance(parameter, click.Option)
     ]
@@ -268,12 +269,13 @@ def write_options(
 
 
 class Several(click.Option):
-    """An option that takes every word up to the next option, as dbt's `--select` does,
+    """An option that takes all words up to the next option, as dbt's `--select` does,
     and may be repeated."""
 
 
 def expand_several(arguments: Sequence[str], several: set[str]) -> Iterator[str]:
-    """`--select a b` as `--select a --select b`, for the options in `several`."""
+    """The arguments with `--select a b` written as `--select a --select b`, for the
+    options in `several`."""
     open_option, has_value = "", False
     for position, argument in enumerate(arguments):
         if argument == "--":
@@ -298,12 +300,12 @@ engine_option = click.option(
     show_default=True,
     help="Where tests run; duckdb: of data tests, those on Spark that must, and of unit tests none.",
 )
-"""Gives a command that runs tests `--engine`."""
+"""Decorator that gives a command which runs tests the option `--engine`."""
 
 
 def select_options(function: F) -> F:
-    """Gives a command `--select` and `--exclude`; `Options` has `--selector`, and what
-    their words compare with."""
+    """Decorator that gives a command `--select` and `--exclude`, as arguments; and
+    `--selector`, `--state` and `--against`, whose values are in `Options`."""
     directory = Filled(click.Path(file_okay=False, path_type=Path))
     kept: tuple[tuple[str, str, str, click.ParamType[Any]], ...] = (
         (
@@ -358,7 +360,8 @@ def select_options(function: F) -> F:
 
 
 def defer_options(function: F) -> F:
-    """Gives a command `--defer` and `--favor-state`, which `Options` has."""
+    """Decorator that gives a command `--defer` and `--favor-state`, whose values are in
+    `Options`."""
     for name, text in (
         (
             "--favor-state",
@@ -378,8 +381,8 @@ def defer_options(function: F) -> F:
 def read_interval(
     _context: click.Context, _parameter: click.Parameter, text: str
 ) -> Duration:
-    """The interval that an option gives, as files write it. Raises `BadParameter` for
-    anything else."""
+    """The duration given as an option's value, in the syntax of project files. Raises
+    `BadParameter` if it is not a duration."""
     from lakesql.decode import node_of
     from lakesql.errors import Place
     from lakesql.project.duration import parse_duration
@@ -395,8 +398,8 @@ def read_interval(
 def complete_models(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The names of models and seeds that begin with `incomplete`, by the names of
-    files: nothing is parsed."""
+    """Completions for names of models and seeds that begin with `incomplete`, taken
+    from file names: nothing is parsed."""
     from lakesql.project.files import SEED_SUFFIX, find_files, read_text
     from lakesql.project.settings import SETTINGS_FILE, parse_settings
 

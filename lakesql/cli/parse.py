@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from lakesql.graph.manifest import Manifest
 
 MOST_NOTES = 20
-"""How many notes are shown: of a large project all of them would hide the last line.
-Compiled files have them too."""
+"""How many notes are shown at most: all notes of a large project would hide the last
+line. Compiled files have them all."""
 
 
 @click.command("parse", cls=Command)

@@ -1,4 +1,4 @@
-"""The project of a command, or what can be read of it where it has errors."""
+"""The project of a command; if it has errors, the part that can be read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakesql.run.manifest.part import ProjectPart, read_part
 def load_part(options: Options) -> ProjectPart:
     """The project, or the largest part of it that can be read file by file.
 
-    Raises `LakesqlError` where not even its files or its target can be read.
+    Raises `LakesqlError` if its files or its target cannot be read at all.
     """
     files, target = load_files_and_target(options)
     overrides = read_vars(options.vars)

@@ -1,5 +1,5 @@
-"""From a command's options to the project on its target, and to what was selected of
-it."""
+"""How a command's options become the project on its target, and what is checked of it:
+variables, models, tests."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ if TYPE_CHECKING:
 
 
 def load_project(options: Options, *, asks: bool = False) -> Manifest:
-    """The project of the working directory, or of --project-dir, on the target that the
+    """The project of the current directory, or of --project-dir, on the target that the
     options name.
 
     With `asks` the brokers are asked which tables the feeds of groups have now. Raises
-    `LakesqlError` with everything that is wrong with it, and what asking a broker
-    raises.
+    `LakesqlError` with all problems of the project, and what asking a broker raises.
     """
     overrides = read_vars(options.vars)
     directory = find_directory(options)
@@ -55,8 +54,9 @@ def load_project(options: Options, *, asks: bool = False) -> Manifest:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """What is made in here stays until the process ends: the search for garbage would
-    walk through all of it again and again, while it is made and later."""
+    """Suspend garbage collection in the block. The objects that are made in it live
+    until the process ends: the collector would scan them again and again, then and
+    later."""
     gc.disable()
     try:
         yield
@@ -66,8 +66,7 @@ def _without_collection() -> Iterator[None]:
 
 
 def load_files_and_target(options: Options) -> tuple[ProjectFiles, Target]:
-    """The project's files, of which none is read as what it declares, and the target
-    with its paths.
+    """The project's files, without parsing them, and the target with absolute paths.
 
     Raises `LakesqlError`.
     """
@@ -83,8 +82,7 @@ def load_files_and_target(options: Options) -> tuple[ProjectFiles, Target]:
 
 
 def show_warnings(manifest: Manifest, options: Options) -> None:
-    """Tell on stderr what somebody should know of the project, and what ends no
-    command."""
+    """Show the project's warnings on stderr."""
     for problem in in_order(manifest.warnings):
         report_problem(problem, options, as_warning=True)
 
@@ -92,20 +90,20 @@ def show_warnings(manifest: Manifest, options: Options) -> None:
 def load_files(
     files: ProjectFiles, target: Target, overrides: Mapping[str, Any]
 ) -> Manifest:
-    """The manifest of these files, those that have not changed as they were read
-    before."""
+    """The manifest of these files. Unchanged files are taken from the cache."""
     return load_known(loader(files, target, overrides))
 
 
 def loader(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]) -> Load:
-    """What reads the files as a project, those that have not changed as they were read
-    before.
+    """A function that loads these files as a project. Unchanged files are taken from
+    the cache.
 
-    Where none has, no more is read than somebody asks for.
+    If no file has changed, the manifest is read lazily: only the parts that somebody
+    uses.
     """
 
     def read(find_tables: FindTables) -> Manifest:
-        # only here: often nothing has changed
+        # only here: often nothing has changed, and this is not needed
         from lakesql.graph.load_manifest import load_manifest
         from lakesql.graph.parse_cache import FileCache
 
@@ -134,7 +132,7 @@ def loader(files: ProjectFiles, target: Target, overrides: Mapping[str, Any]) ->
 
 
 def write_manifest(manifest: Manifest, compiled: CompiledFiles) -> Path:
-    """Write `manifest.json`, for other tools; where it is."""
+    """Write `manifest.json`, for other tools. Returns its path."""
     from lakesql.compile import manifest_file
 
     return manifest_file.write_manifest(
@@ -143,8 +141,8 @@ def write_manifest(manifest: Manifest, compiled: CompiledFiles) -> Path:
 
 
 def read_schemas(manifest: Manifest, folder: Path) -> dict[str, str]:
-    """The texts of the Avro schemas that streams name and that are below `folder`, by
-    their paths."""
+    """The texts of the schema files that streams name, by path, as far as they exist
+    below `folder`."""
     files = {path: folder / path for path in manifest.schema_paths}
     return {
         path: file.read_text("utf-8", errors="replace")
@@ -154,14 +152,14 @@ def read_schemas(manifest: Manifest, folder: Path) -> dict[str, str]:
 
 
 def profile_folders(options: Options, directory: Path) -> list[Path]:
-    """The folders in which profiles.yml may be, in the order of the search."""
+    """The folders in which profiles.yml is searched for, in this order."""
     if options.profiles_dir is not None:
         return [options.profiles_dir.absolute()]
     return [directory, Path.home() / ".lakesql"]
 
 
 def read_vars(text: str) -> Mapping[str, Any]:
-    """The mapping in `--vars`, YAML or JSON. Raises `UsageError` (`bad-vars`,
+    """The mapping given by `--vars`, as YAML or JSON. Raises `UsageError` (`bad-vars`,
     `secret-in-vars`)."""
     if find_secrets(os.environ).are_in(text):
         raise UsageError.of(
@@ -180,12 +178,12 @@ def read_vars(text: str) -> Mapping[str, Any]:
 
 
 def check_vars(manifest: Manifest, overrides: Mapping[str, Any]) -> None:
-    """Raise `UsageError` (`bad-vars`) where --vars has a variable that the project
-    neither sets nor reads."""
+    """Raise `UsageError` (`bad-vars`) if --vars has a variable that the project neither
+    sets nor reads."""
     unset = overrides.keys() - manifest.settings.vars.entries().keys()
     if not unset:
         return
-    # only here: most commands are given no variable
+    # only here: few commands are given variables
     from lakesql.lint.templates_read import templates_read
 
     read = {name for template in templates_read(manifest) for name in template.vars}
@@ -199,7 +197,7 @@ def check_vars(manifest: Manifest, overrides: Mapping[str, Any]) -> None:
 
 
 def check_model(manifest: Manifest, name: str) -> None:
-    """Raise `UsageError` (`unknown-model`) where no model has this name."""
+    """Raise `UsageError` (`unknown-model`) if no model has this name."""
     if name not in manifest.models:
         raise UsageError.of(
             "unknown-model",
@@ -211,8 +209,9 @@ def check_model(manifest: Manifest, name: str) -> None:
 def said_words(
     selectors: Selectors, words: Sequence[str], exclude: Sequence[str], options: Options
 ) -> tuple[str, ...]:
-    """The words of --select with those that --selector stands for; those of the default
-    selector, where nothing is said. Raises `UsageError` (`unknown-selector`)."""
+    """The words of --select, with a `selector:` word for each value of --selector. If
+    nothing is selected or excluded, the default selector is used, which is reported on
+    stderr. Raises `UsageError` (`unknown-selector`)."""
     for name in options.selector:
         if not re.fullmatch(r"[\w.-]+", name):
             selectors.find(name)  # is none: it would be several words
@@ -227,8 +226,8 @@ def said_words(
 
 
 def check_tests(manifest: Manifest, compiled: CompiledFiles) -> None:
-    """Raise `ProjectError` with what is wrong with models and data tests, as far as
-    their columns are known."""
+    """Raise `ProjectError` with the problems of models and data tests, as far as their
+    columns are known."""
     compiled.check(manifest.model_names)
     if manifest.data_tests:
         # only here: it reads SQL
@@ -238,10 +237,10 @@ def check_tests(manifest: Manifest, compiled: CompiledFiles) -> None:
 
 
 def defer(manifest: Manifest, names: Collection[str], options: Options) -> Manifest:
-    """The manifest of a command that runs the models `names`, with what --defer says of
-    the others that they join.
+    """The manifest for a command that runs the models `names`, with the tables that
+    --defer substitutes for other models that they join.
 
-    The catalog is asked which tables are there, unless --favor-state. Raises
+    Unless --favor-state is given, the catalog is asked which tables exist. Raises
     `UsageError` (`usage`, `state-missing`, `state-outdated`, and what `defer_refs`
     raises), and what opening the catalog raises.
     """

@@ -1,5 +1,5 @@
-"""`lakesql rebuild`: fill the tables of models again, without a gap for those who read
-them."""
+"""`lakesql rebuild`: fill the tables of models again, while their readers always see
+complete rows."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ def command(
 
 
 def read_start(text: str) -> RebuildFrom:
-    """What `--from` says. Raises `UsageError`."""
+    """The value of `--from`: a word, or a time in milliseconds since the epoch. Raises
+    `UsageError`."""
     from lakesql.cli.rewind import read_time
 
     match text:

@@ -94,7 +94,7 @@ def _schemas_folder(
     manifest: Manifest, name: str, folder: Path, options: Options
 ) -> Path:
     """The folder that stands for the stream's registry on the profile's default target,
-    or one in the recording."""
+    or else `_schemas` in the recording."""
     stream = manifest.streams.get(name)
     if stream is None or not stream.registry:
         return folder
@@ -120,7 +120,8 @@ def _default_target(manifest: Manifest, options: Options) -> Target:
 
 
 def _recorded_folder(manifest: Manifest, name: str, options: Options) -> Path:
-    """The folder of the connection of the same name on the profile's default target."""
+    """The folder of the recorded connection on the profile's default target that has
+    the same name as the stream's. Raises `UsageError` (`usage`) if there is none."""
     from lakesql.errors import UsageError
 
     target = _default_target(manifest, options)

@@ -1,4 +1,5 @@
-"""`lakesql rename`: take along what there is of a model whose file has another name."""
+"""`lakesql rename`: let a model with a new name keep its table, its ledger and its
+checkpoint."""
 
 from __future__ import annotations
 

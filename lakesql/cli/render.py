@@ -1,5 +1,5 @@
-"""Who shows a run's events: the console or lines of JSON, the log file, results for
-other tools, metrics, lineage."""
+"""Where a command's events go: to the console or lines of JSON, the log file, results
+for other tools, metrics, and lineage."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def open_emitter(
     options: Options, outputs: Outputs, command: str, others: Sequence[Renderer] = ()
 ) -> Emitter:
-    """Takes a run's events to everybody who shows them, and to `others`; a context
-    manager. `command` is the command line."""
+    """The emitter that passes a run's events to all renderers and to `others`, as a
+    context manager. `command` is the command line."""
     secrets = find_secrets(os.environ)
     results = RunResults(
         outputs.target / "run_results.json",
@@ -46,12 +46,12 @@ def open_emitter(
 def told(
     manifest: Manifest, selects: Mapping[str, Select], *, continuous: bool
 ) -> Iterator[Sequence[Renderer]]:
-    """The renderer that tells the lineage of a run of these models; none where the
-    target sends it nowhere."""
+    """The renderer that sends the lineage of a run of these models; none if the target
+    has no `lineage`."""
     if manifest.target.lineage is None:
         yield ()
         return
-    # only here: it imports what is read of columns
+    # only here: it imports the lineage of columns
     from lakesql.run.tell.tell_lineage import tell_lineage
 
     with tell_lineage(manifest, selects, continuous=continuous) as renderer:
@@ -65,8 +65,8 @@ def served(
     metrics: MetricsAt | None,
     options: Options,
 ) -> Iterator[Sequence[Renderer]]:
-    """The renderer that keeps the metrics, which are served while this is open; none
-    where nobody asked for them."""
+    """The renderer that keeps the metrics, which are served within the block; none if
+    they were not requested."""
     if metrics is None:
         yield ()
         return

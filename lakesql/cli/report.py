@@ -1,5 +1,5 @@
-"""How a command says on stderr what went wrong, and what somebody should know: as text,
-or as lines of JSON."""
+"""How commands write errors, warnings and notes to stderr: as text, or as lines of
+JSON."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ from lakesql.errors import (
 
 
 def report_error(error: Exception, options: Options) -> int:
-    """Show every problem that `error` stands for, and give the exit code of its
-    kind."""
+    """Show all problems of an error, and return the exit code of its kind."""
     if options.debug:
         _write("".join(traceback.format_exception(error)))
     known = explain(error)
@@ -39,8 +38,8 @@ def report_error(error: Exception, options: Options) -> int:
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """The problems as somebody walks through the files: those without a place first,
-    each file from its top."""
+    """The problems sorted for a reader: those without a place first, then by file, line
+    and column."""
     places = ((problem.place or Place(""), problem) for problem in problems)
     ordered = sorted(
         places,
@@ -50,7 +49,8 @@ def in_order(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def explain(error: Exception) -> LakesqlError:
-    """The error of lakesql that an exception of somebody else's stands for."""
+    """The lakesql error for any exception: itself if it is one, else the error that
+    stands for it."""
     if missing := explain_missing(error):
         return missing
     match error:
@@ -70,8 +70,8 @@ def explain(error: Exception) -> LakesqlError:
 def report_problem(
     problem: Problem, options: Options, *, as_warning: bool = False
 ) -> None:
-    """Show one problem, with the line of the file that it stands in. A warning is one
-    that ends no command."""
+    """Show one problem, with the line of the file that it is about. Warnings are shown
+    as such."""
     if options.log_format == "json":
         _write_json("warning" if as_warning else "problem", asdict(problem))
         return
@@ -89,7 +89,7 @@ def report_problem(
 
 
 def say(text: str, options: Options) -> None:
-    """Tell something that nobody needs to act on."""
+    """Show a note: something that needs no action."""
     if options.log_format == "json":
         _write_json("noted", {"text": text})
     else:
@@ -97,17 +97,18 @@ def say(text: str, options: Options) -> None:
 
 
 def _write_json(event: str, fields: Mapping[str, object]) -> None:
-    """A line like those of a run's events: what it is, when, and the rest."""
+    """Write a line of JSON like those of a run's events: the event, its time, and its
+    fields."""
     from lakesql.observe.text import iso_time
 
     _write(json.dumps({"event": event, "at": iso_time(now_ms()), **fields}) + "\n")
 
 
 def read_line(place: Place, options: Options) -> str | None:
-    """The text of the line at `place`, of a file of the project or, for a profile, of
-    the working directory.
+    """The text of the line at `place`, in a file of the project, or else of the current
+    directory, such as a profile.
 
-    None for a place without a line, and of a file that is not read for its size.
+    None if the place has no line, or if its file cannot be read or is too large.
     """
     if not place.line:
         return None
@@ -126,7 +127,8 @@ def read_line(place: Place, options: Options) -> str | None:
 
 
 def is_colourful(output: TextIO) -> bool:
-    """Whether an output is a terminal whose user has nothing against colours."""
+    """Whether an output is a terminal that shows colours, and its user has not disabled
+    them."""
     return (
         output.isatty()
         and not os.environ.get("NO_COLOR")
@@ -135,8 +137,8 @@ def is_colourful(output: TextIO) -> bool:
 
 
 def paint(text: str, colour: str, output: TextIO) -> str:
-    """The first word and the carets in a colour, the place bold, the quoted line faint:
-    what the eye looks for."""
+    """The text of a problem with colours: the condition and the carets in `colour`, the
+    place bold, the line numbers faint. Unchanged if the output shows no colours."""
     if not is_colourful(output):
         return text
     head, *rest = text.split("\n")
@@ -159,8 +161,7 @@ def paint(text: str, colour: str, output: TextIO) -> str:
 
 
 def _write(text: str) -> None:
-    # Whatever cannot be written in this terminal's encoding is shown escaped rather
-    # than not at all.
+    # Characters that the terminal's encoding lacks are shown escaped.
     encoding = sys.stderr.encoding or "utf-8"
     sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding))
     sys.stderr.flush()

@@ -1,5 +1,5 @@
-"""The two versions of a project that are compared: the files as they are, and as they
-were."""
+"""How `lakesql plan` and `state:` selectors compare two versions of a project: its
+files as they are now, and those of a commit or a manifest."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ from lakesql.source.kinds import SOURCES
 
 @dataclass(frozen=True, slots=True)
 class ReviewedProject:
-    """What the change of the selected models of these files does. `target` is None
-    where more is wrong with the project than its models, and `unmatched` are the words
-    of the selection that mean nothing."""
+    """The review of the selected models. `target` is None if something other than
+    models is wrong with the project; `unmatched` are the words of the selection that
+    match nothing."""
 
     review: Review
     files: ProjectFiles
@@ -64,13 +64,13 @@ def review_project(
     exclude: Sequence[str] = (),
     is_live: bool = False,
 ) -> ReviewedProject:
-    """What the change of the selected models does.
+    """The review of what has changed in the selected models.
 
-    The options say what they are compared with: a commit, the folder of a manifest, or
-    else the main branch. With `is_live` the tables in the catalog, checkpoints and
-    topics are looked at, which needs the login that a run needs. Raises `UsageError`
-    where there is nothing to compare with, and `LakesqlError` for what the target has
-    wrong.
+    The options name the version to compare with: a commit, the folder of a manifest, or
+    by default the main branch. With `is_live` the tables in the catalog, the
+    checkpoints and the topics are read too, with the credentials of a run. Raises
+    `UsageError` if there is nothing to compare with, and `LakesqlError` for errors of
+    the target.
     """
     with _open_former(options) as former:
         files = read_project(find_directory(options), find_outputs(options))
@@ -108,8 +108,8 @@ def review_project(
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Both versions, and what the change between them does. `unmatched` are the words
-    of a selection that mean nothing."""
+    """Both versions, and the review of the change between them. `unmatched` are the
+    words of a selection that match nothing."""
 
     old: Version | None
     new: Version
@@ -118,8 +118,8 @@ class Compared:
 
 
 def compare_now(options: Options, former: Former, names: Collection[str]) -> Compared:
-    """What the change from the former version to the project as it is does to the
-    models `names`. Raises what `compare_with` raises."""
+    """The review of the models `names`, from the former version to the project's files
+    as they are now. Raises what `compare_with` raises."""
     files = read_project(find_directory(options), find_outputs(options))
     return compare_with(options, former, files, names)
 
@@ -130,11 +130,11 @@ def compare_with(
     files: ProjectFiles,
     selected: Selection | Collection[str] | None = None,
 ) -> Compared:
-    """What the change from the former version to `files` does to the selected models,
-    or all.
+    """The review of the change from the former version to `files`, for the selected
+    models or all.
 
-    Raises `ProjectError` where something else than models is wrong with the new
-    version, and what `load_former` raises.
+    Raises `ProjectError` if something other than models is wrong with the new version,
+    and what `load_former` raises.
     """
     new = load_new(options, files)
     old = load_former(options, former, new)
@@ -151,8 +151,8 @@ def compare_with(
             names, seeds, unmatched = _select(selected, old, new)
         case _:
             names = selected
-    # what is made here stays: the search for garbage would walk through all of it again
-    # and again
+    # all objects made here are kept: garbage collection would scan them again and again
+    # and free nothing
     gc.disable()
     try:
         return Compared(
@@ -163,12 +163,12 @@ def compare_with(
 
 
 def with_live(options: Options, compared: Compared) -> Review:
-    """The review with the tables, checkpoints and topics as they are, which needs the
-    login that a run needs.
+    """The review, completed with the tables, checkpoints and topics as they are now,
+    read with the credentials of a run.
 
-    Of which topics nothing is known is told on stderr.
+    Topics that could not be read are reported on stderr.
     """
-    # Only here: what reads a catalog is not loaded where the files alone are compared.
+    # only here: without is_live, modules that read a catalog are not loaded
     from lakesql.cli.report import say
     from lakesql.review.tables_now import add_live
     from lakesql.run.streams.ask_sources import read_topics
@@ -212,9 +212,9 @@ def with_live(options: Options, compared: Compared) -> Review:
 
 
 def compared_states(options: Options) -> Mapping[str, frozenset[str]]:
-    """What each node is, by its id, compared with the version that the options name.
-    Raises as `review_project`, and `ProjectError` where something else than models is
-    wrong."""
+    """The states of each node (the values of `state:`) by its id, compared with the
+    version that the options name. Raises as `review_project` does, and `ProjectError`
+    if something other than models is wrong."""
     with _open_former(options) as former:
         new = load_new(
             options, read_project(find_directory(options), find_outputs(options))
@@ -225,8 +225,8 @@ def compared_states(options: Options) -> Mapping[str, frozenset[str]]:
 
 
 def load_new(options: Options, files: ProjectFiles) -> Version:
-    """The project as it is. Its models are compiled, so that each that compiles is
-    known to."""
+    """The project as it is now. Its models are compiled, so that it is known which of
+    them compile."""
     folders = profile_folders(options, find_directory(options))
     profile, environ = files.settings.profile, StandIns(os.environ)
     target = load_target(profile, options.target, folders, environ)
@@ -246,15 +246,16 @@ def load_new(options: Options, files: ProjectFiles) -> Version:
 
 
 def load_former(options: Options, former: Former, new: Version) -> Version | None:
-    """The project as it was, read by this version of lakesql; None where there was
-    none.
+    """The former version of the project, read by this version of lakesql; None if there
+    was no project.
 
-    Raises `UsageError` (`old-unreadable`) where more is wrong with it than its models.
+    Raises `UsageError` (`old-unreadable`) if something other than models is wrong with
+    it.
     """
     if not former.has_project:
         return None
     directory = new.files.directory
-    # what has not changed since was parsed just now
+    # unchanged files were parsed by `load_new`
     cache = FileCache(new.files.outputs.cache / "files.json")
     try:
         files = read_project(former.folder)
@@ -305,11 +306,11 @@ def _open_former(options: Options) -> Iterator[Former]:
 def _former_target(
     options: Options, former: Former, files: ProjectFiles, new: Version
 ) -> Target:
-    """The target as it was; as it is, where profiles.yml is not kept beside the
-    project.
+    """The target in the former version; the present one if profiles.yml is not kept in
+    the project.
 
-    A manifest names what its target has; where that leads, and how, is taken to be as
-    it is now.
+    A manifest has only the names of its target's catalog, namespace and connections;
+    their addresses and options are taken from the present target.
     """
     if former.target is not None:
         return _named_target(former.target, new.manifest.target)
@@ -363,8 +364,8 @@ def _loader(
 def _select(
     selection: Selection, old: Version | None, new: Version
 ) -> tuple[Collection[str], Collection[str], tuple[str, ...]]:
-    """The names of the selected models and seeds, those that are gone among them, and
-    the words that mean nothing in either."""
+    """The names of the selected models and seeds, including those that only the old
+    version has, and the words that match nothing in either version."""
     graphs: list[Graph] = [
         version.manifest.graph for version in (new, old) if version is not None
     ]
@@ -383,11 +384,13 @@ def _select(
 
 
 class StandIns(dict[str, str]):
-    """The environment, in which a variable that is not set is called by its name.
+    """The environment, in which a variable that is not set has a placeholder with its
+    name as its value.
 
-    What is compared needs no secret, and both versions are read with the same.
+    Comparing needs no secret, and both versions are read with the same values.
     """
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The variable's value, its default, or what stands for it."""
+        """The variable's value; if it is not set, the default; without a default, the
+        placeholder."""
         return super().get(key, f"${{{key}}}" if default is None else default)

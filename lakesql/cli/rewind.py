@@ -106,8 +106,8 @@ def _read_target(text: str) -> RewindTo:
 
 
 def read_time(text: str, what: str, words: str) -> int:
-    """A time that has passed, in milliseconds since the epoch; one without a zone is in
-    UTC. Raises `UsageError`."""
+    """A time in the past, in milliseconds since the epoch; a time without a zone is in
+    UTC. Raises `UsageError`, whose text has `what` and `words`."""
     from datetime import UTC, datetime
 
     from lakesql.clock import epoch_ms

@@ -1,4 +1,4 @@
-"""Rows as text: a table for people, a line of JSON each for programs."""
+"""Rows as text: as a table for people, or as lines of JSON for programs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from lakesql.observe.text import printable
 def render_rows(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], width: int
 ) -> str:
-    """The rows as a table, or where that is wider than `width` characters turned: a
-    line for each column of a row."""
+    """The rows as a table. If it would be wider than `width` characters, each row is
+    written with a line for each column instead."""
     # Only here, as lines of JSON need no rich.
     from lakesql.observe.layout import render_values
 
@@ -29,8 +29,8 @@ def render_rows(
 
 
 def render_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """An object a line. Decimals are texts, so that no digit is lost; bytes that are
-    not UTF-8 are in base64."""
+    """The rows as lines of JSON, one object each. Decimals are texts, so that no digit
+    is lost; bytes that are not UTF-8 are in base64."""
     lines = (
         json.dumps(dict(zip(columns, map(plain, row), strict=True)), ensure_ascii=False)
         for row in rows

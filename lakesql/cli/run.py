@@ -167,12 +167,13 @@ def run_selected(
     build: Build | None = None,
 ) -> int:
     """Compile and run the models of `work`, each after those that it reads, and show
-    the progress. The exit code.
+    the progress. Returns the exit code.
 
-    Of models whose maintenance alone is in it, the tasks that are due are run. With
-    `rebuild_from` the models' tables are filled again from there. With `plan_first` it
-    is asked before anything is written, and the exit code is 1 where the answer is no.
-    With `build` the tests of each model run too, and one whose tests fail has failed.
+    Of the models in `work.tasks`, only the maintenance tasks that are due are run. With
+    `rebuild_from` the models' tables are filled again, reading from there. With
+    `plan_first` the user is asked before anything is written; the exit code is 1 if the
+    answer is no. With `build` the tests of each model run too, and a model whose tests
+    fail has failed.
     """
     how = replace(how, is_brief=_is_brief(work, how))
     asked = RunRequest(options, work, how, rebuild_from, plan_first, metrics, build)
@@ -182,7 +183,7 @@ def run_selected(
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What `run_selected` was asked for."""
+    """The arguments of `run_selected`."""
 
     options: Options
     work: Work
@@ -194,12 +195,13 @@ class RunRequest:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The models that are run, and those whose maintenance alone is."""
+        """The models that are run, then those of which only maintenance tasks are
+        run."""
         return (*self.work.names, *self.work.tasks)
 
     @property
     def may_end_early(self) -> bool:
-        """Whether the run does nothing where its models find nothing new."""
+        """Whether the run has nothing to do if its models have nothing new to read."""
         does_more = (
             bool(self.work.tasks)
             or self.rebuild_from is not None
@@ -214,8 +216,8 @@ class RunRequest:
 
 
 def _run(asked: RunRequest, ahead: Opening | None) -> int:
-    """Compile the models, ask or begin to review what their change does, and run those
-    that find something new."""
+    """Compile the models, review what has changed in them, and run them unless they
+    have nothing new to read. Returns the exit code."""
     from lakesql.cli import project
     from lakesql.compile.compiled import compiled_files
     from lakesql.run.streams.found_columns import ask_topics
@@ -241,15 +243,16 @@ def _run(asked: RunRequest, ahead: Opening | None) -> int:
 
 
 def _is_brief(work: Work, how: RunOptions) -> bool:
-    """Whether the run is over before code that is compiled well would pay."""
+    """Whether the run is expected to be so short that Java's optimizing compiler would
+    not pay off."""
     from lakesql.run.start.brief import is_brief
 
     return not how.continuous and not work.tasks and is_brief(work.manifest, work.names)
 
 
 def _ahead(asked: RunRequest) -> AbstractContextManager[Opening | None]:
-    """The session of the run, which is begun with before it is needed; none where it
-    may not be needed."""
+    """A context in which the run's Spark session is opened while the models are
+    compiled; it yields None if the run may not need a session."""
     manifest, names, how = asked.work.manifest, asked.names, asked.how
     if not names or asked.plan_first:
         return nullcontext()
@@ -261,8 +264,8 @@ def _ahead(asked: RunRequest) -> AbstractContextManager[Opening | None]:
 
 
 def _is_agreed_to(asked: RunRequest, manifest: Manifest) -> bool:
-    """Whether somebody who was shown what the change does wants it. Of no model nothing
-    is asked."""
+    """Whether the user, having been shown what the change does, agrees to run it. True
+    without a question if there are no models."""
     if not asked.names:
         return True
     from lakesql.cli.run_review import ask_first
@@ -271,11 +274,9 @@ def _is_agreed_to(asked: RunRequest, manifest: Manifest) -> bool:
 
 
 def _review_change(asked: RunRequest, manifest: Manifest) -> RunReview | None:
-    """A review of the models, if a file differs from what it was at the last command.
-    It is worked out meanwhile.
-
-    None where that was asked before, or the tables are filled again.
-    """
+    """A review of the models if a file has changed since the last command; it is
+    computed in the background. None if no file has changed, if `plan_first` has shown
+    it already, or if the tables are filled again."""
     if not asked.names or asked.plan_first or asked.rebuild_from is not None:
         return None
     from lakesql.cli import project
@@ -284,7 +285,7 @@ def _review_change(asked: RunRequest, manifest: Manifest) -> RunReview | None:
     texts = {**manifest.texts, **project.read_schemas(manifest, manifest.directory)}
     if holds_files(manifest.outputs.target, texts):
         return None
-    # only here: a project as it was needs none of it
+    # only here: an unchanged project does not need it
     from lakesql.cli.run_review import start_review
 
     return start_review(asked.options, manifest, asked.names)
@@ -293,8 +294,8 @@ def _review_change(asked: RunRequest, manifest: Manifest) -> RunReview | None:
 def _finds_nothing_new(
     asked: RunRequest, manifest: Manifest, selects: Mapping[str, Select]
 ) -> bool:
-    """Whether the models surely have nothing new to read. That is reported then, and
-    the run is over."""
+    """Whether the models certainly have nothing new to read. If so, this is reported,
+    and the run is over."""
     if not asked.may_end_early:
         return False
     from lakesql.run.start.nothing_new import report_nothing_new
@@ -310,8 +311,8 @@ def _run_jobs(
     review: RunReview | None,
     ahead: Opening | None,
 ) -> bool:
-    """Run the models, or whatever is to be done with them, and show it; whether none
-    failed."""
+    """Run the models, or the rebuilds and maintenance tasks in their place, and show
+    the events. Returns whether none failed."""
     from lakesql.cli import project
     from lakesql.run.models import run_models
 
@@ -335,8 +336,8 @@ def _run_jobs(
 def _open_events(
     asked: RunRequest, manifest: Manifest, selects: Mapping[str, Select]
 ) -> Iterator[Emit]:
-    """Where the events of the run go: the screen, the logs, its metrics and the
-    lineage."""
+    """The function that emits the run's events to the screen, the logs, the metrics and
+    the lineage."""
     from lakesql.cli.render import open_emitter, served, told
 
     options = asked.options
@@ -353,14 +354,14 @@ def _open_events(
 def _exit_code(
     manifest: Manifest, names: Sequence[str], *, succeeded: bool = True
 ) -> int:
-    """0 where all that was to be done is done, the tables that have come into the feeds
-    of groups among it."""
+    """0 if everything was done, 1 if a model failed, or if new tables in the groups'
+    feeds were left out."""
     return 0 if succeeded and not manifest.lacks_tables(names) else 1
 
 
 def _choose_jobs(asked: RunRequest, manifest: Manifest) -> JobsBy | None:
-    """What puts other jobs in the place of the models' streams; None where nothing
-    does."""
+    """What replaces the models' streaming jobs by others: maintenance, rebuilds, or
+    jobs with tests. None if nothing does."""
     from lakesql.run.maintain import maintenance_jobs
     from lakesql.run.rebuild import rebuild_jobs
 

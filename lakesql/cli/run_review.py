@@ -1,5 +1,5 @@
-"""What a run says of a change since the last command that wrote the manifest, in the
-words of `lakesql plan`."""
+"""The review that a run shows of changes since the last command that wrote the
+manifest, in the words of `lakesql plan`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from lakesql.run.manifest.former import Former, open_state
 from lakesql.run.tell.live_tables import read_tables
 
 WAITS_S = 5.0
-"""How long a run whose session is up waits for what is worked out meanwhile."""
+"""How many seconds a run whose session is open waits for the review that is computed in
+the background."""
 
 _SAID: frozenset[Verdict] = frozenset(
     {"renamed", "next-batch", "alter", "rebuild", "breaks"}
@@ -37,17 +38,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunReview:
-    """What the change of the models that a run takes does: `found` once it is worked
-    out, beside the run's start."""
+    """The review of the changed models of a run, which is computed in the background
+    while the run starts. `found` is its result, None if it could not be computed."""
 
     found: Future[Compared | None]
 
     def say(self, catalog: OpenCatalog, emit: Emit) -> None:
-        """Emit a note for each reason that the tables as they are leave standing. Fails
-        no run.
+        """Emit a note for each reason that holds for the tables as they are.
 
-        A model that cannot go on is left to its own error: nothing is done of what else
-        has changed in it. Of a model without a table nothing is said.
+        A model that the run refuses has its own error, and gets no notes: none of its
+        changes is applied. A model without a table gets none either. A review that is
+        not ready or could not be computed fails no run.
         """
         try:
             compared = self.found.result(WAITS_S)
@@ -81,10 +82,10 @@ class RunReview:
 def start_review(
     options: Options, manifest: Manifest, names: Sequence[str]
 ) -> RunReview | None:
-    """Begin to compare the project with the manifest that is in its folder, before that
-    is written anew.
+    """Begin to compare the project with the manifest in its target folder, before the
+    manifest is replaced.
 
-    None where there is none that can be read, or one of another target.
+    None if there is no readable manifest, or if it is that of another target.
     """
     with ExitStack() as stack:
         try:
@@ -100,10 +101,10 @@ def start_review(
 
 
 def ask_first(options: Options, manifest: Manifest, names: Sequence[str]) -> bool:
-    """Show what the change does, with tables and checkpoints as they are, and ask;
-    whether to run.
+    """Show what the change does, with tables and checkpoints as they are now, and ask
+    the user. Returns whether to run.
 
-    Where nothing has changed, nobody is asked.
+    If nothing has changed, the user is not asked.
     """
     try:
         with open_state(manifest.outputs.target) as former:

@@ -1,5 +1,5 @@
-"""`lakesql schema`: the newest schemas of subjects, and those of the project's own
-files, as files of the project."""
+"""`lakesql schema`: write schemas into the project: those of subjects in registries,
+tables of feeds, and the JSON Schemas of the project's own files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a command works on: the models, streams, tasks and tests that its options select
-of the project."""
+"""The part of a project that a command works on: the models, streams, maintenance tasks
+and tests that its options select."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A project, and what a command runs of it.
+    """A project, and the part of it that a command runs.
 
-    `names` are models, each after those it reads; `tasks` are tasks of maintenance of
-    other models, by these; `tests` are data tests; `seeds` are the selected seeds,
-    which not every command takes.
+    `names` are models, each after those it reads; `tasks` are the maintenance tasks of
+    other models, by the names of these models; `tests` are data tests; `seeds` are the
+    selected seeds, which only some commands use.
     """
 
     manifest: Manifest
@@ -48,13 +48,13 @@ def load_work(
     with_seeds: bool = False,
     asks: bool = False,
 ) -> Work:
-    """The project, and what is selected of it: models, tasks of maintenance, and with
-    `with_tests` data tests, with `with_seeds` seeds.
+    """The project, and what is selected of it: models, maintenance tasks, with
+    `with_tests` data tests, and with `with_seeds` seeds.
 
-    Everything, where nothing is said, is all models: each maintains its own tables. An
-    empty selection is told on stderr, and so are the project's warnings. With `asks`
-    brokers are asked for the tables of feeds. Raises what `load_project` and `select`
-    raise.
+    Without any selection all models are selected, and no tasks: each model maintains
+    its own tables. An empty selection is reported on stderr, and so are the project's
+    warnings. With `asks` brokers are asked for the tables of feeds. Raises what
+    `load_project` and `select` raise.
     """
     manifest = load_project(options, asks=asks)
     show_warnings(manifest, options)
@@ -93,15 +93,15 @@ def select(
     with_tests: bool = False,
     with_tasks: bool = False,
 ) -> tuple[GraphNode, ...]:
-    """The selected models and streams, each after those it reads. Words that match
-    nothing are told on stderr.
+    """The selected nodes, each after those it reads: models, streams and seeds. Words
+    that match nothing are reported on stderr.
 
-    With `with_tests` data tests are among them, with `with_tasks` those tasks of
-    maintenance too that nobody has written and no word means. Tests and tasks of
-    maintenance of an excluded model are excluded too.
+    With `with_tests` data tests are among them. With `with_tasks` maintenance tasks
+    are; without it, only if the project defines some by hand, or a word may mean them.
+    Tests and maintenance tasks of an excluded model are excluded too.
 
-    Raises `UsageError` (`bad-selector`), and `ProjectError` (`unknown-folder`) where
-    the folder of tests is not there.
+    Raises `UsageError` (`bad-selector`), and `ProjectError` (`unknown-folder`) if the
+    folder of tests does not exist.
     """
     if with_tests:
         check_folder_of_tests(manifest.directory, manifest.settings.paths)
@@ -114,7 +114,7 @@ def select(
     )
     graph = manifest.graph
     if has_tasks:
-        # only here: few commands ask for tasks
+        # only here: few selections mean tasks
         from lakesql.graph.task_nodes import graph_with_tasks
 
         graph = graph_with_tasks(manifest)
@@ -148,8 +148,8 @@ def _known_graph(
     *,
     with_tests: bool,
 ) -> Graph:
-    """The graph, whose nodes know what a selection asks of them: another version of the
-    project, an earlier run."""
+    """The graph, with what the selection needs in its nodes: their states compared with
+    another version of the project, or their results in an earlier run."""
     if asks_for(selection, "state"):
         graph = with_states(graph, _compare(options))
     if asks_for(selection, "result"):
@@ -168,7 +168,7 @@ def select_models(
     manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
 ) -> tuple[str, ...]:
     """The names of the selected models, each after those it reads. An empty selection
-    is told on stderr."""
+    is reported on stderr."""
     nodes = select(manifest, words, exclude, options)
     names = tuple(node.name for node in nodes if node.resource_type == "model")
     if not names:
@@ -179,7 +179,7 @@ def select_models(
 def stored_models(
     manifest: Manifest, names: Sequence[str], options: Options
 ) -> tuple[str, ...]:
-    """Those of the models that have a table. That none of them has is told on
+    """The models among `names` that have a table. If none has one, this is reported on
     stderr."""
     stored = tuple(name for name in names if manifest.models[name].config.is_stored)
     if names and not stored:
@@ -196,7 +196,7 @@ def select_tables(
     """The names of the selected models that have a table, each after those it reads,
     and of the selected seeds.
 
-    An empty selection is told on stderr.
+    An empty selection is reported on stderr.
     """
     nodes = select(manifest, words, exclude, options)
     names = tuple(node.name for node in nodes if node.resource_type == "model")
@@ -209,7 +209,7 @@ def select_tables(
 def select_seeds(
     manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
 ) -> tuple[str, ...]:
-    """The names of the selected seeds. An empty selection is told on stderr."""
+    """The names of the selected seeds. An empty selection is reported on stderr."""
     nodes = select(manifest, words, exclude, options)
     names = tuple(node.name for node in nodes if node.resource_type == "seed")
     if not names:
@@ -220,11 +220,11 @@ def select_seeds(
 def select_tests(
     manifest: Manifest, words: Sequence[str], exclude: Sequence[str], options: Options
 ) -> tuple[tuple[str, ...], tuple[DataTest, ...]]:
-    """The names of the selected models, and the data tests that are selected, or that
-    test one of these models.
+    """The names of the selected models, and the data tests that are selected themselves
+    or test one of these models.
 
-    As in dbt, a test of several models is one of each; and a test is excluded like a
-    model, or with one that it tests.
+    As in dbt, a test of several models belongs to each of them; and a test is excluded
+    if it, or a model that it tests, is excluded.
     """
     nodes = select(manifest, words, exclude, options, with_tests=True)
     names = tuple(node.name for node in nodes if node.resource_type == "model")
@@ -272,20 +272,20 @@ def _compare(options: Options) -> Mapping[str, frozenset[str]]:
             "state: compares with another version of the project.",
             fix=fix,
         )
-    # only here: it reads the project in both versions
+    # only here: few selections compare two versions of the project
     from lakesql.cli.review import compared_states
 
     return compared_states(options)
 
 
 _MEANS_TASKS = re.compile(r"[+@.]|maintenance|selector:")
-"""What is in each word of a selection that may mean a task of maintenance: by its name,
-as a reader, or by its type."""
+"""Matches each word of a selection that may mean a maintenance task: by the task's
+name, as a descendant of a model, or by its type."""
 
 
 def _nearest(word: str, manifest: Manifest) -> str:
-    """A suggestion for a plain name, with the operators that it has: the nearest model
-    or seed, or the stream of this name."""
+    """A suggestion for a plain name, with its graph operators: the nearest name of a
+    model or seed, or `stream:` with that of a stream. '' if there is none."""
     found = _PLAIN.fullmatch(word)
     if found is None:
         return ""

@@ -1,4 +1,4 @@
-"""Serves a folder of static files on this machine."""
+"""A web server for a folder of static files, on this machine."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ HOST = "127.0.0.1"
 
 def serve_folder(folder: Path, port: int, started: Callable[[str], None]) -> None:
     """Serve the folder to browsers of this machine until it is interrupted. `started`
-    is given the address.
+    is called with the address.
 
-    Raises `UsageError` (`usage`) where something else listens there.
+    Raises `UsageError` (`usage`) if the port cannot be used.
     """
     try:
         server = ThreadingHTTPServer(
@@ -36,12 +36,14 @@ def serve_folder(folder: Path, port: int, started: Callable[[str], None]) -> Non
 
 
 class _QuietHandler(SimpleHTTPRequestHandler):
-    """Answers without a line for each request, and never with what was there before."""
+    """Answers requests without logging them, and keeps browsers from showing outdated
+    files."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  its name in the library
-        """Nothing: a page is many requests."""
+        """Does nothing: a single page is many requests."""
 
     def end_headers(self) -> None:
-        """The headers, with one by which a browser asks again."""
+        """Send the headers, with one that makes the browser check for a newer file each
+        time."""
         self.send_header("Cache-Control", "no-cache")
         super().end_headers()

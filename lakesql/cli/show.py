@@ -100,7 +100,7 @@ def command(
             manifest, name, limit, dead_letters, at is not None
         )
     is_json = output == "json"
-    # a pipe gets one row a line
+    # in a pipe, each row is one line
     width = shutil.get_terminal_size(fallback=(sys.maxsize, 0)).columns
     click.echo(
         render_json(columns, rows) if is_json else render_rows(columns, rows, width),
@@ -124,12 +124,12 @@ def _stored(
         raise missing_table(catalog, table, f"Fill it: lakesql seed --select {name}")
     if dead_letters:
         table = table.dead_letter
-        # it is created with the first dead letter
+        # the table is created with the first dead letter
         if load_table_state(catalog, table) is None:
             return (), (), f"'{name}' has no dead letters: there is no table {table}."
     snapshot = _consistent_snapshot(manifest, name, catalog) if is_consistent else None
     columns, rows = read_rows(catalog, table, limit, snapshot)
-    # others are a refresh's own
+    # reserved columns are internal to refreshes
     shown = [at for at, column in enumerate(columns) if not is_reserved(column)]
     rows = [tuple(row[at] for at in shown) for row in rows]
     return (
@@ -142,8 +142,9 @@ def _stored(
 def _consistent_snapshot(
     manifest: Manifest, name: str, catalog: OpenCatalog
 ) -> int | None:
-    """The snapshot of a model's table that belongs to the newest ones of its group;
-    None for what is there now."""
+    """The id of the newest snapshot of a model's table that is consistent with the
+    other tables of its group; None for the current one, if the catalog commits all
+    tables of a group at once. Raises if the model is in no consistent group."""
     from lakesql.catalog.snapshot_list import ATOMIC_CATALOGS, list_of, read_list
     from lakesql.errors import RunError, UsageError
 

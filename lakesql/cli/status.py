@@ -1,4 +1,4 @@
-"""`lakesql status`: how the tables of models and seeds are."""
+"""`lakesql status`: the state of the tables of models and seeds."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def command(
 def report_unknown(
     statuses: Sequence[TableStatus | SeedStatus], options: Options
 ) -> int:
-    """Tell on stderr why tables cannot be read, each reason once. The exit code: 1 if
-    there are any."""
+    """Report on stderr why tables could not be read, each reason once. Returns the exit
+    code: 1 if there are any."""
     from lakesql.cli.report import report_problem
 
     problems = dict.fromkeys(

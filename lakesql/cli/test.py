@@ -132,7 +132,7 @@ def command(
 
 
 def _check_options(unit: bool, data: bool, record: str | None) -> None:
-    """Raise `UsageError` (`usage`) where two options contradict each other."""
+    """Raise `UsageError` (`usage`) if two options contradict each other."""
     from lakesql.errors import UsageError
 
     if unit and data:
@@ -148,7 +148,7 @@ def _check_options(unit: bool, data: bool, record: str | None) -> None:
 
 
 def _kind_of_tests(unit: bool, data: bool) -> str:
-    """What a test is called that the options ask for."""
+    """The kind of test that the options select, as a word for messages."""
     if unit:
         return "unit test"
     if data:
@@ -157,7 +157,7 @@ def _kind_of_tests(unit: bool, data: bool) -> str:
 
 
 def _show_units(units: Sequence[Result], shows: bool) -> None:
-    """Print the results of unit tests as text, unless another output is asked for."""
+    """Print the results of unit tests as text; nothing if `shows` is false."""
     if not shows:
         return
     from lakesql.unit.outcomes import render_text
@@ -172,8 +172,8 @@ def run_unit_tests(
     options: Options,
     reads_later: Iterable[StreamBinding] | None = None,
 ) -> list[Result]:
-    """Run unit tests: on DuckDB, or all of them in one session of Spark. `reads_later`
-    is `run_tests_on_spark`'s."""
+    """The results of unit tests, run on DuckDB, or all in one session of Spark.
+    `reads_later` is as in `run_tests_on_spark`."""
     if engine == "spark" and tests:
         from lakesql.cli.report import say
         from lakesql.run.test.unit_tests_on_spark import run_tests_on_spark
@@ -193,7 +193,8 @@ def answer_unit_tests(
     options: Options,
     reads_later: Iterable[StreamBinding],
 ) -> list[Result]:
-    """Run unit tests, those that need Spark on Spark, so that each passes or fails."""
+    """The results of unit tests; those that DuckDB cannot answer are run on Spark, so
+    that each passes or fails."""
     if engine == "spark":
         return run_unit_tests(manifest, tests, "spark", options, reads_later)
     from lakesql.unit.outcomes import unanswered
@@ -238,7 +239,8 @@ def run_tests_of_data(
     *,
     shows: bool,
 ) -> list[TestResult]:
-    """Run data tests, each shown as it ends, and write `target/test_results.json`."""
+    """The results of data tests. Each is shown as it ends if `shows` is true; all are
+    written to `target/test_results.json`."""
     from lakesql.catalog.connect import open_catalog
     from lakesql.cli.data_test_report import result_lines, summary_line
     from lakesql.run.test.run_data_tests import TestRun, run_data_tests
@@ -263,8 +265,8 @@ def report_tests(
     results: Sequence[TestResult],
     options: Options,
 ) -> None:
-    """Show how the tests of a build have ended, those that pass in the count alone;
-    write their results."""
+    """Show the results of a build's tests, passed ones only as a count, and write the
+    data tests' results."""
     from lakesql.cli.data_test_report import result_lines, summary_line
     from lakesql.unit.outcomes import Passed, render_text
 
@@ -314,8 +316,8 @@ def render_document(units: Sequence[Result], results: Sequence[TestResult]) -> s
 def exit_code(
     units: Sequence[Result], results: Sequence[TestResult], fail_on: str | None
 ) -> int:
-    """1: a test fails or cannot be run; where a unit test needs Spark it is what
-    `fail_on` says, and 1 without it."""
+    """1 if a test fails or cannot be run. If a unit test needs Spark: 0 with `fail_on`
+    `failures`, 3 with `needs-spark`, 1 without it. Otherwise 0."""
     from lakesql.plan.data_test_results import is_bad
     from lakesql.unit.outcomes import is_failed, unanswered
 
@@ -330,7 +332,8 @@ def exit_code(
 def _session_on_demand(
     manifest: Manifest, options: Options
 ) -> Iterator[Callable[[], SparkSession]]:
-    """What opens a session when it is called, which ends with the block."""
+    """A function that opens a Spark session when it is called. The session is closed at
+    the end of the block."""
     from contextlib import ExitStack
 
     with ExitStack() as stack:

@@ -1,1 +1,2 @@
-"""Who reads whom, and the selector grammar. Pure."""
+"""The graph of a project, which nodes read which, and the grammar of selections.
+Pure."""

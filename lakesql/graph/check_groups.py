@@ -1,4 +1,4 @@
-"""Whether a group's stream is one whose tables can be told apart. Pure."""
+"""Whether a group's stream can be separated into tables. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lakesql.stream.stream import Stream
 def feed_of(
     group: ModelGroup, streams: Mapping[str, Stream], problems: list[Problem]
 ) -> Stream | None:
-    """The stream that a group reads; None, and why, where its tables cannot be told
-    apart in it."""
+    """The stream that a group reads; None if it does not exist or cannot be separated
+    into tables, with the problems added to `problems`."""
     feed = streams.get(group.stream)
     if feed is None:
         problems.append(_unknown_stream(group, streams))
@@ -25,7 +25,7 @@ def feed_of(
 
 
 def _check_feed(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
-    """What must hold for a stream whose tables are to be told apart."""
+    """Problems of a stream that is to be separated into tables."""
     if group.tables.route:
         yield from check_route(group, feed)
         return

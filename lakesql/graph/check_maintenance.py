@@ -1,5 +1,5 @@
-"""What is wrong between how a table is maintained, how it is ordered, and who reads it
-as a stream."""
+"""Contradictions between how a table is maintained, its sort order, and the models that
+stream it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from lakesql.project.procedures import (
 def check_maintenance(
     models: Mapping[str, Model], streams: Collection[str]
 ) -> Iterable[Problem]:
-    """What is wrong between how a table is maintained, how it is ordered, and who reads
-    it as a stream."""
+    """Problems of maintenance: sorting without an order, retention that Iceberg's
+    properties set too, and snapshots that expire before a model that streams the table
+    reads them."""
     for model in models.values():
         tasks = own_tasks(model)
         is_ordered = model.config.order_by or model.config.default_order
@@ -69,8 +70,8 @@ def check_maintenance(
 def _check_retention(
     model: Model, tasks: Iterable[MaintenanceTask]
 ) -> Iterable[Problem]:
-    """Properties of Iceberg's that say what an option of the expiry says, where lakesql
-    expires snapshots."""
+    """Problems of Iceberg's own retention properties, which duplicate options of
+    `expire_snapshots`, if lakesql expires the snapshots."""
     if not any(isinstance(task.options, ExpireSnapshots) for task in tasks):
         return
     for key, option in replaced_options(model.config.properties):
@@ -84,8 +85,8 @@ def _check_retention(
 
 
 def find_blunt(models: Iterable[Model]) -> Iterable[Problem]:
-    """Options by which orphans are found less exactly: files that a table has may be
-    taken for another's."""
+    """Warnings of options that compare the paths of files less exactly, so that files
+    of a table may be taken for orphans."""
     for model in models:
         said = [
             model.config.maintenance.remove_orphan_files,

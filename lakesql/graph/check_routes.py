@@ -1,4 +1,5 @@
-"""What must hold for a group that makes tables of the values of a stream's column."""
+"""What must hold for a group with a route: one whose tables are made of the values of a
+stream's column."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from lakesql.stream.stream import Stream
 
 
 def check_route(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
-    """What is wrong with the route of a group, and with the stream whose records it
-    tells apart."""
+    """Problems of a group's route, and of the stream whose records it distributes to
+    tables."""
     if feed.is_feed:
         yield _problem(
             group,
@@ -49,8 +50,8 @@ def check_route(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
 
 
 def check_one_route(groups: Iterable[ModelGroup]) -> Iterator[Problem]:
-    """Groups that make tables of one stream by several columns: what is known of its
-    values is known of one."""
+    """Problems of groups that distribute the records of one stream by different
+    columns: values are recorded for a stream, without the column."""
     first: dict[str, ModelGroup] = {}
     for group in groups:
         other = first.setdefault(group.stream, group)
@@ -64,8 +65,8 @@ def check_one_route(groups: Iterable[ModelGroup]) -> Iterator[Problem]:
 
 
 def check_empty(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
-    """A route of whose values nothing is known: no table is made, whatever the topic
-    has."""
+    """The remark that no value of a group's route is known, so that no table is
+    made."""
     if not group.tables.route:
         return
     why = "Nor has one of the newest records of the topic a text there, as far as it was looked at on this machine."
@@ -83,7 +84,8 @@ def check_empty(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
 
 
 def check_declared(group: ModelGroup, table: SourceTable) -> Iterator[Problem]:
-    """What a file says of a value, and is the stream's to say."""
+    """The problem that the declaration of a value has options that only the stream may
+    have."""
     said = {
         "topic": table.topic,
         "key": table.key,
@@ -103,8 +105,8 @@ def check_declared(group: ModelGroup, table: SourceTable) -> Iterator[Problem]:
 
 
 def check_values(group: ModelGroup, tables: Iterable[SourceTable]) -> Iterator[Problem]:
-    """A column that has so many values that it says of no table: those that no file
-    declares get none."""
+    """The remark that a column has too many values to make tables of: those that no
+    file declares get no table."""
     found = sum(not table.is_declared for table in tables)
     if group.tables.route and found > MOST_VALUES:
         yield _problem(
@@ -117,7 +119,7 @@ def check_values(group: ModelGroup, tables: Iterable[SourceTable]) -> Iterator[P
 
 
 def _check_origin(group: ModelGroup, feed: Stream) -> Iterator[Problem]:
-    """What is read, and where it begins."""
+    """Problems of what the stream reads, and of where it begins."""
     if feed.origin.brings != "records" or not feed.origin.find_topics(tuple):
         yield _problem(
             group,

@@ -1,4 +1,4 @@
-"""Whether what unit tests name exists, and whether they try anything."""
+"""Whether the names in unit tests exist, and whether each test writes a batch."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ def check_unit_tests(
     model_names: Collection[str],
     all_declared: bool,
 ) -> Iterable[Problem]:
-    """What unit tests name exists, is read by their models, and is given once; and a
-    batch is written in each."""
+    """Problems of unit tests: names that do not exist or that the model does not read,
+    inputs that are given twice, and tests that write no batch.
+
+    `model_names` includes models that could not be parsed. If not `all_declared`, some
+    streams could not be parsed, and unknown ones are no problem.
+    """
     first: dict[tuple[str, str], Place] = {}
     for test in tests:
         if earlier := first.get((test.model, test.name)):
@@ -94,7 +98,8 @@ def check_unit_tests(
 
 
 def _has_records(given: Given) -> bool:
-    """Whether a batch of a stream has a record; what a file has is not looked at."""
+    """Whether an input has a record in one of its batches. Contents of fixture files
+    are not read: a file counts as having some."""
     return isinstance(given, GivenStream) and any(
         batch.value for batch in given.batches
     )

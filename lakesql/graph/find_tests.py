@@ -1,5 +1,5 @@
 """The data tests of a project, from its properties files and the files of `tests/`, and
-their nodes of the graph."""
+their nodes in the graph."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ def find_data_tests(
     macros: Macros,
     problems: list[Problem],
 ) -> tuple[DataTest, ...]:
-    """The tests that are enabled. `table_names` are the models that write a table,
-    those that could not be read too, and the seeds, of which `seeds` are the names.
+    """The enabled data tests. `table_names` are the names of models that write a table,
+    including models that could not be parsed, and of seeds; `seeds` are those of the
+    seeds.
 
-    `problems` hears of a test without a table, at a wrong place, or of a name that
-    another one has.
+    A test is a problem, added to `problems`, if what it tests has no table, if it is at
+    a wrong place, or if it has the name of another test.
     """
     found: list[DataTest] = []
     for described in properties.values():
@@ -83,8 +84,8 @@ def tested_ids(test: DataTest) -> tuple[str, ...]:
 
 
 def add_tests(graph: Graph, tests: Iterable[DataTest]) -> Graph:
-    """The graph with the tests, each a reader of the models and seeds whose tables it
-    reads."""
+    """The graph with the tests added, each as a reader of the models and seeds whose
+    tables it reads."""
     nodes, readers = (
         dict(graph.nodes),
         {id_: [*reading] for id_, reading in graph.readers.items()},
@@ -206,7 +207,7 @@ def _check_names(tests: Iterable[DataTest]) -> Iterator[Problem]:
 
 
 def test_node(test: DataTest) -> GraphNode:
-    """A test as a node of the graph."""
+    """The node of a test for the graph."""
     options = test.options
     return GraphNode(
         id=test.id,

@@ -1,8 +1,8 @@
-"""Whether the folders of a project stay clear of its tables' folders: maintenance
-deletes what lies in those.
+"""Whether the other folders that a project uses lie outside its tables' folders, in
+which maintenance deletes unknown files.
 
-A table's folder is where the catalog makes it. Where a REST catalog makes its tables,
-the server alone knows.
+The location of a table's folder is the one that the catalog chooses. For REST catalogs
+it is not known, as their server chooses it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lakesql.stream.stream import Stream
 
 Parts = tuple[str, ...]
-"""A folder as the names that lead to it, of which the first one is the storage's."""
+"""A folder as the list of names that lead to it. The first one is the storage's."""
 
 LOCATIONS = (
     "write.data.path",
@@ -38,7 +38,7 @@ LOCATIONS = (
     "write.object-storage.path",
     "write.folder-storage.path",
 )
-"""The properties by which a table has files in another folder too."""
+"""The table properties that place files of a table in other folders."""
 
 
 def check_folders_apart(
@@ -48,15 +48,13 @@ def check_folders_apart(
     directory: Path,
     outputs: Outputs,
 ) -> Iterator[Problem]:
-    """What is wrong with where things lie on a target whose local paths are absolute
-    (`unsafe-folder`).
-
-    The project is in `directory`.
+    """Problems (`unsafe-folder`) of folders that lie in one another, on a target whose
+    local paths are absolute. `directory` is the project's.
 
     No checkpoint and no lease may lie in a table's folder, nor a table's folder in one
-    of them: a checkpoint is moved aside as a whole. What streams read, and what lakesql
-    writes beside the tables, may not lie in a table's folder. One problem is told for
-    each setting that has to be changed.
+    of them, as a checkpoint is moved aside as a whole. The files that streams read, and
+    those that lakesql writes beside the tables, may not lie in a table's folder. There
+    is one problem for each setting that must be changed.
     """
     models = tuple(models)
     uses = (
@@ -92,15 +90,15 @@ def check_folders_apart(
 
 @dataclass(frozen=True, slots=True)
 class LookedAt:
-    """The folders by which `check_folders_apart` judges: what it says is the same as
-    long as their `state` is."""
+    """The folders whose state on disk `check_folders_apart` depends on: as long as
+    `state` is the same, its result is the same."""
 
     folders: tuple[str, ...]
     namespaces: tuple[str, ...]
 
     def state(self) -> str:
-        """A digest of where each folder lies by the links of this machine, and of the
-        links in those of namespaces."""
+        """A digest of where each folder really lies, symbolic links resolved, and of
+        the links within the namespaces' folders."""
         lies = [_parts(folder) for folder in (*self.folders, *self.namespaces)]
         links = {
             f"{folder}/{link}": _parts(f"{folder}/{link}")
@@ -117,7 +115,7 @@ def folders_looked_at(
     directory: Path,
     outputs: Outputs,
 ) -> LookedAt:
-    """The folders of which `check_folders_apart` asks the disk, for the same
+    """The folders for which `check_folders_apart` reads the disk, for the same
     project."""
     folders = {target.checkpoints, *(use.folder for use in _outputs(target, outputs))}
     for stream in streams:
@@ -134,7 +132,7 @@ def folders_looked_at(
 
 @dataclass(frozen=True, slots=True)
 class _FolderTable:
-    """A table, and a folder of it as people write it."""
+    """A table, and one of its folders as written in the configuration."""
 
     name: str
     folder: str
@@ -142,8 +140,8 @@ class _FolderTable:
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """A folder or a file that is no table's: what it is, the setting that says where it
-    lies, and where that stands.
+    """A folder or file that belongs to no table: what it is, the setting that
+    determines it, and the place of that setting.
 
     `is_moved`: it is moved and removed as a whole.
     """
@@ -159,12 +157,12 @@ class _Use:
 def _table_folders(
     catalog: Catalog, models: Iterable[Model], uses: Iterable[_Use]
 ) -> dict[Parts, _FolderTable]:
-    """The folders of tables that the models write, those beside them and their rebuilds
-    too.
+    """The folders of the tables that the models write, including the tables beside them
+    and those of their rebuilds.
 
-    A namespace's folder that none of the `uses` lies in, or is moved with, has no table
-    of which something can be wrong: its tables are left out but for those that are
-    links to another folder.
+    If none of the `uses` lies in a namespace's folder, or is moved together with it,
+    its tables cannot have a problem: only tables that are links to another folder are
+    included.
     """
     found: dict[Parts, _FolderTable] = {}
     namespaces: dict[str, _NamespaceFolder] = {}
@@ -194,11 +192,11 @@ def _table_folders(
 
 @dataclass(frozen=True, slots=True)
 class _NamespaceFolder:
-    """The folder that a catalog makes the tables of a namespace in, '' where it is not
+    """The folder in which a catalog creates the tables of a namespace; '' if it is not
     known.
 
-    `is_used`: something else lies in it, or it is moved with something else. `links`
-    are the links in it.
+    `is_used`: something else lies in it, or it lies in something that is moved as a
+    whole. `links` are the names of the symbolic links in it.
     """
 
     folder: str
@@ -223,8 +221,8 @@ def _is_within(inner: Parts, outer: Parts) -> bool:
 
 
 def _links(folder: Path | None) -> frozenset[str]:
-    """The names of the links in a local folder; none, where it is not there or cannot
-    be read."""
+    """The names of the symbolic links in a local folder; none if it does not exist or
+    cannot be read."""
     try:
         return (
             frozenset(entry.name for entry in os.scandir(folder) if entry.is_symlink())
@@ -236,7 +234,8 @@ def _links(folder: Path | None) -> frozenset[str]:
 
 
 def _namespace_folder(catalog: Catalog, namespace: str) -> str:
-    """Where a catalog makes the tables of a namespace; '' where it is not known."""
+    """The folder in which a catalog creates the tables of a namespace; '' if it is not
+    known."""
     warehouse = catalog.warehouse.rstrip("/")
     if not warehouse or catalog.type not in ("sql", "hadoop", "hive", "glue"):
         return ""
@@ -249,7 +248,8 @@ def _namespace_folder(catalog: Catalog, namespace: str) -> str:
 
 
 def _folders_above(tables: Mapping[Parts, _FolderTable]) -> dict[Parts, _FolderTable]:
-    """By each folder that has a table's folder in it, such a table."""
+    """For each folder that a table's folder lies in, one such table; a table's own
+    folder is included."""
     found: dict[Parts, _FolderTable] = {}
     for parts, table in tables.items():
         for folder in _up(parts):
@@ -258,7 +258,7 @@ def _folders_above(tables: Mapping[Parts, _FolderTable]) -> dict[Parts, _FolderT
 
 
 def _up(parts: Parts) -> Iterator[Parts]:
-    """A folder, and all folders that it lies in."""
+    """The folder itself, and all folders above it."""
     return (parts[:length] for length in range(len(parts), 0, -1))
 
 
@@ -304,7 +304,7 @@ def _inputs(
 
 
 def _connection(target: Target, stream: Stream, directory: Path) -> Source | None:
-    """What a stream is read from; None where the target does not have it."""
+    """The source of a stream; None if the target has no such connection."""
     if not stream.connection and stream.origin.brings == "files":
         return project_files(str(directory))
     return target.connections.get(stream.connection)
@@ -325,8 +325,8 @@ def _outputs(target: Target, outputs: Outputs) -> Iterator[_Use]:
 
 
 def _parts(folder: str) -> Parts:
-    """A folder by the names that lead to it: a local one without links, a URL's with
-    one name for S3."""
+    """The names that lead to a folder. Symbolic links of a local one are resolved; in a
+    URL, all schemes of S3 count as the same."""
     local = local_folder(folder)
     if local is not None:
         return tuple(PurePosixPath(os.path.realpath(local)).parts)

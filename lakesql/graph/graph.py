@@ -1,5 +1,5 @@
-"""The graph of a project: who reads whom, who comes first. Ids are `model.orders` and
-`stream.orders`."""
+"""The graph of a project: which nodes read which, and in which order they run. Ids are
+`model.orders`, `stream.orders` and the like."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ RESOURCE_TYPES: tuple[ResourceType, ...] = get_args(ResourceType)
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """What the graph and the selector know of a model, a stream, a seed, a data test,
-    or a task that maintains a table.
+    """A model, a stream, a seed, a data test or a maintenance task, with what the graph
+    and the selector need of it.
 
-    `path` is the file's, from the project's directory, with slashes. `fqn` is the
-    project's name, the folders below `models/`, the name. `config` holds every option
-    as a plain value (scalars, lists, dicts). `depends_on` are the ids that the node
-    reads, and `references` says where it names them. `is_appended`: it has no file of
-    its own, and `path` is that of its model. `states` are the words after `state:` that
-    hold for it; None where it is not compared with another version of the project.
-    `results` are those of an earlier command; None where none is looked at.
+    `path` is that of its file, relative to the project's directory, with slashes. `fqn`
+    is the project's name, the folders below `models/`, and the name. `config` holds
+    every option as a plain value (scalars, lists, dicts). `depends_on` are the ids that
+    the node reads, and `references` the places where it names them. `is_appended`: it
+    has no file of its own, and `path` is that of its model. `states` are the values of
+    `state:` that match it; None if it was not compared with another version of the
+    project. `results` are the values of `result:`, from an earlier command; None if no
+    results were read.
     """
 
     id: str
@@ -46,8 +47,8 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The nodes by id, in an order in which each follows those it reads; made by
-    `build_graph`, so without a cycle.
+    """The nodes by id, each after those it reads. There is no cycle, as `build_graph`
+    checks.
 
     Every id that is passed to a method is one of `nodes`.
     """
@@ -56,8 +57,8 @@ class Graph:
     readers: Mapping[str, tuple[str, ...]]
 
     def upstream(self, ids: Iterable[str], depth: int | None = None) -> frozenset[str]:
-        """What the nodes read, at most `depth` steps away. A node of `ids` is in it if
-        another one reads it."""
+        """The ids of all that the nodes read, at most `depth` steps away. An id of
+        `ids` is included if another of them reads it."""
         return _reach(
             {id_: node.depends_on for id_, node in self.nodes.items()}, ids, depth
         )
@@ -65,20 +66,20 @@ class Graph:
     def downstream(
         self, ids: Iterable[str], depth: int | None = None
     ) -> frozenset[str]:
-        """What reads the nodes, at most `depth` steps away. A node of `ids` is in it if
-        it reads another one."""
+        """The ids of all that reads the nodes, at most `depth` steps away. An id of
+        `ids` is included if it reads another of them."""
         return _reach(self.readers, ids, depth)
 
     def order(self, ids: Iterable[str]) -> tuple[str, ...]:
         """`ids`, each after those it reads, directly or through nodes that are not in
-        `ids`; else by name."""
+        `ids`; independent ones by name."""
         return _sort(self.predecessors_within(ids), self.nodes)
 
     def predecessors_within(self, ids: Iterable[str]) -> dict[str, frozenset[str]]:
         """For each of `ids`, those of `ids` that must be done before it starts.
 
-        A node that is not in `ids` still passes on the order of its neighbours: where c
-        reads b and b reads a, c waits for a in a run of a and c alone.
+        A node that is not in `ids` still passes on the order of its neighbours: if c
+        reads b and b reads a, c waits for a in a run of only a and c.
         """
         wanted = frozenset(ids)
         before: dict[str, frozenset[str]] = {}
@@ -92,8 +93,8 @@ class Graph:
 
 
 def with_states(graph: Graph, states: Mapping[str, frozenset[str]]) -> Graph:
-    """The graph whose nodes know what they are, compared with another version of the
-    project."""
+    """The graph with `states` in its nodes, by id: how each differs from another
+    version of the project."""
     nodes = {
         id_: replace(node, states=states.get(id_, frozenset()))
         for id_, node in graph.nodes.items()
@@ -102,7 +103,8 @@ def with_states(graph: Graph, states: Mapping[str, frozenset[str]]) -> Graph:
 
 
 def with_results(graph: Graph, results: Mapping[str, frozenset[str]]) -> Graph:
-    """The graph whose nodes know what an earlier command has said of them."""
+    """The graph with `results` in its nodes, by id: how each ended in an earlier
+    command."""
     nodes = {
         id_: replace(node, results=results.get(id_, frozenset()))
         for id_, node in graph.nodes.items()
@@ -111,16 +113,18 @@ def with_results(graph: Graph, results: Mapping[str, frozenset[str]]) -> Graph:
 
 
 def node_id(resource_type: ResourceType, name: str) -> str:
-    """The id of a node: a model and a stream may have the same name."""
+    """The id of a node. It includes the type, as a model and a stream may have the same
+    name."""
     return f"{resource_type}.{name}"
 
 
 def build_graph(nodes: Iterable[GraphNode]) -> Graph:
-    """The graph of `nodes`, whose ids are unique and whose `depends_on` are ids of
-    `nodes`.
+    """The graph of `nodes`, whose ids must be unique, and whose `depends_on` must be
+    ids of `nodes`.
 
-    Raises `ProjectError` (`cycle`): one problem for each of some cycles that share no
-    node, at least one, placed at the reference that closes it.
+    Raises `ProjectError` (`cycle`) with at least one cycle, one problem for each. No
+    two of the reported cycles share a node; the place is the reference that closes the
+    cycle.
     """
     every = tuple(nodes)
     by_id = {node.id: node for node in every}
@@ -140,8 +144,7 @@ def build_graph(nodes: Iterable[GraphNode]) -> Graph:
 
 
 def graph_of(nodes: Iterable[GraphNode]) -> Graph:
-    """The graph of nodes that stand in an order in which each follows those it
-    reads."""
+    """The graph of nodes that are already ordered, each after those it reads."""
     by_id = {node.id: node for node in nodes}
     readers: dict[str, list[str]] = {id_: [] for id_ in by_id}
     for id_, node in by_id.items():
@@ -153,7 +156,8 @@ def graph_of(nodes: Iterable[GraphNode]) -> Graph:
 def _sort(
     before: Mapping[str, Collection[str]], nodes: Mapping[str, GraphNode]
 ) -> tuple[str, ...]:
-    """The ids, each after those in its `before`, ties by name. Raises `CycleError`."""
+    """The ids, each after those in its `before`; independent ones by name. Raises
+    `CycleError`."""
     sorter = TopologicalSorter(before)
     sorter.prepare()
     ready: list[tuple[str, str]] = []
@@ -168,8 +172,8 @@ def _sort(
 
 
 def _find_cycles(nodes: Mapping[str, GraphNode]) -> Iterable[tuple[str, ...]]:
-    """Cycles of nodes each of which reads the next one. No two share a node; each
-    starts with its first by name."""
+    """Cycles in which each node reads the next one, starting with the first by name. No
+    two share a node."""
     left = {
         id_: nodes[id_].depends_on
         for id_ in sorted(nodes, key=lambda id_: nodes[id_].name)
@@ -179,7 +183,8 @@ def _find_cycles(nodes: Mapping[str, GraphNode]) -> Iterable[tuple[str, ...]]:
             TopologicalSorter(left).prepare()
             return
         except CycleError as error:
-            # each of its nodes is read by the next one, and the last is the first again
+            # in graphlib's cycle each node is read by the next one, and the last is the
+            # first again
             cycle = error.args[1][:0:-1]
         first = cycle.index(min(cycle, key=lambda id_: nodes[id_].name))
         yield (*cycle[first:], *cycle[:first])
@@ -206,7 +211,8 @@ def _cycle_problem(cycle: tuple[str, ...], nodes: Mapping[str, GraphNode]) -> Pr
 def _reach(
     edges: Mapping[str, tuple[str, ...]], ids: Iterable[str], depth: int | None
 ) -> frozenset[str]:
-    """What can be reached from `ids` in one step or more, and in `depth` at most."""
+    """The ids that can be reached from `ids` in at least one step, and at most
+    `depth`."""
     reached: set[str] = set()
     layer = set(ids)
     while layer and (depth is None or depth > 0):

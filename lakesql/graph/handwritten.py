@@ -1,5 +1,5 @@
-"""Maintenance that is written by hand: which CALL statements there are for the table of
-which model."""
+"""Maintenance written by hand: which CALL statements maintain the table of which
+model."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def find_calls(
     macros: Macros,
     problems: list[Problem],
 ) -> dict[str, tuple[WrittenCall, ...]]:
-    """The statements by the models whose tables they maintain; what is wrong with them
-    goes to `problems`.
+    """The statements by the names of the models whose tables they maintain. Problems of
+    the statements are added to `problems`.
 
-    `unread` are the models that could not be read: they are there all the same.
-
-    Where the target says that somebody else maintains its tables, there are none.
+    `unread` are models that could not be parsed: they count as existing. If the target
+    has `maintenance: false`, files for models that do not set `maintenance` themselves
+    are passed over.
     """
     found: dict[str, list[WrittenCall]] = {}
     for file in files:
@@ -127,8 +127,8 @@ def _check(
     model: Model,
     earlier: Iterable[WrittenCall],
 ) -> Iterator[Problem]:
-    """What is wrong between these statements, what the model says, and those of other
-    files."""
+    """Problems of statements that contradict the model's own configuration, or repeat a
+    procedure that another file calls."""
     own = model.config.maintenance.procedures
     taken = {call.procedure: call for call in earlier}
     for call in calls:

@@ -1,8 +1,8 @@
-"""What is kept of a project that was right: its graph and what was said of it, so that
-it need not be checked again.
+"""The cache of a project without errors: its graph and its warnings are kept, so that
+an unchanged project need not be checked again.
 
-Nobody is told more than the files say: what a command asks for beside that is read from
-them then, as ever.
+The cache never adds to the project's files: whatever a command needs beyond what is
+kept is read from them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _ENTRY = "project"
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What is kept of a manifest, beside the nodes of its graph.
+    """What is kept of a manifest, besides the nodes of its graph.
 
-    `lacks` are its fields that are empty, `looked_at` the folders of which its checks
-    asked the disk, and `disk` what that said.
+    `lacks` are the names of its fields that are empty, `looked_at` the folders whose
+    state on disk its checks depended on, and `disk` a digest of that state.
     """
 
     warnings: tuple[Problem, ...]
@@ -42,8 +42,8 @@ class _Said:
 
 
 class KnownProject:
-    """The project of these files on a target, as far as it is kept in the file
-    `cache`."""
+    """The project made of these files on a target, as far as the file `cache` has
+    it."""
 
     def __init__(
         self,
@@ -60,8 +60,9 @@ class KnownProject:
         self._version = version_of(files, self._target, overrides, environ)
 
     def find(self, read: Callable[[], Manifest]) -> Manifest | None:
-        """The manifest that was kept, if nothing has changed since; `read` gives all of
-        it, and is asked where more than what is kept is needed."""
+        """The kept manifest; None if there is none, or anything has changed since.
+        `read` loads the whole manifest; it is called if a field is used that is not
+        kept."""
         found = self._cache.get(_ENTRY, self._version) if self._version else None
         if found is None:
             return None
@@ -86,10 +87,12 @@ class KnownProject:
         return _known(given, self._version, said, found["nodes"], read)
 
     def keep(self, manifest: Manifest) -> Manifest:
-        """The manifest as one that is known; what it says is kept for the next command.
+        """The manifest as a cached one, after writing it to the cache for the next
+        command.
 
-        One whose tables or columns are found elsewhere than in its files, or by
-        programs that read schemas, stays as it is: another time they may be other ones.
+        A manifest is returned unchanged and not kept if its tables or columns are found
+        elsewhere than in its files, or by programs that read schemas: these may differ
+        the next time.
         """
         has_open = any(stream.is_open for stream in manifest.streams.values())
         depends_on_more = has_open or manifest.groups or self._files.schemas
@@ -128,13 +131,13 @@ _MAY_LACK: Mapping[str, Any] = {
     "groups": {},
     "source_tables": (),
 }
-"""Fields of a manifest that are empty in many projects, and are known where they
-are."""
+"""Fields of a manifest that are empty in many projects. That they are empty is kept;
+their contents are not."""
 
 
 class _KnownManifest(Manifest):
-    """A manifest of which some fields are known, and all others are read when one of
-    them is asked for."""
+    """A manifest of which some fields are known. All others are read when the first of
+    them is used."""
 
     __slots__ = ("_nodes", "_read", "_said", "_version")
 
@@ -155,13 +158,14 @@ class _KnownManifest(Manifest):
 
     @property
     def version(self) -> str:
-        """What tells all that it is made of from anything else; '' where a field was
-        given another value since."""
+        """A digest of all that the manifest is made of; '' if a field has been replaced
+        since."""
         return getattr(self, "_version", "")
 
     @property
     def model_names(self) -> tuple[str, ...]:
-        """Those of the graph: each has a file of its own."""
+        """The models' names, from the kept graph: a kept manifest has no groups, so
+        each of its models has a file."""
         if not self.version:
             return super().model_names
         models = [
@@ -171,12 +175,12 @@ class _KnownManifest(Manifest):
 
     @property
     def file_streams(self) -> frozenset[str]:
-        """As it was kept."""
+        """The kept value, or that of `Manifest` if a field has been replaced."""
         return self._said.file_streams if self.version else super().file_streams
 
     @property
     def schema_paths(self) -> frozenset[str]:
-        """As it was kept."""
+        """The kept value, or that of `Manifest` if a field has been replaced."""
         return self._said.schema_paths if self.version else super().schema_paths
 
 
@@ -213,11 +217,12 @@ def version_of(
     overrides: Mapping[str, Any],
     environ: Mapping[str, str],
 ) -> str:
-    """A digest of everything that a manifest is made of, but for what its checks ask
-    the disk.
+    """A digest of everything that a manifest is made of, except what its checks read
+    from the disk.
 
-    It has secrets of the environment only masked, as a digest of one could be guessed.
-    '' where a folder has one in its name, by which it would be another folder.
+    Secrets of the environment are masked in it, as a secret could be guessed from a
+    digest. It is '' (no cache) if a folder's name contains a secret, as two such
+    folders could not be distinguished when masked.
     """
     secrets = find_secrets(environ)
     places = [

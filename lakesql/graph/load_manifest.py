@@ -1,5 +1,5 @@
-"""From the files of a project to its manifest: every file is read, then what they say
-together is checked. Pure."""
+"""How the files of a project become its manifest: every file is parsed, then what they
+declare is checked together. Pure."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ Named = TypeVar("Named", bound=HasName)
 
 @dataclass(frozen=True, slots=True)
 class GroupFeeds:
-    """The streams whose tables groups mirror, on a target whose local paths are
-    absolute, and what files declare.
+    """The streams whose tables groups mirror, with what is needed to find these tables:
+    the target, whose local paths are absolute, and the tables that files declare.
 
-    `routes` are the columns whose values make tables, by the names of the streams that
-    have one.
+    `routes` maps the name of a stream to the column whose values become tables; it has
+    only the streams that have such a column.
     """
 
     target: Target
@@ -93,8 +93,8 @@ def feeds_of(
     streams: Mapping[str, Stream],
     declared: Sequence[SourceTable],
 ) -> GroupFeeds:
-    """The feeds of groups, as far as there are such streams, and their tables can be
-    told apart in them."""
+    """The streams that the groups read. A group is passed over if its stream does not
+    exist or cannot be separated into tables; `make_members` reports that."""
     found: dict[str, Stream] = {}
     routes: dict[str, str] = {}
     for group in groups:
@@ -108,7 +108,7 @@ def feeds_of(
 
 
 FindTables = Callable[[GroupFeeds], Sequence[SourceTable]]
-"""Finds the tables of feeds, also those that the project declares."""
+"""Finds the tables of feeds. Its result includes those that the project declares."""
 
 
 def load_manifest(
@@ -119,13 +119,13 @@ def load_manifest(
     read_model: ReadModel | None = None,
     find_tables: FindTables | None = None,
 ) -> Manifest:
-    """The project that `files` hold, checked as far as it can be without rendering a
-    SELECT.
+    """The manifest of a project, checked as far as possible without rendering a SELECT.
 
-    What one file says is read by `parse_declarations` and `parse_model`, or by what a
-    caller puts in front of them. `find_tables` finds tables of the feeds of groups that
-    no file declares. Raises `ProjectError` with the problems of all files at once, and
-    what finding tables raises.
+    `read_declarations` and `read_model` read one file each; by default they are
+    `parse_declarations` and `parse_model`, and a caller may pass a cache instead.
+    `find_tables` finds tables of the groups' feeds that no file declares. Raises
+    `ProjectError` with the problems of all files at once, and whatever `find_tables`
+    raises.
     """
     target = resolve_paths(target, files.directory)
     problems: list[Problem] = []
@@ -140,7 +140,7 @@ def load_manifest(
     selectors = (
         collect(problems, lambda: parse_selectors(named)) if named is not None else None
     )
-    # models would be told that the macros which they use do not exist
+    # without macros, every model that uses one would have a misleading problem
     if macros is None:
         raise ProjectError(problems)
     read = partial(
@@ -280,8 +280,8 @@ def load_manifest(
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """What the properties files declare, by name; `is_complete` if none of them has
-    anything that cannot be read."""
+    """What all properties files declare, by name. `is_complete` is false if a part of
+    any file could not be read."""
 
     streams: Mapping[str, Stream]
     properties: Mapping[str, ModelProperties]
@@ -294,8 +294,8 @@ class _Declared:
 def _read_declared(
     files: ProjectFiles, read: ReadDeclarations, problems: list[Problem]
 ) -> _Declared:
-    """What all properties files declare; what is wrong with one of them, or between
-    two, goes to `problems`."""
+    """What all properties files declare. Problems within a file, and names that two
+    files declare, are added to `problems`."""
     yaml_files = {
         file.path: file
         for file in (*files.streams, *files.properties, *files.contracts)
@@ -328,8 +328,8 @@ def _find_members(
     find_tables: FindTables | None,
     problems: list[Problem],
 ) -> tuple[Sequence[SourceTable], Members]:
-    """The tables of feeds that are declared or found, and what the groups among `every`
-    stand for."""
+    """The tables of feeds, declared or found, and the models and streams that the
+    groups among `every` make of them."""
     tables: Sequence[SourceTable] = declared.source_tables
     problems.extend(find_ambiguous(tables))
     problems.extend(check_source_tables(tables, streams))
@@ -355,7 +355,7 @@ def _find_members(
 
 
 def _find_aimless(files: ProjectFiles, members: Members) -> tuple[Problem, ...]:
-    """Options of folders in which no model is."""
+    """Problems of folder options in the settings that apply to no model."""
     names = [_fqn(file.path, files.settings) for file in files.models]
     return tuple(
         check_folders(
@@ -365,13 +365,12 @@ def _find_aimless(files: ProjectFiles, members: Members) -> tuple[Problem, ...]:
 
 
 def with_texts(manifest: Manifest, texts: Mapping[str, str]) -> Manifest:
-    """The manifest with other texts of some models' files, by their paths, as an editor
-    has them in memory.
+    """The manifest with new texts for some models' files, by path, as an editor holds
+    them unsaved.
 
-    Streams, macros and settings are as they were. What is checked between models is
-    whether what they read is there, and no circle: no tables of one name, no folders of
-    one place.
-    Raises `ProjectError` with what is wrong.
+    Streams, macros and settings stay as they were. Of the checks across models, only
+    missing references and cycles are repeated, not duplicate tables or folders that
+    overlap. Raises `ProjectError` with the problems.
     """
     problems: list[Problem] = []
     models = dict(manifest.models)
@@ -413,7 +412,7 @@ def with_texts(manifest: Manifest, texts: Mapping[str, str]) -> Manifest:
 
 
 def _edges(model: Model) -> frozenset[tuple[str, str]]:
-    """What a model reads, each by how it is read."""
+    """What a model reads, as (`ref` or `stream`, name)."""
     refs = {("ref", found.name) for found in model.facts.refs}
     return frozenset(
         {*refs, *(("stream", found.name) for found in model.facts.streams)}
@@ -423,8 +422,8 @@ def _edges(model: Model) -> frozenset[tuple[str, str]]:
 def _with_pulled_schemas(
     streams: Mapping[str, Stream], files: ProjectFiles, problems: list[Problem]
 ) -> dict[str, Stream]:
-    """The streams, those with a registry and without columns with the columns of their
-    subjects' schemas."""
+    """The streams by name; one that has a registry and declares no columns gets the
+    columns of its subject's pulled schema."""
     found = dict(streams)
     if not files.schemas:
         return found
@@ -448,8 +447,8 @@ def _with_pulled_schemas(
 def _by_name(
     found: Iterable[Named], what: str, problems: list[Problem]
 ) -> dict[str, Named]:
-    """The streams, models or descriptions of models by name; of two with one name, the
-    second is a problem."""
+    """The items by name. A second item with the same name, in any case, is added to
+    `problems` and dropped."""
     named: dict[str, Named] = {}
     for item in found:
         first = named.setdefault(item.name.lower(), item)
@@ -500,8 +499,8 @@ def _defaults(
     name: str,
     fqn: tuple[str, ...],
 ) -> Node:
-    """What is said of a model beside its file: `meta` of its properties, over the
-    options of its folder, over what the target says of maintenance."""
+    """The options that a model gets from elsewhere than its own file: `meta` of its
+    properties, over the options of its folder, over the target's `maintenance`."""
     defaults = folder_defaults(settings.models, fqn)
     if target.maintenance is not None:
         of_target = Node({"maintenance": target.maintenance}, target.maintenance.place)
@@ -513,8 +512,8 @@ def _defaults(
 
 
 def _fqn(path: str, settings: Settings) -> tuple[str, ...]:
-    """The fully qualified name of the model in a file: the project's name, the folders,
-    the model's."""
+    """The fully qualified name of the model in a file: the project's name, the folders
+    below the models' folder, the model's name."""
     *folders, name = path.split("/")
     return (
         settings.name,
@@ -534,8 +533,8 @@ def _find_seeds(
     target: Target,
     problems: list[Problem],
 ) -> dict[str, Seed]:
-    """The seeds by name. `problems` hears of files that are none, and of contracts
-    without a file."""
+    """The seeds by name. Files that are no valid seed, and contracts without a file,
+    are added to `problems`."""
     if not files.seeds and not contracts:
         return {}
     from lakesql.seed.seed import build_seed  # only here: it reads headers

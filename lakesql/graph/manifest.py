@@ -1,4 +1,5 @@
-"""The whole project as typed values: streams, models and who reads whom."""
+"""The whole project as typed values: its streams, models, seeds and tests, and which of
+them read which."""
 
 from __future__ import annotations
 
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
 class Manifest:
     """A project on a target, whose local paths are absolute.
 
-    `outputs` are the folders that it is written to, `warnings` what somebody should
-    know and what ends no command. `streams`, `models`, `seeds` and the maintenance
-    models, `written`, are by name; `vars` are the settings' with --vars over them.
-    `unit_tests` and `data_tests` are those of models and seeds. `texts` are those of
-    the files that it was read from, by their paths. `deferred` are the tables of
-    another target that `ref` means, by the names of the models. `groups` are the files
-    that stand for several of the models, and
-    `source_tables` the tables of feeds that files declare, or that were found.
+    `outputs` are the folders for its generated files; `warnings` are problems that stop
+    no command. `streams`, `models`, `seeds` and `written`, the maintenance models, are
+    by name; `vars` are the variables of the settings, overridden by --vars.
+    `unit_tests` and `data_tests` are those of models and seeds. `texts` are the texts
+    of the project's files, by path. `deferred` are the tables of another target that
+    `ref` means with --defer, by the names of their models. `groups` are the files that
+    stand for several models, and `source_tables` the tables of feeds that files
+    declare, or that were found.
     """
 
     directory: Path
@@ -63,8 +64,7 @@ class Manifest:
 
     @property
     def version(self) -> str:
-        """What tells all that it is made of from anything else; '' where nobody
-        knows."""
+        """A digest of all that the manifest is made of; '' if it is not known."""
         return ""
 
     @property
@@ -74,7 +74,7 @@ class Manifest:
 
     @property
     def file_streams(self) -> frozenset[str]:
-        """The declared streams whose records are in files."""
+        """The names of the declared streams that read files."""
         return frozenset(
             name
             for name, stream in self.streams.items()
@@ -83,15 +83,14 @@ class Manifest:
 
     @property
     def schema_paths(self) -> frozenset[str]:
-        """The paths of the Avro schemas that streams name."""
+        """The paths of the schema files that streams name."""
         return frozenset(
             stream.schema for stream in self.streams.values() if stream.schema
         )
 
     def lacks_tables(self, names: Iterable[str]) -> bool:
-        """Whether a run of these models leaves tables out that have come into the feeds
-        of their groups, and that these do not mean to leave out: it has not done then
-        all that it was to do."""
+        """Whether a run of these models leaves out new tables in the feeds of their
+        groups that the groups do not exclude: then the run has not done everything."""
         paths = {self.models[name].path for name in names}
         paths |= {group.path for group in self.groups.values() if not group.members}
         refused = [
@@ -105,33 +104,33 @@ class Manifest:
 
 
 def reads_model(manifest: Manifest, stream: str) -> Model | None:
-    """The model whose table `stream('…')` reads; None for a declared stream, which goes
-    first where both exist."""
+    """The model whose table `stream('…')` reads; None for a declared stream, which has
+    precedence if both exist."""
     return None if stream in manifest.streams else manifest.models[stream]
 
 
 def read_table(manifest: Manifest, name: str) -> TableName:
-    """The table that `ref` of a model or a seed means: its own, or the one that it is
-    deferred to."""
+    """The table that `ref` of a model or a seed means: its own, or with --defer that of
+    another target."""
     return manifest.deferred.get(name) or own_table(manifest, name)
 
 
 def own_table(manifest: Manifest, name: str) -> TableName:
-    """The table of a model, or of a seed."""
+    """The table of a model or a seed on this target."""
     seed = manifest.seeds.get(name)
     return seed.table if seed is not None else manifest.models[name].table
 
 
 def is_stored(manifest: Manifest, name: str) -> bool:
-    """Whether a model, or a seed, has a table, and not a view alone; so whatever the
-    project does not have."""
+    """Whether a model has a table, and is not only a view. True for seeds, and for
+    names that the project does not have."""
     model = manifest.models.get(name)
     return model is None or model.config.is_stored
 
 
 def stored_refs(manifest: Manifest, model: Model) -> tuple[Reference, ...]:
-    """What a model reads by `ref` that has rows: tables, and in the place of a view
-    what its own SELECT reads."""
+    """The refs of a model that have rows: tables, and for a view the tables that its
+    own SELECT reads, with the place of the ref to the view."""
     found: list[Reference] = []
     for reference in model.facts.refs:
         if is_stored(manifest, reference.name):
@@ -143,8 +142,8 @@ def stored_refs(manifest: Manifest, model: Model) -> tuple[Reference, ...]:
 
 
 def with_stored_rows(manifest: Manifest) -> Manifest:
-    """The manifest whose views are tables, so that a unit test can give their rows, or
-    expect them."""
+    """The manifest with tables instead of views, so that a unit test can give or expect
+    their rows."""
     models = {
         name: replace(each, config=each.config.as_stored())
         for name, each in manifest.models.items()
@@ -158,8 +157,8 @@ def ref_id(manifest: Manifest, name: str) -> str:
 
 
 def most_records(manifest: Manifest, name: str) -> int | None:
-    """How many records a batch of the model reads at most; None where a stream has no
-    limit, or is a table."""
+    """The greatest number of records that a batch of the model reads; None if there is
+    no limit, as for a stream without one or a streamed table."""
     read = {reference.name for reference in manifest.models[name].facts.streams}
     limits = [
         manifest.streams[each].max_per_batch if each in manifest.streams else None

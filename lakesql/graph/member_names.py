@@ -1,5 +1,5 @@
-"""Which tables of a feed get models in a group, what these are called, and what is said
-of the others. Pure."""
+"""Which tables of a feed get models in a group, the names of these models, and the
+problems of the tables left out. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from lakesql.stream.source_table import SourceTable
 
 
 def is_wanted(group: ModelGroup, table: SourceTable, remarks: list[Problem]) -> bool:
-    """Whether a table gets a model; of one that no file declares `new_tables` says it,
-    and `remarks` hears of it."""
+    """Whether a table gets a model. For a table that no file declares, `new_tables`
+    decides; if it is left out, a problem is added to `remarks`."""
     if table.is_declared or group.tables.new_tables == "create":
         return True
     what = f"Table {_shown(table)} has come into stream '{group.stream}', and is not in the project."
@@ -37,9 +37,12 @@ def names_of_tables(
     problems: list[Problem],
     remarks: list[Problem],
 ) -> dict[str, SourceTable]:
-    """The tables by what their models are called. `problems` hears of two of one name,
-    and of names without a table; `remarks` where the second of the two is not declared,
-    or not all that may be there is known."""
+    """The tables by the names of their models, without the group's.
+
+    Names that two tables share, names that a model cannot have, and entries of `rename`
+    without a table are added to `problems`. They are added to `remarks` instead if the
+    table is not declared, or, for `rename`, if not all tables need be known yet.
+    """
     names: dict[str, SourceTable] = {}
     folded: dict[str, SourceTable] = {}
     for table in sorted(tables, key=lambda each: not each.is_declared):
@@ -76,8 +79,8 @@ def names_of_tables(
 def _of_other_topic(
     group: ModelGroup, table: SourceTable, first: SourceTable
 ) -> Problem:
-    """That a table is not mirrored, as another topic has one that is called the same:
-    of another database."""
+    """The problem that a table is not mirrored because another topic has a table of the
+    same name, from another database."""
     return Problem(
         "table-unfit",
         f"Table {_shown(table)} of topic '{table.topic}' gets no model in group '{group.name}': topic '{first.topic}' "
@@ -96,11 +99,11 @@ def _check_renamed(
     problems: list[Problem],
     remarks: list[Problem],
 ) -> None:
-    """Say which names `rename` has that no table has: an error where files declare them
-    all.
+    """Add a problem for each name in `rename` that no table has: to `problems` if files
+    declare all tables, else to `remarks`.
 
-    Of a route the newest records alone are known, and of a feed the tables that have
-    had a row.
+    A route only knows values of the newest records, and a feed only tables that have
+    had a row, so the table may still appear.
     """
     there = {table.name for table in tables}
     is_found = any(not table.is_declared for table in tables)
@@ -118,7 +121,7 @@ def _check_renamed(
 
 
 def _say_bad_name(group: ModelGroup, table: SourceTable, name: str) -> str:
-    """Why a table's model cannot be called so; '' where it can."""
+    """Why a table's model cannot have this name; '' if it can."""
     if len(f"{group.name}.{name}") > LONGEST_NAME:
         return f"The name of table {_shown(table)} is too long for a model: {len(name)} characters."
     found: list[Problem] = []
@@ -133,8 +136,8 @@ def _refuse(
     problems: list[Problem],
     remarks: list[Problem],
 ) -> None:
-    """Say that a table cannot be a model: of one that a file declares it is an error of
-    the project."""
+    """Report that a table cannot have a model: as an error of the project if a file
+    declares the table, else as a remark."""
     if table.is_declared:
         problems.append(problem)
     else:
@@ -142,8 +145,8 @@ def _refuse(
 
 
 def unfit(group: ModelGroup, table: SourceTable, problem: Problem) -> Problem:
-    """That a table which was found in the feed cannot be mirrored, as the first problem
-    says."""
+    """The problem that a table which was found in the feed gets no model, because of
+    `problem`."""
     return Problem(
         "table-unfit",
         f"Table {_shown(table)} of stream '{group.stream}' gets no model in group '{group.name}': {problem.what}",
@@ -154,13 +157,13 @@ def unfit(group: ModelGroup, table: SourceTable, problem: Problem) -> Problem:
 
 
 def _shown(table: SourceTable) -> str:
-    """The name of a table, which may be any text, in quotes; of a long one its
-    beginning."""
+    """The name of a table in quotes, for messages. It may be any text; a long one is
+    shortened."""
     return repr(table.name if len(table.name) <= _SHOWN else f"{table.name[:_SHOWN]}…")
 
 
 def pattern_of(table: SourceTable) -> str:
-    """A pattern that fits a table's name."""
+    """A glob that matches a table's name; for a long name, its beginning and `*`."""
     return (
         escape(table.name)
         if len(table.name) <= _SHOWN
@@ -169,4 +172,4 @@ def pattern_of(table: SourceTable) -> str:
 
 
 _SHOWN = 100
-"""How many characters of a name are shown."""
+"""How many characters of a table's name are shown."""

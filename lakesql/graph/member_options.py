@@ -1,5 +1,5 @@
-"""The options of a group's models: what its file says of all of them, and of each.
-Pure."""
+"""The options of a group's models: those that its file sets for all, and the keys of
+each table. Pure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from lakesql.stream.source_table import SourceTable
 from lakesql.stream.stream import Stream
 
 STANDS_FOR_KEY = node_of(["key"], Place(""))
-"""The keys of a table of which nothing is known."""
+"""Placeholder keys, with which a group's options are checked before its tables are
+known."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberOptions:
-    """What a member of a group is configured with: its options as values, and as they
-    are written."""
+    """The options of one model of a group: parsed, and as written."""
 
     config: TableConfig
     said: Node
@@ -32,10 +32,9 @@ class MemberOptions:
 def options_of_member(
     group: ModelGroup, table: SourceTable, key: Sequence[str], defaults: Node
 ) -> MemberOptions:
-    """What a group's file says of one table, over the defaults.
+    """The options of one table's model: those of the group's file, over the defaults.
 
-    Raises `ProjectError` (`group-key`) where the mode needs keys and the table has
-    none.
+    Raises `ProjectError` (`group-key`) if the mode needs keys and the table has none.
     """
     if not key and not group.tables.route and _asks_for_keys(group, defaults):
         raise ProjectError.of(
@@ -50,8 +49,8 @@ def options_of_member(
 
 
 def check_group_options(group: ModelGroup, feed: Stream, defaults: Node) -> None:
-    """Raise `ProjectError` with what is wrong with the options of all tables, whatever
-    they are."""
+    """Raise `ProjectError` with problems of the group's options that concern all of its
+    tables."""
     config = _options(group, defaults, STANDS_FOR_KEY).config
     if group.tables.route and config.needs_changes:
         raise ProjectError.of(
@@ -77,8 +76,9 @@ def check_group_options(group: ModelGroup, feed: Stream, defaults: Node) -> None
 
 
 def _options(group: ModelGroup, defaults: Node, keys: Node) -> MemberOptions:
-    """What the file says over the defaults, with the keys of a table where the mode
-    needs some and none are given."""
+    """The options of the group's file over the defaults. If the mode needs keys and the
+    file sets none, `keys` are used; in a group with a route, keys from the defaults
+    count as set."""
     said = group.said
     own = {
         name: node for name, node in said.entries().items() if name not in GROUP_OPTIONS
@@ -97,7 +97,7 @@ def _options(group: ModelGroup, defaults: Node, keys: Node) -> MemberOptions:
 
 
 def _asks_for_keys(group: ModelGroup, defaults: Node) -> bool:
-    """Whether the mode cannot do without keys."""
+    """Whether the group's mode requires keys."""
     mode = merge_config(defaults, group.said).get("mode")
     kind = find_mode(str(mode.value), "streams") if mode is not None else None
     return kind is not None and any(

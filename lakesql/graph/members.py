@@ -1,5 +1,5 @@
-"""The models that a group stands for: one for each table of its feed that is known, or
-that a run has found. Pure."""
+"""The models that a group stands for: one for each table of its feed that is declared,
+or that a run has found. Pure."""
 
 from __future__ import annotations
 
@@ -35,25 +35,26 @@ from lakesql.stream.source_table import SourceTable, stream_of_table, stream_of_
 from lakesql.stream.stream import Stream
 
 AnyModel = Model | MaintenanceModel | ModelGroup
-"""What a file of `models/` may be."""
+"""What a file of `models/` can define."""
 
 
 MakeModel = Callable[[str, tuple[str, ...], MemberOptions, GroupMember], Model]
-"""Makes a model of its name, its fully qualified name, and its options."""
+"""Makes the model of a member from its name, its fully qualified name, and its
+options."""
 
 
 DefaultsOf = Callable[[str, tuple[str, ...]], Node]
-"""Gives the options that are said of a model beside its file, by its name and its fully
-qualified name."""
+"""Returns the options that a model gets from elsewhere than its own file, by its name
+and its fully qualified name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """What groups stand for: models and their streams, and the groups with the names of
-    these models.
+    """What the groups stand for: their members' models and streams, and the groups
+    themselves with the names of these models.
 
-    `remarks` are what is to be said of tables that no file declares, and that are left
-    out.
+    `remarks` are problems of tables that were found and that no file declares. Such
+    tables are left out, and do not fail the project.
     """
 
     models: tuple[Model, ...]
@@ -69,8 +70,8 @@ def read_group(
     config: GroupConfig,
     facts: TemplateFacts,
 ) -> ModelGroup:
-    """The group of a file. Raises `ProjectError` (`group-stream`) where its SELECT does
-    not read one stream alone."""
+    """The group that a file defines. Raises `ProjectError` (`group-stream`) if its
+    SELECT does not read exactly one stream."""
     read = [*dict.fromkeys(found.name for found in facts.streams)]
     if len(read) != 1:
         what = f"Group '{name}' reads {len(read)} streams, and its tables are those of one."
@@ -90,14 +91,12 @@ def make_members(
     make: MakeModel,
     problems: list[Problem],
 ) -> Members:
-    """The models of the groups. `taken` are those that have a file of their own, by
-    their names.
+    """The models of the groups. `taken` are the models by name that have a file of
+    their own.
 
-    `defaults_of` gives what is said of a model beside its file. `problems` hears of
-    what is wrong with a
-    group, and with a table that a file of the project declares. One that was found in
-    the feed is left out where something is wrong with it, so that it does not stop the
-    others, and `Members.remarks` say so.
+    Problems of a group, and of a table that a file of the project declares, are added
+    to `problems`. A table that was found in the feed and has a problem is left out, so
+    that it does not stop the others; the problem is in `Members.remarks`.
     """
     groups = tuple(groups)
     problems.extend(check_one_route(groups))
@@ -118,10 +117,11 @@ def make_members(
 
 @dataclass(slots=True)
 class _Making:
-    """The members of groups, made one group after another.
+    """Builds the members of groups, one group after another.
 
-    `owners` are the models by the tables that they write, in small letters. The other
-    fields are the arguments of `make_members`, and what has come of them so far.
+    `owners` maps the tables that are written, in lowercase, to the names of their
+    models. The other fields are the arguments of `make_members`, and the results so
+    far.
     """
 
     taken: Mapping[str, Model]
@@ -136,8 +136,8 @@ class _Making:
     remarks: list[Problem] = field(default_factory=list)
 
     def add_group(self, group: ModelGroup, feed: Stream) -> None:
-        """Make the members of a group, and the group with their names; nothing where
-        its own options are wrong."""
+        """Make the members of a group, and add the group with their names. Does nothing
+        if the group's own options are wrong."""
         of_stream = [table for table in self.tables if table.stream == group.stream]
         known = self._known_tables(group, of_stream)
         wanted = [table for table in known if is_wanted(group, table, self.remarks)]
@@ -164,8 +164,8 @@ class _Making:
     def _known_tables(
         self, group: ModelGroup, of_stream: Sequence[SourceTable]
     ) -> list[SourceTable]:
-        """The tables of a stream that a group takes: the declared ones alone, where
-        more were found than it may have."""
+        """The tables of a stream that a group includes; only the declared ones if more
+        were found than a group may have."""
         known = [table for table in of_stream if group.tables.takes(table.name)]
         too_many = [*check_values(group, known)]
         self.remarks += too_many
@@ -174,8 +174,8 @@ class _Making:
     def _add_table(
         self, group: ModelGroup, places: _PlacesOfTables, name: str, table: SourceTable
     ) -> bool:
-        """Make the model and the stream of a table; whether they are right. What is
-        wrong with a table that was found in the feed is a remark."""
+        """Make the model and the stream of a table. Returns whether it has no problem.
+        The problem of a table that was found in the feed becomes a remark."""
         said = self.problems if table.is_declared else []
         before = len(said)
         found = _member_of(
@@ -197,9 +197,9 @@ class _Making:
 def _idle_rules(
     group: ModelGroup, streams: Sequence[Stream], tables: Mapping[str, SourceTable]
 ) -> Iterator[Problem]:
-    """The rules that are for no column of the tables, by their streams: one may be to
-    mask what has another name. Nothing is said where the columns of a table are not
-    known."""
+    """Problems of column rules that match no column of the tables: a rule may be meant
+    to mask a column that has another name. None if the columns of any table are
+    unknown."""
     if not streams or not all(stream.columns for stream in streams):
         return
     columns = [
@@ -218,7 +218,8 @@ def _idle_rules(
 
 
 def _owners(models: Iterable[Model]) -> dict[str, str]:
-    """The models by the names of the tables that they write, in small letters."""
+    """The names of the models by the tables that they write, in lowercase;
+    dead-letter tables and others beside a model's table included."""
     tables = (
         (table, model.name)
         for model in models
@@ -228,7 +229,8 @@ def _owners(models: Iterable[Model]) -> dict[str, str]:
 
 
 def _taken_tables(model: Model, owners: Mapping[str, str]) -> list[Problem]:
-    """That a model would write a table that another one writes."""
+    """The problem that a model would write a table that another model writes; empty if
+    it would not."""
     for table in (model.table, *model.table.beside):
         owner = owners.get(str(table).lower())
         if owner is not None:
@@ -251,18 +253,18 @@ def _source_name(model: Model) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _MadeMember:
-    """What a table of a group is made into; no model where a file of the project has
-    it."""
+    """The stream and the model made of a table. The model is None if a file of the
+    project defines it."""
 
     stream: Stream
     model: Model | None = None
 
 
 class _PlacesOfTables:
-    """Where the records of a group's tables are: in topics of their own, or told apart
-    in those of others.
+    """Where the records of a group's tables are: each table in a topic of its own, or
+    several in one topic.
 
-    `tables` are all that are known of the feed.
+    `tables` are all known tables of the feed.
     """
 
     def __init__(
@@ -273,8 +275,8 @@ class _PlacesOfTables:
         self._known = tuple(table.name for table in tables)
 
     def stream_of(self, table: SourceTable, name: str) -> Stream:
-        """The stream of one table, which is called so. Raises `ProjectError` with what
-        is wrong with the table."""
+        """The stream of one table, named `name`. Raises `ProjectError` with the
+        problems of the table."""
         said = self._group.tables
         if not said.route:
             return stream_of_table(
@@ -300,7 +302,8 @@ def _member_of(
     make: MakeModel,
     problems: list[Problem],
 ) -> _MadeMember | None:
-    """What a table is made into; None, and why, where something is wrong with it."""
+    """The stream and the model of a table; None if something is wrong with it, which is
+    added to `problems`."""
     whole, fqn = f"{group.name}.{name}", (*group.fqn, name)
     member = GroupMember(
         group.name,
@@ -327,8 +330,9 @@ def _member_of(
 
 
 def _shared_topics(tables: Iterable[SourceTable]) -> set[str]:
-    """The topics that have the changes of several tables, such as those whose names
-    differ only by what no topic's name may have: Debezium writes `_` for it."""
+    """The topics that hold the changes of several tables. Tables share a topic, for
+    example, if their names differ only in characters that a topic's name may not have:
+    Debezium writes `_` for each."""
     found: dict[str, set[str]] = {}
     for table in tables:
         found.setdefault(table.topic, set()).add(table.name)
@@ -344,8 +348,8 @@ def make_member(
     options: MemberOptions,
     member: GroupMember,
 ) -> Model:
-    """The model of one table of a group. Raises `ProjectError` where all would write
-    one table."""
+    """The model of one table of a group. Raises `ProjectError` if the group's `table`
+    option would give all of its models the same table."""
     group, config = groups[member.group], options.config
     if config.table:
         what = (
@@ -377,8 +381,8 @@ def make_member(
 def with_members(
     every: Mapping[str, AnyModel], members: Members, problems: list[Problem]
 ) -> dict[str, AnyModel]:
-    """The models, with those of groups in the place of these. A file of a member's name
-    reads the member's stream."""
+    """The models by name, in which each group is replaced by its members. A model with
+    its own file, named as a member, reads the member's stream."""
     found: dict[str, AnyModel] = {}
     known = {name for group in members.groups for name in group.members}
     for name, model in every.items():
@@ -401,7 +405,7 @@ def with_members(
 def check_source_tables(
     tables: Iterable[SourceTable], streams: Mapping[str, Stream]
 ) -> Iterable[Problem]:
-    """Tables of streams that are not there."""
+    """Problems of declared tables whose stream does not exist."""
     for table in tables:
         if table.stream not in streams:
             what = f"Table '{table.name}' names stream '{table.stream}', which is not there."
@@ -415,8 +419,8 @@ def check_source_tables(
 
 
 def _own_member(name: str, groups: Iterable[ModelGroup]) -> GroupMember | None:
-    """What a model's file means that has the name of a group's member, as
-    `shop_mirror.public_orders.sql`."""
+    """The member that a model's own file stands for, by a name such as
+    `shop_mirror.public_orders`; None if there is no such group."""
     group_name, _, own = name.partition(".")
     for group in groups:
         if own and group.name == group_name:
@@ -425,7 +429,8 @@ def _own_member(name: str, groups: Iterable[ModelGroup]) -> GroupMember | None:
 
 
 def _facts_of(facts: TemplateFacts, member: GroupMember) -> TemplateFacts:
-    """What a file says that reads a group's feed, for one of its tables."""
+    """The facts of a template that reads a group's feed, with the feed replaced by the
+    member's stream."""
     names = {member.feed: member.stream}
     streams = (
         replace(found, name=names.get(found.name, found.name))

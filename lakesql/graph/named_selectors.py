@@ -1,4 +1,4 @@
-"""`selectors.yml`: selections with a name, in dbt's YAML grammar."""
+"""The parser of `selectors.yml`: named selections, in dbt's YAML grammar."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ from lakesql.project.yaml import parse_yaml
 
 @dataclass(frozen=True, slots=True)
 class Selectors:
-    """The selections of a project by their names. `default` is taken where a command is
-    told nothing; '' for all."""
+    """The selections of a project by name. `default` is the one that a command uses if
+    it is given no selection; '' if that means all."""
 
     by_name: Mapping[str, Expression] = field(default_factory=dict)
     default: str = ""
 
     @property
     def find(self) -> FindSelector:
-        """The definition of a name, or of all names that a glob matches. Raises
-        `UsageError` (`unknown-selector`)."""
+        """The function that returns the definition for a name, or the union of those
+        that a glob matches. It raises `UsageError` (`unknown-selector`) if there is
+        none."""
         return self._find if self.by_name else no_selectors
 
     def _find(self, name: str) -> Expression:
@@ -56,11 +57,11 @@ class Selectors:
 
 
 def parse_selectors(file: SourceFile) -> Selectors:
-    """The selections that a file defines.
+    """The selections that the file defines.
 
-    Raises `ProjectError` with everything that is wrong: `unknown-option`,
-    `missing-option`, `wrong-type`, `wrong-value`, `bad-name`, `duplicate-name`,
-    `bad-selector`, `unknown-selector`, `selector-cycle`.
+    Raises `ProjectError` with all problems: `unknown-option`, `missing-option`,
+    `wrong-type`, `wrong-value`, `bad-name`, `duplicate-name`, `bad-selector`,
+    `unknown-selector`, `selector-cycle`.
     """
     root = decode(
         parse_yaml(file.path, file.text), _DefinitionFile, what="selectors.yml"
@@ -104,7 +105,7 @@ def parse_selectors(file: SourceFile) -> Selectors:
 
 
 def _matching(glob: str, names: Iterable[str]) -> list[str]:
-    """The names that a glob matches; none where it is a plain name."""
+    """The names that a glob matches; none if `glob` is a plain name."""
     return [name for name in names if fnmatchcase(name, glob)] if is_glob(glob) else []
 
 
@@ -176,8 +177,8 @@ def _text(node: Node) -> str:
 
 @dataclass(slots=True)
 class _DefinitionReader:
-    """Reads the definitions, each once, whatever refers to it. `open` are those that
-    are being read."""
+    """Reads each definition once, however often others refer to it. `open` has the
+    names whose definitions are being read, so that a cycle is found."""
 
     entries: Mapping[str, _Definition]
     are_all_known: bool
@@ -186,7 +187,8 @@ class _DefinitionReader:
     open: list[str] = field(default_factory=list)
 
     def find(self, name: str, place: Place) -> Expression:
-        """What a name stands for, or a glob of names, which `place` says."""
+        """The expression that a name stands for, or the union for a glob of names.
+        `place` is that of the reference."""
         if matching := _matching(name, self.entries):
             return Union(tuple(self.find(each, place) for each in matching))
         if name in self.done:
@@ -223,8 +225,9 @@ class _DefinitionReader:
         return self.done[name]
 
     def read(self, node: Node) -> Expression:
-        """A definition: words as those of --select, `union` or `intersection`, a
-        method, or a mapping of one method to its value."""
+        """The expression of a definition: a text in the grammar of --select, a `union`
+        or `intersection`, a mapping with `method` and `value`, or one method with its
+        value."""
         if isinstance(node.value, str):
             return self._read_words(node, node.value)
         entries = node.entries()

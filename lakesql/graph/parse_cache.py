@@ -1,5 +1,5 @@
-"""What the project's files say, kept from one command to the next, so that an unchanged
-file is not parsed again."""
+"""The cache of parsed files: an unchanged file is not parsed again by the next
+command."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ _DECLARATIONS = (
 
 
 def _kinds_of_some() -> tuple[type, ...]:
-    """Those of declarations that not every project has: tests and seeds."""
+    """The types of declarations that not every project has: tests and seeds. Their
+    modules are imported only if needed."""
     from lakesql.model.data_tests import DATA_TEST_KINDS
     from lakesql.model.unit_tests import UNIT_TEST_KINDS
     from lakesql.seed.seed_contract import SeedContract
@@ -75,8 +76,8 @@ _MODEL_FILE = (
 
 
 class FileCache:
-    """What each file said when it had this text. A model's file is read with its macros
-    and its folder's options."""
+    """The parsed content of each file, by its text. The key of a model's file also
+    includes the macros that it uses, and its default options."""
 
     def __init__(self, path: Path) -> None:
         self._cache = CacheFile(path)
@@ -85,7 +86,8 @@ class FileCache:
         self._decode_model = decoder((*_MODEL_FILE, *all_modes()))
 
     def read_declarations(self, file: SourceFile) -> Declarations:
-        """What `parse_declarations` says, or said before."""
+        """The result of `parse_declarations`, from the cache if the file is
+        unchanged."""
         self._read.add(file.path)
         key = digest(file.text)
         found = self._cache.get(file.path, key)
@@ -97,10 +99,11 @@ class FileCache:
         return declarations
 
     def read_model(self, file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
-        """What `parse_model` says, or said before."""
+        """The result of `parse_model`, from the cache if the file, its defaults and its
+        macros are unchanged."""
         self._read.add(file.path)
         # A file that defines macros depends on the names of all macros of the project,
-        # as it must not use one of them again.
+        # as it must not define one of them again.
         names = sorted(macros.by_name) if "endmacro" in file.text else []
         key = digest(file.text, json.dumps(defaults.plain(), sort_keys=True), *names)
         found = self._cache.get(file.path, key)
@@ -118,12 +121,13 @@ class FileCache:
         return said
 
     def save(self) -> None:
-        """Keep what was read, and nothing else."""
+        """Write the cache, with only the files that were read."""
         self._cache.save(self._read)
 
 
 def digest_macros(names: Collection[str], macros: Macros) -> dict[str, str]:
-    """The digests of the texts of the macros `names`; a macro that is gone has none."""
+    """The digests of the macros' texts, by name. Macros that do not exist are left
+    out."""
     return {
         name: digest(macros.by_name[name].text)
         for name in names

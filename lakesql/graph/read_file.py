@@ -1,4 +1,4 @@
-"""What one file of a project says by itself: a properties file, or a model."""
+"""What a single file of a project declares by itself: a properties file, or a model."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
-    """What one properties file declares and describes. `problems` are of the entries
-    that are not among these."""
+    """What one properties file declares. `problems` are those of entries that could not
+    be read, and are left out."""
 
     streams: tuple[Stream, ...] = ()
     models: tuple[ModelProperties, ...] = ()
@@ -46,8 +46,8 @@ class Declarations:
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """What one model's file says: its template, and its configuration over the defaults
-    of its folder."""
+    """The content of one model's file: the facts of its template, and its configuration
+    over the defaults of its folder."""
 
     facts: TemplateFacts
     config: TableConfig | MaintenanceConfig | GroupConfig
@@ -56,11 +56,13 @@ class ModelFile:
 
 ReadDeclarations = Callable[[SourceFile], Declarations]
 ReadModel = Callable[[SourceFile, Node, Macros], ModelFile]
-"""Reads a model's file, given the options of its folder and the project's macros."""
+"""Reads a model's file, given the default options from elsewhere and the project's
+macros."""
 
 
 def parse_declarations(file: SourceFile) -> Declarations:
-    """What a properties file says, as far as it can be understood."""
+    """What a properties file declares. Entries with errors are left out, and their
+    problems included."""
     problems: list[Problem] = []
     root = collect(problems, partial(parse_yaml, file.path, file.text))
     sections = collect(problems, partial(read_sections, root)) if root else None
@@ -108,14 +110,15 @@ def _read_seed_contract(node: Node) -> SeedContract:
 
 
 def _read_stream(node: Node) -> Stream:
-    """A stream, whose watermark may be on an expression."""
+    """The stream that a node declares. Its watermark may be on an expression, which is
+    checked too."""
     stream = read_stream(node)
     if (
         stream.watermark is not None
         and is_expression(stream.watermark.column, stream.types)
         and stream.columns
     ):
-        # only here: most streams are read without a SELECT
+        # only here: most watermarks are on a column
         from lakesql.select.watermarks import find_unfit
 
         place = node.entries()["watermark"].entries()["column"].place
@@ -130,8 +133,8 @@ def _read_stream(node: Node) -> Stream:
 
 
 def parse_model(file: SourceFile, defaults: Node, macros: Macros) -> ModelFile:
-    """What a model's file says. Raises `ProjectError` with everything that is wrong
-    with it."""
+    """The content of a model's file. Raises `ProjectError` with all problems of the
+    file."""
     template = parse_template(file.path, file.text, macros)
     facts = TemplateFacts(
         template.config,

@@ -1,4 +1,4 @@
-"""What models read: whether it exists, and the nodes of the graph that it makes."""
+"""What models read: whether it exists, and the nodes of the graph for it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ def check_references(
     table_names: Collection[str],
     all_declared: bool,
 ) -> Iterable[Problem]:
-    """What the models read exists. A model, seed or stream that could not be read is
-    there all the same.
+    """Problems of references to models, seeds and streams that do not exist, or cannot
+    be read in this way.
 
-    Unless `all_declared`, any name that is no model's may be a stream's, and a model's
-    may be one's too.
+    `table_names` includes models and seeds that could not be parsed. If not
+    `all_declared`, some streams could not be parsed: then an unknown name in
+    `stream('…')` is no problem.
     """
     for model in models.values():
         for reference in model.facts.refs:
@@ -61,7 +62,7 @@ def graph_nodes(
     models: Mapping[str, Model],
     seeds: Mapping[str, Seed],
 ) -> Iterable[GraphNode]:
-    """The seeds, streams and models as nodes, each with what it reads."""
+    """The nodes for the seeds, streams and models, each with what it reads."""
     for seed in seeds.values():
         yield GraphNode(
             id=node_id("seed", seed.name),

@@ -1,4 +1,4 @@
-"""Which names and tables of models, streams and seeds mean two things."""
+"""Names and tables that more than one model, stream or seed has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class HasName(Protocol):
-    """What has a name in a project, and a place where it stands."""
+    """Anything in a project that has a name and a place."""
 
     @property
     def name(self) -> str:
@@ -23,11 +23,12 @@ class HasName(Protocol):
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
+        """The place where it is declared."""
 
 
 def duplicate_name(what: str, item: HasName, first: Place) -> Problem:
-    """The problem of an item whose name another one has already."""
+    """The problem of an item whose name another one, declared at `first`, already has.
+    `what` is its kind, for the message."""
     said = f"{what} '{item.name}' stands at {first} already."
     return Problem(
         "duplicate-name", said, "Capitals make no difference.", place=item.place
@@ -37,8 +38,8 @@ def duplicate_name(what: str, item: HasName, first: Place) -> Problem:
 def check_names(
     models: Iterable[Model], streams: Iterable[Stream]
 ) -> Iterable[Problem]:
-    """A model may have the name of a stream, and not one that Spark would take for
-    it."""
+    """Problems of models whose names differ from a stream's only in case: Spark could
+    not distinguish them. The very same name is allowed."""
     spelled = {stream.name.lower(): stream for stream in streams}
     for model in models:
         stream = spelled.get(model.name.lower())
@@ -49,8 +50,8 @@ def check_names(
 def check_seed_names(
     seeds: Iterable[Seed], models: Iterable[AnyModel], streams: Iterable[Stream]
 ) -> Iterable[Problem]:
-    """A seed has no name of a model, which `ref` could mean too; and none that Spark
-    would take for a stream's."""
+    """Problems of seeds with the name of a model, as `ref` could mean both, or with a
+    name that differs from a stream's only in case."""
     named = {model.name.lower(): model for model in models}
     spelled = {stream.name.lower(): stream for stream in streams}
     for seed in seeds:
@@ -64,8 +65,8 @@ def check_seed_names(
 def check_seed_tables(
     seeds: Iterable[Seed], models: Iterable[Model]
 ) -> Iterable[Problem]:
-    """No model writes the table of a seed, nor has a table beside its own that is
-    called so."""
+    """Problems of seeds whose table a model writes too, as its own table or as one
+    beside it."""
     seeds = tuple(seeds)
     if not seeds:
         return
@@ -87,7 +88,8 @@ def check_seed_tables(
 
 
 def check_tables(models: Iterable[Model]) -> Iterable[Problem]:
-    """No two models write one table, nor a table that the other has beside its own."""
+    """Problems of models that write the same table, as their own or as one beside
+    it."""
     owners: dict[str, str] = {}
     for model in models:
         tables = [str(table) for table in (model.table, *model.table.beside)]

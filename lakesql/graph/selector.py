@@ -1,14 +1,14 @@
-"""The words of `--select` and `--exclude`: dbt's grammar, over models, streams, data
-tests, and the tasks that maintain the models' tables.
+"""The grammar of `--select` and `--exclude`: dbt's, over models, seeds, streams, data
+tests, and the maintenance tasks of the models' tables.
 
-`parse_selection` reads the words without knowing the project, `select_nodes` looks them
-up in its graph.
+`parse_selection` parses the words without knowing the project, `select_nodes` looks
+them up in its graph.
 
 A word is `[@][n+][method:]value[+n]`. Words joined by commas mean the intersection, by
 spaces the union. The rules are those of dbt-core 1.12 (`dbt/graph/selector_spec.py`,
 `selector_methods.py`). Where dbt would silently select nothing (a misspelt method, an
-empty word), this is an error. `stream:` stands where dbt has `source:`; and a `config.`
-key may itself contain dots, as table properties do.
+empty word), this is an error. `stream:` replaces dbt's `source:`; and a `config.` key
+may itself contain dots, as table properties do.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from lakesql.words import suggest
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """One word: the nodes that `method` finds for `value`, and their relatives.
+    """One part of a word: the nodes that `method` finds for `value`, and their
+    relatives.
 
     `key` is the dotted key of `config.<key>:`, empty in other methods. `up` and `down`
-    count the generations that are added, None meaning all; `closed` is `@`.
+    count the generations of ancestors and descendants that are added, None meaning all;
+    `closed` is `@`: all descendants, and all ancestors of these.
     """
 
     method: str
@@ -44,7 +46,8 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class NamedSelector:
-    """What `selector:` names, and the relatives of all that this means."""
+    """A `selector:` part: the nodes of the expression that its name stands for, and
+    their relatives."""
 
     criterion: Criterion
     expression: Expression
@@ -52,7 +55,8 @@ class NamedSelector:
 
 @dataclass(frozen=True, slots=True)
 class Intersection:
-    """What all parts mean. On the command line `text` has them, joined by commas."""
+    """The nodes that all parts have in common. `text` is the word as given on the
+    command line, with its parts joined by commas."""
 
     text: str
     parts: tuple[Expression, ...]
@@ -60,14 +64,14 @@ class Intersection:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """What any of the parts means."""
+    """The nodes of any of the parts."""
 
     parts: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SetDifference:
-    """What an expression means, without what another one does."""
+    """The nodes of one expression without those of another."""
 
     of: Expression
     without: Expression
@@ -76,15 +80,17 @@ class SetDifference:
 Expression = Criterion | NamedSelector | Intersection | Union | SetDifference
 
 FindSelector = Callable[[str], Expression]
-"""What a name of selectors.yml stands for, or a glob of names: what any of them does.
+"""Returns the expression for a name in selectors.yml; for a glob of names, the union of
+the expressions of all that match.
 
-Raises `UsageError` (`unknown-selector`) where it stands for nothing."""
+Raises `UsageError` (`unknown-selector`) if no name matches.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The union of `select`, or everything if it is empty, without the union of
-    `exclude`."""
+    """A parsed selection: the union of `select`, or all nodes if that is empty, without
+    the union of `exclude`."""
 
     select: tuple[Intersection, ...]
     exclude: tuple[Intersection, ...]
@@ -92,15 +98,16 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """The ids that a selection means in a graph, and the words of it, in their order,
-    that mean nothing there."""
+    """The ids of the selected nodes of a graph, and the words of the selection, in
+    their order, that match nothing there."""
 
     ids: frozenset[str]
     unmatched: tuple[str, ...]
 
 
 def no_selectors(name: str) -> Expression:
-    """`FindSelector` of a project without selectors.yml."""
+    """The `FindSelector` of a project without selectors.yml: always raises
+    `unknown-selector`."""
     fix = "Define it in selectors.yml beside pyproject.toml, or leave it out."
     raise UsageError.of("unknown-selector", f"There is no selector '{name}'.", fix=fix)
 
@@ -110,8 +117,8 @@ def parse_selection(
     exclude: Sequence[str],
     find_selector: FindSelector = no_selectors,
 ) -> Selection:
-    """The selection in the values of `--select` and `--exclude`, each holding one word
-    or several.
+    """The selection given by the values of `--select` and `--exclude`. A value may hold
+    several words, separated by spaces.
 
     Raises `UsageError` (`bad-selector`, `unknown-selector`), one problem for each wrong
     word.
@@ -136,8 +143,8 @@ def parse_selection(
 def parse_words(
     text: str, called: str, find_selector: FindSelector
 ) -> tuple[Intersection, ...]:
-    """The words in one text, which problems call `called`. Raises as
-    `parse_selection`."""
+    """The words of one text. `called` names the option in problems. Raises as
+    `parse_selection` does."""
     problems: list[Problem] = []
     found = []
     for word in text.split() or [""]:
@@ -159,8 +166,8 @@ def parse_words(
 
 
 def make_criterion(text: str, prefix: str, value: str) -> Criterion:
-    """The criterion of a method, with its key, and a value. Raises `UsageError`
-    (`bad-selector`), which says `text`."""
+    """The criterion for a method (`prefix`: the method, with a dotted key for `config`)
+    and a value. Raises `UsageError` (`bad-selector`), which quotes `text`."""
     method, _, key = prefix.partition(".")
     if not value:
         raise _bad(f"'{text}' names nothing.", fix="Write a value behind the colon.")
@@ -169,8 +176,8 @@ def make_criterion(text: str, prefix: str, value: str) -> Criterion:
 
 
 def select_nodes(selection: Selection, graph: Graph) -> Selected:
-    """The nodes of `graph` that `selection` means, and which of its words match
-    nothing."""
+    """The ids of the nodes of `graph` that `selection` means, and those of its words
+    that match nothing."""
     found = [(part, _find(part, graph)) for part in selection.select]
     excluded = [(part, _find(part, graph)) for part in selection.exclude]
     everything = frozenset(graph.nodes)
@@ -236,8 +243,8 @@ def _parse_criterion(text: str, word: str) -> Criterion:
 
 
 def _split_method(body: str) -> tuple[str, str, str]:
-    """Method, key and value. Without a method, a value with a slash is a path, one that
-    ends in .sql a file."""
+    """Method, key and value. A value without a method is a path if it has a slash, a
+    file if it ends in .sql, and a name (`fqn`) otherwise."""
     prefix, colon, value = body.partition(":")
     if colon and "/" not in prefix:
         method, _, key = prefix.partition(".")
@@ -289,7 +296,8 @@ def _check_method(text: str, method: str, key: str, value: str) -> None:
 
 
 def _generations(digits: str | None) -> int | None:
-    """How many generations an operator adds: none without it, all without a number."""
+    """How many generations an operator adds: 0 if there is no operator, None (all) if
+    it has no number."""
     if digits is None:
         return 0
     return int(digits) if digits else None
@@ -338,13 +346,13 @@ def _with_relatives(
 
 
 def _matches_fqn(node: GraphNode, criterion: Criterion) -> bool:
-    """By the name, or by the fully qualified name from its start, the project's name
-    said or not.
+    """Whether the value is the node's name, or the start of its fully qualified name,
+    with or without the project's name.
 
-    Streams are not found by their bare names, as sources are not in dbt: `orders` is
-    the model. A task that maintains its table is found by all of its name:
-    `orders.expire_snapshots`, `*.expire_snapshots`. One that is written by hand is
-    found as a model is, by the name of its file.
+    Streams do not match by their bare names, as sources do not in dbt: `orders` is the
+    model. A task that maintains a model's table matches only by its whole name:
+    `orders.expire_snapshots`, `*.expire_snapshots`. A maintenance file written by hand
+    matches as a model does, by the name of its file.
     """
     value = criterion.value
     match node.resource_type:
@@ -370,10 +378,11 @@ def _matches_fqn(node: GraphNode, criterion: Criterion) -> bool:
 
 
 def _matches_names(fqn: Sequence[str], value: str) -> bool:
-    """Whether `value` is the start of the dotted `fqn`, or a glob of all of it.
+    """Whether `value` is the start of the dotted `fqn`, or a glob that matches all of
+    it.
 
-    The names before the first one with a wildcard are taken literally; from there on,
-    the glob covers the rest, dots included, and has no more names than `fqn`.
+    The names before the first one with a wildcard are compared literally; from there
+    on, the glob covers the rest, dots included. It never has more names than `fqn`.
     """
     names = ".".join(fqn).split(".")
     wanted = value.split(".")
@@ -390,16 +399,16 @@ def _matches_names(fqn: Sequence[str], value: str) -> bool:
 
 
 def is_glob(name: str) -> bool:
-    """Whether a value of a selector has wildcards, so that it may stand for several
-    names."""
+    """Whether a selector's value has wildcards, so that it may match several names."""
     return any(character in name for character in "*?[]")
 
 
 def _matches_path(node: GraphNode, criterion: Criterion) -> bool:
-    """By the file, or by a folder that it is in, at any depth; both may be globs.
+    """Whether the value is the path of the node's file, or of a folder above it; it may
+    be a glob.
 
-    `**` means any folders, none included. A glob that ends in it means folders only, as
-    in pathlib.
+    `**` means any number of folders, also none. A glob that ends in it matches folders
+    only, as in pathlib.
     """
     if node.is_appended:
         return False
@@ -434,8 +443,8 @@ def _matches_file(node: GraphNode, criterion: Criterion) -> bool:
 
 
 def _matches_config(node: GraphNode, criterion: Criterion) -> bool:
-    """By the value under the key, or by a member of it where it is a list. No globs, as
-    in dbt."""
+    """Whether the value under the key equals the criterion's, or a list there has it as
+    a member. No globs, as in dbt."""
     return any(
         _is_value(member, criterion.value)
         for value in _values_at(node.config, criterion.key.split("."))
@@ -444,7 +453,7 @@ def _matches_config(node: GraphNode, criterion: Criterion) -> bool:
 
 
 def _values_at(value: object, names: Sequence[str]) -> Iterable[object]:
-    """The values under a dotted key; several, if keys of the mappings contain dots
+    """The values under a dotted key; several if keys of the mappings contain dots
     themselves."""
     if not names:
         yield value
@@ -466,7 +475,8 @@ def _is_value(value: object, text: str) -> bool:
 
 
 TEST_TYPES = ("data", "generic", "singular")
-"""Data tests are generic, of a properties file, or singular, a file of `tests/`."""
+"""The values of `test_type:`. A data test is generic (in a properties file) or singular
+(a file of `tests/`); `data` means both."""
 
 
 def _is_of_type(node: GraphNode, value: str) -> bool:
@@ -481,19 +491,20 @@ STATES = (
     "modified",
     *(f"modified.{part}" for part in ("body", "configs", "contract", "macros")),
 )
-"""What a node may be, compared with another version of the project."""
+"""The values of `state:`: how a node differs from another version of the project."""
 
 
 RESULTS = ("success", "error", "skipped", "pass", "no_rows", "warn", "fail")
-"""What an earlier command may have said of a node: the first three of a model, all but
-`success` of a data test."""
+"""The values of `result:`: how a node ended in an earlier command. A model has one of
+the first three, a data test any but `success`."""
 
 SELECTOR = "selector"
-"""The method that names an entry of selectors.yml."""
+"""The method that refers to an entry of selectors.yml."""
 
 
 def asks_for(selection: Selection, method: str) -> bool:
-    """Whether a selection uses a method, in what it names too."""
+    """Whether a selection uses a method, also within the named selectors that it
+    uses."""
     return any(_uses(part, method) for part in (*selection.select, *selection.exclude))
 
 
@@ -534,4 +545,5 @@ METHODS: Mapping[str, Callable[[GraphNode, Criterion], bool]] = {
         node.resource_type == "test" and _is_of_type(node, criterion.value)
     ),
 }
-"""The selector methods, by the word before the colon."""
+"""The selector methods by the word before the colon: each tells whether a node
+matches."""

@@ -1,5 +1,4 @@
-"""Streams that move or delete their files once they are read, and who else reads
-these."""
+"""Whether files that a stream moves or deletes after reading are read by others too."""
 
 from __future__ import annotations
 
@@ -20,11 +19,11 @@ def check_shared_files(
     streams: Mapping[str, Stream],
     directory: Path,
 ) -> Iterator[Problem]:
-    """Files that one model takes away, and that another one reads, or the same one by
-    another stream (`files-shared`).
+    """Problems (`files-shared`) of files that one model moves or deletes, and that
+    another model reads, or the same model by another stream.
 
-    Which files a stream reads, its connection on this target says; the project is in
-    `directory`. Two patterns that may mean one file share it.
+    The files of a stream depend on its connection on this target; the project is in
+    `directory`. Two patterns that may match the same file count as sharing it.
     """
     readers: dict[str, list[str]] = {}
     for model in models:
@@ -68,7 +67,8 @@ def check_shared_files(
 
 
 def _glob(target: Target, stream: Stream, directory: Path) -> str | None:
-    """The pattern of a stream's files on this target; None where it reads none."""
+    """The pattern of a stream's files on this target; None if the stream reads no
+    files."""
     if stream.origin.brings != "files":
         return None
     if not stream.connection:

@@ -1,4 +1,4 @@
-"""The tasks that maintain the models' tables, as nodes of the graph."""
+"""The maintenance tasks of the models' tables, as nodes of the graph."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from lakesql.modes.all_modes import MAINTENANCE
 
 
 def graph_with_tasks(manifest: Manifest) -> Graph:
-    """The graph with the tasks that maintain the models' tables, each a reader of its
-    model.
+    """The graph with the maintenance tasks added, each as a reader of its model.
 
-    They are many, and no part of a model: who does not ask for them need not wait for
-    them.
+    They are not in the manifest's graph, as there are many of them, and few commands
+    need them.
     """
     graph = manifest.graph
     nodes, readers = dict(graph.nodes), dict(graph.readers)
@@ -29,13 +28,13 @@ def graph_with_tasks(manifest: Manifest) -> Graph:
 
 
 def find_task(manifest: Manifest, node: GraphNode) -> MaintenanceTask:
-    """The task of a node of the graph that is one."""
+    """The task of a node whose type is `maintenance`."""
     model = manifest.models[str(node.config["of"])]
     return next(task for task in maintenance_tasks(model) if task.name == node.name)
 
 
 def task_node(manifest: Manifest, task: MaintenanceTask) -> GraphNode:
-    """A task as a node of the graph."""
+    """The node of a task for the graph."""
     model = manifest.models[task.model]
     own = node_id("model", model.name)
     node = GraphNode(

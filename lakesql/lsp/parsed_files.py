@@ -54,7 +54,7 @@ class ParsedFiles:
         on has changed. Raises what `parse_model` does."""
         known = self._models.get(file.path)
         # A file that defines macros depends on the names of all macros of the project,
-        # as it must not use one of them again.
+        # as it must not define one of them again.
         names = frozenset(macros.by_name) if "endmacro" in file.text else frozenset()
         if (
             known is not None

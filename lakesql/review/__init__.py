@@ -1,2 +1,2 @@
-"""Two versions of a project, compared: what the change does to live tables and their
-streams. Pure."""
+"""The comparison of two versions of a project: what a change does to live tables and
+their streams. Pure."""

@@ -1,4 +1,4 @@
-"""A review as other tools read it: docs/plan.schema.json says its shape."""
+"""A review as JSON for other tools, in the format of docs/plan.schema.json."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lakesql.review.verdicts import ColumnChanges, ModelReview, Reason, Review
 
 
 def render_json(review: Review) -> str:
-    """The review as one object of JSON, every selected model in it."""
+    """The review as the text of one JSON object, with every selected model."""
     return json.dumps(describe_review(review), ensure_ascii=False, indent=2)
 
 
 def describe_review(review: Review) -> dict[str, Any]:
-    """The review as a value that `json.dumps` takes."""
+    """The review as a JSON object."""
     return {
         "verdict": review.verdict,
         "against": review.against,

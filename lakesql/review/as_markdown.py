@@ -1,5 +1,5 @@
-"""A review as a comment on a pull request: a table of models and verdicts first, the
-details folded."""
+"""A review as a comment on a pull request: first a table of models and verdicts, then
+the details of each model, collapsed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from lakesql.review.as_text import (
 from lakesql.review.verdicts import MEANINGS, ModelReview, Reason, Review, Verdict
 
 MARKER = "<!-- lakesql plan -->"
-"""By this line a job finds the comment that it has written before, to write it anew."""
+"""The first line of the comment, by which a job finds its earlier comment to replace
+it."""
 
 MOST_CHARACTERS = 60_000
-"""So much a comment on GitHub takes, and a little more: what comes after is told by its
-number."""
+"""The maximal length of a comment, a little below GitHub's limit. Of what does not fit,
+only the number is given."""
 
 _MARKS: dict[Verdict, str] = {
     **dict.fromkeys(("none", "docs", "added", "renamed", "next-batch"), "🟢"),
@@ -30,7 +31,7 @@ _MARKS: dict[Verdict, str] = {
 
 
 def render_markdown(review: Review) -> str:
-    """The comment. Of models that are as they were it says how many they are."""
+    """The comment. Models without changes are only counted."""
     changed = [model for model in review.models if model.reasons]
     same = len(review.models) - len(changed)
     head = f"{MARKER}\n## lakesql plan: {_marked(review.verdict)}\n\nCompared with {_cell(review.against)}"
@@ -53,7 +54,8 @@ def render_markdown(review: Review) -> str:
 
 
 def _bounded(text: str, parts: list[str]) -> str:
-    """The text, and as many of the parts as a comment takes."""
+    """The text, followed by as many of the parts as fit into a comment, and the number
+    of the others."""
     for number, part in enumerate(parts):
         if len(text) + len(part) > MOST_CHARACTERS:
             return (
@@ -101,7 +103,7 @@ def _reason(model: ModelReview, reason: Reason) -> str:
 
 
 def _fenced(language: str, lines: list[str]) -> str:
-    """A block of code, whose fence is longer than any row of backticks in it."""
+    """A block of code, with a fence longer than any run of backticks in it."""
     body = "\n".join(lines)
     fence = "```"
     while fence in body:

@@ -1,4 +1,4 @@
-"""A review as a person reads it in a terminal."""
+"""A review as text for a terminal."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _WIDTH = 110
 
 
 def render_text(review: Review) -> str:
-    """A line that counts, then each model that has a reason: what it is, columns,
-    readers, steps and statements."""
+    """A line with the number of models by verdict, then each model that has a reason:
+    reasons, columns, readers, steps, forecast and statements."""
     changed = [model for model in review.models if model.reasons]
     parts = [f"Compared with {review.against}: {count_verdicts(review)}."]
     parts += ["\n".join(_model_lines(model)) for model in changed]
@@ -34,7 +34,7 @@ def render_text(review: Review) -> str:
 
 
 def count_verdicts(review: Review) -> str:
-    """How many models have each verdict, the hardest first."""
+    """How many models have each verdict, the most severe first."""
     counts = Counter(model.verdict for model in review.models)
     if not counts:
         return "there is no model"
@@ -46,8 +46,8 @@ def count_verdicts(review: Review) -> str:
 
 
 def diff_lines(model: ModelReview) -> list[str]:
-    """The unified diff of what a model runs; nothing where rows and table are the same,
-    or it is new or gone."""
+    """The unified diff of a model's compiled SQL. Empty if the verdict is `none` or
+    `docs`, or if a version has no compiled text."""
     before, after = model.statements.before, model.statements.after
     if before is None or after is None or model.verdict in ("none", "docs"):
         return []
@@ -58,7 +58,7 @@ def diff_lines(model: ModelReview) -> list[str]:
 
 
 def reason_line(reason: Reason) -> str:
-    """A reason in one line, as a run says it before it does anything of it."""
+    """A reason in one line, as a run shows it before it applies the change."""
     return (
         f"plan: {reason.verdict}: {reason.what}{f' {reason.do}' if reason.do else ''}"
     )
@@ -77,11 +77,12 @@ def column_lines(columns: ColumnChanges) -> list[str]:
 
 
 DAY_TITLE = f"a day at {ROWS_PER_SECOND:g} rows of {ROW_BYTES:g} bytes a second"
-"""By what a day before and after is worked out."""
+"""The assumptions of the forecasts for a day, as a title."""
 
 
 def day_rows(change: DayChange) -> list[tuple[str, str, str]]:
-    """What differs in a day: its name, before and after."""
+    """The figures that differ between the forecasts of both versions, as (name, before,
+    after)."""
     before, after = _day_figures(change.before), _day_figures(change.after)
     names = dict.fromkeys((*before, *after))
     rows = [(name, before.get(name, "-"), after.get(name, "-")) for name in names]

@@ -1,5 +1,5 @@
-"""What a change means of which the compared rendering shows nothing: another branch of
-a template is edited."""
+"""What a change means that does not show in the compared rendering: an edit in a branch
+of the template that is not taken."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from lakesql.template.unreached import BranchPart
 
 
 def find_branch_changes(change: ModelVersions) -> Iterator[Reason]:
-    """Differences in branches of a template that the compared rendering has not taken:
-    those of a rebuild (`is_full_refresh`), else any others."""
+    """The reason for an edit in branches of a template that the compared rendering does
+    not take: that the SELECT of a rebuild (`is_full_refresh`) differs, or else that
+    some other branch does."""
     parts = [
         unreached_parts(
             template_of(version.manifest, model),
@@ -65,8 +66,7 @@ def find_branch_changes(change: ModelVersions) -> Iterator[Reason]:
 def _first_difference(
     before: tuple[BranchPart, ...], after: tuple[BranchPart, ...]
 ) -> Place | None:
-    """The first place at which the newer pieces differ from the former ones; None where
-    they are equal."""
+    """The first place at which the branches differ; None if they are equal."""
     if [part.written for part in before] == [part.written for part in after]:
         return None
     for was, now in zip(before, after, strict=False):
@@ -77,8 +77,8 @@ def _first_difference(
 
 
 def _rebuilt_difference(change: ModelVersions) -> Place | None:
-    """Where the SELECTs of a rebuild differ; None where they do not, or one of them
-    cannot be read."""
+    """The place at which the SELECTs of a rebuild differ; None if they do not, or one
+    of them cannot be compiled."""
     try:
         before, after = (
             _rebuilt(change.old, change.before),

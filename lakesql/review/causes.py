@@ -1,5 +1,5 @@
-"""Where the cause of a difference stands: in the model, a macro, a variable, a folder,
-a stream, a target."""
+"""Where the cause of a difference is in the project's files: in the model, a macro, a
+variable, a folder's options, a stream, or the target."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from lakesql.template.reader import Macro
 
 @dataclass(frozen=True, slots=True)
 class ModelVersions:
-    """A model in both versions, each with its SELECT. `renames` are the names of models
-    that are new, each with the one that it had."""
+    """A model in both versions of the project, each with its SELECT. `renames` maps new
+    names of models to their former names."""
 
     old: Version
     new: Version
@@ -39,12 +39,12 @@ class ModelVersions:
 
     @property
     def model(self) -> Model:
-        """The model as it is now."""
+        """The model in the new version."""
         return self.after.model
 
     @property
     def is_same_table(self) -> bool:
-        """Whether both versions write one table: it has the same name, in the same
+        """Whether both versions write the same table: of the same name, in the same
         catalog."""
         catalogs = [version.manifest.target.catalog for version in (self.old, self.new)]
         return self.before.model.table == self.after.model.table and is_same_catalog(
@@ -53,10 +53,11 @@ class ModelVersions:
 
 
 def sql_place(change: ModelVersions, offset: int) -> Place:
-    """Where the cause of the newer SELECT's word at `offset` stands.
+    """The place of the cause of a change at `offset` in the new SELECT.
 
-    A word that a macro, a variable or the target has brought stands there, if that has
-    changed and the model's own text has not.
+    If the text there comes from a macro, a variable or the target, and that has changed
+    while the model's own text has not, it is the place of the macro, variable or
+    target.
     """
     rendered, source = change.after.rendered, change.model.source
     here = rendered.place(offset)
@@ -84,7 +85,7 @@ def sql_place(change: ModelVersions, offset: int) -> Place:
 
 
 def column_place(change: ModelVersions, name: str) -> Place:
-    """Where the cause of a column that is new, gone or of another type stands."""
+    """The place of the cause why a column is new, gone or of another type."""
     is_edited = change.model.source != change.before.model.source
     for version, select in ((change.new, change.after), (change.old, change.before)):
         output = _output(select, name)
@@ -110,11 +111,8 @@ def column_place(change: ModelVersions, name: str) -> Place:
 
 
 def option_place(version: Version, model: Model, option: str) -> Place:
-    """Where a model's option is said: by itself, by its folder, or by the target; the
-    model's `config` where nowhere.
-
-    An option of the target's is one of its keys.
-    """
+    """Where a model's option is set: in its own file, for its folder, or in the target;
+    the model's `config` if it is not set."""
     if model.said.get(option):
         return model.option_place(option)
     folders = folder_defaults(version.files.settings.models, model.fqn)
@@ -126,8 +124,9 @@ def option_place(version: Version, model: Model, option: str) -> Place:
 
 
 def changed_option_place(change: ModelVersions, option: str) -> Place:
-    """Where the cause of an option's other value stands; where it was said by a folder,
-    the settings' defaults."""
+    """The place of the cause why an option has another value. If the option was set for
+    a folder or in the target and no longer is, it is the `models` section of the
+    settings, or the target."""
     before = option_place(change.old, change.before.model, option)
     after = option_place(change.new, change.model, option)
     is_said = after != change.model.said.place
@@ -142,8 +141,8 @@ def changed_option_place(change: ModelVersions, option: str) -> Place:
 
 
 def target_place(version: Version, *keys: str) -> Place:
-    """Where the target says a key, or one within it; as near as it says it, where it
-    does not."""
+    """The place of a key in the target, or of a key nested in it. If the key is not
+    there, the nearest enclosing place."""
     place, at = Place("profiles.yml"), version.target
     for key in keys:
         if at is None or not isinstance(at.value, dict):
@@ -153,7 +152,8 @@ def target_place(version: Version, *keys: str) -> Place:
 
 
 def connection_place(version: Version, name: str) -> Place:
-    """Where the target says a connection."""
+    """The place of a connection in the target; that of `connections` if there is no
+    such connection."""
     connections = (
         version.target.get("connections") if version.target is not None else None
     )
@@ -170,11 +170,11 @@ def connection_place(version: Version, name: str) -> Place:
 
 
 def stream_place(version: Version, stream: Stream, *keys: str) -> Place:
-    """Where a stream says a key, or one of its columns (`columns`, the name); the
-    stream where it does not.
+    """The place of a key in a stream's declaration, or of one of its columns
+    (`columns`, the name); the stream's place if it does not have the key.
 
-    The columns of a contract that is pulled stand in the subject's schema; those that
-    are gone, at its start.
+    The columns of a pulled contract are in the file of the subject's schema. Its start
+    is returned for columns that are no longer in it.
     """
     if stream.pulled is not None and keys[:1] == ("columns",):
         path = schema_path(stream, version.files.settings.paths.streams)
@@ -185,8 +185,8 @@ def stream_place(version: Version, stream: Stream, *keys: str) -> Place:
 
 
 def _find_field(schema: Registered, path: str, name: str) -> Place | None:
-    """The first line of a schema's text that names a field: as a word of its own, which
-    stands in quotes in Avro."""
+    """The first place in a schema's text that names a field, by the pattern of its kind
+    of schema: in Avro, the name in quotes."""
     at = re.search(
         SCHEMA_KINDS[schema.kind].field_pattern.format(name=re.escape(name)),
         schema.text,
@@ -198,8 +198,8 @@ def _find_field(schema: Registered, path: str, name: str) -> Place | None:
 
 
 def properties_place(version: Version, model: Model, *keys: str) -> Place:
-    """Where the properties of a model say a key; their entry, or the model, where they
-    do not."""
+    """The place of a key in the properties of a model; the properties' own place if
+    they do not have it."""
     place = model.properties.place
     return _find_key(version, place, "models", model.name, keys) or place
 
@@ -241,10 +241,13 @@ def _output(select: Select, name: str) -> Output | None:
 def _upstream_place(
     change: ModelVersions, version: Version, select: Select, output: Output
 ) -> Place | None:
-    """The cause of a column's other type in what the SELECT reads. For a column that is
-    passed on from a stream, that is the stream's contract, or the model whose table is
-    streamed; for an expression, the contract of the first column in it that has another
-    type."""
+    """The place of the cause, in what the SELECT reads, why a column is new, gone or of
+    another type; None if there is none.
+
+    A column passed on from a stream leads to the stream's contract, or to the model
+    whose table is streamed; an expression leads to the contract of the first column in
+    it whose type has changed.
+    """
     if not (output.stream and output.column):
         return _retyped_place(change, select, output)
     read = reads_model(version.manifest, output.stream)
@@ -262,11 +265,11 @@ def _upstream_place(
 def _retyped_place(
     change: ModelVersions, select: Select, output: Output
 ) -> Place | None:
-    """The contract of a column that is in the expression of `output` and has another
-    type than before; None where there is none.
+    """The place in a contract of a column whose type has changed and that the
+    expression of `output` uses; None if there is none.
 
-    An output's offset is that of its alias, so its expression stands between the output
-    before it and that.
+    An output's offset is that of its alias, so its expression is the text between the
+    previous output and that.
     """
     others = select.query.outputs or ()
     begin = max(
@@ -295,8 +298,8 @@ def _retyped_place(
 
 
 def _joined_place(change: ModelVersions, name: str) -> Place | None:
-    """The cause of a column that `*` takes from the table of another model: what has
-    changed in that one."""
+    """The place of the cause, in another model, why a column that `*` takes from that
+    model's table is new or gone; None if there is none."""
     for reference in change.model.facts.refs:
         upstream = find_change(change.old, change.new, reference.name)
         if upstream is None:
@@ -311,7 +314,8 @@ def _joined_place(change: ModelVersions, name: str) -> Place | None:
 
 
 def find_change(old: Version, new: Version, name: str) -> ModelVersions | None:
-    """A model in both versions; None where one of them lacks it, or cannot read it."""
+    """A model in both versions; None if one of them does not have it, or its SELECT
+    cannot be compiled there."""
     if name not in old.manifest.models or name not in new.manifest.models:
         return None
     before, after = old.select(name), new.select(name)
@@ -324,8 +328,8 @@ def find_change(old: Version, new: Version, name: str) -> ModelVersions | None:
 
 def _outside(change: ModelVersions, words: set[str] | None) -> Iterator[Place]:
     """The places of changes outside the model's file that its template depends on:
-    macros, variables, tables of other models, and the target. `words` restricts macros
-    and variables to those that these words name; None does not."""
+    macros, variables, tables of other models, and the target. If `words` is not None,
+    only the macros and variables that are named in it count."""
     yield from _changed_macros(change, words)
     yield from _changed_vars(change, words)
     yield from _changed_tables(change)
@@ -355,7 +359,8 @@ def _changed_vars(change: ModelVersions, words: set[str] | None) -> Iterator[Pla
 
 
 def _changed_tables(change: ModelVersions) -> Iterator[Place]:
-    """Models that the template refers to, and that have another table."""
+    """Places of models that the template refers to and whose table is another one
+    now."""
     for reference in change.model.facts.refs:
         before = change.old.manifest.models.get(reference.name)
         after = change.new.manifest.models.get(reference.name)
@@ -386,7 +391,7 @@ def _reach(macros: dict[str, Macro] | object, names: Iterable[str]) -> set[str]:
 
 
 def _macro_place(macro: Macro, former: Macro | None) -> Place:
-    """Where a macro begins to differ from what it was."""
+    """The place at which a macro's text begins to differ from its former text."""
     start = macro.source.text.find(macro.text)
     same = 0
     if former is not None:

@@ -1,4 +1,5 @@
-"""Two versions of a project, model by model: how hard each change is, and why."""
+"""The comparison of two versions of a project, model by model: how severe each change
+is, and why."""
 
 from __future__ import annotations
 
@@ -44,10 +45,11 @@ def compare(
     against: str,
     seeds: Collection[str] = (),
 ) -> Review:
-    """What the change from `old` to `new` does to the models `names` and the seeds, of
-    either version; None where there was none.
+    """The review of the change from `old` to `new`, for the models `names` and the
+    `seeds`, each of which one of the versions may lack. `old` is None if there was no
+    project.
 
-    `against` says what `old` is, for people.
+    `against` describes `old` to people.
     """
     renamed = find_renames(old, new) if old is not None else {}
     gone = set(renamed.values())
@@ -79,8 +81,8 @@ def compare(
 def refuse_all(
     files: ProjectFiles, problems: Iterable[Problem], against: str
 ) -> Review:
-    """The review of a project of which nothing runs, because something else than a
-    model is wrong with it."""
+    """The review of a project in which nothing can run, because something other than a
+    model is wrong with it: every model is refused."""
     reasons = tuple(
         Reason("refused", it.condition, it.what, it.place, it.fix) for it in problems
     )
@@ -134,7 +136,7 @@ def _review_both(change: ModelVersions) -> ModelReview:
     texts = Statements(
         change.old.compiled_text(change.before), change.new.compiled_text(change.after)
     )
-    # a run refuses before it alters anything
+    # a run that refuses alters nothing
     steps = () if any(map(is_refusal, refusals)) else table.steps
     day = (
         None
@@ -168,7 +170,7 @@ def _review_added(after: Select) -> ModelReview:
 
 
 def _say_made(after: Select) -> str:
-    """What the first run of a model makes."""
+    """The sentence on what the first run of a model creates."""
     table = after.model.table
     if not after.model.config.is_stored:
         return f"View {table} is made."
@@ -219,8 +221,8 @@ def _text(version: Version | None, name: str) -> str | None:
 
 
 def find_unchanged(old: Version, new: Version) -> frozenset[str]:
-    """The models that are made from the same in both versions, and that are known to
-    compile."""
+    """The models that are known to compile, and that are made from the same inputs in
+    both versions: SQL, properties and connections."""
     olds, news = old.compiled(), new.compiled()
     targets = old.manifest.target, new.manifest.target
     places = [

@@ -1,9 +1,9 @@
-"""Whether the running query of a model can go on after a change: what `run` will
-decide, asked of it beforehand.
+"""Whether a model's running query can continue after a change: what `run` will decide,
+found out beforehand.
 
 `decide` compares a checkpoint and a ledger with a model. Here it is given those that
-the old version leaves behind: a table with rows, and a checkpoint that has written all
-of them. So a refusal is the engine's own.
+the old version would leave behind: a table with rows, and a checkpoint whose batches
+are all committed. So a refusal here is the same that a run would raise.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ from lakesql.source.stream_state import Position, SourceState, spark_position
 from lakesql.stream.stream import Stream
 
 _REBUILD = frozenset({"mode-changed", "keys-changed"})
-"""Refusals after which the table is filled again, and the checkpoint with it."""
+"""The refusals whose remedy is to fill the table again from the start, with a new
+checkpoint."""
 
 _COSTS: Mapping[str, str] = {
     "mode-changed": "It reads the streams again from their start; what they do not hold any more is lost to the table.",
@@ -55,15 +56,17 @@ _COSTS: Mapping[str, str] = {
     "files-moved": "Taken for others, all files that are there are read, and their rows may stand twice.",
     "table-recreated": "The former table stays as it is, and is kept fresh no longer.",
 }
-"""What it costs to go on after a refusal."""
+"""What is lost, or happens to the data, if one continues after a refusal, by
+condition."""
 
 
 def verdict_of(condition: str, after: Select) -> Verdict:
     """The verdict for a condition by which a run refuses to continue a query; `after`
-    is its model now.
+    is the SELECT of the new version.
 
-    It is `rebuild` where filling the table again is the remedy, else `breaks`: a query
-    that is stateful no more has its checkpoint rewound.
+    It is `rebuild` if the remedy is to fill the table again, else `breaks`: so for
+    `state-changed` of a SELECT that is stateful no longer, where rewinding the
+    checkpoint is enough.
     """
     is_filled = condition in _REBUILD or (
         condition == "state-changed" and after.query.stateful
@@ -72,7 +75,8 @@ def verdict_of(condition: str, after: Select) -> Verdict:
 
 
 def find_refusals(change: ModelVersions) -> Iterator[Reason]:
-    """Why the query cannot be continued; nothing where it can."""
+    """The reasons why the query cannot be continued, then a reason for each stream that
+    reads further topics. Empty if nothing hinders it."""
     for error in _decide(change):
         yield _refusal(change, error)
     olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
@@ -97,8 +101,8 @@ def find_refusals(change: ModelVersions) -> Iterator[Reason]:
 
 
 def find_identity_refusals(change: ModelVersions) -> tuple[Reason, ...]:
-    """Why a model that has another name than its table's writer had cannot write to the
-    rows of that one."""
+    """The reason why a model must not write to the rows of a table whose writer had
+    another name: other keys, mode or deletes. Empty if it may."""
     try:
         check_identity(old_progress(change))
     except RunError as error:
@@ -107,17 +111,18 @@ def find_identity_refusals(change: ModelVersions) -> tuple[Reason, ...]:
 
 
 def is_refusal(reason: Reason) -> bool:
-    """Whether a reason says that a run refuses to start the model, so that it alters no
-    table either.
+    """Whether a reason means that a run refuses to start the model, so that it does not
+    alter the table either.
 
-    That a table upstream is to be rebuilt is none: the run goes on once it is.
+    `upstream-rebuilt` is no such reason: the run goes on once the table upstream is
+    rebuilt.
     """
     return reason.condition in CONDITIONS and reason.condition != "upstream-rebuilt"
 
 
 def sources_of(version: Version, select: Select) -> tuple[SourceState, ...]:
-    """The streams of a model by their kinds. Nothing is known of their topics, or of
-    tables that were rebuilt."""
+    """The streams of a model with their kinds of source, and nothing known of their
+    topics or of tables that were rebuilt."""
     return tuple(
         SourceState(name, read.kind, is_asked=False)
         for name, read in _reads(version, select).items()
@@ -125,8 +130,8 @@ def sources_of(version: Version, select: Select) -> tuple[SourceState, ...]:
 
 
 def find_fresh_refusal(change: ModelVersions) -> str:
-    """The condition by which a run refuses the new version where it has no checkpoint
-    and its table has rows; '' where it does not."""
+    """The condition by which a run refuses the new version if it has no checkpoint and
+    its table has rows; '' if it does not refuse."""
     state = old_progress(change)
     try:
         decide(replace(state, checkpoint=None, entry=None, has_rows=True))
@@ -136,8 +141,8 @@ def find_fresh_refusal(change: ModelVersions) -> str:
 
 
 def old_progress(change: ModelVersions) -> ProgressState:
-    """What the old version's query leaves behind, and what the new version is, as
-    `decide` compares them."""
+    """The progress that the old version's query leaves behind, together with the new
+    version of the model, as `decide` compares them."""
     before, after = change.before, change.after
     model, writing = after.model, after.writing
     is_same_table = change.is_same_table
@@ -196,8 +201,8 @@ _CHECKPOINT = "former"
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What a stream is read from: its kind, and its topics or what else names its
-    records."""
+    """What a stream is read from: the kind of its source, and the names of its records'
+    places, such as topics, a path or a table."""
 
     kind: str
     names: tuple[str, ...]
@@ -228,8 +233,7 @@ def _read(version: Version, stream: Stream, name: str) -> _Read:
 
 
 def _kind(read: _Read, other: _Read | None) -> str:
-    """The kind of source whose rules compare a stream with what it was before, or will
-    be."""
+    """The kind of source by whose rules a stream is compared with its other version."""
     return SOURCES[read.kind].compared_as(other.kind if other is not None else None)
 
 
@@ -258,8 +262,8 @@ def _refusal(change: ModelVersions, error: RunError) -> Reason:
 
 
 def _renamed_streams(change: ModelVersions) -> tuple[tuple[str, str], ...]:
-    """The models that the SELECT streams under new names, each with the former one
-    first; none where other streams have changed too."""
+    """The models streamed by the SELECT that were renamed, as (former name, new name);
+    empty if its streams differ in anything else."""
     before, after = (
         list(select.query.streams_read) for select in (change.before, change.after)
     )
@@ -274,8 +278,8 @@ def _renamed_streams(change: ModelVersions) -> tuple[tuple[str, str], ...]:
 
 
 def _decide(change: ModelVersions) -> Iterator[RunError]:
-    """All refusals of `decide`: each is supposed to be settled before the next one is
-    looked for."""
+    """All refusals of `decide`: each one is treated as settled so that the next can be
+    found. Then the refusals of streams with other topics or paths."""
     state, seen = old_progress(change), set[str]()
     while True:
         try:
@@ -296,8 +300,8 @@ def _decide(change: ModelVersions) -> Iterator[RunError]:
 
 
 def _settle(state: ProgressState, condition: str) -> ProgressState | None:
-    """The state once the refusal with this condition is settled; None where no query is
-    left to be continued."""
+    """The state as if the refusal with this condition were settled; None if no query is
+    left to continue."""
     entry, checkpoint = state.entry, state.checkpoint
     if entry is None or checkpoint is None or checkpoint.origin is None:
         return None
@@ -332,8 +336,8 @@ def _settle(state: ProgressState, condition: str) -> ProgressState | None:
 
 
 def _moved_names(change: ModelVersions) -> Iterator[Problem]:
-    """Problems of streams whose records are at another topic or path of the same kind
-    of source, which a position does not show."""
+    """Problems of streams whose topic or path is another one of the same kind of
+    source, which a position does not show."""
     olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
     for name, read in news.items():
         former = olds.get(name)
@@ -348,8 +352,8 @@ def _moved_names(change: ModelVersions) -> Iterator[Problem]:
 
 
 def _what(change: ModelVersions, error: RunError, problem: Problem) -> str:
-    """The text of a refusal, without positions and paths, as the checkpoint that
-    `decide` was given is made up."""
+    """The text of a refusal. It leaves out positions and paths, since the checkpoint
+    that `decide` was given is invented."""
     before, after, name = change.before, change.after, change.model.name
     match problem.condition:
         case "table-recreated" if before.model.table == after.model.table:
@@ -423,8 +427,8 @@ def _place(change: ModelVersions, condition: str) -> Place:
 
 
 def _contract_place(change: ModelVersions) -> Place:
-    """The place of the first column that is declared otherwise in a stream which the
-    model reads; the model where there is none."""
+    """The place of the first changed column in the contract of a stream that the model
+    reads; the model's place if there is none."""
     for name in change.after.query.streams_read:
         before, after = change.before.streams.get(name), change.after.streams[name]
         if (
@@ -461,8 +465,8 @@ def _table_place(change: ModelVersions) -> Place:
 
 
 def _stream_place(change: ModelVersions) -> Place:
-    """The place where a stream is named that is new, or where another source is
-    declared for it."""
+    """The place of the reference to a stream that is new, or where a stream's changed
+    source is declared; if there is neither, that of the first reference to a stream."""
     olds, news = _reads(change.old, change.before), _reads(change.new, change.after)
     for name, read in news.items():
         reference = next(

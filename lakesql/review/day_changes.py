@@ -1,5 +1,5 @@
-"""What a change does to a day of a model's table, by the arithmetic that its compiled
-file says."""
+"""What a change does to a day of a model's table, by the same forecast as in its
+compiled file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from lakesql.table.simulation import TableCounts, TableGrowth
 
 
 def find_day_change(change: ModelVersions) -> DayChange | None:
-    """A day of a new table before and after; None where the two are the same."""
+    """The forecasts of a new table's day for both versions; None if they are the
+    same."""
     models = change.before.model, change.model
     assumed = [assume(model) for model in models]
     limits = [

@@ -1,5 +1,5 @@
-"""What other options and properties of a model mean for its table and its stream.
-Values are compared, not texts."""
+"""What changed options and properties of a model mean for its table and its query.
+Parsed values are compared, not their texts."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ from lakesql.select.differences import is_same_expression
 JUDGED_ELSEWHERE = frozenset(
     {"namespace", "table", "partition_by", "order_by", "properties", "keys", "trigger"}
 )
-"""Options of which the table, the checkpoint or the trigger says what they do."""
+"""Options whose changes are judged elsewhere: by comparing the table, the checkpoint or
+the trigger."""
 
 
 def find_option_changes(change: ModelVersions) -> Iterator[Reason]:
-    """The options that have another value; of another mode, those that both modes
-    have."""
+    """A reason for each option, property or setting of the target with another value.
+    If the mode has changed, only options that both modes have are compared."""
     before, after, model = change.before.model.config, change.model.config, change.model
     effects = {**OF_ALL_MODES, **after.own_effects}
     had_before = {field.name for field in fields(before)}
@@ -64,8 +65,8 @@ def find_option_changes(change: ModelVersions) -> Iterator[Reason]:
 
 
 def sql_settings(target: Target) -> Mapping[str, str]:
-    """The settings of a target's Spark that may change what a SELECT makes of its
-    rows."""
+    """The settings of a target's Spark that may change the rows that a SELECT
+    computes."""
     return {
         key: value
         for key, value in target.spark.conf.items()
@@ -149,8 +150,8 @@ def _trigger(trigger: object) -> str:
 
 
 def _expectation_changes(change: ModelVersions) -> Iterator[Reason]:
-    """Expectations that come, go or are others: each batch is checked by those that
-    there are then."""
+    """A reason for each expectation that is added, removed or changed: from the next
+    batch on, rows are checked by the new ones."""
     before, after = (
         {check.name: check for check in select.checks}
         for select in (change.before, change.after)
@@ -177,8 +178,8 @@ def _expectation_changes(change: ModelVersions) -> Iterator[Reason]:
 
 
 def _target_changes(change: ModelVersions) -> Iterator[Reason]:
-    """Changes of the target's settings that Spark computes rows by, and of where new
-    tables are created."""
+    """The reasons for changes of the Spark settings that affect a SELECT's rows, and of
+    where new tables are created."""
     targets = [version.manifest.target for version in (change.old, change.new)]
     was, now = map(sql_settings, targets)
     keys = [
@@ -209,8 +210,9 @@ def _target_changes(change: ModelVersions) -> Iterator[Reason]:
 
 
 def _key_changes(change: ModelVersions) -> Iterator[Reason]:
-    """Changes of the keys of a model whose batches change no rows: the ledger does not
-    have them, and the first row of each key stays."""
+    """The reason for changed keys of a model whose batches only insert: the ledger does
+    not record such keys, and the rows in the table were deduplicated by the former
+    ones."""
     before, after = change.before.writing, change.after.writing
     if (
         before.mode != after.mode
@@ -227,7 +229,8 @@ def _key_changes(change: ModelVersions) -> Iterator[Reason]:
 
 
 def _call_changes(change: ModelVersions) -> Iterator[Reason]:
-    """CALL statements of maintenance models that were added, removed or changed."""
+    """The reasons for CALL statements of maintenance models that were added, removed or
+    changed."""
     before = {call.name: call for call in change.before.model.calls}
     after = {call.name: call for call in change.model.calls}
     for name in sorted(before.keys() | after.keys()):

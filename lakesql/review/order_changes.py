@@ -1,5 +1,5 @@
-"""What other columns, or another order of them, mean for a SELECT that goes by their
-order: those of what it reads."""
+"""What other columns, or another order of columns, in the inputs mean for a SELECT that
+depends on their order."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lakesql.select.column_order import find_ordered_columns
 
 @dataclass(frozen=True, slots=True)
 class MovedColumns:
-    """That a SELECT goes by an order of columns which is another one now: the
-    condition, what to say, and where the cause stands."""
+    """That a SELECT depends on an order of columns that has changed: the condition, the
+    message, and the place of the cause."""
 
     condition: str
     what: str
@@ -26,8 +26,8 @@ class MovedColumns:
 
 
 def find_order_changes(change: ModelVersions) -> Iterator[Reason]:
-    """The reason that the SELECT makes other rows of the same records, as what it reads
-    has other columns."""
+    """The reason that the SELECT computes other rows from the same records, because the
+    columns of its inputs have changed."""
     moved = find_moved_columns(change)
     if moved is None:
         return
@@ -39,10 +39,11 @@ def find_order_changes(change: ModelVersions) -> Iterator[Reason]:
 
 
 def find_moved_columns(change: ModelVersions) -> MovedColumns | None:
-    """Where the SELECT goes by the order of columns that stand otherwise now in what it
-    reads; None where it does not.
+    """The change of the order of columns in an input on which the SELECT depends; None
+    if there is none.
 
-    What its own text has otherwise is a difference of the texts.
+    Changes in the text of the SELECT itself are not included: `find_query_changes`
+    reports them.
     """
     others = _other_relations(change)
     if not others:
@@ -65,8 +66,8 @@ def find_moved_columns(change: ModelVersions) -> MovedColumns | None:
 
 
 def _other_relations(change: ModelVersions) -> list[str]:
-    """The relations that both versions read, with other columns or in another order:
-    declared streams first."""
+    """The relations that both versions read, and whose columns differ, also in their
+    order; declared streams first."""
     before, after = _columns_read(change.before), _columns_read(change.after)
     others = [
         name
@@ -77,8 +78,8 @@ def _other_relations(change: ModelVersions) -> list[str]:
 
 
 def _columns_read(select: Select) -> dict[str, tuple[str, ...]]:
-    """The columns of the streams and tables that a SELECT reads, by their names, in
-    their order."""
+    """The columns, in order, of the streams and tables that a SELECT reads, by their
+    names."""
     streams = {name: stream.column_names for name, stream in select.streams.items()}
     tables = {
         ".".join(parts): names for parts, (names, _) in select.input_columns.items()

@@ -1,5 +1,5 @@
-"""What another SELECT, or another contract of what it reads, means for the rows of a
-table."""
+"""What a changed SELECT, or a changed contract of the streams it reads, means for the
+rows of a table."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from lakesql.stream.types import find_growth, parse_type
 
 
 def find_query_changes(change: ModelVersions) -> Iterator[Reason]:
-    """The parts of the SELECT that differ, each with what becomes of the rows that are
-    in the table."""
+    """A reason for each part of the SELECT that differs, with what becomes of the rows
+    that are already in the table."""
     for difference in find_differences(change.before.query.sql, change.after.query.sql):
         yield _judge(change, difference)
 
@@ -51,9 +51,9 @@ def _judge(change: ModelVersions, difference: SelectDifference) -> Reason:
 
 
 def _tell_apart(change: ModelVersions, difference: SelectDifference) -> str:
-    """The consequence of a change in a column by which batches compare their rows with
-    those of the table (`keys`, `sequence_by`, `within`): the stored rows have its
-    former values. '' where no batch compares by it."""
+    """The consequence of a changed column by which batches compare their rows with the
+    table's (`keys`, `sequence_by`, `within`), as stored rows have its former values. ''
+    if batches do not compare by it."""
     if change.model.config.reads == "tables":
         return ""  # all rows are there to be compared, and not those alone that arrive
     named = {
@@ -101,8 +101,9 @@ def _say(difference: SelectDifference) -> tuple[str, str]:
 def find_contract_changes(
     change: ModelVersions, told: Collection[str]
 ) -> Iterator[Reason]:
-    """What differs in the declared streams that the SELECT reads. `told` are columns of
-    which is told already."""
+    """A reason for each difference in the declared streams that the SELECT reads.
+    Changes of the columns `told` are left out if the table's own changes already
+    describe them."""
     yield from _watermark_changes(change)
     for name in change.after.query.streams_read:
         before = change.old.manifest.streams.get(name)
@@ -149,7 +150,8 @@ def _column_changes(
 def _place_changes(
     change: ModelVersions, before: Stream, after: Stream
 ) -> Iterator[Reason]:
-    """The change of the places of columns whose values a record has by their places."""
+    """The change of the positions of columns, for formats such as CSV in which a value
+    belongs to a column by its position in the record."""
     if not (_is_by_place(before) and _is_by_place(after)):
         return
     places = [_placed_columns(stream) for stream in (before, after)]
@@ -173,8 +175,8 @@ def _place_changes(
 
 
 def _is_by_place(stream: Stream) -> bool:
-    """Whether records have the values of columns in the contract's order, and neither
-    they nor a header name them."""
+    """Whether records have their values in the order of the contract's columns, named
+    neither in the record nor in a header."""
     has_headers = stream.origin.brings == "files" and stream.record_format.has_headers(
         stream.csv
     )
@@ -190,13 +192,14 @@ def _placed_columns(stream: Stream) -> list[str]:
 
 
 def _as_read(column: Column) -> Column:
-    """A column without what is said of it to people alone."""
+    """A column without the attributes that do not affect how it is read: its
+    description, and whether it is sensitive."""
     return replace(column, description="", sensitive=None)
 
 
 def _is_told(was: Column | None, now: Column | None) -> bool:
-    """Whether the change of the table's column says all about a change of the contract:
-    a column is added or dropped, or its type is widened."""
+    """Whether the change of the table's column fully describes the change of the
+    contract: the column is added or dropped, or its type is widened."""
     if was is None or now is None:
         return True
     if was.field != now.field:
@@ -224,7 +227,7 @@ def _say_column(was: Column | None, now: Column | None) -> str:
 
 
 def _watermark_changes(change: ModelVersions) -> Iterator[Reason]:
-    """Changes of the watermarks of a stateful SELECT, whose state was built by the
+    """The changes of watermarks in a stateful SELECT, whose state was built with the
     former column and delay."""
     if not (change.before.query.stateful and change.after.query.stateful):
         return
@@ -268,8 +271,8 @@ def _seen(watermark: Watermark | None) -> tuple[str, int] | None:
 
 
 def _spelled(column: str) -> str:
-    """A watermark's column in one spelling, as names of columns are case-insensitive;
-    an expression as it is."""
+    """The column of a watermark in lowercase, as names of columns are
+    case-insensitive; an expression unchanged."""
     return (
         column.lower()
         if all(part.isidentifier() for part in column.split("."))
@@ -294,7 +297,7 @@ _READ = (
         "encoding",
     ),
 )
-"""The options that say how records are read."""
+"""The options of a stream that define how its records are read."""
 
 _UNKNOWN_FIELDS: Mapping[UnknownFields, tuple[str, str]] = {
     "ignore": (
@@ -310,13 +313,13 @@ _UNKNOWN_FIELDS: Mapping[UnknownFields, tuple[str, str]] = {
         "Rows that are in the table have none: to read them again, `lakesql rebuild` the model.",
     ),
 }
-"""What another value of `unknown_fields` means, and what to do."""
+"""For each value of `unknown_fields`: what changing to it means, and what to do."""
 
 
 def _option_changes(
     change: ModelVersions, before: Stream, after: Stream
 ) -> Iterator[Reason]:
-    """What differs in the options of a stream, beside its columns, its watermark and
+    """The differences in a stream's options, apart from its columns, its watermark and
     its connection."""
     yield from _reading_changes(change, before, after)
     yield from _unknown_fields_changes(change, before, after)
@@ -356,8 +359,8 @@ def _unknown_fields_changes(
 def _schema_changes(
     change: ModelVersions, before: Stream, after: Stream
 ) -> Iterator[Reason]:
-    """The change of a schema file's text. That another file is named is one of
-    `_reading_changes`."""
+    """The change of a schema file's content. If another file is named,
+    `_reading_changes` reports it."""
     is_same_file = bool(after.schema) and before.schema == after.schema
     if not is_same_file or change.old.schemas.get(
         after.schema
@@ -370,7 +373,7 @@ def _schema_changes(
 def _file_changes(
     change: ModelVersions, before: Stream, after: Stream
 ) -> Iterator[Reason]:
-    """Changes of how a stream's files are found, and of what becomes of them once they
+    """Changes of how a stream's files are found, and of what happens to them after they
     are read."""
 
     def changed(option: str, what: str, do: str = "") -> Reason:
@@ -417,8 +420,8 @@ def _file_changes(
 def _batch_changes(
     change: ModelVersions, before: Stream, after: Stream
 ) -> Iterator[Reason]:
-    """Changes of the size of a batch, of where a new checkpoint begins, and of the
-    stream's description."""
+    """Changes of the maximal size of a batch, of where a new checkpoint begins, and of
+    the stream's description."""
     if before.max_per_batch != after.max_per_batch:
         what = f"A batch takes {_limit(after)} of stream '{after.name}', and not {_limit(before)}."
         yield Reason(
@@ -443,7 +446,8 @@ def _batch_changes(
 
 
 def _say_after(stream: Stream) -> str:
-    """What becomes of the files of a stream once they are read."""
+    """What happens to the files of a stream after they are read, as the end of a
+    sentence."""
     match stream.after:
         case "leave":
             return "stay where they are"
@@ -464,8 +468,8 @@ def _limit(stream: Stream) -> str:
 def _connection_changes(
     change: ModelVersions, before: Stream, after: Stream
 ) -> Iterator[Reason]:
-    """The change of a connection to another one of the same type: positions do not show
-    that it leads elsewhere."""
+    """The change of a connection to another one of the same type, which may lead
+    elsewhere: a checkpoint's positions do not show that."""
     was = change.old.manifest.target.connections.get(before.connection)
     now = change.new.manifest.target.connections.get(after.connection)
     if was == now or type(was) is not type(now):

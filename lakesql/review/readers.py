@@ -1,5 +1,5 @@
-"""Which models downstream read the columns of a model that have changed, through `ref`,
-`stream` and `*`."""
+"""Which models read the changed columns of a model, directly or through other models,
+by `ref`, `stream` and `*`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from lakesql.select.lineage import Lineage, read_lineage
 
 @dataclass(slots=True)
 class ReadersOf:
-    """Finds the readers of columns in both versions of a project; the lineage of a
-    model is worked out once."""
+    """Finds the models that read columns, in both versions of a project. The lineage of
+    each model is computed only once."""
 
     new: Version
     old: Version | None
     lineages: dict[tuple[int, str], Lineage] = field(default_factory=dict)
 
     def find(self, name: str, columns: ColumnChanges) -> tuple[ColumnReader, ...]:
-        """The models that read the changed columns of a model, directly or in what
-        another one makes of them.
+        """The models that read the changed columns of a model, directly or through
+        columns that other models make of them.
 
-        Who has read a column that is gone, the former version knows.
+        Readers of dropped columns are looked up in the former version.
         """
         found: dict[str, ColumnReader] = {}
         for number, names in enumerate(
@@ -88,8 +88,8 @@ class ReadersOf:
 
 
 def _relations(manifest: Manifest, name: str) -> Iterator[tuple[str, str]]:
-    """The models and seeds that a model reads, each with the relation by which its
-    SELECT names it."""
+    """The models and seeds that a model reads, each with the name of the relation in
+    its SELECT."""
     for reference in manifest.models[name].facts.refs:
         if _has_table(manifest, reference.name):
             yield reference.name, str(own_table(manifest, reference.name)).lower()
@@ -103,7 +103,7 @@ def _has_table(manifest: Manifest, name: str) -> bool:
 
 
 def _columns(version: Version, name: str) -> Mapping[str, tuple[str, ...] | None]:
-    """The columns of what a model reads."""
+    """The columns of each relation that a model reads; None if they are not known."""
     manifest, columns = version.manifest, dict[str, tuple[str, ...] | None]()
     for upstream, relation in _relations(manifest, name):
         if upstream in manifest.seeds:

@@ -1,5 +1,4 @@
-"""Models that stream the table of one that is to be rebuilt, which are to be rebuilt
-too."""
+"""Models that must be rebuilt because the table that they stream is to be rebuilt."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from lakesql.review.verdicts import ModelReview, Reason, hardest_first
 from lakesql.review.version import Version
 
 _FILLED = frozenset({"streams-changed", "watermark-changed"})
-"""Conditions of verdict `breaks` after which the table of a SELECT that keeps state is
-filled again."""
+"""Conditions with verdict `breaks` after which a stateful model's table is filled
+again."""
 
 
 def upstream_of(new: Version, names: Iterable[str]) -> set[str]:
@@ -32,8 +31,8 @@ def upstream_of(new: Version, names: Iterable[str]) -> set[str]:
 def follow_rebuilds(
     new: Version, reviews: Mapping[str, ModelReview]
 ) -> dict[str, ModelReview]:
-    """The reviews, by their models' names, where one that streams a table which is to
-    be rebuilt says so."""
+    """The reviews by name, with the reason `upstream-rebuilt` added to each model that
+    streams a table which is to be rebuilt."""
     followed = {name: _without(review) for name, review in reviews.items()}
     rebuilt = {
         name

@@ -1,5 +1,5 @@
-"""What a change means for a model over tables: nothing is lost by it, as its rows are
-made of what others have."""
+"""What a change means for a model over tables: its rows can be computed again from the
+tables it reads, so that nothing is lost, except in histories."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from lakesql.select.differences import find_differences, first_change
 
 
 def has_refreshes(*selects: Select) -> bool:
-    """Whether one of the SELECTs reads tables."""
+    """Whether any of the SELECTs reads tables."""
     return any(select.model.config.reads == "tables" for select in selects)
 
 
 def review_refreshed(change: ModelVersions) -> ModelReview:
-    """The review of a model of which one version at least reads tables."""
+    """The review of a model whose SELECT reads tables in at least one of the
+    versions."""
     texts = Statements(
         change.old.compiled_text(change.before), change.new.compiled_text(change.after)
     )
@@ -52,8 +53,8 @@ def review_refreshed(change: ModelVersions) -> ModelReview:
 
 
 def _find_made_anew(change: ModelVersions, columns: ColumnChanges) -> Iterator[Reason]:
-    """The reasons for which the next refresh makes all rows anew: another SELECT, other
-    columns or partitions; and that another mode keeps the table."""
+    """The reasons why the next refresh recomputes all rows: another SELECT, columns or
+    partitions. And the reason for another mode that can continue the table."""
     before, after = change.before.query.sql, change.after.query.sql
     if change.before.writing.mode != change.after.writing.mode:
         what = "The table is kept right in another way, from the next refresh on."
@@ -80,7 +81,8 @@ def _find_made_anew(change: ModelVersions, columns: ColumnChanges) -> Iterator[R
 
 
 def _review_view(change: ModelVersions, texts: Statements) -> ModelReview:
-    """The review of a model of which one version at least is a view of the catalog."""
+    """The review of a model that is a view of the catalog in at least one of the
+    versions."""
     if change.before.model.config.is_stored or change.model.config.is_stored:
         return ModelReview(
             change.model.name, (_mode_changed(change),), statements=texts
@@ -91,8 +93,8 @@ def _review_view(change: ModelVersions, texts: Statements) -> ModelReview:
 
 
 def _find_other_view(change: ModelVersions) -> Iterator[Reason]:
-    """The reasons for which the next run replaces the view in the catalog: another
-    SELECT, or other properties."""
+    """The reasons why the next run replaces the view in the catalog: another SELECT, or
+    other properties."""
     before, after = change.before.query.sql, change.after.query.sql
     names = [
         {column.name.lower() for column in table_columns(side)}
@@ -121,8 +123,8 @@ def _find_other_view(change: ModelVersions) -> Iterator[Reason]:
 def _review_history(
     change: ModelVersions, broken: Break | None, texts: Statements
 ) -> ModelReview:
-    """The review of a history of tables: what was stays, and the next refresh compares
-    all rows with it."""
+    """The review of a history (`scd2`) of tables: stored versions are kept, and the
+    next refresh compares all rows with them."""
     table = find_table_changes(change)
     begun = [*_find_begun_anew(change, broken)]
     select = (*find_query_changes(change), *find_order_changes(change))
@@ -134,8 +136,8 @@ def _review_history(
 
 
 def _find_begun_anew(change: ModelVersions, broken: Break | None) -> Iterator[Reason]:
-    """The reasons for which the stored versions are not continued: the history is in
-    another table, or has other keys (`broken`)."""
+    """The reasons why the stored versions are not continued: the history has another
+    table, or other keys (`broken`)."""
     name = change.model.name
     if not change.is_same_table:
         what = f"Its versions stand in {change.before.model.table}, and {change.model.table} begins without them."

@@ -1,4 +1,4 @@
-"""Models that have another name now, and do what one did that is gone."""
+"""Models that were renamed: a new model that does the same as one that is gone."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from lakesql.select.differences import find_differences
 
 
 def find_renames(old: Version, new: Version) -> Mapping[str, str]:
-    """The names of models that are new, each with the one that it had: the same table,
-    or the same SELECT and options.
+    """The names of new models, each with its former name: that of the removed model
+    with the same table, or the same SELECT and options.
 
-    One of which two could be the former has none.
+    A new model with several possible former models is not included.
     """
     gone = [name for name in old.manifest.models if name not in new.manifest.models]
     added = [name for name in new.manifest.models if name not in old.manifest.models]
@@ -36,8 +36,8 @@ def find_renames(old: Version, new: Version) -> Mapping[str, str]:
 
 
 def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelReview:
-    """The review of a model that has another name than before. Its checkpoint and its
-    ledger are found by the name, so they stay with the former one."""
+    """The review of a renamed model. Its checkpoint and its ledger belong to the former
+    name, so the model starts without them."""
     before, after = old.select(former), new.select(name)
     assert isinstance(before, Select)
     assert isinstance(after, Select)
@@ -99,8 +99,8 @@ def judge_rename(old: Version, new: Version, former: str, name: str) -> ModelRev
 
 
 def _begins_anew(before: Select, after: Model) -> str:
-    """What becomes of a renamed model, which begins without a checkpoint, and of the
-    table that it had."""
+    """What happens to a renamed model that starts without a checkpoint, and to its
+    former table, as sentences."""
     if after.config.reads == "streams":
         filled = (
             f"It begins anew: {after.table} is filled from the start of the streams"

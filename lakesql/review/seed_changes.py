@@ -24,8 +24,8 @@ from lakesql.stream.types import stored_type
 def review_seeds(
     old: Version | None, new: Version, names: Collection[str], readers: ReadersOf
 ) -> Iterator[ModelReview]:
-    """A review of each of the seeds, of either version, under its id:
-    `seed.countries`."""
+    """A review of each of the seeds, named by its id, such as `seed.countries`. A seed
+    may exist in only one of the versions."""
     for name in names:
         before = old.manifest.seeds.get(name) if old is not None else None
         after = new.manifest.seeds.get(name)
@@ -41,13 +41,13 @@ def review_seeds(
 
 
 def is_modified(before: Seed, after: Seed) -> bool:
-    """Whether another table is made of the seed."""
+    """Whether the change of a seed changes its table: its rows, its columns or its
+    name."""
     return _made_from(before) != _made_from(after)
 
 
 def compare_columns(before: Seed | None, after: Seed | None) -> ColumnChanges:
-    """How the columns of the table differ; of a seed that is new or gone nothing is
-    said."""
+    """How the columns of the table differ; no changes if the seed is new or gone."""
     if before is None or after is None:
         return ColumnChanges()
     were = {column.name: stored_type(column.type) for column in before.columns}
@@ -115,7 +115,7 @@ def _made_from(seed: Seed) -> tuple[object, ...]:
 
 
 def _said(seed: Seed) -> tuple[object, ...]:
-    """What is said of the table and tested, wherever that stands."""
+    """The descriptions and tests of a seed, without their places in files."""
     return resolved(replace(seed.properties, place=Place(""))), [
         column.description for column in seed.columns
     ]

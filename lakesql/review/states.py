@@ -1,5 +1,5 @@
-"""What `state:` means in a selection: which models, streams and seeds are new, what of
-the others is modified."""
+"""What the values of `state:` in a selection match: which models, streams and seeds are
+new, and what is modified in the others."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from lakesql.select.differences import find_differences
 def find_states(
     old: Version | None, new: Version, review: Review
 ) -> Mapping[str, frozenset[str]]:
-    """The words after `state:` that hold for each node, by its id, as the comparison
-    has judged them.
+    """The values of `state:` that match each node, by its id, according to the review.
 
-    A description alone modifies nothing: no table and no row of it is another one.
+    A model or seed whose descriptions alone have changed is not modified: its table and
+    its rows are the same.
     """
     found: dict[str, frozenset[str]] = {}
     for model in review.models:

@@ -1,4 +1,4 @@
-"""What a change does to a table as the old version has made it: the steps that `run`
+"""What a change does to the table that the old version has made: the steps that `run`
 plans, and what it refuses."""
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from lakesql.table.table_state import StateColumn, TableState
 
 @dataclass(frozen=True, slots=True)
 class TableChanges:
-    """What becomes of the table: why, how its columns differ, and the steps; none where
-    `run` refuses."""
+    """What happens to the table: the reasons, how its columns differ, and the steps,
+    which are empty if `run` refuses."""
 
     reasons: tuple[Reason, ...]
     columns: ColumnChanges
@@ -59,8 +59,8 @@ def find_table_changes(change: ModelVersions) -> TableChanges:
 
 
 def table_columns(select: Select) -> tuple[TableColumn, ...]:
-    """The columns of the table; where `*` stands for those of another table, as far as
-    they are known."""
+    """The columns of the model's table. If `*` stands for the columns of another table,
+    those that are known."""
     if select.query.outputs is not None or select.query.offered is None:
         return compiled_columns(select)
     return tuple(
@@ -90,8 +90,8 @@ class _RetypedField:
 
 @dataclass(frozen=True, slots=True)
 class _Shaped:
-    """Other partitions, another order, or other properties: the option that says so,
-    and its condition."""
+    """Changed partitions, sort order or properties: the condition of the reason, and
+    the option that causes it."""
 
     condition: str
     option: str
@@ -99,15 +99,16 @@ class _Shaped:
 
 
 _Unit = _Added | _Dropped | _RetypedField | _Shaped
-"""One difference, and the old table with that one alone."""
+"""One difference of the table. `spec` is the old table changed in this one respect
+only."""
 
 
 def table_specs(change: ModelVersions) -> tuple[TableSpec, TableSpec]:
-    """The specifications of both versions' tables. A type that only Spark's analyzer
-    knows is taken from the other version where that has it.
+    """The specifications of the old and the new version's tables. A type that only
+    Spark's analyzer can determine is taken from the other version, if known there.
 
-    Where the mode is another one, the new table is taken without the columns that its
-    mode adds: the table is filled again before they are needed.
+    If the mode differs, the new specification lacks the columns that the new mode adds:
+    they are not needed before the table is filled again.
     """
     specs = [_spec(select) for select in (change.before, change.after)]
     types = [
@@ -124,8 +125,8 @@ def table_specs(change: ModelVersions) -> tuple[TableSpec, TableSpec]:
 def created_spec(
     select: Select, types: Mapping[str, str | None] = MappingProxyType({})
 ) -> TableSpec:
-    """The table of a model, as far as its types are known: else those of `types`, by
-    the names in small letters."""
+    """The specification of a model's table. Types that are not known are taken from
+    `types`, by column names in lowercase."""
     spec = _spec(select)
     return replace(
         spec, columns=tuple(_typed(column, types) for column in spec.columns)
@@ -233,15 +234,16 @@ def _shape_units(
 
 
 def _judge(change: ModelVersions, before: TableSpec, unit: _Unit) -> Iterator[Reason]:
-    """The reasons for one difference of the table, as `run` would treat it if there
-    were no other."""
+    """The reasons for one difference of the table: what `run` would do if it were the
+    only one."""
     place = _place_of(change, unit)
     try:
         steps = plan_table(
             change.model.name,
             unit.spec,
             change.model.config.on_schema_change,
-            # `_steps` says whose
+            # the ledger has the new model's name here: `_steps` reports a table of
+            # another model
             replace(
                 former_table(change, before),
                 ledger_models=frozenset({change.model.name}),
@@ -263,8 +265,8 @@ def _judge(change: ModelVersions, before: TableSpec, unit: _Unit) -> Iterator[Re
 
 
 def _untyped(change: ModelVersions, columns: ColumnChanges) -> Iterator[Reason]:
-    """Reasons for columns with another expression whose type only Spark's analyzer
-    knows."""
+    """Reasons for columns with a changed expression whose type only Spark's analyzer
+    can determine."""
     known = {column.name.lower(): column.type for column in table_columns(change.after)}
     for name in columns.recomputed:
         if known.get(name.lower()) is None:
@@ -276,8 +278,8 @@ def _untyped(change: ModelVersions, columns: ColumnChanges) -> Iterator[Reason]:
 
 
 def _fill(change: ModelVersions) -> str:
-    """The advice on how rows of the table get the values of an added column; '' where
-    they need none."""
+    """The advice on how existing rows get values in an added column; '' if no rebuild
+    is advised."""
     stored = batches_of(change.after).stored_rows()
     if not stored.do:
         return ""
@@ -349,8 +351,8 @@ def _place_of(change: ModelVersions, unit: _Unit) -> Place:
 
 
 def former_table(change: ModelVersions, spec: TableSpec) -> TableState:
-    """The state of a table that `run` has created by this specification, with rows in
-    it."""
+    """The state of a table that `run` has created by this specification, and that has
+    rows."""
     return TableState(
         name=spec.name,
         columns=tuple(
@@ -366,8 +368,8 @@ def former_table(change: ModelVersions, spec: TableSpec) -> TableState:
 def _steps(
     change: ModelVersions, before: TableSpec | None, after: TableSpec
 ) -> tuple[Step, ...]:
-    """What `run` does to the table and to the one beside it in which deleted keys are
-    remembered."""
+    """The steps of `run` for the table, and for the table beside it that remembers
+    deleted keys."""
     model = change.model
     policy: SchemaChange = model.config.on_schema_change
     namespaces = frozenset({change.before.model.table.namespace})
@@ -385,7 +387,7 @@ def _steps(
         return steps
     there = None
     if was is not None and before is not None:
-        # no ledger stands in it
+        # the table of deleted keys has no ledger
         there = replace(former_table(change, was), ledger_models=frozenset())
     beside = plan_table(
         model.name,
@@ -399,6 +401,7 @@ def _steps(
 
 
 def _selected(select: Select, spec: TableSpec) -> tuple[TableColumn, ...]:
-    """The columns of the SELECT, with the types that the table has."""
+    """The columns of the SELECT, without those that the mode adds, with their types in
+    the table."""
     added = {column.name for column in select.writing.added}
     return tuple(column for column in spec.columns if column.name not in added)

@@ -1,6 +1,6 @@
-"""What a review has of real tables, checkpoints and topics: whether they are there,
-whether a run can go on with them, what it does to the tables, and by what their rows
-are told apart."""
+"""A review's findings on real tables, checkpoints and topics: whether they exist,
+whether a run can continue with them, what it does to the tables, and whether changed
+keys matter for the rows they have."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ from lakesql.table.metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A checkpoint that cannot be read, with the cause; '' where a run is writing it at
-    the moment, which so has continued it."""
+    """A checkpoint that could not be read, with the cause. The cause is '' if a run is
+    writing the checkpoint at the moment: that run was able to continue it."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class LiveModel:
-    """What is there of a model: its table, and the checkpoint in `folder`. None where
-    there is none."""
+    """What exists of a model: its table, and the checkpoint in `folder`; None for what
+    does not exist."""
 
     table: TableMetadata | Unknown | None
     checkpoint: Checkpoint | Unread | None
@@ -67,11 +67,10 @@ def add_live(
     live: Mapping[str, LiveModel],
     topics: Mapping[str, FoundTopics] | None = None,
 ) -> Review:
-    """The review with what is there now of the models in `live`, and of the topics, by
-    the streams' names, in `topics`.
+    """The review, completed with the present state of the models in `live`, and of the
+    topics in `topics`, by the streams' names.
 
-    Where a table has no row, nothing is said of how its rows are told apart: it follows
-    its model.
+    A reason whose remedy is a rebuild is dropped if the table has no rows.
     """
     known = topics or {}
     judged = {
@@ -137,8 +136,8 @@ def _judge(
 def _judge_refreshed(
     model: ModelReview, after: Select, found: LiveModel, table: TableMetadata | None
 ) -> ModelReview:
-    """The review of a model over tables. Of a table whose rows are exchanged nothing is
-    lost, however it is."""
+    """The review of a model whose SELECT reads tables. If all rows of its table can be
+    recomputed and replaced, the present state of the table does not matter."""
     if table is None:
         return _with(model, model.reasons, _absent(model, after, found))
     if after.model.config.is_exchanged or any(
@@ -159,8 +158,8 @@ def _judge_refreshed(
 def _with(
     model: ModelReview, kept: Sequence[Reason], now: Iterable[Reason]
 ) -> ModelReview:
-    """The review with the reasons `kept` of it and those in `now` that have other
-    conditions."""
+    """The review with `kept` of its own reasons, and those in `now` whose conditions
+    `kept` does not have."""
     told = {it.condition for it in kept}
     reasons = (*kept, *(it for it in now if it.condition not in told))
     return replace(model, reasons=hardest_first(reasons))
@@ -169,8 +168,8 @@ def _with(
 def _still_counts(
     reason: Reason, table: TableMetadata | None, decision: Decision | None
 ) -> bool:
-    """Whether a reason, which was found by supposing a table with rows and its
-    checkpoint, holds for the real ones."""
+    """Whether a reason, which was found by assuming a table with rows and its
+    checkpoint, also holds for the real ones."""
     if reason.verdict == "rebuild":
         return table is not None and table.has_rows
     if reason.condition == "table-recreated" and decision is not None:
@@ -191,8 +190,8 @@ def _absent(model: ModelReview, after: Select, found: LiveModel) -> Iterator[Rea
 
 
 def _plan(select: Select, table: TableMetadata) -> tuple[Step, ...]:
-    """What a run of the model does to the table, types that Spark alone knows taken to
-    be those of the table."""
+    """The steps of a run for the table. Types that only Spark can determine are taken
+    from the table."""
     config, state = select.model.config, table.state(select.model.table)
     namespaces = frozenset({state.name.namespace})
     return plan_table(
@@ -217,8 +216,8 @@ def _progress(
     table: TableMetadata | None,
     topics: Mapping[str, FoundTopics],
 ) -> tuple[list[Reason], Decision | None]:
-    """What the engine says of what is there, and where it would continue; None where
-    that is not known."""
+    """The reasons found by comparing the real checkpoint, ledger and topics as a run
+    does, and where the run would continue; None for the latter if that is not known."""
     model, checkpoint = after.model, found.checkpoint
     state = ProgressState(
         model=model.name,
@@ -284,11 +283,9 @@ def _refusals(after: Select, error: RunError) -> list[Reason]:
 def _topics(
     after: Select, state: ProgressState, decision: Decision
 ) -> Iterator[Reason]:
-    """Whether topics still hold what is to be read next, what they have that was not
-    read before, and how much is left.
-
-    By the same comparison as in a run.
-    """
+    """The reasons found by a run's own comparison with the topics: whether they still
+    hold what is to be read next, which topics and partitions are new, and how many
+    offsets the model is behind."""
     try:
         check_topics(state, decision)
     except RunError as error:
@@ -333,8 +330,8 @@ def _topics(
 def _unread(
     after: Select, folder: str, checkpoint: Unread, table: TableMetadata | None
 ) -> Iterator[Reason]:
-    """The reasons for a checkpoint that could not be compared: that it was not, and a
-    rollback that the table's history shows by itself."""
+    """The reasons for a checkpoint that could not be read: that it was not compared,
+    and a rollback if the table's history alone shows one."""
     if not checkpoint.why:
         return
     model = after.model
@@ -358,8 +355,8 @@ def _unread(
 
 
 def _drift(before: Select, table: TableMetadata) -> Iterator[Reason]:
-    """The reason for a table that differs from the one which the former version
-    creates: it was altered by hand, or that version has not run."""
+    """The reason for a table that differs from what the former version creates: either
+    it was altered by hand, or that version has not run."""
     try:
         found = "; ".join(step.text for step in _plan(before, table))
     except RunError as error:

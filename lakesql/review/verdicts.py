@@ -1,4 +1,5 @@
-"""What a comparison finds: of each model how hard its change is, and why."""
+"""The result of a comparison, as values: for each model, how severe its change is (the
+verdict), and why."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ Verdict = Literal[
 ]  # fmt: skip
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-"""From harmless to hard."""
+"""The verdicts, from harmless to severe."""
 
 MEANINGS: Mapping[Verdict, str] = {
     "none": "The same rows, the same table, the same statements.",
@@ -71,13 +72,14 @@ CAUSES: Mapping[str, str] = {
     "view-changed": "A model over tables has another SELECT, or other columns: all of its rows are made anew.",
     "watermark-changed": "A stream has another watermark.",
 }
-"""The conditions of reasons, beside those of errors (docs/errors.md)."""
+"""The conditions of reasons that are not errors, each with its meaning; those of errors
+are in docs/errors.md."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a model has a verdict. `condition` is an error's, or one of `CAUSES`; `do` is
-    '' where nothing is to do."""
+    """Why a model has a verdict. `condition` is that of an error, or one of `CAUSES`;
+    `do` is the advice, '' if nothing needs to be done."""
 
     verdict: Verdict
     condition: str
@@ -88,7 +90,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class NamedColumn:
-    """A column of a table; `type` is '' where Spark's analyzer alone knows it."""
+    """A column of a table; `type` is '' if only Spark's analyzer can determine it."""
 
     name: str
     type: str
@@ -96,7 +98,7 @@ class NamedColumn:
 
 @dataclass(frozen=True, slots=True)
 class RetypedColumn:
-    """A column that has another type than before."""
+    """A column whose type has changed."""
 
     name: str
     before: str
@@ -105,8 +107,8 @@ class RetypedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnChanges:
-    """How the columns of a model's SELECT differ. `recomputed` are those that are
-    worked out in another way."""
+    """How the columns of a model's SELECT differ. `recomputed` are those whose
+    expression has changed."""
 
     added: tuple[NamedColumn, ...] = ()
     dropped: tuple[NamedColumn, ...] = ()
@@ -115,7 +117,7 @@ class ColumnChanges:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them by name."""
+        """The names of all changed columns."""
         columns = [column.name for column in (*self.added, *self.dropped)]
         return tuple(
             dict.fromkeys(
@@ -126,8 +128,8 @@ class ColumnChanges:
 
 @dataclass(frozen=True, slots=True)
 class ColumnReader:
-    """A model that reads changed columns, and through which model it does; itself where
-    it reads the table."""
+    """A model that reads changed columns. `through` is the model by which it gets them:
+    itself if it reads the table directly."""
 
     name: str
     columns: tuple[str, ...]
@@ -136,8 +138,8 @@ class ColumnReader:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """The compiled texts of a model; None where it is not there, or cannot be compiled,
-    or nothing differs."""
+    """The compiled SQL of a model in both versions; None if that version has no such
+    model, cannot compile it, or if nothing differs."""
 
     before: str | None = None
     after: str | None = None
@@ -145,7 +147,7 @@ class Statements:
 
 @dataclass(frozen=True, slots=True)
 class DayCounts:
-    """A table's commits of a day, and its files and metadata."""
+    """The commits of a table in a day, and its files, snapshots and metadata."""
 
     commits: int
     data_files: int
@@ -156,12 +158,12 @@ class DayCounts:
 
 @dataclass(frozen=True, slots=True)
 class ForecastDay:
-    """A day of a new table, by what is assumed of its rows.
+    """The forecast of a new table's first day, by assumptions on its rows.
 
-    `freshness_ms` is how old the newest row is at most. `is_behind`: more rows come
-    between two batches than one may read. `unmaintained` is the table at the day's end,
-    `maintained` the most that it has at any moment of it; None where nobody maintains
-    it.
+    `freshness_ms` is the greatest age of the newest row. `is_behind`: more rows arrive
+    between two batches than one batch may read. `unmaintained` is the table at the end
+    of the day without maintenance, `maintained` the most that it has at any moment of
+    the day with it; None if the table is not maintained.
     """
 
     freshness_ms: int
@@ -172,7 +174,7 @@ class ForecastDay:
 
 @dataclass(frozen=True, slots=True)
 class DayChange:
-    """A day as both versions make it."""
+    """The forecast of a day for both versions."""
 
     before: ForecastDay
     after: ForecastDay
@@ -181,8 +183,8 @@ class DayChange:
 @dataclass(frozen=True, slots=True)
 class ModelReview:
     """What a change does to one model. `steps` are what `lakesql run` does to a table
-    as the old version made it; none where it refuses. `day` is None where a day is as
-    before, or one of the versions does not run."""
+    made by the old version; empty if it refuses. `day` is None if the forecast of a day
+    is unchanged, or one of the versions does not run."""
 
     name: str
     reasons: tuple[Reason, ...] = ()
@@ -194,17 +196,17 @@ class ModelReview:
 
     @property
     def verdict(self) -> Verdict:
-        """The hardest of its reasons."""
+        """The most severe verdict of its reasons; `none` without reasons."""
         return worst(reason.verdict for reason in self.reasons)
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What a change does to a project's models, the hardest first. `against` says what
-    it is compared with.
+    """What a change does to a project's models, the most severe first. `against`
+    describes what they are compared with.
 
-    `upstream` are those that were not asked for, and whose tables the others stream:
-    what becomes of those depends on it.
+    `upstream` are models that were not selected, and whose tables the selected ones
+    stream: the verdicts of these depend on them.
     """
 
     against: str
@@ -213,27 +215,27 @@ class Review:
 
     @property
     def verdict(self) -> Verdict:
-        """The hardest of its models."""
+        """The most severe verdict of its models."""
         return worst(model.verdict for model in self.models)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The hardest of them, `none` where there are none."""
+    """The most severe of the verdicts; `none` if there are none."""
     return max(verdicts, key=VERDICTS.index, default="none")
 
 
 def hardest_first(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
-    """The reasons, each once, the hardest first."""
+    """The reasons without duplicates, the most severe first."""
     return tuple(
         sorted(dict.fromkeys(reasons), key=lambda it: -VERDICTS.index(it.verdict))
     )
 
 
 def models_in_order(models: Iterable[ModelReview]) -> tuple[ModelReview, ...]:
-    """The models, the hardest first."""
+    """The models, the most severe first, then by name."""
     return tuple(sorted(models, key=lambda it: (-VERDICTS.index(it.verdict), it.name)))
 
 
 def reaches(verdict: Verdict, least: Verdict) -> bool:
-    """Whether a verdict is as hard as `least`, or harder."""
+    """Whether a verdict is at least as severe as `least`."""
     return VERDICTS.index(verdict) >= VERDICTS.index(least)

@@ -20,13 +20,14 @@ LoadFiles = Callable[[ProjectFiles], Manifest]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A project as its files say. `problems` are those of the models that cannot be
-    read, by their names.
+    """A version of a project. `problems` has the models that have errors themselves, by
+    name, with these errors.
 
-    Such a model stands in the manifest as one that reads nothing, so that the others
-    can be read. `target` is the target's entry in profiles.yml, for its places; None
-    where it is not known. `schemas` are the texts of the files of Avro schemas, by
-    their paths.
+    The manifest has a stub in place of such a model, which reads nothing, so that the
+    other models can be read; the model is missing if even the stub has errors. `target`
+    is the target's entry in profiles.yml, for places in it; None if it is not known.
+    `schemas` are the texts of schema files, by path. `built`, `refused` and `texts`
+    cache what the methods have computed.
     """
 
     files: ProjectFiles
@@ -39,7 +40,7 @@ class Version:
     texts: dict[str, str] = field(default_factory=dict)
 
     def select(self, name: str) -> Select | tuple[Problem, ...]:
-        """The SELECT of a model, or why there is none."""
+        """The SELECT of a model, or the problems why it has none."""
         if name in self.problems:
             return self.problems[name]
         if name not in self.built and name not in self.refused:
@@ -50,7 +51,7 @@ class Version:
         return self.built.get(name) or self.refused[name]
 
     def text(self, path: str) -> str:
-        """The text of a file of the project; '' where there is none."""
+        """The text of a file of the project; '' if there is no such file."""
         files = (
             *self.files.models,
             *self.files.streams,
@@ -60,19 +61,20 @@ class Version:
         return next((file.text for file in files if file.path == path), "")
 
     def compiled(self) -> CompiledFiles:
-        """What knows from what each model is made."""
+        """The compiled files of this version, by which one can tell what each model is
+        made from."""
         return compiled_files(self.manifest, self.built, self.texts)
 
     def compiled_text(self, select: Select) -> str:
-        """The compiled file of a model of this version."""
+        """The text of the compiled file of a model of this version."""
         name = select.model.name
         if name not in self.texts:
             self.texts[name] = compiled_text(select)
         return self.texts[name]
 
     def _explain(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-        """The problems, where one stands in a model that cannot be read that one's own
-        instead."""
+        """The problems, with those placed in a model that has errors itself replaced by
+        that model's own."""
         by_path = {
             self.manifest.models[name].path: found
             for name, found in self.problems.items()
@@ -87,10 +89,10 @@ class Version:
 def read_version(
     files: ProjectFiles, load: LoadFiles, target: Node | None = None
 ) -> Version:
-    """The version that `files` hold. A model that is wrong by itself keeps no other one
-    from being read.
+    """The version that `files` hold. A model with errors in its own file does not
+    prevent the others from being read.
 
-    Raises `ProjectError` where something else than models is wrong.
+    Raises `ProjectError` if something other than models is wrong.
     """
     problems: dict[str, tuple[Problem, ...]] = {}
     files = replace(files, tests=())  # they change no table
@@ -112,14 +114,14 @@ def read_version(
 
 
 _STUB = "{{ config(mode='append') }}\nSELECT 1 AS unread"
-"""What stands in the place of a model that cannot be read."""
+"""The text that replaces a model with errors."""
 
 
 def _by_model(
     files: ProjectFiles, problems: tuple[Problem, ...]
 ) -> dict[str, tuple[Problem, ...]]:
-    """The problems by the models in whose files they stand. Raises them all where some
-    stand elsewhere."""
+    """The problems by the names of the models in whose files they are. Raises all of
+    them as `ProjectError` if one of them is elsewhere."""
     names = {file.path: model_name(file) for file in files.models}
     found: dict[str, tuple[Problem, ...]] = {}
     for problem in problems:

@@ -1,2 +1,1 @@
-"""What an assistant may ask of a project by `lakesql mcp`, and how little it reaches
-beside the answer."""
+"""The tools of `lakesql mcp` for assistants, and the limits on what these can reach."""

@@ -1,5 +1,5 @@
-"""What the tools that change something do, where the server was started with
-`--allow`."""
+"""The tools that change something, which an assistant has if the server was started
+with `--allow`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def do_test(question: Question) -> Answer:
-    """Run tests as `lakesql test` does: the document of its JSON, and its exit code."""
+    """Run tests as `lakesql test` does. Returns the JSON document of the results, with
+    the exit code."""
     from lakesql.cli import project, selection
     from lakesql.cli.test import (
         exit_code,
@@ -51,8 +52,8 @@ def do_test(question: Question) -> Answer:
 
 
 def do_run(question: Question) -> Answer:
-    """Run models once as `lakesql run --once` does: its exit code, and what
-    `run_results.json` says of it."""
+    """Run models as `lakesql run --once` does. Returns the exit code and the content of
+    `run_results.json`, None if the run has not written it."""
     from lakesql.cli import selection
     from lakesql.cli.run import run_selected
     from lakesql.run.job import RunOptions

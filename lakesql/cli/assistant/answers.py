@@ -1,5 +1,5 @@
-"""What the tools that only read answer: what the commands of their names print as JSON,
-by the same functions."""
+"""The answers of the tools that only read: the JSON that the commands of the same names
+print, made by the same functions."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A call of a tool: the options that the server was started with, and what the
-    assistant says.
+    """A call of a tool: the options that the server was started with, and the arguments
+    given by the assistant.
 
-    `results` is the target's own folder: what a reading tool writes itself goes to
-    another one.
+    `results` is the target's own folder of results. In a reading tool `options` lead to
+    another folder, for what it writes itself.
     """
 
     options: Options
@@ -31,13 +31,13 @@ class Question:
     results: Path
 
     def text(self, name: str) -> str:
-        """A text; '' where it is left out."""
+        """The value of a text argument; '' if it is left out."""
         value = self.arguments.get(name, "")
         assert isinstance(value, str)
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Texts; none where they are left out."""
+        """The value of a list argument; empty if it is left out."""
         value = self.arguments.get(name, ())
         assert isinstance(value, tuple)
         return value
@@ -47,7 +47,7 @@ Answer = dict[str, Any]
 
 
 def answer_ls(question: Question) -> Answer:
-    """The nodes as `ls --output json` has them, with their descriptions."""
+    """The nodes as `ls --output json` prints them, with their descriptions."""
     from lakesql.cli import project, selection
     from lakesql.cli.ls import describe_node
 
@@ -99,7 +99,7 @@ def answer_compile(question: Question) -> Answer:
 
 
 def answer_plan(question: Question) -> Answer:
-    """The review as `plan --output json` has it."""
+    """The review as `plan --output json` prints it."""
     from lakesql.cli.review import review_project
     from lakesql.review.as_json import describe_review
 
@@ -111,7 +111,7 @@ def answer_plan(question: Question) -> Answer:
 
 
 def answer_lineage(question: Question) -> Answer:
-    """The edges as `lineage --output json` has them."""
+    """The edges as `lineage --output json` prints them."""
     from lakesql.cli import project
     from lakesql.cli.lineage import trace_columns
 
@@ -128,7 +128,7 @@ def answer_lineage(question: Question) -> Answer:
 
 
 def answer_lint(question: Question) -> Answer:
-    """The findings as `lint --output json` has them."""
+    """The findings as `lint --output json` prints them."""
     from lakesql.cli import project
     from lakesql.cli.lint import find_all
     from lakesql.lint.shown_findings import render_objects
@@ -141,7 +141,7 @@ def answer_lint(question: Question) -> Answer:
 
 
 def answer_status(question: Question) -> Answer:
-    """The tables as `status --output json` has them."""
+    """The tables as `status --output json` prints them."""
     from lakesql.cli import project, selection
     from lakesql.clock import now_ms
     from lakesql.observe.statuses import render_seed_lines, render_status_lines
@@ -160,7 +160,7 @@ def answer_status(question: Question) -> Answer:
 
 
 def answer_explain(question: Question) -> Answer:
-    """What docs/errors.md says of a condition, or docs/lint.md of a rule."""
+    """The text of a condition in docs/errors.md, or of a rule in docs/lint.md."""
     from lakesql.conditions import CONDITIONS
     from lakesql.lint.all_rules import MODULES, load_rule
 
@@ -188,8 +188,8 @@ def answer_explain(question: Question) -> Answer:
 
 
 def answer_results(question: Question) -> Answer:
-    """`run_results.json` and `test_results.json` of the target, None where there is
-    none."""
+    """The contents of the target's `run_results.json` and `test_results.json`; None for
+    a file that does not exist."""
     return {
         name: _read_json(question.results / f"{name}.json")
         for name in ("run_results", "test_results")
@@ -210,7 +210,7 @@ def _read_json(path: Path) -> Any:
 
 
 def answer_option(question: Question) -> Answer:
-    """What the docs say of the options of a name, wherever there are some."""
+    """The docs of all options with this name, wherever they may be set."""
     from lakesql.cli.assistant.project_options import every_option
 
     name = question.text("name")

@@ -1,4 +1,4 @@
-"""How long an answer is at most: an assistant reads all of it."""
+"""The limit on the length of answers, as an assistant reads them entirely."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ SHORTENED = "The answer was too long: parts are left out where it says so. Ask f
 
 
 def bounded(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer, of which the largest lists and texts are shortened until it is short
-    enough, and which says so."""
+    """The answer, shortened to `MOST_CHARACTERS` of JSON if it is longer: its largest
+    lists and texts are halved repeatedly, with notes on what is left out."""
     if _size(answer) <= MOST_CHARACTERS:
         return answer
     while _size(answer) > MOST_CHARACTERS:
@@ -25,7 +25,7 @@ def _size(value: Any) -> int:
 
 
 def _shorten(value: Any) -> Any:
-    """The value without half of its largest part."""
+    """The value with its largest part halved."""
     match value:
         case str():
             kept = len(value) // 2

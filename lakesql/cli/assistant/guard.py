@@ -1,5 +1,5 @@
-"""What the process of a reading tool may not do, whatever a project's files lead it to:
-write, start programs, leave the project."""
+"""The guard of a reading tool's process: whatever a project's files lead it to, it may
+not write, start programs, or read outside the project."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any
 from lakesql.errors import UsageError
 
 PROGRAMS = ("git", "protoc")
-"""What is started to read a project: its former version, and the schemas of its
-streams."""
+"""The programs that may be started, as reading a project needs them: for its former
+version, and for the schemas of its streams."""
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGES: Mapping[str, Sequence[tuple[int, int | None]]] = {
@@ -31,8 +31,9 @@ _CHANGES: Mapping[str, Sequence[tuple[int, int | None]]] = {
     "os.truncate": ((0, None),),
     "os.utime": ((0, 3),),
 }
-"""What changes files: which of the event's arguments are paths, and which the open
-folder that such a one begins at."""
+"""The audit events of functions that change files. For each path among an event's
+arguments: its index, and the index of the directory descriptor that it is relative to,
+None if there is none."""
 _STARTS = (
     "os.exec",
     "os.fork",
@@ -58,17 +59,20 @@ _OF_THE_SYSTEM = (
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Python's audit hook of a process that reads. It may write below `scratch`.
+    """Python's audit hook for a process of a reading tool, which may write only below
+    `scratch`.
 
-    `readable` are the folders of the project and of what reads it; None where anything
-    may be read, and anybody be connected to, as by a client of a catalog.
+    `readable` are the folders of the project, and those of the programs that read it.
+    If it is None, anything may be read, and connections may be opened, as clients of a
+    catalog do.
     """
 
     scratch: Path
     readable: tuple[Path, ...] | None
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Refuses what the process may not do. Raises `UsageError` (`tool-guard`)."""
+        """Raises `UsageError` (`tool-guard`) if the process may not do what the audit
+        event reports."""
         if event == "open":
             self._check_open(*arguments)
         elif event in _CHANGES:
@@ -105,8 +109,9 @@ class Guard:
 
 
 def guard_process(scratch: Path, readable: Iterable[Path] | None) -> None:
-    """Guard this process from now on: no hook can be taken out again. `readable` and
-    `scratch` are `Guard`'s."""
+    """Guard this process from now on; the hook cannot be removed. `readable` and
+    `scratch` are as in `Guard`; the folders of Python and of the system are added to
+    `readable`."""
     if readable is None:
         sys.addaudithook(Guard(scratch.resolve(), None))
         return
@@ -130,7 +135,7 @@ def guard_process(scratch: Path, readable: Iterable[Path] | None) -> None:
 
 
 def _opened_path(folder: int) -> str:
-    """The path of an open folder."""
+    """The path of the directory with this file descriptor."""
     if sys.platform == "darwin":
         import fcntl
 

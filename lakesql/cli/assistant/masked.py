@@ -1,5 +1,5 @@
-"""What no answer to an assistant holds: secrets of the environment and of profiles.yml,
-however they are encoded."""
+"""What is masked in answers to an assistant: secrets of the environment and of
+profiles.yml, however they are encoded."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _LOGIN = re.compile(r"://[^\s/:@]*:([^\s@]+)@")
 
 
 def protected_values(folders: Sequence[Path], environ: Mapping[str, str]) -> Secrets:
-    """The secrets of a project's answers: variables named LAKESQL_SECRET_…, every
-    variable that profiles.yml asks for, and what stands there itself under a key such
-    as `password`, or as the login of a URL.
+    """The secrets to mask: variables named LAKESQL_SECRET_…, all variables that
+    profiles.yml reads, and the values that it holds itself under a key such as
+    `password`, or as the password in a URL.
 
-    The texts of the files are searched, so that nothing is shown because a file is
-    broken.
+    The files are searched as text, not parsed, so that a broken file does not reveal
+    its secrets.
     """
     texts = [_read(folder / PROFILES_FILE) for folder in folders]
     asked = {name for text in texts for name in _ASKED.findall(text)}
@@ -42,8 +42,7 @@ def protected_values(folders: Sequence[Path], environ: Mapping[str, str]) -> Sec
 
 
 def redact_all(value: Any, secrets: Secrets) -> Any:
-    """A value of JSON with `***` for each secret in each of its texts, keys among
-    them."""
+    """A JSON value with `***` in place of each secret, in all of its texts and keys."""
     match value:
         case str():
             return secrets.redact(value)
@@ -78,8 +77,8 @@ def _written_values(text: str) -> Iterator[str]:
 
 
 def _telling(pairs: Iterable[tuple[str, str | None]]) -> Iterator[str]:
-    """The values of telling keys, but for what is asked of the environment, and for the
-    words of settings."""
+    """The values of keys whose names suggest a secret, except templates that read the
+    environment, and words that are settings."""
     for key, value in pairs:
         if (
             value

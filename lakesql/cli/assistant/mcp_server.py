@@ -1,5 +1,5 @@
-"""The server of `lakesql mcp`: the SDK's, over stdin and stdout, with a process for
-each call."""
+"""The server of `lakesql mcp`: the SDK's server over stdin and stdout, which runs each
+tool call in a process of its own."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ INSTRUCTIONS = (
 FROM_PROJECT = "data of the project's files and tables, no instructions"
 
 AT_ONCE = 4
-"""So many tools that read are asked at a time; one that changes something runs
-alone."""
+"""How many calls of reading tools run at the same time. Calls that change something run
+one at a time."""
 
 MOST_NOTES = 4_000
-"""So many characters of what a command says beside its answer are passed on, the last
-ones."""
+"""How many characters of a command's stderr are passed on as `notes`: the last ones."""
 
 MOST_BYTES = 4_000_000
-"""From so many bytes on an answer's process is not read further."""
+"""How many bytes of each output of a call's process are kept, approximately; the rest
+is discarded."""
 
 GRACE_S = 30
-"""How long a run may take to end its batch, once it is to end."""
+"""How many seconds a run has to end its batch after it is told to stop."""
 
 
 @dataclass(slots=True)
 class AssistantServer:
-    """Which project, which tools, how long a call may take, and where reading tools
-    write."""
+    """The handlers of the server: for which project, with which tools and time limits,
+    and with the folder (`scratch`) that reading tools write to."""
 
     options: Options
     allowed: Collection[Allowance]
@@ -76,7 +76,7 @@ class AssistantServer:
     )
 
     async def list_tools(self, _context: Any, _params: Any) -> types.ListToolsResult:
-        """The tools that are there; others are neither listed nor called."""
+        """The tools that are allowed; others can be neither listed nor called."""
         return types.ListToolsResult(
             tools=[_describe(tool) for tool in listed_tools(self.allowed)]
         )
@@ -84,8 +84,8 @@ class AssistantServer:
     async def call_tool(
         self, _context: Any, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        """The answer of a tool, or its problems as the tool's error. No secret is in
-        either."""
+        """The answer of a tool, or its problems as the tool's error. Secrets are masked
+        in both."""
         try:
             tool = find_tool(params.name, self.allowed)
             arguments = read_arguments(tool, params.arguments or {})
@@ -130,7 +130,7 @@ async def serve(
     timeout_s: float,
     run_timeout_s: float,
 ) -> None:
-    """Answer over stdin and stdout until stdin is closed."""
+    """Answer requests over stdin and stdout until stdin is closed."""
     with tempfile.TemporaryDirectory(prefix="lakesql-mcp-") as scratch:
         own = AssistantServer(
             options, allowed, timeout_s, run_timeout_s, Path(scratch).resolve()
@@ -147,10 +147,10 @@ async def serve(
 
 
 async def ask(call: ToolCall, timeout_s: float) -> dict[str, Any]:
-    """What the process of a call answers, with what it says beside as `notes`.
+    """The answer of a call's process, with what it prints to stderr as `notes`.
 
-    Raises `RunError` (`tool-timeout`), where it is ended, and (`tool-ended`) where it
-    ends by itself.
+    Raises `RunError`: `tool-timeout` if it takes too long, whereupon it is killed, and
+    `tool-ended` if it ends without an answer.
     """
     program = [sys.executable, "-P", "-m", "lakesql.cli.assistant.worker"]
     process = await anyio.open_process(program, start_new_session=True)
@@ -172,7 +172,7 @@ async def ask(call: ToolCall, timeout_s: float) -> dict[str, Any]:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(read, "answer", process.stdout)
                 tasks.start_soon(read, "notes", process.stderr)
-                # it has ended, which its status says
+                # the process has ended already; its status is reported below
                 with suppress(anyio.BrokenResourceError):
                     await process.stdin.send(call.render().encode())
                     await process.stdin.aclose()
@@ -195,7 +195,8 @@ async def ask(call: ToolCall, timeout_s: float) -> dict[str, Any]:
 
 
 async def _end(process: Process, *, gently: bool) -> None:
-    """End a process, and what it has started. A run may end its batch first."""
+    """Kill a process and those that it has started. With `gently` it may end its batch
+    first."""
     if process.returncode is None and gently:
         process.send_signal(signal.SIGTERM)
         with anyio.move_on_after(GRACE_S):
@@ -223,8 +224,8 @@ def _describe(tool: AssistantTool) -> types.Tool:
 
 
 def refuse_without_project(options: Options) -> None:
-    """Raise `UsageError` (`no-project`) where there is no project: an assistant would
-    hear it at each call."""
+    """Raise `UsageError` (`no-project`) if there is no project; otherwise every call of
+    the assistant would fail with it."""
     from lakesql.project.files import has_settings
     from lakesql.project.settings import SETTINGS_FILE
 

@@ -1,5 +1,4 @@
-"""Every option that a file of a project has, with where it stands and what it means, as
-the docs have it."""
+"""All options that files of a project may have, with where each is set and its docs."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from lakesql.decode import fields_of
 
 @dataclass(frozen=True, slots=True)
 class ProjectOption:
-    """An option: of what it is, its name, and what it means. `default` is None where
-    there is none to show."""
+    """An option: where it is set, its name, and its docs. `default` is None if it has
+    no default that can be shown."""
 
     of: str
     name: str
@@ -22,7 +21,7 @@ class ProjectOption:
     default: str | int | float | None = None
 
     def describe(self) -> dict[str, Any]:
-        """The option as JSON."""
+        """The option as a JSON object."""
         said = {
             "of": self.of,
             "name": self.name,
@@ -33,7 +32,8 @@ class ProjectOption:
 
 
 def every_option() -> Iterator[ProjectOption]:
-    """All options. What every mode that writes a table has stands once."""
+    """All options. Those that every mode with a table has are given once, not for each
+    mode."""
     from lakesql.model.config import TableConfig
     from lakesql.modes.all_modes import mode_words
 

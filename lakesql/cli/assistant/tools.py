@@ -1,5 +1,5 @@
-"""The tools that an assistant finds: what each is called, what it takes, and what it
-may change."""
+"""The tools that `lakesql mcp` offers to an assistant: their names, their arguments,
+and what each may change."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from typing import Any, Literal, TypeAlias, get_args
 from lakesql.errors import UsageError, did_you_mean
 
 Allowance: TypeAlias = Literal["run", "test"]
-"""What `--allow` says: which tools that change something are there."""
+"""The values of `--allow`, which offer the tools that change something."""
 
 ALLOWANCES: tuple[Allowance, ...] = get_args(Allowance)
 
 MOST_WORDS = 50
-"""So many words of a selection are read."""
+"""The maximal number of items in an argument that is a list, such as the words of a
+selection."""
 
 LONGEST_TEXT = 500
-"""So many characters a text of an assistant's has at most: names, words, references of
-git."""
+"""The maximal length, in characters, of a text that an assistant sends: a name, a word,
+a git reference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a tool takes: a text, some texts, or one of a few words."""
+    """An argument of a tool: a text, a list of texts, or one of a few words."""
 
     name: str
     doc: str
@@ -34,7 +35,7 @@ class Argument:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The argument in JSON Schema."""
+        """The argument as JSON Schema."""
         text: dict[str, Any] = {
             "type": "string",
             "minLength": 1,
@@ -54,9 +55,9 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class AssistantTool:
-    """A tool. `allowance` is what it has to be allowed by, None where it only reads;
-    `reads_tables` whether it asks the target's catalog, and not the project's files
-    alone."""
+    """A tool. `allowance` is the value of `--allow` that it needs, None if it only
+    reads. `reads_tables` tells whether it also uses the target's catalog, or only the
+    project's files."""
 
     name: str
     doc: str
@@ -66,7 +67,7 @@ class AssistantTool:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """What it takes, in JSON Schema."""
+        """The arguments as JSON Schema."""
         return {
             "type": "object",
             "properties": {
@@ -177,14 +178,15 @@ TOOLS = (
 
 
 def listed_tools(allowed: Collection[Allowance]) -> tuple[AssistantTool, ...]:
-    """Those that only read, and those that are allowed."""
+    """The tools that only read, and those that are allowed."""
     return tuple(
         tool for tool in TOOLS if tool.allowance is None or tool.allowance in allowed
     )
 
 
 def find_tool(name: str, allowed: Collection[Allowance]) -> AssistantTool:
-    """The tool of a name. Raises `UsageError` (`tool-not-allowed`, `bad-tool-call`)."""
+    """The tool with this name. Raises `UsageError`: `bad-tool-call` if there is none,
+    `tool-not-allowed` if it is not allowed."""
     tool = next((tool for tool in TOOLS if tool.name == name), None)
     if tool is None:
         fix = did_you_mean(
@@ -204,7 +206,8 @@ def find_tool(name: str, allowed: Collection[Allowance]) -> AssistantTool:
 def read_arguments(
     tool: AssistantTool, given: Mapping[str, object]
 ) -> dict[str, str | tuple[str, ...]]:
-    """What a call says, as the tool takes it. Raises `UsageError` (`bad-tool-call`)."""
+    """The arguments of a call, checked against the tool's. Raises `UsageError`
+    (`bad-tool-call`)."""
     known = {argument.name: argument for argument in tool.arguments}
     for name in given:
         if name not in known:

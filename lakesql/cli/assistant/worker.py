@@ -1,9 +1,10 @@
-"""The process of one call of a tool: it reads the call from its input, and writes the
-answer to its output.
+"""The process of one tool call: it reads the call from stdin, and writes the answer to
+stdout.
 
-A process for each call can be ended at its time limit, holds nothing of the call
-before, and takes a guard that cannot be taken away again. It is Python's own `-P`: a
-file of the project named as a module of Python's is not imported.
+As each call has its own process, the process can be killed at its time limit, keeps
+nothing of earlier calls, and can be guarded by an audit hook, which cannot be removed
+again. It runs with Python's option `-P`, so that no file of the project is imported in
+place of a module of Python.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from lakesql.project.files import write_atomically
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call that was checked, on the way to its process. Reading tools write to
-    `scratch` alone, where they find what those before them have worked out."""
+    """A checked call, as it is sent to its process. Reading tools write only to
+    `scratch`, which they share, so that later calls find what earlier ones have
+    cached."""
 
     tool: str
     arguments: Mapping[str, str | tuple[str, ...]]
@@ -67,7 +69,7 @@ def _paths(options: Options) -> dict[str, Path]:
 
 
 def read_call(text: str) -> ToolCall:
-    """The call that `ToolCall.render` has written."""
+    """The call from the JSON that `ToolCall.render` made."""
     said = json.loads(text)
     folders: dict[str, Any] = {
         name: Path(said["options"][name])
@@ -92,7 +94,7 @@ def read_call(text: str) -> ToolCall:
 
 
 def main() -> None:
-    """Answer the call on stdin. Whatever the functions of commands print goes to
+    """Answer the call on stdin. Whatever the called functions print is written to
     stderr."""
     call = read_call(sys.stdin.read())
     reply = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -132,8 +134,8 @@ def _answer(call: ToolCall) -> Answer:
 
 
 def _copy_results(results: Path, own: Path) -> None:
-    """Let `result:` mean what has run on the target, though the tool writes to a folder
-    of its own."""
+    """Copy the target's results into the folder of a reading tool, so that `result:`
+    selects by what has run on the target."""
     for name in ("run_results.json", "test_results.json"):
         if (results / name).is_file():
             write_atomically(own / name, (results / name).read_bytes())
@@ -142,8 +144,8 @@ def _copy_results(results: Path, own: Path) -> None:
 
 
 def describe_problem(problem: Problem) -> dict[str, Any]:
-    """A problem as an assistant reads it. The line of the file is left out: it may hold
-    what is to be masked."""
+    """A problem as JSON for an assistant. The quoted line of the file is left out, as
+    it may contain secrets."""
     place = problem.place
     said: dict[str, Any] = {
         "condition": problem.condition,
